@@ -1,0 +1,9 @@
+//! The Common Trace Format, 1.8 and 2, in both directions and without I/O.
+//!
+//! Metadata text becomes a [`schema::Schema`] ([`metadata`]); a schema is compiled once into a
+//! decoder that walks packets without allocating, and an encoder that fills them.
+
+pub mod ctf2;
+pub mod metadata;
+pub mod schema;
+pub mod tsdl;

@@ -1,0 +1,76 @@
+//! From a metadata file's bytes to a [`Schema`]: unpacks packetised metadata, finds out which of
+//! the two languages it is written in, and hands it to [`tsdl`] or [`ctf2`].
+
+use crate::schema::Schema;
+use crate::{ctf2, tsdl};
+use std::fmt;
+
+/// Why metadata cannot be used, and where it goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataError {
+    /// Byte offset in the metadata text (packet headers and padding not counted).
+    pub offset: usize,
+    /// Line and column from 1, where the text has lines.
+    pub position: Option<(u32, u32)>,
+    /// A lower-case fragment.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+}
+
+impl MetadataError {
+    /// An error at a byte offset of `text`.
+    pub fn at(text: &str, offset: usize, message: impl Into<String>) -> MetadataError {
+        let before = &text.as_bytes()[..offset.min(text.len())];
+        let line = before.iter().filter(|&&byte| byte == b'\n').count() as u32 + 1;
+        let column = before.iter().rev().take_while(|&&byte| byte != b'\n').count() as u32 + 1;
+        MetadataError {
+            offset,
+            position: Some((line, column)),
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// The same error with advice.
+    pub fn hint(mut self, hint: impl Into<String>) -> MetadataError {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+impl fmt::Display for MetadataError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.position {
+            Some((line, column)) => write!(
+                f,
+                "line {line}, column {column} (offset {}): {}",
+                self.offset, self.message
+            )?,
+            None => write!(f, "offset {}: {}", self.offset, self.message)?,
+        }
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for MetadataError {}
+
+/// Largest metadata text that is looked at.
+pub const METADATA_SIZE_MAX: usize = 256 << 20;
+/// Deepest nesting of types and blocks.
+pub const DEPTH_MAX: usize = 64;
+
+/// Parses a metadata file's bytes.
+pub fn parse(bytes: &[u8]) -> Result<Schema, MetadataError> {
+    let text = text(bytes)?;
+    if text.trim_start().starts_with('\u{1e}') { ctf2::parse(&text) } else { tsdl::parse(&text) }
+}
+
+/// The metadata text: `bytes` themselves, or what metadata packets hold.
+pub fn text(bytes: &[u8]) -> Result<String, MetadataError> {
+    let _ = bytes;
+    todo!("packets")
+}
