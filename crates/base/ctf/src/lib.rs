@@ -4,6 +4,7 @@
 //! decoder that walks packets without allocating, and an encoder that fills them.
 
 pub mod ctf2;
+pub mod decode;
 pub mod metadata;
 pub mod schema;
 pub mod tsdl;

@@ -543,6 +543,11 @@ impl Roles {
         self.0 & role as u16 != 0
     }
 
+    /// One bit a role, as [`Role`] numbers them.
+    pub(crate) fn bits(self) -> u16 {
+        self.0
+    }
+
     /// Whether there is none.
     pub fn is_empty(self) -> bool {
         self.0 == 0

@@ -1,0 +1,617 @@
+//! From field classes to programs.
+//!
+//! Three questions are answered once, here, instead of at each event: whether a field starts on a
+//! byte boundary (then it needs no bit arithmetic), whether a later length or selector needs its
+//! value (then it gets a slot), and whether people want to see it (then it gets a [`Node`]).
+//! Fields that only serve the format (ids, times, sizes) are hidden unless another field depends
+//! on them, which is also what babeltrace2 shows.
+
+use super::node::{Node, NodeKind, NodeLabels};
+use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save};
+use super::walk::SIGN_BIT;
+use super::{Decoder, EventIds, StreamDecoder};
+use crate::schema::*;
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A schema that cannot be decoded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CompileError {
+    /// A lower-case fragment.
+    pub message: String,
+}
+
+impl fmt::Display for CompileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for CompileError {}
+
+fn error<T>(message: impl Into<String>) -> Result<T, CompileError> {
+    Err(CompileError { message: message.into() })
+}
+
+pub(super) fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
+    let mut compiler = Compiler::default();
+    for class in scopes(&schema) {
+        compiler.collect_references(class)?;
+    }
+    let packet_header =
+        compiler.program(&[(Scope::PacketHeader, schema.trace.packet_header.as_ref())], false)?;
+    let mut streams = Vec::with_capacity(schema.streams.len());
+    for stream in &schema.streams {
+        streams.push(compiler.stream(stream)?);
+    }
+    let stream_of_id =
+        schema.streams.iter().enumerate().map(|(index, stream)| (stream.id, index)).collect();
+    Ok(Decoder {
+        nodes: compiler.nodes,
+        slot_count: compiler.slots.len(),
+        packet_header,
+        streams,
+        stream_of_id,
+        schema,
+    })
+}
+
+/// All top-level classes of a schema.
+fn scopes(schema: &Schema) -> impl Iterator<Item = &FieldClass> {
+    let streams = schema.streams.iter().flat_map(|stream| {
+        let own = [&stream.packet_context, &stream.event_header, &stream.common_context];
+        let events = stream
+            .events
+            .iter()
+            .flat_map(|event| [&event.specific_context, &event.payload].into_iter().flatten());
+        own.into_iter().flatten().chain(events)
+    });
+    schema.trace.packet_header.iter().chain(streams)
+}
+
+/// A value that later fields depend on.
+#[derive(Clone, Copy, Debug)]
+struct Slot {
+    index: u16,
+    /// Whether the class that was last compiled for it is signed; `None` before.
+    signed: Option<bool>,
+}
+
+#[derive(Default)]
+struct Compiler {
+    nodes: Vec<Node>,
+    /// By [`key`] of the referenced place.
+    slots: HashMap<String, Slot>,
+    ops: Vec<Op>,
+    saves: Vec<Save>,
+    /// Names of the structure members on the way to the current field.
+    path: Vec<String>,
+    scope: Option<Scope>,
+    /// Whether the current position is known to be a whole number of bytes.
+    aligned: bool,
+    /// Index of the run that the next integer may join.
+    run: Option<usize>,
+    /// Whether nodes are wanted: not for headers.
+    visible: bool,
+}
+
+/// The field's place as text.
+fn key<'a>(scope: Scope, path: impl Iterator<Item = &'a str>) -> String {
+    let mut key = format!("{scope:?}");
+    for name in path {
+        key.push('\0');
+        key.push_str(name);
+    }
+    key
+}
+
+/// Where a node hangs.
+#[derive(Clone, Copy)]
+struct Place<'p> {
+    name: Option<&'p str>,
+    parent: u32,
+    first: bool,
+}
+
+impl Compiler {
+    fn collect_references(&mut self, class: &FieldClass) -> Result<(), CompileError> {
+        match class {
+            FieldClass::Text(TextClass { length, .. })
+            | FieldClass::Blob(BlobClass { length, .. }) => self.reference_length(length),
+            FieldClass::Struct(structure) => structure
+                .members
+                .iter()
+                .try_for_each(|member| self.collect_references(&member.class)),
+            FieldClass::Array(array) => {
+                self.reference_length(&array.length)?;
+                self.collect_references(&array.element)
+            }
+            FieldClass::Optional(optional) => {
+                self.reference(&optional.selector)?;
+                self.collect_references(&optional.content)
+            }
+            FieldClass::Variant(variant) => {
+                self.reference(&variant.selector)?;
+                variant.options.iter().try_for_each(|option| self.collect_references(&option.class))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn reference_length(&mut self, length: &Length) -> Result<(), CompileError> {
+        match length {
+            Length::Static(_) => Ok(()),
+            Length::Dynamic(reference) => self.reference(reference),
+        }
+    }
+
+    fn reference(&mut self, reference: &FieldRef) -> Result<(), CompileError> {
+        let Ok(index) = u16::try_from(self.slots.len()) else {
+            return error("more than 65535 fields are used as lengths and selectors");
+        };
+        let key = key(reference.scope, reference.path.iter().map(String::as_str));
+        self.slots.entry(key).or_insert(Slot { index, signed: None });
+        Ok(())
+    }
+
+    fn stream(&mut self, stream: &StreamClass) -> Result<StreamDecoder, CompileError> {
+        let packet_context =
+            self.program(&[(Scope::PacketContext, stream.packet_context.as_ref())], true)?;
+        let event_header =
+            self.program(&[(Scope::EventHeader, stream.event_header.as_ref())], false)?;
+        let mut bodies = Vec::with_capacity(stream.events.len());
+        for event in &stream.events {
+            let scopes = [
+                (Scope::CommonContext, stream.common_context.as_ref()),
+                (Scope::SpecificContext, event.specific_context.as_ref()),
+                (Scope::Payload, event.payload.as_ref()),
+            ];
+            let body = self.program(&scopes, true).map_err(|error| CompileError {
+                message: match &event.name {
+                    Some(name) => format!("event {name}: {error}"),
+                    None => format!("event {}: {error}", event.id),
+                },
+            })?;
+            bodies.push(body);
+        }
+        let event_of_id = EventIds::new(stream.events.iter().map(|event| event.id));
+        Ok(StreamDecoder { packet_context, event_header, bodies, event_of_id })
+    }
+
+    fn program(
+        &mut self,
+        scopes: &[(Scope, Option<&FieldClass>)],
+        visible: bool,
+    ) -> Result<Program, CompileError> {
+        self.aligned = false;
+        self.visible = visible;
+        for &(scope, class) in scopes {
+            let Some(class) = class else { continue };
+            let FieldClass::Struct(structure) = class else {
+                return error(format!("{} is not a structure", scope.tsdl_name()));
+            };
+            self.scope = Some(scope);
+            self.align(class.align());
+            let shown = self.shown(class);
+            let place = Place { name: None, parent: NONE, first: false };
+            let node = match shown {
+                true => self.node(place, NodeKind::Struct),
+                false => NONE,
+            };
+            if shown {
+                self.ops.push(Op::BeginScope(scope, node));
+            }
+            self.members(structure, node)?;
+            if shown {
+                self.ops.push(Op::EndScope(scope));
+            }
+        }
+        self.run = None;
+        let ops = std::mem::take(&mut self.ops);
+        Ok(Program { ops, saves: std::mem::take(&mut self.saves) })
+    }
+
+    /// Whether people see a field: see the module's documentation.
+    fn shown(&mut self, class: &FieldClass) -> bool {
+        if !self.visible {
+            return false;
+        }
+        match class {
+            FieldClass::Int(IntClass { roles, clock: None, .. })
+            | FieldClass::VarInt(VarIntClass { roles, .. })
+            | FieldClass::Blob(BlobClass { roles, .. }) => {
+                roles.is_empty() || self.slot().is_some()
+            }
+            FieldClass::Int(_) => self.slot().is_some(),
+            FieldClass::Struct(structure) => {
+                structure.members.is_empty()
+                    || structure.members.iter().any(|member| {
+                        self.path.push(member.name.clone());
+                        let shown = self.shown(&member.class);
+                        self.path.pop();
+                        shown
+                    })
+            }
+            FieldClass::Array(array) => self.shown(&array.element),
+            FieldClass::Variant(variant) => {
+                variant.options.iter().any(|option| self.shown(&option.class))
+            }
+            _ => true,
+        }
+    }
+
+    /// The slot for the value of the current field, if something depends on it.
+    fn slot(&mut self) -> Option<&mut Slot> {
+        if self.slots.is_empty() {
+            return None;
+        }
+        let key = key(self.scope?, self.path.iter().map(String::as_str));
+        self.slots.get_mut(&key)
+    }
+
+    fn node(&mut self, place: Place<'_>, kind: NodeKind) -> u32 {
+        let id = self.nodes.len() as u32;
+        self.nodes.push(Node {
+            id,
+            name: place.name.map(Into::into),
+            parent: (place.parent != NONE).then_some(place.parent),
+            first: place.first,
+            kind,
+        });
+        id
+    }
+
+    fn node_if(&mut self, shown: bool, place: Place<'_>, kind: impl FnOnce() -> NodeKind) -> u32 {
+        if shown { self.node(place, kind()) } else { NONE }
+    }
+
+    /// Adds an op that is not part of a run of integers.
+    fn push(&mut self, op: Op) {
+        self.run = None;
+        self.ops.push(op);
+    }
+
+    fn align(&mut self, align: u64) {
+        if align <= 1 || align <= 8 && self.aligned {
+            return;
+        }
+        self.push(Op::Align(align));
+        self.aligned = align.is_multiple_of(8);
+    }
+
+    fn align_bytes(&mut self) {
+        self.align(8);
+        self.aligned = true;
+    }
+
+    fn members(&mut self, structure: &StructClass, parent: u32) -> Result<(), CompileError> {
+        let mut first = true;
+        for member in &structure.members {
+            self.path.push(member.name.clone());
+            let shown = self.shown(&member.class);
+            let place = Place { name: Some(&member.name), parent, first: first && shown };
+            let done = self.field(&member.class, shown, place);
+            self.path.pop();
+            done?;
+            first &= !shown;
+        }
+        Ok(())
+    }
+
+    fn field(
+        &mut self,
+        class: &FieldClass,
+        shown: bool,
+        place: Place<'_>,
+    ) -> Result<(), CompileError> {
+        match class {
+            FieldClass::Int(int) => self.int(int, shown, place),
+            FieldClass::VarInt(int) => {
+                self.align_bytes();
+                let save = self.save(int.roles, int.signed, 64);
+                let node = self.node_if(shown, place, || NodeKind::VarInt {
+                    signed: int.signed,
+                    base: int.base,
+                    labels: int.mappings.as_deref().map(NodeLabels::new),
+                });
+                self.push(Op::VarInt { node, save, signed: int.signed });
+                Ok(())
+            }
+            FieldClass::Float(float) => {
+                let size = float.bits.size;
+                if !(8..=128).contains(&size)
+                    || !(2..=15).contains(&float.exponent)
+                    || float.exponent + float.mantissa != size
+                    || float.mantissa < 2
+                {
+                    return error(format!("no floating-point number has {size} bits"));
+                }
+                self.align(float.bits.align);
+                let node = self.node_if(shown, place, || NodeKind::Float);
+                self.push(Op::Float { node, class: float.clone() });
+                self.aligned &= size.is_multiple_of(8);
+                Ok(())
+            }
+            FieldClass::String(string) => {
+                self.align_bytes();
+                let encoding = string.encoding;
+                let node = self.node_if(shown, place, || NodeKind::String(encoding));
+                self.push(Op::String { node, encoding });
+                Ok(())
+            }
+            FieldClass::Text(text) => {
+                self.align_bytes();
+                let length = self.count(&text.length)?;
+                let encoding = text.encoding;
+                let node = self.node_if(shown, place, || NodeKind::String(encoding));
+                self.push(Op::Text { node, length, encoding });
+                Ok(())
+            }
+            FieldClass::Blob(blob) => {
+                self.align_bytes();
+                let length = self.count(&blob.length)?;
+                let node = self.node_if(shown, place, || NodeKind::Blob);
+                let uuid = blob.roles.has(Role::Uuid);
+                self.push(Op::Blob { node, length, uuid });
+                Ok(())
+            }
+            FieldClass::Struct(structure) => {
+                self.align(class.align());
+                let node = self.node_if(shown, place, || NodeKind::Struct);
+                if shown {
+                    self.ops.push(Op::BeginStruct(node));
+                }
+                self.members(structure, node)?;
+                if shown {
+                    self.ops.push(Op::EndStruct(node));
+                }
+                self.run = None;
+                Ok(())
+            }
+            FieldClass::Array(array) => self.array(class, array, shown, place),
+            FieldClass::Optional(optional) => self.optional(optional, shown, place),
+            FieldClass::Variant(variant) => self.variant(variant, shown, place),
+        }
+    }
+
+    fn int(&mut self, int: &IntClass, shown: bool, place: Place<'_>) -> Result<(), CompileError> {
+        let bits = int.bits;
+        if !(1..=64).contains(&bits.size) || !bits.align.is_power_of_two() {
+            let Bits { size, align, .. } = bits;
+            return error(format!("cannot read an integer of {size} bits aligned to {align}"));
+        }
+        self.align(bits.align);
+        let signed = int.kind == IntKind::Signed;
+        let save = self.save(int.roles, signed, bits.size);
+        let node = self.node_if(shown, place, || NodeKind::Int {
+            kind: int.kind,
+            size: bits.size,
+            base: int.base,
+            labels: int.mappings.as_deref().map(NodeLabels::new),
+        });
+        let whole = self.aligned
+            && matches!(bits.size, 8 | 16 | 32 | 64)
+            && bits.bit_order == bits.byte_order.usual_bit_order();
+        if !whole {
+            self.push(Op::Bits { node, save, bits, signed });
+            self.aligned &= bits.size.is_multiple_of(8);
+            return Ok(());
+        }
+        let bytes = (bits.size / 8) as u8;
+        let op = Op::Int { node, save, bytes, signed, big: bits.byte_order == ByteOrder::Big };
+        if save != NONE {
+            self.push(op);
+            return Ok(());
+        }
+        let start = *self.run.get_or_insert_with(|| {
+            self.ops.push(Op::Run { bytes: 0, ops: 0 });
+            self.ops.len() - 1
+        });
+        self.ops.push(op);
+        let joined = (self.ops.len() - 1 - start) as u32;
+        if let Op::Run { bytes: run_bytes, ops } = &mut self.ops[start] {
+            *run_bytes += u32::from(bytes);
+            *ops = joined;
+        }
+        Ok(())
+    }
+
+    /// What to do with the value of the current field.
+    fn save(&mut self, roles: Roles, signed: bool, size: u32) -> u32 {
+        let slot = self.slot().map(|slot| {
+            slot.signed = Some(signed);
+            slot.index
+        });
+        if slot.is_none() && roles.is_empty() {
+            return NONE;
+        }
+        let clock_bits = if roles.has(Role::Timestamp) { size } else { 0 };
+        self.saves.push(Save { slot, roles: roles.bits(), clock_bits, size });
+        self.saves.len() as u32 - 1
+    }
+
+    fn used(&self, reference: &FieldRef) -> Result<Slot, CompileError> {
+        let key = key(reference.scope, reference.path.iter().map(String::as_str));
+        match self.slots.get(&key) {
+            Some(slot) if slot.signed.is_some() => Ok(*slot),
+            _ => error(format!(
+                "{}.{} is not an integer before the field that depends on it",
+                reference.scope.tsdl_name(),
+                reference.path.join(".")
+            )),
+        }
+    }
+
+    fn count(&self, length: &Length) -> Result<Count, CompileError> {
+        Ok(match length {
+            Length::Static(count) => Count::Static(*count),
+            Length::Dynamic(reference) => {
+                let slot = self.used(reference)?;
+                if slot.signed == Some(true) {
+                    return error(format!("length {} is signed", reference.path.join(".")));
+                }
+                Count::Slot(slot.index)
+            }
+        })
+    }
+
+    fn array(
+        &mut self,
+        class: &FieldClass,
+        array: &ArrayClass,
+        shown: bool,
+        place: Place<'_>,
+    ) -> Result<(), CompileError> {
+        self.align(class.align());
+        let length = self.count(&array.length)?;
+        let node = self.node_if(shown, place, || NodeKind::Array);
+        let at = self.ops.len();
+        let element = ElementSize::Least(least_bits(&array.element));
+        self.push(Op::Array { node, length, body: 0, element });
+        // An element may start where the one before it ended: compile it as if nothing were
+        // known, unless the first one leaves its end aligned as its start was.
+        let saves = self.saves.len();
+        let nodes = self.nodes.len();
+        for _ in 0..2 {
+            let start_aligned = self.aligned;
+            let place = Place { name: None, parent: node, first: false };
+            self.field(&array.element, shown, place)?;
+            if self.aligned || !start_aligned {
+                self.aligned &= start_aligned;
+                break;
+            }
+            self.ops.truncate(at + 1);
+            self.saves.truncate(saves);
+            self.nodes.truncate(nodes);
+            self.run = None;
+            self.aligned = false;
+        }
+        self.run = None;
+        let body = &self.ops[at + 1..];
+        let fixed = match body {
+            [Op::Run { bytes, ops }, rest @ ..] if rest.len() == *ops as usize => Some(*bytes),
+            _ => None,
+        };
+        let body_len = body.len() as u32;
+        if let Op::Array { body, element, .. } = &mut self.ops[at] {
+            *body = body_len;
+            if let Some(bytes) = fixed {
+                *element = ElementSize::Bytes(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    fn optional(
+        &mut self,
+        optional: &OptionalClass,
+        shown: bool,
+        place: Place<'_>,
+    ) -> Result<(), CompileError> {
+        let slot = self.used(&optional.selector)?;
+        let ranges = match &optional.ranges {
+            Some(ranges) => stored_ranges(ranges, slot),
+            None => Box::new([(1, u64::MAX)]),
+        };
+        let node = self.node_if(shown, place, || NodeKind::Optional);
+        let at = self.ops.len();
+        self.push(Op::Optional { node, slot: slot.index, ranges, body: 0 });
+        let before = self.aligned;
+        let place = Place { name: None, parent: node, first: false };
+        let content_shown = shown && self.shown(&optional.content);
+        self.field(&optional.content, content_shown, place)?;
+        self.aligned &= before;
+        self.run = None;
+        let body_len = (self.ops.len() - at - 1) as u32;
+        if let Op::Optional { body, .. } = &mut self.ops[at] {
+            *body = body_len;
+        }
+        Ok(())
+    }
+
+    fn variant(
+        &mut self,
+        variant: &VariantClass,
+        shown: bool,
+        place: Place<'_>,
+    ) -> Result<(), CompileError> {
+        let slot = self.used(&variant.selector)?;
+        let node = self.node_if(shown, place, || NodeKind::Variant {
+            options: variant.options.iter().map(|o| o.name.as_deref().map(Into::into)).collect(),
+        });
+        let at = self.ops.len();
+        let signed = slot.signed == Some(true);
+        let no_branches = Box::new([]);
+        self.push(Op::Variant { node, slot: slot.index, signed, branches: no_branches, body: 0 });
+        let before = self.aligned;
+        let mut after = true;
+        let mut compiled = Vec::with_capacity(variant.options.len());
+        for (index, option) in variant.options.iter().enumerate() {
+            self.aligned = before;
+            self.run = None;
+            let start = self.ops.len();
+            let place = Place { name: option.name.as_deref(), parent: node, first: false };
+            self.field(&option.class, shown, place)?;
+            after &= self.aligned;
+            compiled.push(Branch {
+                ranges: stored_ranges(&option.ranges, slot),
+                start: (start - at - 1) as u32,
+                ops: (self.ops.len() - start) as u32,
+                option: index as u32,
+            });
+        }
+        self.aligned = after;
+        self.run = None;
+        let body_len = (self.ops.len() - at - 1) as u32;
+        if let Op::Variant { branches, body, .. } = &mut self.ops[at] {
+            *branches = compiled.into();
+            *body = body_len;
+        }
+        Ok(())
+    }
+}
+
+/// Ranges of selector values as slots hold them.
+fn stored_ranges(ranges: &Ranges, slot: Slot) -> Box<[(u64, u64)]> {
+    let signed = slot.signed == Some(true);
+    let (least, most) = match signed {
+        true => (i128::from(i64::MIN), i128::from(i64::MAX)),
+        false => (0, i128::from(u64::MAX)),
+    };
+    let stored = |value: i128| if signed { value as u64 ^ SIGN_BIT } else { value as u64 };
+    ranges
+        .0
+        .iter()
+        .filter(|&&(low, high)| low <= high && high >= least && low <= most)
+        .map(|&(low, high)| (stored(low.max(least)), stored(high.min(most))))
+        .collect()
+}
+
+/// A lower bound of a field's size.
+fn least_bits(class: &FieldClass) -> u64 {
+    match class {
+        FieldClass::Int(int) => u64::from(int.bits.size),
+        FieldClass::Float(float) => u64::from(float.bits.size),
+        FieldClass::VarInt(_) => 8,
+        FieldClass::String(string) => string.encoding.unit_size() as u64 * 8,
+        FieldClass::Text(TextClass { length: Length::Static(bytes), .. })
+        | FieldClass::Blob(BlobClass { length: Length::Static(bytes), .. }) => {
+            bytes.saturating_mul(8)
+        }
+        FieldClass::Text(_) | FieldClass::Blob(_) => 0,
+        FieldClass::Struct(structure) => structure
+            .members
+            .iter()
+            .map(|member| least_bits(&member.class))
+            .fold(0, u64::saturating_add),
+        FieldClass::Array(array) => match array.length {
+            Length::Static(count) => count.saturating_mul(least_bits(&array.element)),
+            Length::Dynamic(_) => 0,
+        },
+        FieldClass::Optional(_) => 0,
+        FieldClass::Variant(variant) => {
+            variant.options.iter().map(|option| least_bits(&option.class)).min().unwrap_or(0)
+        }
+    }
+}

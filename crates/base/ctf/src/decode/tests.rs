@@ -1,0 +1,1 @@
+//! Each field class, at each kind of position, from bytes written by hand.

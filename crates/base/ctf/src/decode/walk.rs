@@ -1,0 +1,625 @@
+//! Runs a program over a packet's bytes.
+//!
+//! The bytes are hostile: every op checks that what it reads is there, counts are held against
+//! the bytes that are left before anything is done so often, and elements without bytes draw on
+//! a budget. Nothing is allocated.
+
+use super::program::{Count, ElementSize, NONE, Op, Program, Save};
+use super::{Node, Visitor, bits, float};
+use crate::schema::{Encoding, Role, Uuid};
+use std::fmt;
+
+/// What has been read of a packet so far: bytes from `base` bytes after the packet's start.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    bytes: &'a [u8],
+    base: u64,
+    /// Where the content ends, in bits from the start of `bytes`.
+    end: u64,
+}
+
+impl<'a> View<'a> {
+    /// A view of `bytes`, which start `base` bytes after the packet's start, and of which the
+    /// first `end_bits` bits are content.
+    pub fn new(bytes: &'a [u8], base: u64, end_bits: u64) -> View<'a> {
+        View { bytes, base, end: end_bits.min(bytes.len() as u64 * 8) }
+    }
+
+    /// A whole packet, or the start of one.
+    pub fn whole(bytes: &'a [u8]) -> View<'a> {
+        View::new(bytes, 0, u64::MAX)
+    }
+
+    /// Bits between the packet's start and the view's first bit.
+    pub fn base_bits(&self) -> u64 {
+        self.base.saturating_mul(8)
+    }
+
+    /// Where the content ends, in bits from the view's start.
+    pub fn end_bits(&self) -> u64 {
+        self.end
+    }
+}
+
+/// Why a walk ended early.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// The view ends before the field does. If there is more of the packet, try again with it.
+    Short,
+    /// The bytes make no sense.
+    Bad(DecodeError),
+}
+
+impl Stop {
+    pub(super) fn bad(at_bits: u64, kind: DecodeErrorKind) -> Stop {
+        Stop::Bad(DecodeError { at_bits, kind })
+    }
+}
+
+/// Bytes that the schema does not allow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DecodeError {
+    /// Where, in bits from the packet's start.
+    pub at_bits: u64,
+    /// What.
+    pub kind: DecodeErrorKind,
+}
+
+/// What is wrong with the bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DecodeErrorKind {
+    /// The packet does not start with the magic number: not a packet, or the one before was
+    /// cut or lies about its size.
+    Magic(u64),
+    /// The packet belongs to another trace.
+    Uuid(Uuid),
+    /// No stream class has this id: the metadata is older than the data, or of another trace.
+    UnknownStream(u64),
+    /// Packets do not say which of several stream classes they are of.
+    AmbiguousStream,
+    /// No event class of the stream has this id.
+    UnknownEvent(u64),
+    /// Events do not say which of several event classes they are of.
+    AmbiguousEvent,
+    /// An event without any bits would repeat for ever.
+    EmptyEvent,
+    /// The content is larger than the packet.
+    ContentBeyondPacket {
+        /// Declared content size in bits.
+        content: u64,
+        /// Declared packet size in bits.
+        total: u64,
+    },
+    /// The content ends before the first event could start.
+    ContentBeforeEvents {
+        /// Declared content size in bits.
+        content: u64,
+        /// Size of packet header and context in bits.
+        header: u64,
+    },
+    /// A packet's size is not a whole number of bytes.
+    PacketSize(u64),
+    /// No option of the variant goes with the selector's value.
+    NoOption(i128),
+    /// A variable-length integer of more than 64 bits.
+    VarInt,
+    /// So many elements without bytes that nobody can mean them.
+    EmptyElements,
+    /// A field goes on beyond the packet's content.
+    Truncated,
+}
+
+impl fmt::Display for DecodeErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DecodeErrorKind::Magic(magic) => write!(
+                f,
+                "packet starts with 0x{magic:08x}, not with CTF's magic number 0xc1fc1fc1"
+            ),
+            DecodeErrorKind::Uuid(uuid) => {
+                write!(f, "packet belongs to another trace, of UUID {uuid}")
+            }
+            DecodeErrorKind::UnknownStream(id) => {
+                write!(f, "packet is of stream class {id}, which the metadata does not describe")
+            }
+            DecodeErrorKind::AmbiguousStream => {
+                f.write_str("packet does not say of which of the stream classes it is")
+            }
+            DecodeErrorKind::UnknownEvent(id) => {
+                write!(f, "event is of class {id}, which the metadata does not describe")
+            }
+            DecodeErrorKind::AmbiguousEvent => {
+                f.write_str("event does not say of which of the event classes it is")
+            }
+            DecodeErrorKind::EmptyEvent => f.write_str("event takes no bits, so it never ends"),
+            DecodeErrorKind::ContentBeyondPacket { content, total } => {
+                write!(f, "packet of {total} bits claims {content} bits of content")
+            }
+            DecodeErrorKind::ContentBeforeEvents { content, header } => write!(
+                f,
+                "packet claims {content} bits of content, but its header takes {header} bits"
+            ),
+            DecodeErrorKind::PacketSize(total) => {
+                write!(f, "packet claims {total} bits, which is not a whole number of bytes")
+            }
+            DecodeErrorKind::NoOption(value) => {
+                write!(f, "selector is {value}, for which the variant has no option")
+            }
+            DecodeErrorKind::VarInt => f.write_str("variable-length integer has more than 64 bits"),
+            DecodeErrorKind::EmptyElements => f.write_str("array claims too many empty elements"),
+            DecodeErrorKind::Truncated => f.write_str("event goes on beyond the packet's content"),
+        }
+    }
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.kind.fmt(f)
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+/// Elements without bytes that one event may have, counted in ops.
+const EMPTY_BUDGET: u64 = 1 << 20;
+
+const ROLE_COUNT: usize = 11;
+
+/// The working memory of a stream: its clock and the values that later fields depend on.
+#[derive(Clone, Debug)]
+pub struct Machine {
+    /// The stream's clock, in cycles.
+    pub clock: u64,
+    slots: Box<[u64]>,
+    roles: [u64; ROLE_COUNT],
+    roles_set: u16,
+    uuid: Option<Uuid>,
+    pub(super) width_discarded: u32,
+}
+
+impl Machine {
+    pub(super) fn new(slot_count: usize) -> Machine {
+        Machine {
+            clock: 0,
+            slots: vec![0; slot_count].into(),
+            roles: [0; ROLE_COUNT],
+            roles_set: 0,
+            uuid: None,
+            width_discarded: 64,
+        }
+    }
+
+    pub(super) fn role(&self, role: Role) -> Option<u64> {
+        let bit = role as u16;
+        (self.roles_set & bit != 0).then(|| self.roles[bit.trailing_zeros() as usize])
+    }
+
+    pub(super) fn roles_clear(&mut self) {
+        self.roles_set = 0;
+        self.uuid = None;
+    }
+
+    #[inline]
+    pub(super) fn event_id_clear(&mut self) {
+        self.roles_set &= !(Role::EventClassId as u16);
+    }
+
+    pub(super) fn uuid_check(&self, expected: Option<Uuid>) -> Result<(), Stop> {
+        match (self.uuid, expected) {
+            (Some(found), Some(expected)) if found != expected => {
+                Err(Stop::bad(0, DecodeErrorKind::Uuid(found)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Keeps a value that was just read; `raw` has the field's bits and nothing above them.
+    #[inline]
+    fn save(&mut self, save: &Save, raw: u64, signed: bool) {
+        if let Some(slot) = save.slot {
+            let value =
+                if signed { bits::sign_extend(raw, save.size) as u64 ^ SIGN_BIT } else { raw };
+            self.slots[slot as usize] = value;
+        }
+        let mut roles = save.roles;
+        while roles != 0 {
+            let role = roles.trailing_zeros();
+            self.roles[role as usize] = raw;
+            roles &= roles - 1;
+        }
+        self.roles_set |= save.roles;
+        if save.roles & Role::EventsDiscarded as u16 != 0 {
+            self.width_discarded = save.size;
+        }
+        if save.clock_bits != 0 {
+            self.clock = clock_after(self.clock, raw, save.clock_bits);
+        }
+    }
+
+    /// Walks `program` from bit `position` of `view`, and leaves `position` behind what it read.
+    #[inline]
+    pub(super) fn walk<V: Visitor>(
+        &mut self,
+        nodes: &[Node],
+        program: &Program,
+        view: View<'_>,
+        position: &mut u64,
+        visitor: &mut V,
+    ) -> Result<(), Stop> {
+        let mut walk = Walk {
+            machine: self,
+            saves: &program.saves,
+            nodes,
+            view,
+            position: *position,
+            empty_budget: EMPTY_BUDGET,
+        };
+        walk.run(&program.ops, visitor)?;
+        *position = walk.position;
+        Ok(())
+    }
+}
+
+/// Flipped in stored signed values, so that they order as unsigned ones.
+pub(super) const SIGN_BIT: u64 = 1 << 63;
+
+/// The clock after a reading of its low `size` bits: a smaller value than before means that these
+/// bits have wrapped, once.
+#[inline]
+pub(super) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
+    if size >= 64 {
+        return value;
+    }
+    let mask = (1u64 << size) - 1;
+    let base = if value < clock & mask { clock.wrapping_add(mask + 1) } else { clock };
+    base & !mask | value
+}
+
+struct Walk<'w> {
+    machine: &'w mut Machine,
+    saves: &'w [Save],
+    nodes: &'w [Node],
+    view: View<'w>,
+    position: u64,
+    empty_budget: u64,
+}
+
+impl<'w> Walk<'w> {
+    fn run<V: Visitor>(&mut self, ops: &[Op], visitor: &mut V) -> Result<(), Stop> {
+        let mut index = 0;
+        while let Some(op) = ops.get(index) {
+            index += 1;
+            match *op {
+                Op::Align(align) => self.align(align)?,
+                Op::Run { bytes, ops: count } => {
+                    if !V::WANTED {
+                        self.take(u64::from(bytes) * 8)?;
+                        index += count as usize;
+                    }
+                }
+                Op::Int { node, save, bytes, signed, big } => {
+                    let raw = self.int(bytes, big)?;
+                    if save != NONE {
+                        self.machine.save(&self.saves[save as usize], raw, signed);
+                    }
+                    if V::WANTED && node != NONE {
+                        let node = &self.nodes[node as usize];
+                        match signed {
+                            true => {
+                                visitor.signed(node, bits::sign_extend(raw, u32::from(bytes) * 8))
+                            }
+                            false => visitor.unsigned(node, raw),
+                        }
+                    }
+                }
+                Op::Bits { node, save, bits, signed } => {
+                    let at = self.take(u64::from(bits.size))?;
+                    let raw = bits::read(self.view.bytes, at, bits);
+                    if save != NONE {
+                        self.machine.save(&self.saves[save as usize], raw, signed);
+                    }
+                    if V::WANTED && node != NONE {
+                        let node = &self.nodes[node as usize];
+                        match signed {
+                            true => visitor.signed(node, bits::sign_extend(raw, bits.size)),
+                            false => visitor.unsigned(node, raw),
+                        }
+                    }
+                }
+                Op::VarInt { node, save, signed } => {
+                    let raw = self.var_int(signed)?;
+                    if save != NONE {
+                        self.machine.save(&self.saves[save as usize], raw, signed);
+                    }
+                    if V::WANTED && node != NONE {
+                        let node = &self.nodes[node as usize];
+                        match signed {
+                            true => visitor.signed(node, raw as i64),
+                            false => visitor.unsigned(node, raw),
+                        }
+                    }
+                }
+                Op::Float { node, ref class } => {
+                    let at = self.take(u64::from(class.bits.size))?;
+                    if V::WANTED && node != NONE {
+                        let value = float::read(self.view.bytes, at, class);
+                        visitor.float(&self.nodes[node as usize], value);
+                    }
+                }
+                Op::String { node, encoding } => {
+                    let value = self.string(encoding.unit_size())?;
+                    if V::WANTED && node != NONE {
+                        visitor.string(&self.nodes[node as usize], value);
+                    }
+                }
+                Op::Text { node, length, encoding } => {
+                    let value = self.bytes(length)?;
+                    if V::WANTED && node != NONE {
+                        let value = before_nul(value, encoding);
+                        visitor.string(&self.nodes[node as usize], value);
+                    }
+                }
+                Op::Blob { node, length, uuid } => {
+                    let value = self.bytes(length)?;
+                    if uuid && let Ok(value) = value.try_into() {
+                        self.machine.uuid = Some(Uuid(value));
+                    }
+                    if V::WANTED && node != NONE {
+                        visitor.blob(&self.nodes[node as usize], value);
+                    }
+                }
+                Op::BeginScope(scope, node) => {
+                    if V::WANTED && node != NONE {
+                        visitor.begin_scope(scope, &self.nodes[node as usize]);
+                    }
+                }
+                Op::EndScope(scope) => {
+                    if V::WANTED {
+                        visitor.end_scope(scope);
+                    }
+                }
+                Op::BeginStruct(node) => {
+                    if V::WANTED && node != NONE {
+                        visitor.begin_struct(&self.nodes[node as usize]);
+                    }
+                }
+                Op::EndStruct(node) => {
+                    if V::WANTED && node != NONE {
+                        visitor.end_struct(&self.nodes[node as usize]);
+                    }
+                }
+                Op::Array { node, length, body, element } => {
+                    let body_ops = &ops[index..index + body as usize];
+                    index += body as usize;
+                    self.array(node, length, element, body_ops, visitor)?;
+                }
+                Op::Optional { node, slot, ref ranges, body } => {
+                    let body_ops = &ops[index..index + body as usize];
+                    index += body as usize;
+                    let present = in_ranges(ranges, self.machine.slots[slot as usize]);
+                    let visible = V::WANTED && node != NONE;
+                    if visible {
+                        visitor.begin_optional(&self.nodes[node as usize], present);
+                    }
+                    if present {
+                        self.run(body_ops, visitor)?;
+                    }
+                    if visible {
+                        visitor.end_optional(&self.nodes[node as usize]);
+                    }
+                }
+                Op::Variant { node, slot, signed, ref branches, body } => {
+                    let selector = self.machine.slots[slot as usize];
+                    let branch = branches
+                        .iter()
+                        .find(|branch| in_ranges(&branch.ranges, selector))
+                        .ok_or_else(|| {
+                            let value = match signed {
+                                true => i128::from((selector ^ SIGN_BIT) as i64),
+                                false => i128::from(selector),
+                            };
+                            self.bad(DecodeErrorKind::NoOption(value))
+                        })?;
+                    let start = index + branch.start as usize;
+                    let branch_ops = &ops[start..start + branch.ops as usize];
+                    index += body as usize;
+                    let visible = V::WANTED && node != NONE;
+                    if visible {
+                        let node = &self.nodes[node as usize];
+                        visitor.begin_variant(node, branch.option as usize);
+                    }
+                    self.run(branch_ops, visitor)?;
+                    if visible {
+                        visitor.end_variant(&self.nodes[node as usize]);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn bad(&self, kind: DecodeErrorKind) -> Stop {
+        Stop::bad(self.view.base_bits() + self.position, kind)
+    }
+
+    /// Moves over `size` bits, and gives where they start.
+    #[inline]
+    fn take(&mut self, size: u64) -> Result<u64, Stop> {
+        let at = self.position;
+        if size > self.view.end.saturating_sub(at) {
+            return Err(Stop::Short);
+        }
+        self.position = at + size;
+        Ok(at)
+    }
+
+    /// Aligns relative to the packet's start. The content may end before the padding does.
+    #[inline]
+    fn align(&mut self, align: u64) -> Result<(), Stop> {
+        let base = self.view.base_bits();
+        let absolute = base + self.position;
+        let aligned = absolute.checked_add(align - 1).ok_or(Stop::Short)? & !(align - 1);
+        self.position = aligned - base;
+        Ok(())
+    }
+
+    #[inline]
+    fn int(&mut self, bytes: u8, big: bool) -> Result<u64, Stop> {
+        let at = (self.take(u64::from(bytes) * 8)? / 8) as usize;
+        let from = &self.view.bytes[at..];
+        fn first<const N: usize>(from: &[u8]) -> [u8; N] {
+            from.first_chunk().copied().unwrap_or([0; N])
+        }
+        Ok(match (bytes, big) {
+            (1, _) => u64::from(from[0]),
+            (2, false) => u64::from(u16::from_le_bytes(first(from))),
+            (4, false) => u64::from(u32::from_le_bytes(first(from))),
+            (_, false) => u64::from_le_bytes(first(from)),
+            (2, true) => u64::from(u16::from_be_bytes(first(from))),
+            (4, true) => u64::from(u32::from_be_bytes(first(from))),
+            (_, true) => u64::from_be_bytes(first(from)),
+        })
+    }
+
+    fn var_int(&mut self, signed: bool) -> Result<u64, Stop> {
+        let mut value = 0u64;
+        let mut shift = 0;
+        loop {
+            let at = self.take(8)?;
+            let byte = self.view.bytes[(at / 8) as usize];
+            let part = u64::from(byte & 0x7f);
+            // Beyond bit 63 only repetitions of the sign (or zeros) are tolerated.
+            if shift < 64 {
+                value |= part << shift;
+            }
+            let lost = match shift {
+                0..=56 => false,
+                63 if signed => part != 0 && part != 0x7f,
+                63 => part > 1,
+                _ => part != 0 && !(signed && part == 0x7f),
+            };
+            if lost || shift > 1024 {
+                return Err(self.bad(DecodeErrorKind::VarInt));
+            }
+            shift += 7;
+            if byte & 0x80 == 0 {
+                if signed && shift < 64 && byte & 0x40 != 0 {
+                    value |= u64::MAX << shift;
+                }
+                return Ok(value);
+            }
+        }
+    }
+
+    /// The bytes up to a NUL of `unit` bytes, which is consumed too.
+    #[inline]
+    fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
+        let start = (self.position / 8) as usize;
+        let end = (self.view.end / 8) as usize;
+        let rest = self.view.bytes.get(start..end).ok_or(Stop::Short)?;
+        let length = if unit == 1 {
+            find_nul(rest).ok_or(Stop::Short)?
+        } else {
+            let units = rest.chunks_exact(unit);
+            units.into_iter().position(is_zero).ok_or(Stop::Short)? * unit
+        };
+        self.position = ((start + length + unit) as u64) * 8;
+        Ok(&rest[..length])
+    }
+
+    #[inline]
+    fn count(&self, count: Count) -> u64 {
+        match count {
+            Count::Static(count) => count,
+            Count::Slot(slot) => self.machine.slots[slot as usize],
+        }
+    }
+
+    #[inline]
+    fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
+        let length = self.count(length);
+        let at = (self.take(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
+        Ok(&self.view.bytes[at..at + length as usize])
+    }
+
+    fn array<V: Visitor>(
+        &mut self,
+        node: u32,
+        length: Count,
+        element: ElementSize,
+        body: &[Op],
+        visitor: &mut V,
+    ) -> Result<(), Stop> {
+        let length = self.count(length);
+        let visible = V::WANTED && node != NONE;
+        let least = match element {
+            ElementSize::Bytes(bytes) => u64::from(bytes) * 8,
+            ElementSize::Least(bits) => bits,
+        };
+        let left = self.view.end.saturating_sub(self.position);
+        if length.checked_mul(least).is_none_or(|size| size > left) {
+            return Err(Stop::Short);
+        }
+        if least == 0 {
+            let cost = length.saturating_mul(body.len() as u64 + 1);
+            self.empty_budget = self
+                .empty_budget
+                .checked_sub(cost)
+                .ok_or_else(|| self.bad(DecodeErrorKind::EmptyElements))?;
+        }
+        if visible {
+            visitor.begin_array(&self.nodes[node as usize], length);
+        }
+        if let (false, ElementSize::Bytes(_)) = (visible, element) {
+            self.take(length * least)?;
+        } else {
+            for _ in 0..length {
+                self.run(body, visitor)?;
+            }
+        }
+        if visible {
+            visitor.end_array(&self.nodes[node as usize]);
+        }
+        Ok(())
+    }
+}
+
+#[inline]
+fn in_ranges(ranges: &[(u64, u64)], value: u64) -> bool {
+    ranges.iter().any(|&(low, high)| low <= value && value <= high)
+}
+
+fn is_zero(unit: &[u8]) -> bool {
+    unit.iter().all(|&byte| byte == 0)
+}
+
+/// Index of the first NUL. Most strings in traces are short: a few words are looked at here
+/// before the call to the general search pays.
+#[inline]
+fn find_nul(bytes: &[u8]) -> Option<usize> {
+    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
+    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
+    let mut at = 0;
+    while at < 32 {
+        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+        let word = u64::from_le_bytes(*word);
+        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
+        if zeros != 0 {
+            return Some(at + (zeros.trailing_zeros() / 8) as usize);
+        }
+        at += 8;
+    }
+    memchr::memchr(0, &bytes[at..]).map(|index| at + index)
+}
+
+/// A counted string's characters: what follows a NUL is filling.
+#[inline]
+fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
+    let unit = encoding.unit_size();
+    let length = if unit == 1 {
+        find_nul(bytes)
+    } else {
+        bytes.chunks_exact(unit).position(is_zero).map(|index| index * unit)
+    };
+    &bytes[..length.unwrap_or(bytes.len() - bytes.len() % unit)]
+}
