@@ -3,8 +3,10 @@
 //! Metadata text becomes a [`schema::Schema`] ([`metadata`]); a schema is compiled once into a
 //! decoder that walks packets without allocating, and an encoder that fills them.
 
+pub mod clock;
 pub mod ctf2;
 pub mod decode;
 pub mod metadata;
 pub mod schema;
+mod text;
 pub mod tsdl;

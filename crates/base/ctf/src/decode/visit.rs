@@ -10,6 +10,9 @@ pub trait Visitor {
     /// Whether values are wanted at all; without, whole runs of fields are skipped in one step.
     const WANTED: bool = true;
 
+    /// The event is visited again from its first field, because not all of its bytes were at
+    /// hand: forget what came since. Rare.
+    fn restart(&mut self);
     /// A scope starts; `node` is its structure, whose members follow.
     fn begin_scope(&mut self, scope: Scope, node: &Node);
     /// The scope ends.
@@ -49,6 +52,8 @@ pub struct Nothing;
 impl Visitor for Nothing {
     const WANTED: bool = false;
 
+    #[inline]
+    fn restart(&mut self) {}
     #[inline]
     fn begin_scope(&mut self, _: Scope, _: &Node) {}
     #[inline]

@@ -1,0 +1,61 @@
+//! From a clock's cycles to nanoseconds, and back.
+
+use crate::schema::{Clock, ClockOrigin};
+
+const NS: i64 = 1_000_000_000;
+
+/// Converts one clock's readings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeScale {
+    frequency: u64,
+    /// Nanoseconds at a reading of 0.
+    base_ns: i64,
+    /// Whether nanoseconds count from the Unix epoch.
+    pub absolute: bool,
+}
+
+impl TimeScale {
+    /// Cycles are nanoseconds from an unknown origin.
+    pub const IDENTITY: TimeScale = TimeScale { frequency: NS as u64, base_ns: 0, absolute: false };
+
+    /// The scale of `clock`.
+    pub fn new(clock: &Clock) -> TimeScale {
+        let frequency = clock.frequency.max(1);
+        let cycles = i128::from(clock.offset_cycles);
+        let whole = cycles.div_euclid(i128::from(frequency));
+        let rest = cycles.rem_euclid(i128::from(frequency)) as u64;
+        let seconds = i128::from(clock.offset_seconds) + whole;
+        let base = seconds * i128::from(NS) + i128::from(scaled(rest, frequency));
+        TimeScale {
+            frequency,
+            base_ns: base.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
+            absolute: clock.origin == ClockOrigin::UnixEpoch,
+        }
+    }
+
+    /// Nanoseconds from the clock's origin at a reading of `cycles`; saturates.
+    #[inline]
+    pub fn ns(&self, cycles: u64) -> i64 {
+        if self.frequency == NS as u64 {
+            return self.base_ns.saturating_add_unsigned(cycles);
+        }
+        self.base_ns.saturating_add_unsigned(scaled(cycles, self.frequency))
+    }
+
+    /// The first reading at or after `ns`; saturates.
+    pub fn cycles(&self, ns: i64) -> u64 {
+        let distance = i128::from(ns) - i128::from(self.base_ns);
+        let cycles = (distance * i128::from(self.frequency)).div_euclid(i128::from(NS));
+        cycles.clamp(0, u64::MAX.into()) as u64
+    }
+}
+
+/// Cycles as nanoseconds. In floating point, because babeltrace2 computes them so and both tools
+/// must show the same times.
+#[inline]
+fn scaled(cycles: u64, frequency: u64) -> u64 {
+    if frequency == NS as u64 {
+        return cycles;
+    }
+    ((1e9 * cycles as f64) / frequency as f64) as u64
+}

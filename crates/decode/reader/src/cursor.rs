@@ -1,0 +1,316 @@
+//! The events of one packet after the other, through a window on the file.
+//!
+//! A packet may be of any size, so only a part of it is held: at least [`AHEAD`] bytes before
+//! each event, as long as the packet has them, which nearly every event fits into. One that does
+//! not makes the window grow, as far as there are bytes in the file and up to
+//! [`EVENT_SIZE_MAX`]; its visitor starts again.
+
+use crate::error::{Problem, ProblemKind};
+use crate::packets::PacketRef;
+use crate::trace::TraceData;
+use blkkin_ctf::decode::{DecodeError, Machine, Nothing, Stop, View, Visitor};
+
+/// Bytes that are at hand before an event is decoded, if the packet has them.
+const AHEAD: usize = 16 << 10;
+/// Largest event.
+pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
+
+/// A place between two events of a packet, from which reading can go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Resume {
+    /// Bits from the packet's start.
+    position: u64,
+    clock: u64,
+}
+
+impl Resume {
+    /// Whole bytes from the packet's start.
+    pub(crate) fn position_bytes(self) -> u64 {
+        self.position / 8
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    machine: Machine,
+    packet: Option<PacketRef>,
+    packet_number: u64,
+    /// The packet's header and context.
+    header: Vec<u8>,
+    buffer: Vec<u8>,
+    window: usize,
+    /// Bytes from the packet's start to the start of `buffer`.
+    base: u64,
+    /// Whether `buffer` reaches to the end of the packet's content.
+    complete: bool,
+    /// The positions of the current event, in bits from the start of `buffer`.
+    event_start: u64,
+    body_start: u64,
+    class: u32,
+    /// Where the next event starts, if the current one's body has been walked.
+    next_start: Option<u64>,
+}
+
+impl Cursor {
+    /// A cursor for streams of `data`, which tries to hold no more than `window` bytes.
+    pub(crate) fn new(data: &TraceData, window: usize) -> Cursor {
+        Cursor {
+            machine: data.decoder.machine(),
+            packet: None,
+            packet_number: 0,
+            header: Vec::new(),
+            buffer: Vec::new(),
+            window: window.max(4 * AHEAD),
+            base: 0,
+            complete: true,
+            event_start: 0,
+            body_start: 0,
+            class: 0,
+            next_start: None,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn cycles(&self) -> u64 {
+        self.machine.clock
+    }
+
+    #[inline]
+    pub(crate) fn packet_number(&self) -> u64 {
+        self.packet_number
+    }
+
+    /// Begins a packet, at its first event or where `resume` says.
+    pub(crate) fn start(
+        &mut self,
+        data: &TraceData,
+        packet: PacketRef,
+        resume: Option<Resume>,
+    ) -> Result<(), Problem> {
+        self.buffer.clear();
+        self.base = 0;
+        self.complete = false;
+        self.event_start = 0;
+        self.body_start = 0;
+        self.next_start = None;
+        self.packet_number += 1;
+        self.machine.clock = packet.clock_before;
+        let header_size = packet.packet.first_event.div_ceil(8) as usize;
+        self.packet = Some(packet);
+        self.fill(header_size)?;
+        self.machine_header(data)?;
+        self.header.clear();
+        self.header.extend_from_slice(&self.buffer[..header_size.min(self.buffer.len())]);
+        let first_event = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
+        match resume {
+            None => self.event_start = first_event,
+            Some(resume) => {
+                self.machine.clock = resume.clock;
+                let skip = resume.position / 8;
+                if skip < self.buffer.len() as u64 {
+                    self.event_start = resume.position;
+                } else {
+                    self.buffer.clear();
+                    self.base = skip;
+                    self.event_start = resume.position % 8;
+                    self.complete = false;
+                    self.fill(0)?;
+                }
+            }
+        }
+        self.next_start = Some(self.event_start);
+        Ok(())
+    }
+
+    fn machine_header(&mut self, data: &TraceData) -> Result<(), Problem> {
+        match data.decoder.packet(View::whole(&self.buffer), &mut self.machine) {
+            Ok(_) => Ok(()),
+            Err(Stop::Short) => Err(self.cut_problem()),
+            Err(Stop::Bad(error)) => Err(self.bad(&error)),
+        }
+    }
+
+    /// Moves to the next event of the packet, and gives its class; `None` at the packet's end.
+    /// After a problem the packet counts as ended.
+    #[inline]
+    pub(crate) fn next(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
+        if self.next_start.is_none() {
+            self.body(data, &mut Nothing)?;
+        }
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        let ahead = (self.buffer.len() as u64 * 8).saturating_sub(self.event_start);
+        if !self.complete && ahead < AHEAD as u64 * 8 {
+            self.fill(AHEAD)?;
+        }
+        self.header(data)
+    }
+
+    fn header(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
+        loop {
+            let Some(packet) = &self.packet else { return Ok(None) };
+            let view = view(&self.buffer, self.base, packet);
+            if self.event_start >= view.end_bits() {
+                if self.complete {
+                    return Ok(None);
+                }
+                self.fill(AHEAD)?;
+                continue;
+            }
+            let stream = packet.packet.stream;
+            let mut position = self.event_start;
+            let clock = self.machine.clock;
+            match data.decoder.event_header(stream, view, &mut position, &mut self.machine) {
+                Ok(class) => {
+                    self.class = class;
+                    self.body_start = position;
+                    self.next_start = None;
+                    return Ok(Some(class));
+                }
+                Err(stop) => {
+                    self.machine.clock = clock;
+                    if !self.more(stop)? {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Visits the current event's body; `false` if the file is known to have been cut within it.
+    #[inline]
+    pub(crate) fn body<V: Visitor>(
+        &mut self,
+        data: &TraceData,
+        visitor: &mut V,
+    ) -> Result<bool, Problem> {
+        loop {
+            let Some(packet) = &self.packet else { return Ok(false) };
+            let view = view(&self.buffer, self.base, packet);
+            let mut position = self.body_start;
+            let machine = &mut self.machine;
+            let stream = packet.packet.stream;
+            match data.decoder.event_body(stream, self.class, view, &mut position, machine, visitor)
+            {
+                Ok(()) => {
+                    self.next_start = Some(position);
+                    return Ok(true);
+                }
+                Err(stop) => {
+                    if !self.more(stop)? {
+                        return Ok(false);
+                    }
+                    visitor.restart();
+                }
+            }
+        }
+    }
+
+    /// Visits the packet's context.
+    pub(crate) fn packet_context<V: Visitor>(&mut self, data: &TraceData, visitor: &mut V) -> bool {
+        let Some(packet) = &self.packet else { return false };
+        let clock = self.machine.clock;
+        let stream = packet.packet.stream;
+        let view = View::whole(&self.header);
+        let done = data.decoder.packet_context(stream, view, &mut self.machine, visitor);
+        self.machine.clock = clock;
+        done.is_ok()
+    }
+
+    /// The place before the current event, whose header has been read, and the clock there.
+    pub(crate) fn resume(&self, clock_before: u64) -> Resume {
+        Resume { position: self.base * 8 + self.event_start, clock: clock_before }
+    }
+
+    /// Bits of the packet before the current event.
+    pub(crate) fn position(&self) -> u64 {
+        self.base * 8 + self.event_start
+    }
+
+    /// After a walk has stopped: `true` if there are more bytes now and it may try again,
+    /// `false` if the file is known to have been cut here.
+    #[cold]
+    fn more(&mut self, stop: Stop) -> Result<bool, Problem> {
+        match stop {
+            Stop::Bad(error) => {
+                let problem = self.bad(&error);
+                self.end();
+                Err(problem)
+            }
+            Stop::Short if !self.complete => {
+                let held = self.buffer.len() - (self.event_start / 8) as usize;
+                if held >= EVENT_SIZE_MAX {
+                    let problem = self.problem(self.position(), ProblemKind::EventTooLarge);
+                    self.end();
+                    return Err(problem);
+                }
+                self.fill((held * 2).max(AHEAD))?;
+                Ok(true)
+            }
+            Stop::Short => {
+                let cut = self.packet.as_ref().is_some_and(|packet| packet.missing > 0);
+                let problem = self.cut_problem();
+                self.end();
+                if cut { Ok(false) } else { Err(problem) }
+            }
+        }
+    }
+
+    /// Drops the bytes before the current event, and reads more: to the window's size, and at
+    /// least `least` bytes in all, as far as the packet has them.
+    fn fill(&mut self, least: usize) -> Result<(), Problem> {
+        let Some(packet) = &self.packet else { return Ok(()) };
+        let done = (self.event_start / 8) as usize;
+        let left = self.buffer.len().saturating_sub(done);
+        if done > 0 {
+            self.buffer.copy_within(done.min(done + left).., 0);
+            self.buffer.truncate(left);
+            self.base += done as u64;
+            self.event_start -= done as u64 * 8;
+            self.body_start = self.body_start.saturating_sub(done as u64 * 8);
+        }
+        let content = packet.content_bits.div_ceil(8).min(packet.size);
+        let at = self.base + left as u64;
+        let rest = content.saturating_sub(at);
+        let want = self.window.max(least).saturating_sub(left).min(rest as usize);
+        let file = packet.file.clone();
+        let read = file.read(packet.offset + at, want, &mut self.buffer);
+        let read = read.inspect_err(|_| self.end())?;
+        // A file that has shrunk since its packets were found ends early.
+        self.complete = read as u64 == rest || read < want;
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.buffer.clear();
+        self.complete = true;
+        self.event_start = 0;
+        self.body_start = 0;
+        self.next_start = Some(0);
+        if let Some(packet) = &mut self.packet {
+            packet.content_bits = 0;
+        }
+    }
+
+    fn bad(&self, error: &DecodeError) -> Problem {
+        self.problem(error.at_bits, ProblemKind::Data(error.to_string()))
+    }
+
+    fn cut_problem(&self) -> Problem {
+        let kind = ProblemKind::Data("event goes on beyond the packet's content".into());
+        self.problem(self.position(), kind)
+    }
+
+    fn problem(&self, at_bits: u64, kind: ProblemKind) -> Problem {
+        match &self.packet {
+            Some(packet) => {
+                Problem::new(packet.file.path(), Some(packet.offset + at_bits / 8), kind)
+            }
+            None => Problem::new("".as_ref(), None, kind),
+        }
+    }
+}
+
+#[inline]
+fn view<'b>(buffer: &'b [u8], base: u64, packet: &PacketRef) -> View<'b> {
+    View::new(buffer, base, packet.content_bits.saturating_sub(base.saturating_mul(8)))
+}

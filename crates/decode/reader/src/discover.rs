@@ -1,0 +1,271 @@
+//! Finds traces: a directory with a `metadata` file is one, and any directory above it leads to
+//! it. Directories with the same trace UUID (chunks of a rotation, snapshots) are opened as one
+//! trace; a stream file given by itself is read with the metadata beside it.
+
+use crate::error::{Problem, ProblemKind};
+use crate::file::StreamFile;
+use crate::packets::{FileScan, PacketRef, Scan, WaitingFile};
+use crate::trace::{Stream, Trace, TraceData};
+use blkkin_ctf::decode::Decoder;
+use blkkin_ctf::metadata;
+use blkkin_ctf::schema::{Schema, Uuid};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Something to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A trace directory, a directory above some, or a stream file.
+    Path(PathBuf),
+    /// Metadata followed by packets, or packets alone if the metadata is given.
+    Stdin {
+        /// The metadata file.
+        metadata: Option<PathBuf>,
+    },
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Opened {
+    /// The traces.
+    pub traces: Vec<Arc<Trace>>,
+    /// What could not be opened.
+    pub problems: Vec<Problem>,
+}
+
+/// Deepest directory nesting that is searched.
+const DEPTH_MAX: usize = 32;
+
+/// Opens all traces of `sources`.
+pub fn open(sources: &[Source]) -> Opened {
+    let mut opened = Opened::default();
+    let mut found = Vec::new();
+    for source in sources {
+        match source {
+            Source::Path(path) => match find(path) {
+                Ok(directories) => found.extend(directories),
+                Err(problem) => opened.problems.push(problem),
+            },
+            Source::Stdin { metadata } => match crate::stdin::open(metadata.as_deref()) {
+                Ok(directory) => found.push(directory),
+                Err(problem) => opened.problems.push(problem),
+            },
+        }
+    }
+    open_found(found, &mut opened);
+    opened
+}
+
+/// A directory (or the like) that holds metadata and streams.
+pub(crate) struct Found {
+    pub(crate) path: PathBuf,
+    /// The path as it was given, which is part of the trace's name.
+    pub(crate) given: PathBuf,
+    pub(crate) metadata: Vec<u8>,
+    pub(crate) files: Vec<Arc<StreamFile>>,
+    /// Whether packets of several streams may share a file.
+    pub(crate) shared: bool,
+}
+
+fn find(given: &Path) -> Result<Vec<Found>, Problem> {
+    let kind = fs::metadata(given).map_err(|error| Problem::io(given, "open", &error))?;
+    if !kind.is_dir() {
+        return find_file(given).map(|found| vec![found]);
+    }
+    let mut directories = Vec::new();
+    search(given, 0, &mut directories)?;
+    if directories.is_empty() {
+        return Err(Problem::new(given, None, ProblemKind::NoTrace));
+    }
+    directories.sort();
+    directories.into_iter().map(|path| found_directory(given, path)).collect()
+}
+
+fn search(path: &Path, depth: usize, directories: &mut Vec<PathBuf>) -> Result<(), Problem> {
+    if path.join("metadata").is_file() {
+        directories.push(path.to_owned());
+    }
+    if depth == DEPTH_MAX {
+        return Ok(());
+    }
+    for entry in entries(path)? {
+        // `index` holds LTTng's packet indexes, never a trace.
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        if is_directory && entry.file_name() != "index" {
+            search(&entry.path(), depth + 1, directories)?;
+        }
+    }
+    Ok(())
+}
+
+fn entries(path: &Path) -> Result<Vec<fs::DirEntry>, Problem> {
+    let problem = |error| Problem::io(path, "read directory", &error);
+    let entries: Result<Vec<_>, _> = fs::read_dir(path).map_err(problem)?.collect();
+    entries.map_err(problem)
+}
+
+fn found_directory(given: &Path, path: PathBuf) -> Result<Found, Problem> {
+    let metadata = read_metadata(&path.join("metadata"))?;
+    let mut files: Vec<PathBuf> = entries(&path)?
+        .into_iter()
+        .filter(|entry| {
+            let name = entry.file_name();
+            name != "metadata" && !name.as_encoded_bytes().starts_with(b".")
+        })
+        .map(|entry| entry.path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    let files = files.into_iter().map(|path| Arc::new(StreamFile::new(path))).collect();
+    Ok(Found { path, given: given.to_owned(), metadata, files, shared: false })
+}
+
+fn find_file(given: &Path) -> Result<Found, Problem> {
+    let directory = given.parent().unwrap_or(Path::new(""));
+    let metadata = directory.join("metadata");
+    if !metadata.is_file() || given.file_name().is_some_and(|name| name == "metadata") {
+        return Err(Problem::new(given, None, ProblemKind::NoTrace));
+    }
+    Ok(Found {
+        path: directory.to_owned(),
+        given: given.to_owned(),
+        metadata: read_metadata(&metadata)?,
+        files: vec![Arc::new(StreamFile::new(given.to_owned()))],
+        shared: false,
+    })
+}
+
+pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
+    let size = fs::metadata(path).map_err(|error| Problem::io(path, "open", &error))?.len();
+    if size > metadata::METADATA_SIZE_MAX as u64 {
+        let limit = metadata::METADATA_SIZE_MAX >> 20;
+        let kind = ProblemKind::Metadata(format!("larger than {limit} MiB"));
+        return Err(Problem::new(path, None, kind));
+    }
+    fs::read(path).map_err(|error| Problem::io(path, "read", &error))
+}
+
+/// Opens what was found, as one trace for each UUID.
+pub(crate) fn open_found(found: Vec<Found>, opened: &mut Opened) {
+    let mut groups: Vec<(Option<Uuid>, Schema, Vec<Found>)> = Vec::new();
+    for found in found {
+        let schema = match metadata::parse(&found.metadata) {
+            Ok(schema) => schema,
+            Err(error) => {
+                let path = found.path.join("metadata");
+                let kind = ProblemKind::Metadata(error.to_string());
+                opened.problems.push(Problem::new(&path, None, kind));
+                continue;
+            }
+        };
+        let uuid = schema.trace.uuid;
+        match groups.iter_mut().find(|(other, ..)| uuid.is_some() && *other == uuid) {
+            Some((_, known, group)) => {
+                // Metadata only grows: the longest describes the others' streams too.
+                if group.iter().all(|other| other.metadata.len() < found.metadata.len()) {
+                    *known = schema;
+                }
+                if !group.iter().any(|other| other.path == found.path && !found.shared) {
+                    group.push(found);
+                } else if let Some(same) = group.iter_mut().find(|same| same.path == found.path) {
+                    // A stream file of a directory that was given before.
+                    for file in found.files {
+                        if same.files.iter().all(|other| other.path() != file.path()) {
+                            same.files.push(file);
+                        }
+                    }
+                }
+            }
+            None => groups.push((uuid, schema, vec![found])),
+        }
+    }
+    for (_, schema, group) in groups {
+        let decoder = match Decoder::new(Arc::new(schema)) {
+            Ok(decoder) => decoder,
+            Err(error) => {
+                let path = group[0].path.join("metadata");
+                let kind = ProblemKind::Metadata(error.to_string());
+                opened.problems.push(Problem::new(&path, None, kind));
+                continue;
+            }
+        };
+        let id = opened.traces.len();
+        let trace = open_trace(id, decoder, &group, &mut opened.problems);
+        opened.traces.push(Arc::new(trace));
+    }
+}
+
+fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<Problem>) -> Trace {
+    let data = Arc::new(TraceData::new(decoder));
+    let mut streams: BTreeMap<(u64, Option<u64>, usize), Stream> = BTreeMap::new();
+    for found in group {
+        for file in &found.files {
+            let first_packets = match first_packets(&data, file, found.shared) {
+                Ok(packets) => packets,
+                Err(problem) => {
+                    problems.push(problem);
+                    continue;
+                }
+            };
+            for packet in first_packets {
+                let class = packet.packet.stream;
+                let class_id = data.decoder.schema().streams[class].id;
+                let instance = packet.packet.instance;
+                // Without a stream id and a time there is nothing to join files by.
+                let joined = instance.is_some() && packet.packet.begin.is_some();
+                let unique = if joined { 0 } else { streams.len() + 1 };
+                let stream =
+                    streams.entry((class_id, instance, unique)).or_insert_with(|| Stream {
+                        class,
+                        class_id,
+                        instance,
+                        name: file.path().display().to_string(),
+                        files: Vec::new(),
+                        shared: found.shared,
+                    });
+                let first = (packet.packet.begin, packet.packet.seq);
+                stream.files.push(WaitingFile { file: file.clone(), first });
+            }
+            file.close();
+        }
+    }
+    let name = name(data.decoder.schema(), &group[0]);
+    let path = group[0].path.clone();
+    Trace { id, path, name, streams: streams.into_values().collect(), data }
+}
+
+/// The first packet of each stream in a file: of one, unless the file is shared.
+fn first_packets(
+    data: &TraceData,
+    file: &Arc<StreamFile>,
+    shared: bool,
+) -> Result<Vec<PacketRef>, Problem> {
+    let mut scan = FileScan::new(data, file.clone());
+    let mut firsts: Vec<PacketRef> = Vec::new();
+    loop {
+        let packet = match scan.next(data) {
+            Ok(Scan::Packet(packet)) => packet,
+            Ok(Scan::End) => return Ok(firsts),
+            Ok(Scan::Cut(problem)) | Err(problem) if firsts.is_empty() => return Err(problem),
+            // Reported when the stream is read.
+            Ok(Scan::Cut(_)) | Err(_) => return Ok(firsts),
+        };
+        let identity = (packet.packet.stream, packet.packet.instance);
+        if !firsts.iter().any(|first| (first.packet.stream, first.packet.instance) == identity) {
+            firsts.push(packet);
+        }
+        if !shared {
+            return Ok(firsts);
+        }
+    }
+}
+
+/// The name that babeltrace2 gives a trace: its host's, and the path it was found by.
+fn name(schema: &Schema, found: &Found) -> String {
+    match schema.trace.env_str("hostname") {
+        Some(hostname) => format!("{hostname}/{}", found.given.display()),
+        None => found.given.display().to_string(),
+    }
+}

@@ -1,0 +1,92 @@
+//! What can be wrong with a trace: which file, where, why, and what to do.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Something that kept part of a trace from being read. The rest is read all the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// Byte offset in the file, where there is one.
+    pub offset: Option<u64>,
+    /// What is wrong.
+    pub kind: ProblemKind,
+}
+
+/// What is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProblemKind {
+    /// A system call failed.
+    Io {
+        /// Which one, as in "open".
+        action: &'static str,
+        /// Why.
+        reason: String,
+    },
+    /// There is no trace here.
+    NoTrace,
+    /// The metadata cannot be used.
+    Metadata(String),
+    /// A packet or event makes no sense.
+    Data(String),
+    /// The file ends before its last packet does.
+    Cut {
+        /// Bytes that are missing.
+        missing: u64,
+    },
+    /// An event is larger than what the reader is willing to hold.
+    EventTooLarge,
+}
+
+impl Problem {
+    pub(crate) fn new(path: &Path, offset: Option<u64>, kind: ProblemKind) -> Problem {
+        Problem { path: path.to_owned(), offset, kind }
+    }
+
+    pub(crate) fn io(path: &Path, action: &'static str, error: &std::io::Error) -> Problem {
+        let reason = match error.kind() {
+            std::io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+            std::io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        Problem::new(path, None, ProblemKind::Io { action, reason })
+    }
+
+    /// What the user could do about it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self.kind {
+            ProblemKind::NoTrace => Some(
+                "a trace is a directory with a file called `metadata`; give its path, or that of \
+                 a directory above it",
+            ),
+            ProblemKind::Cut { .. } => {
+                Some("the events before are complete; for a recording that goes on use --follow")
+            }
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: ", self.path.display())?;
+        if let Some(offset) = self.offset {
+            write!(f, "offset {offset}: ")?;
+        }
+        match &self.kind {
+            ProblemKind::Io { action, reason } => write!(f, "cannot {action}: {reason}"),
+            ProblemKind::NoTrace => f.write_str("no CTF trace found"),
+            ProblemKind::Metadata(message) => write!(f, "metadata: {message}"),
+            ProblemKind::Data(message) => f.write_str(message),
+            ProblemKind::Cut { missing } => {
+                write!(f, "file ends {missing} bytes before its last packet does")
+            }
+            ProblemKind::EventTooLarge => {
+                write!(f, "event takes more than {} MiB", crate::cursor::EVENT_SIZE_MAX >> 20)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Problem {}

@@ -1,0 +1,1 @@
+//! Reads recordings that go on.

@@ -1,0 +1,1 @@
+//! Events as JSON, one object a line.

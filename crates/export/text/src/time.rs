@@ -1,0 +1,228 @@
+//! Times as people write and read them: of day, with date, in seconds, in cycles.
+
+use crate::number;
+use jiff::civil;
+use jiff::tz::TimeZone;
+
+/// How to print times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeFormat {
+    /// `12:34:56.123456789`
+    #[default]
+    Clock,
+    /// `2026-11-21 12:34:56.123456789`
+    Date,
+    /// `1795165182.123456789`
+    Seconds,
+    /// Twenty digits of the stream's clock.
+    Cycles,
+}
+
+/// Prints times. Most events fall into the same second as the one before, whose text is kept.
+#[derive(Clone, Debug)]
+pub struct TimePrinter {
+    format: TimeFormat,
+    zone: TimeZone,
+    second: i64,
+    text: Vec<u8>,
+}
+
+const NS: i64 = 1_000_000_000;
+
+impl TimePrinter {
+    /// Prints in UTC or in the local time zone.
+    pub fn new(format: TimeFormat, utc: bool) -> TimePrinter {
+        let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+        TimePrinter { format, zone, second: i64::MIN, text: Vec::new() }
+    }
+
+    /// Whether it prints cycles.
+    pub fn in_cycles(&self) -> bool {
+        self.format == TimeFormat::Cycles
+    }
+
+    /// Appends a time.
+    #[inline]
+    pub fn print(&mut self, out: &mut Vec<u8>, ns: i64, cycles: u64) {
+        if self.format == TimeFormat::Cycles {
+            return out.extend_from_slice(format!("{cycles:020}").as_bytes());
+        }
+        self.print_wall(out, ns);
+    }
+
+    /// Appends a time, in seconds if the format is cycles.
+    #[inline]
+    pub(crate) fn print_wall(&mut self, out: &mut Vec<u8>, ns: i64) {
+        let (second, rest) = (ns / NS, ns % NS);
+        if second != self.second || ns < 0 {
+            self.second = second;
+            self.text.clear();
+            if ns < 0 {
+                self.text.push(b'-');
+            }
+            if ns < 0 || self.format == TimeFormat::Seconds || !self.civil(second) {
+                number::unsigned(&mut self.text, second.unsigned_abs());
+            }
+            self.text.push(b'.');
+        }
+        out.extend_from_slice(&self.text);
+        number::nanoseconds(out, rest.unsigned_abs() as u32);
+    }
+
+    fn civil(&mut self, second: i64) -> bool {
+        let Ok(timestamp) = jiff::Timestamp::from_second(second) else { return false };
+        let time = self.zone.to_datetime(timestamp);
+        let text = match self.format {
+            TimeFormat::Date => time.strftime("%Y-%m-%d %H:%M:%S"),
+            _ => time.strftime("%H:%M:%S"),
+        };
+        self.text.extend_from_slice(text.to_string().as_bytes());
+        true
+    }
+}
+
+/// A time as a user gives it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TimePoint {
+    /// Nanoseconds from the clock's origin.
+    Absolute(i64),
+    /// Nanoseconds from the start of the reading (or, if negative, from its end).
+    Relative(i64),
+    /// A time of day, in nanoseconds from midnight: of the day on which the reading starts.
+    OfDay(i64),
+}
+
+/// What a time may look like, for error messages.
+pub const TIME_FORMS: &str = "12:34:56.789, '2026-11-21 12:34:56.789', 1795165182.5 (seconds), \
+                              +1.5s or -200ms (from the start or the end)";
+
+impl TimePoint {
+    /// Parses a time; see [`TIME_FORMS`].
+    pub fn parse(text: &str, utc: bool) -> Result<TimePoint, String> {
+        let error = || format!("`{text}` is not a time; use one of {TIME_FORMS}");
+        let text = text.trim();
+        if text.starts_with(['+', '-']) {
+            return duration(text).map(TimePoint::Relative).ok_or_else(error);
+        }
+        if let Some((date, time)) = text.split_once(['T', ' ']) {
+            let date: civil::Date = date.parse().map_err(|_| error())?;
+            let time = time.trim().trim_end_matches('Z');
+            let of_day = of_day(time).ok_or_else(error)?;
+            let zone = if utc || text.ends_with('Z') { TimeZone::UTC } else { TimeZone::system() };
+            let midnight = date.to_datetime(civil::Time::midnight());
+            let timestamp = zone.to_timestamp(midnight).map_err(|_| error())?;
+            let midnight = i64::try_from(timestamp.as_nanosecond()).map_err(|_| error())?;
+            return midnight.checked_add(of_day).map(TimePoint::Absolute).ok_or_else(error);
+        }
+        if text.contains(':') {
+            return of_day(text).map(TimePoint::OfDay).ok_or_else(error);
+        }
+        seconds(text).map(TimePoint::Absolute).ok_or_else(error)
+    }
+
+    /// The time in nanoseconds from the clock's origin, for a reading that starts and ends so.
+    pub fn resolve(self, start: i64, end: i64, utc: bool) -> i64 {
+        match self {
+            TimePoint::Absolute(ns) => ns,
+            TimePoint::Relative(ns) if ns < 0 => end.saturating_add(ns),
+            TimePoint::Relative(ns) => start.saturating_add(ns),
+            TimePoint::OfDay(ns) => {
+                let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+                let midnight = jiff::Timestamp::from_nanosecond(start.into())
+                    .ok()
+                    .map(|start| zone.to_datetime(start).date())
+                    .map(|date| date.to_datetime(civil::Time::midnight()))
+                    .and_then(|midnight| zone.to_timestamp(midnight).ok())
+                    .map_or(0, |midnight| midnight.as_nanosecond() as i64);
+                midnight.saturating_add(ns)
+            }
+        }
+    }
+}
+
+/// `HH:MM[:SS[.fraction]]` in nanoseconds from midnight.
+fn of_day(text: &str) -> Option<i64> {
+    let mut parts = text.split(':');
+    let mut whole = |most: i64| {
+        let part = parts.next()?;
+        let value: i64 = part.parse().ok()?;
+        (part.len() <= 2 && (0..=most).contains(&value)).then_some(value)
+    };
+    let (hours, minutes) = (whole(23)?, whole(59)?);
+    let rest = parts.next().map_or(Some(0), seconds)?;
+    if parts.next().is_some() || !(0..61 * NS).contains(&rest) {
+        return None;
+    }
+    Some((hours * 60 + minutes) * 60 * NS + rest)
+}
+
+/// `seconds[.fraction]` in nanoseconds, exactly.
+fn seconds(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if !fraction.bytes().all(|byte| byte.is_ascii_digit()) || fraction.len() > 9 {
+        return None;
+    }
+    if whole.is_empty() || !whole.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let whole: i64 = whole.parse().ok()?;
+    let rest: i64 = format!("{fraction:0<9}").parse().ok()?;
+    whole.checked_mul(NS)?.checked_add(rest)
+}
+
+/// A signed number with a unit, seconds by default.
+fn duration(text: &str) -> Option<i64> {
+    let (sign, text) = match text.as_bytes().first()? {
+        b'-' => (-1, &text[1..]),
+        _ => (1, &text[1..]),
+    };
+    let split = text.find(|byte: char| byte.is_ascii_alphabetic()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let unit = match unit {
+        "ns" => 1,
+        "us" => 1_000,
+        "ms" => 1_000_000,
+        "" | "s" => NS,
+        "m" | "min" => 60 * NS,
+        "h" => 3600 * NS,
+        _ => return None,
+    };
+    let ns = i128::from(seconds(number)?) * i128::from(unit) / i128::from(NS);
+    i64::try_from(ns).ok().map(|ns| sign * ns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parses_what_people_write() {
+        let check = |text, expected| assert_eq!(TimePoint::parse(text, true), Ok(expected));
+        check("12:34:56", TimePoint::OfDay(45_296 * NS));
+        check("12:34:56.5", TimePoint::OfDay(45_296 * NS + NS / 2));
+        check("1970-01-02 00:00:01", TimePoint::Absolute(86_401 * NS));
+        check("1970-01-02T00:00:01Z", TimePoint::Absolute(86_401 * NS));
+        check("1795165182.000000007", TimePoint::Absolute(1_795_165_182_000_000_007));
+        check("+1.5s", TimePoint::Relative(3 * NS / 2));
+        check("-200ms", TimePoint::Relative(-NS / 5));
+        check("+2", TimePoint::Relative(2 * NS));
+        for wrong in ["", "noon", "25:00", "1.2.3", "+", "+5 weeks", "12:61", "1e9", "-", "::"] {
+            assert!(TimePoint::parse(wrong, true).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn prints_as_babeltrace2() {
+        let check = |format, ns, expected: &str| {
+            let mut out = Vec::new();
+            TimePrinter::new(format, true).print(&mut out, ns, 77);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check(TimeFormat::Clock, 45_296 * NS + 5, "12:34:56.000000005");
+        check(TimeFormat::Date, 86_401 * NS, "1970-01-02 00:00:01.000000000");
+        check(TimeFormat::Seconds, 86_401 * NS + 1, "86401.000000001");
+        check(TimeFormat::Cycles, 0, "00000000000000000077");
+        check(TimeFormat::Clock, -1, "-0.000000001");
+        check(TimeFormat::Seconds, -NS - 1, "-1.000000001");
+    }
+}
