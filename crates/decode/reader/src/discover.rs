@@ -231,7 +231,7 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
             file.close();
         }
     }
-    let name = name(data.decoder.schema(), &group[0]);
+    let name = name(data.decoder.schema(), group);
     let path = group[0].path.clone();
     Trace { id, path, name, streams: streams.into_values().collect(), data }
 }
@@ -262,10 +262,15 @@ fn first_packets(
     }
 }
 
-/// The name that babeltrace2 gives a trace: its host's, and the path it was found by.
-fn name(schema: &Schema, found: &Found) -> String {
-    match schema.trace.env_str("hostname") {
-        Some(hostname) => format!("{hostname}/{}", found.given.display()),
-        None => found.given.display().to_string(),
+/// The name that babeltrace2 gives a trace: its host's, and the way to it from the path that was
+/// given.
+fn name(schema: &Schema, group: &[Found]) -> String {
+    let [found, others @ ..] = group else { return String::new() };
+    let way = found.path.strip_prefix(&found.given).unwrap_or(Path::new(""));
+    let way = if others.is_empty() { way.display().to_string() } else { String::new() };
+    match (schema.trace.env_str("hostname"), way.as_str()) {
+        (Some(hostname), "") => hostname.to_owned(),
+        (Some(hostname), way) => format!("{hostname}/{way}"),
+        (None, _) => way,
     }
 }

@@ -77,7 +77,7 @@ impl Lane {
     }
 
     /// Moves to the next item, and gives its time and kind; `None` at the end.
-    fn advance(&mut self, problems: &mut Vec<Problem>) -> Option<(i64, Head)> {
+    fn advance(&mut self, account: &mut Account) -> Option<(i64, Head)> {
         loop {
             if let Some(loss) = self.losses.front() {
                 if let Some((from, _)) = loss.from {
@@ -95,19 +95,19 @@ impl Lane {
                         return Some((self.floor, Head::Event));
                     }
                     Ok(None) => {}
-                    Err(problem) => problems.push(problem),
+                    Err(problem) => account.problems.push(problem),
                 }
                 self.has_packet = false;
             }
-            self.next_packet(problems)?;
+            self.next_packet(account)?;
         }
     }
 
-    fn next_packet(&mut self, problems: &mut Vec<Problem>) -> Option<()> {
+    fn next_packet(&mut self, account: &mut Account) -> Option<()> {
         let (mut packet, resume) = match &mut self.packets {
             Packets::All(packets) => {
                 let packet = packets.next();
-                problems.append(&mut packets.problems);
+                account.problems.append(&mut packets.problems);
                 (packet?, None)
             }
             Packets::Some(packets) => packets.pop_front()?,
@@ -115,9 +115,10 @@ impl Lane {
         if resume.is_none() {
             self.losses = std::mem::take(&mut packet.losses).into();
         }
+        account.bytes += packet.size;
         match self.cursor.start(&self.data, packet, resume) {
             Ok(()) => self.has_packet = true,
-            Err(problem) => problems.push(problem),
+            Err(problem) => account.problems.push(problem),
         }
         Some(())
     }
@@ -144,7 +145,15 @@ pub(crate) struct Merge<'r> {
     taken: Option<usize>,
     /// Items from this time on are not wanted.
     until: Option<i64>,
+    pub(crate) account: Account,
+}
+
+/// What happened on the way.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
     pub(crate) problems: Vec<Problem>,
+    /// Of packets begun.
+    pub(crate) bytes: u64,
 }
 
 impl<'r> Merge<'r> {
@@ -155,7 +164,7 @@ impl<'r> Merge<'r> {
             ranks,
             taken: None,
             until,
-            problems: Vec::new(),
+            account: Account::default(),
         };
         for index in 0..merge.lanes.len() {
             if let Some(entry) = merge.offer(index) {
@@ -167,7 +176,7 @@ impl<'r> Merge<'r> {
 
     fn offer(&mut self, index: usize) -> Option<(Key, bool)> {
         let lane = &mut self.lanes[index];
-        let (time, head) = lane.advance(&mut self.problems)?;
+        let (time, head) = lane.advance(&mut self.account)?;
         if self.until.is_some_and(|until| time >= until) {
             return None;
         }

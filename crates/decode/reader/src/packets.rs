@@ -178,7 +178,7 @@ impl StreamPackets {
         only: Option<(usize, Option<u64>)>,
     ) -> StreamPackets {
         let mut waiting = files.to_vec();
-        waiting.sort_by(|a, b| b.first.cmp(&a.first));
+        waiting.sort_by_key(|file| std::cmp::Reverse(file.first));
         StreamPackets {
             trace,
             waiting,

@@ -376,6 +376,9 @@ impl<'w, 'r> Work<'w, 'r> {
     /// Passes one item on; breaks at the end.
     #[inline]
     fn step<C: Consumer>(&mut self, merge: &mut Merge<'_>, consumer: &mut C) -> ControlFlow<()> {
+        if self.events_untold == 4096 {
+            self.tell(std::mem::take(&mut merge.account.bytes));
+        }
         match merge.next() {
             None => return ControlFlow::Break(()),
             Some(Item::Loss { stream, loss }) => {
@@ -427,22 +430,20 @@ impl<'w, 'r> Work<'w, 'r> {
             None if wanted => {
                 self.stats.events += 1;
                 self.events_untold += 1;
-                if self.events_untold == 4096 {
-                    self.tell();
-                }
             }
             None => {}
         }
     }
 
-    fn tell(&mut self) {
+    fn tell(&mut self, bytes: u64) {
+        self.reading.progress.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.reading.progress.events.fetch_add(self.events_untold, Ordering::Relaxed);
         self.events_untold = 0;
     }
 
     fn finish(mut self, merge: &mut Merge<'_>) -> Stats {
-        self.tell();
-        self.stats.problems.append(&mut merge.problems);
+        self.tell(std::mem::take(&mut merge.account.bytes));
+        self.stats.problems.append(&mut merge.account.problems);
         self.stats
     }
 
@@ -478,8 +479,7 @@ impl<'w, 'r> Work<'w, 'r> {
             }
         }
         self.stats.problems.extend(next.err());
-        self.reading.progress.bytes.fetch_add(size, Ordering::Relaxed);
-        self.tell();
+        self.tell(size);
     }
 }
 

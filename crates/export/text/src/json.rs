@@ -1,1 +1,489 @@
-//! Events as JSON, one object a line.
+//! Events as JSON, one object a line, each with its `type`.
+//!
+//! The first line says what is read (`begin`), then come `event` and `loss` in order of time, and
+//! at last `end` with the totals. Keys are made once a field; values are written straight into
+//! the buffer, since a tree of values for each event would cost several times what the rest does.
+//! Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
+
+use crate::{number, severity};
+use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
+use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
+use blkkin_reader::{Consumer, Event, Loss, LossKind, Stats, Stream, Trace};
+use std::io::Write;
+
+/// Version of the lines' form; grows when a consumer might have to be changed.
+pub const SCHEMA: &str = "blkkin.view.v1";
+
+/// Bytes after which what was made is handed over.
+const BLOCK_SIZE: usize = 256 << 10;
+
+/// Prints events as JSON lines.
+#[derive(Debug, Default)]
+pub struct JsonPrinter {
+    out: Vec<u8>,
+    /// By trace id.
+    traces: Vec<Option<TraceText>>,
+    /// By stream number: number and text of the packet context that was last printed.
+    packets: Vec<(u64, Vec<u8>)>,
+}
+
+/// What lines of a trace have in common.
+#[derive(Debug)]
+struct TraceText {
+    keys: Keys,
+    /// By stream class and event class: from the stream's number to the name.
+    heads: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+impl Consumer for JsonPrinter {
+    type Output = Vec<u8>;
+
+    fn event(&mut self, event: &mut Event<'_>) {
+        let start = self.out.len();
+        let trace = event.trace();
+        if self.traces.len() <= trace.id {
+            self.traces.resize_with(trace.id + 1, || None);
+        }
+        let text = self.traces[trace.id].get_or_insert_with(|| TraceText {
+            keys: Keys::new(trace.decoder().nodes()),
+            heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
+        });
+        let out = &mut self.out;
+        out.extend_from_slice(b"{\"type\":\"event\"");
+        if let Some(time) = event.time() {
+            out.extend_from_slice(b",\"time\":");
+            number::signed(out, time);
+            out.extend_from_slice(b",\"cycles\":");
+            number::unsigned(out, event.cycles());
+        }
+        out.extend_from_slice(b",\"stream\":");
+        number::unsigned(out, event.stream_number() as u64);
+        let head = &mut text.heads[event.stream().class][event.class_index()];
+        out.extend_from_slice(head.get_or_insert_with(|| head_of(event)));
+
+        let number = event.stream_number();
+        if self.packets.len() <= number {
+            self.packets.resize_with(number + 1, Default::default);
+        }
+        let (packet, context) = &mut self.packets[number];
+        if *packet != event.packet_number() {
+            *packet = event.packet_number();
+            context.clear();
+            event.visit_packet_context(&mut Fields::new(context, &text.keys));
+        }
+        out.extend_from_slice(context);
+        if event.visit(&mut Fields::new(out, &text.keys)) {
+            out.extend_from_slice(b"}\n");
+        } else {
+            out.truncate(start);
+        }
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) {
+        let kind = match loss.kind {
+            LossKind::Events => "events",
+            LossKind::Packets => "packets",
+        };
+        let out = &mut self.out;
+        let _ = write!(out, "{{\"type\":\"loss\",\"kind\":\"{kind}\",\"count\":");
+        match loss.count {
+            Some(count) => number::unsigned(out, count),
+            None => out.extend_from_slice(b"null"),
+        }
+        for (key, time) in [("from", loss.from), ("to", loss.to)] {
+            if let Some((ns, _)) = time {
+                let _ = write!(out, ",\"{key}\":{ns}");
+            }
+        }
+        let _ = write!(out, ",\"trace\":{},\"stream_class\":{}", trace.id, stream.class_id);
+        if let Some(id) = stream.instance {
+            let _ = write!(out, ",\"stream_id\":{id}");
+        }
+        out.extend_from_slice(b",\"file\":");
+        string(out, stream.name.as_bytes());
+        out.extend_from_slice(b"}\n");
+    }
+
+    fn is_full(&self) -> bool {
+        self.out.len() >= BLOCK_SIZE
+    }
+
+    fn take(&mut self) -> Vec<u8> {
+        for (packet, _) in &mut self.packets {
+            *packet = 0;
+        }
+        let capacity = BLOCK_SIZE + (BLOCK_SIZE >> 3);
+        std::mem::replace(&mut self.out, Vec::with_capacity(capacity))
+    }
+}
+
+/// The first line: what is read.
+pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let _ = write!(out, "{{\"type\":\"begin\",\"schema\":\"{SCHEMA}\",\"traces\":[");
+    let mut stream_number = 0;
+    for (index, trace) in traces.enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        let _ = write!(out, "{{\"trace\":{},\"path\":", trace.id);
+        string(&mut out, trace.path.display().to_string().as_bytes());
+        out.extend_from_slice(b",\"name\":");
+        string(&mut out, trace.name.as_bytes());
+        if let Some(uuid) = trace.schema().trace.uuid {
+            let _ = write!(out, ",\"uuid\":\"{uuid}\"");
+        }
+        out.extend_from_slice(b",\"env\":{");
+        for (index, (key, value)) in trace.schema().trace.env.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            string(&mut out, key.as_bytes());
+            out.push(b':');
+            match value {
+                EnvValue::Int(value) => number::signed(&mut out, *value),
+                EnvValue::Str(value) => string(&mut out, value.as_bytes()),
+            }
+        }
+        out.extend_from_slice(b"},\"streams\":[");
+        for (index, stream) in trace.streams.iter().enumerate() {
+            if index > 0 {
+                out.push(b',');
+            }
+            let class = stream.class_id;
+            let _ = write!(out, "{{\"stream\":{stream_number},\"stream_class\":{class}");
+            if let Some(id) = stream.instance {
+                let _ = write!(out, ",\"stream_id\":{id}");
+            }
+            out.extend_from_slice(b",\"file\":");
+            string(&mut out, stream.name.as_bytes());
+            out.push(b'}');
+            stream_number += 1;
+        }
+        out.extend_from_slice(b"]}");
+    }
+    out.extend_from_slice(b"]}\n");
+    out
+}
+
+/// The last line: the totals.
+pub fn end(stats: &Stats) -> Vec<u8> {
+    let mut out = Vec::new();
+    let Stats { events, events_lost, events_lost_unknown, packets_lost, problems } = stats;
+    let _ = write!(
+        out,
+        "{{\"type\":\"end\",\"events\":{events},\"events_lost\":{events_lost},\
+         \"events_lost_unknown\":{events_lost_unknown},\"packets_lost\":{packets_lost},\
+         \"problems\":["
+    );
+    for (index, problem) in problems.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        out.extend_from_slice(b"{\"file\":");
+        string(&mut out, problem.path.display().to_string().as_bytes());
+        if let Some(offset) = problem.offset {
+            let _ = write!(out, ",\"offset\":{offset}");
+        }
+        out.extend_from_slice(b",\"message\":");
+        string(&mut out, problem.to_string().as_bytes());
+        out.push(b'}');
+    }
+    out.extend_from_slice(b"]}\n");
+    out
+}
+
+fn head_of(event: &Event<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let _ = write!(out, ",\"trace\":{}", event.trace().id);
+    let class = event.class();
+    if let Some(level) = class.log_level {
+        out.extend_from_slice(b",\"severity\":");
+        match severity::name(Some(level)) {
+            Some(name) => string(&mut out, name.as_bytes()),
+            None => number::signed(&mut out, level),
+        }
+    }
+    out.extend_from_slice(b",\"name\":");
+    match &class.name {
+        Some(name) => string(&mut out, name.as_bytes()),
+        None => out.extend_from_slice(b"null"),
+    }
+    out
+}
+
+/// The text before each field's value.
+#[derive(Debug)]
+struct Keys {
+    text: Vec<u8>,
+    ends: Vec<u32>,
+}
+
+impl Keys {
+    fn new(nodes: &[Node]) -> Keys {
+        let mut text = Vec::new();
+        let mut key = |node: &Node| {
+            let in_struct = node
+                .parent
+                .is_some_and(|parent| matches!(nodes[parent as usize].kind, NodeKind::Struct));
+            if let Some(name) = node.name.as_deref().filter(|_| in_struct) {
+                if !node.first {
+                    text.push(b',');
+                }
+                string(&mut text, name.as_bytes());
+                text.push(b':');
+            }
+            text.len() as u32
+        };
+        let ends = nodes.iter().map(&mut key).collect();
+        Keys { text, ends }
+    }
+
+    #[inline]
+    fn of(&self, node: &Node) -> &[u8] {
+        let id = node.id as usize;
+        let start = if id == 0 { 0 } else { self.ends[id - 1] as usize };
+        &self.text[start..self.ends[id] as usize]
+    }
+}
+
+/// Prints the fields of one event or packet context.
+struct Fields<'f> {
+    out: &'f mut Vec<u8>,
+    keys: &'f Keys,
+    start: usize,
+    /// For each array around: whether an element has been printed.
+    arrays: Vec<bool>,
+}
+
+impl<'f> Fields<'f> {
+    fn new(out: &'f mut Vec<u8>, keys: &'f Keys) -> Fields<'f> {
+        Fields { start: out.len(), out, keys, arrays: Vec::new() }
+    }
+
+    #[inline]
+    fn key(&mut self, node: &Node) {
+        let key = self.keys.of(node);
+        if key.is_empty() {
+            self.element();
+        } else {
+            self.out.extend_from_slice(key);
+        }
+    }
+
+    fn element(&mut self) {
+        if let Some(printed) = self.arrays.last_mut()
+            && std::mem::replace(printed, true)
+        {
+            self.out.push(b',');
+        }
+    }
+
+    #[inline]
+    fn integer(&mut self, node: &Node, raw: u64, signed: bool) {
+        self.key(node);
+        let value = if signed { i128::from(raw as i64) } else { i128::from(raw) };
+        match &node.kind {
+            NodeKind::Int { kind: IntKind::Bool, .. } => {
+                self.out.extend_from_slice(if raw == 0 { b"false" } else { b"true" });
+            }
+            NodeKind::Int { kind: IntKind::BitMap, labels: Some(labels), .. } => {
+                self.labelled(raw, signed, labels.flags(raw));
+            }
+            NodeKind::Int { labels: Some(labels), .. }
+            | NodeKind::VarInt { labels: Some(labels), .. } => {
+                self.labelled(raw, signed, NodeLabels::of(labels, value));
+            }
+            _ => self.number(raw, signed),
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, raw: u64, signed: bool) {
+        match signed {
+            true => number::signed(self.out, raw as i64),
+            false => number::unsigned(self.out, raw),
+        }
+    }
+
+    fn labelled<'l>(&mut self, raw: u64, signed: bool, labels: impl Iterator<Item = &'l str>) {
+        self.out.extend_from_slice(b"{\"value\":");
+        self.number(raw, signed);
+        self.out.extend_from_slice(b",\"labels\":[");
+        for (index, label) in labels.enumerate() {
+            if index > 0 {
+                self.out.push(b',');
+            }
+            string(self.out, label.as_bytes());
+        }
+        self.out.extend_from_slice(b"]}");
+    }
+}
+
+impl Visitor for Fields<'_> {
+    fn restart(&mut self) {
+        self.out.truncate(self.start);
+        self.arrays.clear();
+    }
+
+    fn begin_scope(&mut self, scope: Scope, _: &Node) {
+        let key: &[u8] = match scope {
+            Scope::PacketContext => b",\"packet\":{",
+            Scope::CommonContext => b",\"context\":{",
+            Scope::SpecificContext => b",\"event_context\":{",
+            _ => b",\"fields\":{",
+        };
+        self.out.extend_from_slice(key);
+    }
+
+    fn end_scope(&mut self, _: Scope) {
+        self.out.push(b'}');
+    }
+
+    fn begin_struct(&mut self, node: &Node) {
+        self.key(node);
+        self.out.push(b'{');
+    }
+
+    fn end_struct(&mut self, _: &Node) {
+        self.out.push(b'}');
+    }
+
+    fn begin_array(&mut self, node: &Node, _: u64) {
+        self.key(node);
+        self.out.push(b'[');
+        self.arrays.push(false);
+    }
+
+    fn end_array(&mut self, _: &Node) {
+        self.arrays.pop();
+        self.out.push(b']');
+    }
+
+    fn begin_optional(&mut self, node: &Node, present: bool) {
+        self.key(node);
+        if !present {
+            self.out.extend_from_slice(b"null");
+        }
+        self.arrays.push(false);
+    }
+
+    fn end_optional(&mut self, _: &Node) {
+        self.arrays.pop();
+    }
+
+    fn begin_variant(&mut self, node: &Node, _: usize) {
+        self.key(node);
+        self.arrays.push(false);
+    }
+
+    fn end_variant(&mut self, _: &Node) {
+        self.arrays.pop();
+    }
+
+    #[inline]
+    fn unsigned(&mut self, node: &Node, value: u64) {
+        self.integer(node, value, false);
+    }
+
+    #[inline]
+    fn signed(&mut self, node: &Node, value: i64) {
+        self.integer(node, value as u64, true);
+    }
+
+    fn float(&mut self, node: &Node, value: f64) {
+        self.key(node);
+        let _ = match value {
+            value if value.is_nan() => self.out.write_all(b"\"NaN\""),
+            f64::INFINITY => self.out.write_all(b"\"Infinity\""),
+            f64::NEG_INFINITY => self.out.write_all(b"\"-Infinity\""),
+            value => write!(self.out, "{value:?}"),
+        };
+    }
+
+    #[inline]
+    fn string(&mut self, node: &Node, value: &[u8]) {
+        self.key(node);
+        match &node.kind {
+            NodeKind::String(encoding) if encoding.unit_size() > 1 => {
+                string(self.out, encoding.decode(value).as_bytes());
+            }
+            _ => string(self.out, value),
+        }
+    }
+
+    fn blob(&mut self, node: &Node, value: &[u8]) {
+        self.key(node);
+        self.out.push(b'"');
+        for byte in value {
+            let _ = write!(self.out, "{byte:02x}");
+        }
+        self.out.push(b'"');
+    }
+}
+
+/// Bytes that a JSON string cannot hold as they are, and those that need a look at UTF-8.
+const SPECIAL: [bool; 256] = {
+    let mut special = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        special[byte] = true;
+        byte += 1;
+    }
+    special[b'"' as usize] = true;
+    special[b'\\' as usize] = true;
+    byte = 0x80;
+    while byte < 0x100 {
+        special[byte] = true;
+        byte += 1;
+    }
+    special
+};
+
+/// Appends a string in quotes.
+#[inline]
+pub(crate) fn string(out: &mut Vec<u8>, value: &[u8]) {
+    out.push(b'"');
+    if value.iter().any(|&byte| SPECIAL[byte as usize]) {
+        escaped(out, value);
+    } else {
+        out.extend_from_slice(value);
+    }
+    out.push(b'"');
+}
+
+#[cold]
+fn escaped(out: &mut Vec<u8>, value: &[u8]) {
+    for chunk in value.utf8_chunks() {
+        for &byte in chunk.valid().as_bytes() {
+            match byte {
+                b'"' => out.extend_from_slice(b"\\\""),
+                b'\\' => out.extend_from_slice(b"\\\\"),
+                b'\n' => out.extend_from_slice(b"\\n"),
+                b'\r' => out.extend_from_slice(b"\\r"),
+                b'\t' => out.extend_from_slice(b"\\t"),
+                0..0x20 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
+                _ => out.push(byte),
+            }
+        }
+        if !chunk.invalid().is_empty() {
+            out.extend_from_slice("\u{fffd}".as_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn strings() {
+        let check = |value: &[u8], expected: &str| {
+            let mut out = Vec::new();
+            super::string(&mut out, value);
+            assert_eq!(String::from_utf8(out).unwrap(), expected);
+        };
+        check(b"plain", r#""plain""#);
+        check(b"a\"b\\c\n\x01", r#""a\"b\\c\n\u0001""#);
+        check("é\u{1f600}".as_bytes(), "\"é\u{1f600}\"");
+        check(b"\xffx", "\"\u{fffd}x\"");
+    }
+}

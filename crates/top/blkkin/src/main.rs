@@ -1,2 +1,65 @@
-//! To be filled.
-fn main() {}
+//! `blkkin`, the one binary: parses, validates, calls. A file per subcommand in `commands`.
+
+mod commands;
+mod exit;
+mod input;
+mod interrupt;
+mod output;
+mod progress;
+
+use clap::{Parser, Subcommand};
+use exit::Exit;
+use std::process::ExitCode;
+
+/// Follow one request through every layer it crosses.
+///
+/// BlkKin reads traces of LTTng, barectf, the Linux kernel and its own, in the Common Trace
+/// Format 1.8 and 2.
+#[derive(Parser)]
+#[command(
+    name = "blkkin",
+    version,
+    before_help = "Examples:\n  \
+        blkkin view ~/lttng-traces/my-session          print all events, in order\n  \
+        blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
+        blkkin view --json TRACE | jq .name            one JSON object an event\n  \
+        blkkin info TRACE                              what a trace holds\n  \
+        blkkin cut --begin 12:30 --end 12:31 TRACE -o minute",
+    after_help = EXIT_HELP,
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Told by every help page.
+const EXIT_HELP: &str = "Exit status: 0 all well, 1 something could not be read or written, \
+                         2 wrong usage, 130 interrupted.\nData goes to standard output, all else \
+                         to standard error.";
+
+#[derive(Subcommand)]
+enum Command {
+    View(commands::view::Args),
+    Info(commands::info::Args),
+}
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _ = error.print();
+            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+        }
+    };
+    let done = match cli.command {
+        Command::View(args) => commands::view::run(args),
+        Command::Info(args) => commands::info::run(args),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => error.report().into(),
+    }
+}

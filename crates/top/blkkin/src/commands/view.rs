@@ -1,0 +1,272 @@
+//! `blkkin view`: events as text, as JSON, or counted.
+
+use crate::exit::{self, Error, Exit};
+use crate::input::{InputArgs, SelectArgs};
+use crate::interrupt::Interrupt;
+use crate::output::{ColorChoice, unless_closed};
+use crate::progress::ProgressLine;
+use blkkin_reader::{Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Trace, Unordered};
+use blkkin_text::json::{self, JsonPrinter};
+use blkkin_text::pretty::{BlockWriter, Options, Printer};
+use blkkin_text::time::TimeFormat;
+use std::io::{self, IsTerminal, Write};
+use std::ops::ControlFlow;
+
+/// Print the events of traces, in order of time
+///
+/// The text is what babeltrace2 prints, byte for byte, so whatever parses that goes on working.
+/// Events that the tracer dropped are told on standard error where they are missing, and in all
+/// at the end.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin view ~/lttng-traces/my-session\n  \
+        blkkin view --begin +1s --end +1.5s TRACE             half a second of it\n  \
+        blkkin view --filter 'port_no == 6801 && key == \"rbd*\"' TRACE\n  \
+        blkkin view --names all --fields all TRACE            everything there is\n  \
+        blkkin view --json TRACE | jq -c 'select(.type == \"event\") | .fields'\n  \
+        blkkin view --count TRACE                             only decode, and count\n  \
+        cat metadata channel0_* | blkkin view -",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    #[command(flatten)]
+    select: SelectArgs,
+
+    /// Stop after so many events
+    #[arg(long, value_name = "N", help_heading = "Selection")]
+    limit: Option<u64>,
+
+    /// One JSON object a line: the traces, each event and loss, the totals
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Only decode all events, and print how many there are
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    count: bool,
+
+    /// Print more before the fields: trace, trace:hostname, trace:domain, trace:procname,
+    /// trace:vpid, loglevel, emf, all
+    #[arg(short, long, value_name = "FIELD,…", value_delimiter = ',', help_heading = "Output")]
+    fields: Vec<String>,
+
+    /// Print names of: payload (args), context (ctx), header, scope, all, none
+    #[arg(short, long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Output")]
+    names: Vec<String>,
+
+    /// Print times in cycles of the trace's clock
+    #[arg(long, help_heading = "Times")]
+    clock_cycles: bool,
+
+    /// Print times with the date
+    #[arg(long, help_heading = "Times")]
+    clock_date: bool,
+
+    /// Print and read times in UTC instead of the local time zone
+    #[arg(long, visible_alias = "clock-utc", help_heading = "Times")]
+    clock_gmt: bool,
+
+    /// Print times in seconds since 1970
+    #[arg(long, help_heading = "Times")]
+    clock_seconds: bool,
+
+    /// Do not print the time since the event before
+    #[arg(long, help_heading = "Times")]
+    no_delta: bool,
+
+    /// Colour the text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    color: ColorChoice,
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let options = options(&args)?;
+    let opened = args.input.open()?;
+    let color = args.color.applies(&io::stderr());
+    let reading = Reading::new(&opened.traces).threads(args.input.threads()).limit(args.limit);
+    let reading = args.select.apply(reading, &opened.traces, args.clock_gmt, color)?;
+    let interrupt = Interrupt::listen()?;
+    let quiet = !args.count && io::stdout().is_terminal();
+    let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
+
+    let mut out = io::stdout().lock();
+    let mut wrote = Ok(());
+    let mut keep = |result: io::Result<()>| match result {
+        Ok(()) if interrupt.is_asked() => ControlFlow::Break(()),
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => {
+            wrote = Err(error);
+            ControlFlow::Break(())
+        }
+    };
+    let mut stats = if args.count {
+        count(&reading, args.limit.is_some())
+    } else if args.json {
+        let begin = json::begin(opened.traces.iter().map(|trace| &**trace));
+        match keep(out.write_all(&begin)) {
+            ControlFlow::Break(()) => Stats::default(),
+            ControlFlow::Continue(()) => {
+                reading.ordered(JsonPrinter::default, |block| keep(out.write_all(&block)))
+            }
+        }
+    } else {
+        let mut writer = BlockWriter::new(&options);
+        reading.ordered(
+            || Printer::new(options.clone()),
+            |block| keep(writer.write(&block, &mut out, &mut io::stderr())),
+        )
+    };
+    drop(line);
+    let closed = wrote.is_err();
+    unless_closed(wrote)?;
+    stats.problems.splice(0..0, opened.problems);
+    if !closed {
+        if args.count {
+            unless_closed(writeln!(out, "{}", stats.events))?;
+        } else if args.json {
+            unless_closed(out.write_all(&json::end(&stats)))?;
+        }
+        unless_closed(out.flush())?;
+    }
+    report_losses(&stats);
+    let exit = exit::report_problems(&stats.problems);
+    Ok(if interrupt.is_asked() { Exit::Interrupted } else { exit })
+}
+
+fn options(args: &Args) -> Result<Options, Error> {
+    let mut options = Options {
+        time: match args {
+            Args { clock_cycles: true, .. } => TimeFormat::Cycles,
+            Args { clock_seconds: true, .. } => TimeFormat::Seconds,
+            Args { clock_date: true, .. } => TimeFormat::Date,
+            _ => TimeFormat::Clock,
+        },
+        utc: args.clock_gmt,
+        delta: !args.no_delta,
+        color: args.color.applies(&io::stdout()),
+        ..Options::default()
+    };
+    if !args.names.is_empty() {
+        let all = args.names.iter().any(|name| name == "all");
+        options.names_payload = all;
+        options.names_context = all;
+        options.names_header = all;
+        options.names_scope = all;
+    }
+    for name in &args.names {
+        match name.as_str() {
+            "payload" | "arg" | "args" => options.names_payload = true,
+            "context" | "ctx" => options.names_context = true,
+            "header" => options.names_header = true,
+            "scope" => options.names_scope = true,
+            "all" | "none" => {}
+            _ => {
+                let known = ["payload", "context", "header", "scope", "all", "none"];
+                return Err(unknown("--names", name, &known));
+            }
+        }
+    }
+    if !args.fields.is_empty() {
+        let all = args.fields.iter().any(|field| field == "all");
+        options.trace = all;
+        options.hostname = all;
+        options.domain = all;
+        options.procname = all;
+        options.vpid = all;
+        options.loglevel = all;
+        options.emf = all;
+    }
+    for field in &args.fields {
+        match field.as_str() {
+            "trace" => options.trace = true,
+            "trace:hostname" => options.hostname = true,
+            "trace:domain" => options.domain = true,
+            "trace:procname" => options.procname = true,
+            "trace:vpid" => options.vpid = true,
+            "loglevel" => options.loglevel = true,
+            "emf" => options.emf = true,
+            "all" | "none" => {}
+            _ => {
+                let known = [
+                    "trace",
+                    "trace:hostname",
+                    "trace:domain",
+                    "trace:procname",
+                    "trace:vpid",
+                    "loglevel",
+                    "emf",
+                    "all",
+                ];
+                return Err(unknown("--fields", field, &known));
+            }
+        }
+    }
+    Ok(options)
+}
+
+fn unknown(option: &str, word: &str, known: &[&str]) -> Error {
+    let error = Error::usage(format!("{option} does not know `{word}`"));
+    match blkkin_filter::suggest(word, known.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean `{near}`?")),
+        None => error.hint(format!("it knows {}", known.join(", "))),
+    }
+}
+
+/// Counts events; in order only where a limit makes the order matter.
+fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
+    match in_order {
+        true => reading.ordered(|| Count, |()| ControlFlow::Continue(())),
+        false => reading.unordered(|| Count).1,
+    }
+}
+
+/// Does nothing with events: the reading counts them.
+struct Count;
+
+impl Consumer for Count {
+    type Output = ();
+
+    #[inline]
+    fn event(&mut self, _: &mut Event<'_>) {}
+    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
+    fn is_full(&self) -> bool {
+        false
+    }
+    fn take(&mut self) {}
+}
+
+impl Unordered for Count {
+    fn packet(&mut self, _: &Trace, _: &Stream, _: &PacketView<'_>) {}
+    #[inline]
+    fn event(&mut self, _: &mut Event<'_>) {}
+    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
+}
+
+/// The total of what is missing.
+fn report_losses(stats: &Stats) {
+    let mut parts = Vec::new();
+    let plural = |count: u64| if count == 1 { "" } else { "s" };
+    if stats.events_lost > 0 {
+        let count = stats.events_lost;
+        parts.push(format!("{count} event{}", plural(count)));
+    }
+    if stats.events_lost_unknown > 0 {
+        let count = stats.events_lost_unknown;
+        parts.push(format!("an unknown number of events at {count} place{}", plural(count)));
+    }
+    if stats.packets_lost > 0 {
+        let count = stats.packets_lost;
+        parts.push(format!("{count} packet{}", plural(count)));
+    }
+    if !parts.is_empty() {
+        let lost = parts.join(", ");
+        let _ = writeln!(
+            io::stderr(),
+            "lost by the tracer in all: {lost} ({} events shown)",
+            stats.events
+        );
+    }
+}

@@ -1,0 +1,133 @@
+//! What commands that read traces have in common: paths, time range, filter, threads.
+
+use crate::exit::Error;
+use blkkin_reader::{BoundFilter, Opened, Reading, Source, Trace};
+use blkkin_text::time::{TIME_FORMS, TimePoint};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which traces.
+#[derive(clap::Args, Debug)]
+pub(crate) struct InputArgs {
+    /// Trace directories, directories above some, stream files, or `-` for standard input
+    #[arg(value_name = "PATH", required = true)]
+    pub(crate) paths: Vec<PathBuf>,
+
+    /// Metadata for standard input, where it does not come first (cat metadata stream | …)
+    #[arg(long, value_name = "FILE", help_heading = "Input")]
+    metadata: Option<PathBuf>,
+
+    /// Threads to work on; by default one for each CPU
+    #[arg(long, value_name = "N", help_heading = "Input")]
+    threads: Option<usize>,
+}
+
+impl InputArgs {
+    pub(crate) fn threads(&self) -> usize {
+        let available = || std::thread::available_parallelism().map_or(1, |count| count.get());
+        self.threads.unwrap_or_else(available).clamp(1, 256)
+    }
+
+    /// Finds and opens the traces.
+    pub(crate) fn open(&self) -> Result<Opened, Error> {
+        let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
+        if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {
+            return Err(Error::usage("--metadata is for standard input, which is not read")
+                .hint("give `-` as a path, or leave --metadata out: directories have their own"));
+        }
+        let sources: Vec<Source> = self
+            .paths
+            .iter()
+            .map(|path| match is_stdin(path) {
+                true => Source::Stdin { metadata: self.metadata.clone() },
+                false => Source::Path(path.clone()),
+            })
+            .collect();
+        Ok(blkkin_reader::open(&sources))
+    }
+}
+
+/// Which events.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SelectArgs {
+    /// Only events from this time on: 12:34:56.7, '2026-11-21 12:34:56', seconds, +1.5s, -200ms
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Selection"
+    )]
+    pub(crate) begin: Option<String>,
+
+    /// Only events up to this time
+    #[arg(
+        short,
+        long,
+        value_name = "TIME",
+        allow_hyphen_values = true,
+        help_heading = "Selection"
+    )]
+    pub(crate) end: Option<String>,
+
+    /// Only events between two times
+    #[arg(
+        short,
+        long,
+        value_name = "BEGIN,END",
+        allow_hyphen_values = true,
+        conflicts_with_all = ["begin", "end"],
+        help_heading = "Selection"
+    )]
+    pub(crate) timerange: Option<String>,
+
+    /// Only events for which this is true: 'ret < 0 && name == "zipkin:*"'
+    #[arg(long, value_name = "EXPRESSION", help_heading = "Selection")]
+    pub(crate) filter: Option<String>,
+}
+
+impl SelectArgs {
+    /// Applies the selection to a reading.
+    pub(crate) fn apply<'r>(
+        &self,
+        reading: Reading<'r>,
+        traces: &'r [Arc<Trace>],
+        utc: bool,
+        color: bool,
+    ) -> Result<Reading<'r>, Error> {
+        let (begin, end) = match &self.timerange {
+            None => (self.begin.as_deref(), self.end.as_deref()),
+            Some(range) => {
+                let range = range.trim_start_matches('[').trim_end_matches(']');
+                let (begin, end) = range.split_once(',').ok_or_else(|| {
+                    Error::usage(format!("`{range}` is not a range of time"))
+                        .hint(format!("write BEGIN,END, each {TIME_FORMS}"))
+                })?;
+                (Some(begin), Some(end))
+            }
+        };
+        let parse = |text: &str| TimePoint::parse(text, utc).map_err(Error::usage);
+        let (begin, end) = (begin.map(parse).transpose()?, end.map(parse).transpose()?);
+        let reading = if begin.is_some() || end.is_some() {
+            let (first, last) = reading.span().unwrap_or((0, 0));
+            let resolve = |point: TimePoint| point.resolve(first, last, utc);
+            let (begin, end) = (begin.map(resolve), end.map(resolve));
+            if let (Some(begin), Some(end)) = (begin, end)
+                && end < begin
+            {
+                return Err(Error::usage("the time range ends before it begins"));
+            }
+            reading.range(begin, end)
+        } else {
+            reading
+        };
+        let filter = match &self.filter {
+            None => None,
+            Some(text) => Some(
+                BoundFilter::new(text, traces)
+                    .map_err(|error| Error::usage(error.render(color)))?,
+            ),
+        };
+        Ok(reading.filter(filter))
+    }
+}

@@ -1,0 +1,60 @@
+//! A line on the terminal that says how far a long reading is.
+
+use blkkin_reader::Progress;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// Shows progress until it is dropped.
+#[derive(Debug)]
+pub(crate) struct ProgressLine {
+    stop: Option<mpsc::Sender<()>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+/// Work shorter than this shows nothing.
+const PATIENCE: Duration = Duration::from_millis(1000);
+const INTERVAL: Duration = Duration::from_millis(200);
+
+impl ProgressLine {
+    /// Shows `progress` towards `total` bytes, if standard error is a terminal and the output
+    /// does not go there too.
+    pub(crate) fn start(progress: Arc<Progress>, total: u64, quiet: bool) -> ProgressLine {
+        if quiet || !std::io::stderr().is_terminal() {
+            return ProgressLine { stop: None, thread: None };
+        }
+        let (stop, stopped) = mpsc::channel::<()>();
+        let thread = thread::spawn(move || {
+            if stopped.recv_timeout(PATIENCE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template(
+                "{bar:30} {percent:>3}%  {bytes} of {total_bytes}  {bytes_per_sec}  {msg}  \
+                 {eta} left",
+            );
+            if let Ok(style) = style {
+                bar.set_style(style);
+            }
+            while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                bar.set_position(progress.bytes.load(Ordering::Relaxed).min(total));
+                bar.set_message(format!("{} events", progress.events.load(Ordering::Relaxed)));
+            }
+            bar.finish_and_clear();
+        });
+        ProgressLine { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for ProgressLine {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
