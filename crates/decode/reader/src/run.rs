@@ -173,6 +173,24 @@ impl<'r> Reading<'r> {
         streams.flat_map(|stream| &stream.files).map(size).sum()
     }
 
+    /// When the first packet begins and the last one ends, in nanoseconds, as far as packets say.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let mut span: Option<(i64, i64)> = None;
+        for number in 0..self.streams.len() {
+            let mut packets = self.stream_packets(number);
+            while let Some(packet) = packets.next() {
+                let (begin, end) = match (packet.begin_ns, packet.end_ns) {
+                    (Some(begin), end) => (begin, end.unwrap_or(begin)),
+                    (None, Some(end)) => (end, end),
+                    (None, None) => continue,
+                };
+                let (first, last) = span.unwrap_or((begin, end));
+                span = Some((first.min(begin), last.max(end)));
+            }
+        }
+        span
+    }
+
     fn window(&self) -> usize {
         (WINDOWS_SIZE / self.streams.len().max(1)).clamp(64 << 10, 256 << 10)
     }

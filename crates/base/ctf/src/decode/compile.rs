@@ -256,6 +256,7 @@ impl Compiler {
             id,
             name: place.name.map(Into::into),
             parent: (place.parent != NONE).then_some(place.parent),
+            scope: self.scope.unwrap_or(Scope::Payload),
             first: place.first,
             kind,
         });

@@ -1,7 +1,9 @@
 //! What a consumer may want to know about a field, beside its value: prepared once, so that
 //! consumers can keep their own tables by node id.
 
-use crate::schema::{Base, Encoding, IntKind, Mapping};
+use std::sync::Arc;
+
+use crate::schema::{Base, Encoding, IntKind, Mapping, Scope};
 
 /// A field of an event class or packet context, as compiled.
 #[derive(Debug)]
@@ -13,6 +15,8 @@ pub struct Node {
     pub name: Option<Box<str>>,
     /// The node that holds it; none for a scope's structure.
     pub parent: Option<u32>,
+    /// The scope that it is in.
+    pub scope: Scope,
     /// Whether it is the first visible member of its structure.
     pub first: bool,
     /// What it is.
@@ -62,14 +66,14 @@ pub enum NodeKind {
 }
 
 /// The labels of an enumeration or the flags of a bit map.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct NodeLabels {
-    mappings: Vec<Mapping>,
+    mappings: Arc<[Mapping]>,
 }
 
 impl NodeLabels {
     pub(super) fn new(mappings: &[Mapping]) -> NodeLabels {
-        NodeLabels { mappings: mappings.to_vec() }
+        NodeLabels { mappings: mappings.into() }
     }
 
     /// The labels that `value` bears, in order of declaration.
