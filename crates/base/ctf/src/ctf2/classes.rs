@@ -1,0 +1,469 @@
+//! Reads field classes. [`ClassReader::root`] reads a scope's; the rest follows its nesting.
+//!
+//! An alias is read anew wherever it is used, because its field locations, and the roles it may
+//! have, depend on the place. [`Budget`] keeps aliases of aliases from growing without end.
+
+use super::json::{
+    Object, Problem, Within, array, object, optional, quote, required, string, text, unsigned,
+};
+use super::places::{Kinds, Location, Places};
+use super::properties::{alignment, bits, encoding, float, mappings, preferred_base, ranges, wide};
+use super::ranges::Taken;
+use super::words::{ROLES, meaning, role_belongs};
+use crate::metadata::{DEPTH_MAX, METADATA_SIZE_MAX};
+use crate::schema::*;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// Most field classes in all of a metadata text, after the expansion of aliases.
+const CLASS_COUNT_MAX: usize = 1 << 20;
+
+/// A declared field class alias.
+pub(super) struct Alias {
+    pub(super) class: Value,
+    /// Bytes of its fragment.
+    pub(super) text_size: usize,
+}
+
+/// What may still be read.
+#[derive(Default)]
+pub(super) struct Budget {
+    class_count: usize,
+    /// Bytes that the metadata would need more if it used neither aliases nor relative locations.
+    expansion_size: usize,
+}
+
+impl Budget {
+    fn count_class(&mut self) -> Result<(), Problem> {
+        self.class_count += 1;
+        if self.class_count <= CLASS_COUNT_MAX {
+            return Ok(());
+        }
+        Err(Problem::new(format!("more than {CLASS_COUNT_MAX} field classes, aliases expanded")))
+    }
+
+    fn expand(&mut self, size: usize) -> Result<(), Problem> {
+        self.expansion_size = self.expansion_size.saturating_add(size);
+        if self.expansion_size <= METADATA_SIZE_MAX {
+            return Ok(());
+        }
+        Err(Problem::new(format!("aliases expand to more than {METADATA_SIZE_MAX} bytes")))
+    }
+}
+
+/// What a fragment's field classes may refer to.
+pub(super) struct Surroundings<'a> {
+    /// Whether the preamble has a UUID.
+    pub(super) has_uuid: bool,
+    /// The stream's clock.
+    pub(super) clock: Option<usize>,
+    /// The scopes of earlier fragments.
+    pub(super) outer: &'a [&'a Places],
+}
+
+/// Reads a fragment's field classes.
+pub(super) struct ClassReader<'a> {
+    aliases: &'a HashMap<String, Alias>,
+    budget: &'a mut Budget,
+    /// `None` while an alias is declared: only its form is checked then.
+    surroundings: Option<Surroundings<'a>>,
+    scope: Scope,
+    places: Places,
+    depth: usize,
+}
+
+impl<'a> ClassReader<'a> {
+    pub(super) fn new(
+        aliases: &'a HashMap<String, Alias>,
+        budget: &'a mut Budget,
+        surroundings: Option<Surroundings<'a>>,
+    ) -> ClassReader<'a> {
+        let places = Places::default();
+        ClassReader { aliases, budget, surroundings, scope: Scope::Payload, places, depth: 0 }
+    }
+
+    /// The property `key`: the structure of a scope.
+    pub(super) fn root(
+        &mut self,
+        object: &Object,
+        key: &str,
+        scope: Scope,
+    ) -> Result<Option<FieldClass>, Problem> {
+        optional(object, key, |value| {
+            self.scope = scope;
+            self.places.begin(scope);
+            match self.class(value)? {
+                class @ FieldClass::Struct(_) => Ok(class),
+                _ => Err(Problem::new("the field class of a scope must be a structure")),
+            }
+        })
+    }
+
+    /// Checks the field class of an alias.
+    pub(super) fn declare(&mut self, value: &Value) -> Result<(), Problem> {
+        self.places.begin(self.scope);
+        self.class(value).map(drop)
+    }
+
+    /// The places of all scopes that were read.
+    pub(super) fn into_places(self) -> Places {
+        self.places
+    }
+
+    fn class(&mut self, value: &Value) -> Result<FieldClass, Problem> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(Problem::new(format!("field classes nest deeper than {DEPTH_MAX}")));
+        }
+        let class = match value {
+            Value::String(name) => self.aliased(name)?,
+            _ => {
+                let class = self.described(object(value)?)?;
+                self.places.add(&class);
+                class
+            }
+        };
+        self.depth -= 1;
+        Ok(class)
+    }
+
+    fn aliased(&mut self, name: &str) -> Result<FieldClass, Problem> {
+        let Some(alias) = self.aliases.get(name) else {
+            let message = format!("no field class alias {} is declared before this", quote(name));
+            return Err(Problem::new(message));
+        };
+        if self.surroundings.is_none() {
+            // Its own declaration was checked; what it stands for is not needed.
+            return Ok(FieldClass::Struct(StructClass::default()));
+        }
+        self.budget.expand(alias.text_size)?;
+        self.class(&alias.class).within(format_args!("alias {}", quote(name)))
+    }
+
+    fn described(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+        self.budget.count_class()?;
+        no_extensions(object)?;
+        let class_type = required(object, "type", |value| meaning(string(value)?, &CLASS_TYPES))?;
+        match class_type {
+            ClassType::Fixed(kind) => self.fixed(object, kind),
+            ClassType::Float => float(object),
+            ClassType::Variable { signed } => self.variable(object, signed),
+            ClassType::String => {
+                Ok(FieldClass::String(StringClass { encoding: encoding(object)? }))
+            }
+            ClassType::Text(count) => {
+                let (length, encoding) = (self.length(object, count)?, encoding(object)?);
+                Ok(FieldClass::Text(TextClass { length, encoding }))
+            }
+            ClassType::Blob(count) => self.blob(object, count),
+            ClassType::Struct => self.structure(object),
+            ClassType::Array(count) => {
+                let length = self.length(object, count)?;
+                let align = alignment(object, "minimum-alignment")?;
+                let element = required(object, "element-field-class", |value| self.class(value))?;
+                Ok(FieldClass::Array(Box::new(ArrayClass { length, element, align })))
+            }
+            ClassType::Optional => self.optional(object),
+            ClassType::Variant => self.variant(object),
+        }
+    }
+
+    fn fixed(&mut self, object: &Object, kind: IntKind) -> Result<FieldClass, Problem> {
+        let bits = bits(object)?;
+        let (mut roles, mut base, mut labels) = (Roles::NONE, Base::default(), None);
+        match kind {
+            IntKind::Unsigned | IntKind::Signed => {
+                roles = self.int_roles(object, kind == IntKind::Unsigned, Some(bits.size))?;
+                base = preferred_base(object)?;
+                labels = optional(object, "mappings", mappings)?;
+            }
+            IntKind::BitMap => {
+                let flags = required(object, "flags", mappings)?;
+                if flags.is_empty() {
+                    return Err(Problem::new("a bit map needs a flag")).within("flags");
+                }
+                labels = Some(flags);
+            }
+            IntKind::Bool | IntKind::BitArray => {}
+        }
+        if bits.size > 64 {
+            if !roles.is_empty() {
+                return Err(Problem::new(format!("{} bits are too many for a role", bits.size)));
+            }
+            return wide(bits).ok_or_else(|| {
+                let message = format!("{} bits are only supported if byte-aligned", bits.size);
+                let hint = "with an `alignment` and a `length` that are multiples of 8";
+                Problem::new(message).hint(Some(hint.to_owned()))
+            });
+        }
+        let clock = self.clock(roles);
+        Ok(FieldClass::Int(IntClass { bits, kind, base, mappings: labels, roles, clock }))
+    }
+
+    fn variable(&mut self, object: &Object, signed: bool) -> Result<FieldClass, Problem> {
+        let roles = self.int_roles(object, !signed, None)?;
+        let mappings = optional(object, "mappings", mappings)?;
+        Ok(FieldClass::VarInt(VarIntClass {
+            signed,
+            base: preferred_base(object)?,
+            mappings,
+            roles,
+        }))
+    }
+
+    fn blob(&mut self, object: &Object, count: Count) -> Result<FieldClass, Problem> {
+        let length = self.length(object, count)?;
+        let mut roles = Roles::NONE;
+        if let Length::Static(size) = length {
+            roles = self.roles(object, |role| match role {
+                Role::Uuid if size != 16 => Err("the field must have 16 bytes"),
+                Role::Uuid => Ok(()),
+                _ => Err("only an unsigned integer can have this role"),
+            })?;
+        }
+        Ok(FieldClass::Blob(BlobClass { length, media_type: text(object, "media-type")?, roles }))
+    }
+
+    fn structure(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+        let align = alignment(object, "minimum-alignment")?;
+        let member_values = optional(object, "member-classes", array)?.unwrap_or_default();
+        let mut names = HashSet::new();
+        let mut members = Vec::new();
+        self.places.enter_structure();
+        for (index, value) in member_values.iter().enumerate() {
+            let member = self.member(value, &mut names);
+            members.push(member.within(format_args!("member-classes[{index}]"))?);
+        }
+        self.places.leave_structure();
+        Ok(FieldClass::Struct(StructClass { members, align }))
+    }
+
+    fn member<'v>(
+        &mut self,
+        value: &'v Value,
+        names: &mut HashSet<&'v str>,
+    ) -> Result<Member, Problem> {
+        let object = object(value)?;
+        no_extensions(object)?;
+        let name = required(object, "name", string)?;
+        if !names.insert(name) {
+            let message = format!("the structure has two members named {}", quote(name));
+            return Err(Problem::new(message));
+        }
+        self.places.enter_member(name);
+        let class = required(object, "field-class", |value| self.class(value))?;
+        self.places.leave_member();
+        Ok(Member { name: name.to_owned(), class })
+    }
+
+    fn optional(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+        let integers = Kinds::UNSIGNED.or(Kinds::SIGNED);
+        let (selector, kinds) = self.reference(object, "selector-field-location")?;
+        let mut selector_ranges = optional(object, "selector-field-ranges", ranges)?;
+        match kinds {
+            None => {}
+            Some(kinds) if kinds.are(Kinds::BOOLEAN) => selector_ranges = None,
+            Some(kinds) if !kinds.are(integers) => {
+                let message = "the field there is neither a boolean nor an integer";
+                return Err(Problem::new(message)).within("selector-field-location");
+            }
+            Some(_) if selector_ranges.is_none() => {
+                let message = "`selector-field-ranges` is missing: the selector is an integer";
+                return Err(Problem::new(message));
+            }
+            Some(_) => {}
+        }
+        let content = required(object, "field-class", |value| self.class(value))?;
+        Ok(FieldClass::Optional(Box::new(OptionalClass {
+            selector,
+            ranges: selector_ranges,
+            content,
+        })))
+    }
+
+    fn variant(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+        let (selector, kinds) = self.reference(object, "selector-field-location")?;
+        if kinds.is_some_and(|kinds| !kinds.are(Kinds::UNSIGNED.or(Kinds::SIGNED))) {
+            let problem = Problem::new("the field there is not an integer");
+            return Err(problem).within("selector-field-location");
+        }
+        let option_values = required(object, "options", array)?;
+        if option_values.is_empty() {
+            return Err(Problem::new("a variant needs an option")).within("options");
+        }
+        let (mut names, mut taken) = (HashSet::new(), Taken::default());
+        let mut options = Vec::new();
+        for (index, value) in option_values.iter().enumerate() {
+            let option = self.variant_option(value, &mut names, &mut taken);
+            options.push(option.within(format_args!("options[{index}]"))?);
+        }
+        Ok(FieldClass::Variant(VariantClass { selector, options }))
+    }
+
+    fn variant_option<'v>(
+        &mut self,
+        value: &'v Value,
+        names: &mut HashSet<&'v str>,
+        taken: &mut Taken,
+    ) -> Result<VariantOption, Problem> {
+        let object = object(value)?;
+        no_extensions(object)?;
+        let name = optional(object, "name", string)?;
+        if let Some(name) = name
+            && !names.insert(name)
+        {
+            let message = format!("the variant has two options named {}", quote(name));
+            return Err(Problem::new(message));
+        }
+        let ranges = required(object, "selector-field-ranges", ranges)?;
+        if let Some(value) = ranges.0.iter().find_map(|&(low, high)| taken.overlap(low, high)) {
+            let problem = Problem::new(format!("{value} already selects an earlier option"));
+            return Err(problem).within("selector-field-ranges");
+        }
+        for &(low, high) in &ranges.0 {
+            taken.take(low, high);
+        }
+        let class = required(object, "field-class", |value| self.class(value))?;
+        Ok(VariantOption { name: name.map(str::to_owned), ranges, class })
+    }
+
+    fn length(&mut self, object: &Object, count: Count) -> Result<Length, Problem> {
+        if count == Count::Static {
+            return required(object, "length", unsigned).map(Length::Static);
+        }
+        let (field, kinds) = self.reference(object, "length-field-location")?;
+        if kinds.is_some_and(|kinds| !kinds.are(Kinds::UNSIGNED)) {
+            let problem = Problem::new("the field there is not an unsigned integer");
+            return Err(problem).within("length-field-location");
+        }
+        Ok(Length::Dynamic(field))
+    }
+
+    /// The field that a location refers to; its kinds are unknown while an alias is declared.
+    fn reference(
+        &mut self,
+        object: &Object,
+        key: &str,
+    ) -> Result<(FieldRef, Option<Kinds>), Problem> {
+        required(object, key, |value| {
+            let location = Location::read(value)?;
+            let Some(surroundings) = &self.surroundings else {
+                return Ok((FieldRef { scope: self.scope, path: Vec::new() }, None));
+            };
+            let (field, kinds) = self.places.resolve(surroundings.outer, &location)?;
+            self.budget.expand(field.path.iter().map(String::len).sum())?;
+            Ok((field, Some(kinds)))
+        })
+    }
+
+    fn int_roles(
+        &self,
+        object: &Object,
+        is_unsigned: bool,
+        size: Option<u32>,
+    ) -> Result<Roles, Problem> {
+        self.roles(object, |role| match role {
+            _ if !is_unsigned => Err("a signed integer cannot have a role"),
+            Role::Uuid => Err("only a blob of 16 bytes can have this role"),
+            Role::Magic if size != Some(32) => Err("the magic number must have 32 fixed bits"),
+            Role::Magic if !self.places.is_first_member() => {
+                Err("the magic number must come first in the packet header")
+            }
+            _ => Ok(()),
+        })
+    }
+
+    /// Reads roles, and leaves out those without a meaning in the current scope.
+    fn roles(
+        &self,
+        object: &Object,
+        fits: impl Fn(Role) -> Result<(), &'static str>,
+    ) -> Result<Roles, Problem> {
+        let mut roles = Roles::NONE;
+        for value in optional(object, "roles", array)?.unwrap_or_default() {
+            let name = string(value).within("roles")?;
+            let role = meaning(name, &ROLES).within("roles")?;
+            let Some(surroundings) = &self.surroundings else { continue };
+            if !role_belongs(role, self.scope) {
+                continue;
+            }
+            let fit = match role {
+                Role::Uuid if !surroundings.has_uuid => Err("the preamble has no UUID"),
+                Role::Timestamp | Role::PacketEnd if surroundings.clock.is_none() => {
+                    Err("the data stream class has no default clock class")
+                }
+                _ => fits(role),
+            };
+            fit.map_err(Problem::new).within(name).within("roles")?;
+            roles = roles.with(role);
+        }
+        Ok(roles)
+    }
+
+    fn clock(&self, roles: Roles) -> Option<usize> {
+        let is_timestamp = roles.has(Role::Timestamp) || roles.has(Role::PacketEnd);
+        self.surroundings.as_ref().filter(|_| is_timestamp)?.clock
+    }
+}
+
+/// Where a length comes from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Count {
+    Static,
+    Dynamic,
+}
+
+/// What a field class's `type` says.
+#[derive(Clone, Copy)]
+enum ClassType {
+    Fixed(IntKind),
+    Float,
+    Variable { signed: bool },
+    String,
+    Text(Count),
+    Blob(Count),
+    Struct,
+    Array(Count),
+    Optional,
+    Variant,
+}
+
+/// Enumerations are what proposals of CTF 2 had in place of mappings.
+const CLASS_TYPES: [(&str, ClassType); 22] = [
+    ("fixed-length-bit-array", ClassType::Fixed(IntKind::BitArray)),
+    ("fixed-length-bit-map", ClassType::Fixed(IntKind::BitMap)),
+    ("fixed-length-boolean", ClassType::Fixed(IntKind::Bool)),
+    ("fixed-length-unsigned-integer", ClassType::Fixed(IntKind::Unsigned)),
+    ("fixed-length-signed-integer", ClassType::Fixed(IntKind::Signed)),
+    ("fixed-length-unsigned-enumeration", ClassType::Fixed(IntKind::Unsigned)),
+    ("fixed-length-signed-enumeration", ClassType::Fixed(IntKind::Signed)),
+    ("fixed-length-floating-point-number", ClassType::Float),
+    ("variable-length-unsigned-integer", ClassType::Variable { signed: false }),
+    ("variable-length-signed-integer", ClassType::Variable { signed: true }),
+    ("variable-length-unsigned-enumeration", ClassType::Variable { signed: false }),
+    ("variable-length-signed-enumeration", ClassType::Variable { signed: true }),
+    ("null-terminated-string", ClassType::String),
+    ("static-length-string", ClassType::Text(Count::Static)),
+    ("dynamic-length-string", ClassType::Text(Count::Dynamic)),
+    ("static-length-blob", ClassType::Blob(Count::Static)),
+    ("dynamic-length-blob", ClassType::Blob(Count::Dynamic)),
+    ("structure", ClassType::Struct),
+    ("static-length-array", ClassType::Array(Count::Static)),
+    ("dynamic-length-array", ClassType::Array(Count::Dynamic)),
+    ("optional", ClassType::Optional),
+    ("variant", ClassType::Variant),
+];
+
+/// No extension is supported, so none can be declared, and none may be used.
+pub(super) fn no_extensions(object: &Object) -> Result<(), Problem> {
+    let namespaces = optional(object, "extensions", self::object)?;
+    for (namespace, names) in namespaces.into_iter().flatten() {
+        let names = self::object(names).within(quote(namespace)).within("extensions")?;
+        if let Some(name) = names.keys().next() {
+            let (name, namespace) = (quote(name), quote(namespace));
+            let message = format!("the extension {name} of {namespace} is not supported");
+            return Err(Problem::new(message)).within("extensions");
+        }
+    }
+    Ok(())
+}

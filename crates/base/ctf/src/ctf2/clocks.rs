@@ -1,0 +1,63 @@
+//! Reads clock classes.
+
+use super::json::{
+    Object, Problem, Within, object, optional, required, signed, string, text, unsigned,
+};
+use super::words::unknown;
+use crate::schema::*;
+use serde_json::Value;
+
+pub(super) fn clock(object: &Object) -> Result<Clock, Problem> {
+    let identity = identity(object)?;
+    // Release candidates had no `id`; the name took its place, and there was no identity.
+    let (name, identity) = match (text(object, "id")?, identity) {
+        (Some(id), identity) => (id, identity),
+        (None, ClockIdentity { name: Some(name), .. }) => (name, ClockIdentity::default()),
+        (None, _) => return Err(Problem::new("`id` is missing")),
+    };
+    let frequency = optional(object, "frequency", unsigned)?.unwrap_or(1_000_000_000);
+    if frequency == 0 {
+        return Err(Problem::new("must not be 0")).within("frequency");
+    }
+    let (offset_seconds, offset_cycles) =
+        optional(object, "offset-from-origin", offset)?.unwrap_or((0, 0));
+    Ok(Clock {
+        name,
+        identity: Some(identity).filter(|identity| *identity != ClockIdentity::default()),
+        uuid: None,
+        description: text(object, "description")?,
+        frequency,
+        precision: optional(object, "precision", unsigned)?,
+        accuracy: optional(object, "accuracy", unsigned)?,
+        offset_seconds,
+        offset_cycles,
+        origin: optional(object, "origin", origin)?.unwrap_or(ClockOrigin::Unknown),
+    })
+}
+
+fn identity(object: &Object) -> Result<ClockIdentity, Problem> {
+    Ok(ClockIdentity {
+        namespace: text(object, "namespace")?,
+        name: text(object, "name")?,
+        uid: text(object, "uid")?,
+    })
+}
+
+fn origin(value: &Value) -> Result<ClockOrigin, Problem> {
+    match value {
+        Value::String(word) if word == "unix-epoch" => Ok(ClockOrigin::UnixEpoch),
+        Value::String(word) => Err(unknown(word, ["unix-epoch"].into_iter())),
+        _ => {
+            let object = object(value)?;
+            required(object, "name", string)?;
+            required(object, "uid", string)?;
+            identity(object).map(ClockOrigin::Custom)
+        }
+    }
+}
+
+fn offset(value: &Value) -> Result<(i64, i64), Problem> {
+    let object = object(value)?;
+    let seconds = optional(object, "seconds", signed)?.unwrap_or(0);
+    Ok((seconds, optional(object, "cycles", signed)?.unwrap_or(0)))
+}

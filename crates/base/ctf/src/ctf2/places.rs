@@ -1,0 +1,266 @@
+//! Resolves field locations: a tree of the names read so far tells whether a length or selector
+//! field comes before the field that needs it, and whether it is an integer.
+//!
+//! [`Places`] follows the reader through structures and members; [`Places::resolve`] answers.
+
+use super::json::{Object, Problem, array, object, optional, quote, required, string};
+use super::words::{SCOPES, unknown};
+use crate::schema::{FieldClass, FieldRef, IntKind, Scope};
+use serde_json::Value;
+use std::collections::HashMap;
+
+/// A field location as the metadata states it.
+pub(super) struct Location {
+    /// Where the way starts: by default at the structure that holds the field.
+    origin: Option<Scope>,
+    /// A member's name, or `None` for the structure around.
+    steps: Vec<Option<String>>,
+}
+
+impl Location {
+    /// Reads a location; the release candidates' plain array of names also.
+    pub(super) fn read(value: &Value) -> Result<Location, Problem> {
+        let location = match value {
+            Value::Array(steps) => match steps.split_first() {
+                Some((Value::String(first), rest)) if scope(first).is_ok() => {
+                    Location { origin: scope(first).ok(), steps: path(rest)? }
+                }
+                _ => Location { origin: None, steps: path(steps)? },
+            },
+            _ => Location::read_object(object(value)?)?,
+        };
+        match location.steps.last() {
+            None => Err(Problem::new("the path is empty")),
+            Some(None) => Err(Problem::new("the path ends in null, not in a field's name")),
+            Some(Some(_)) => Ok(location),
+        }
+    }
+
+    fn read_object(object: &Object) -> Result<Location, Problem> {
+        Ok(Location {
+            origin: optional(object, "origin", |value| scope(string(value)?))?,
+            steps: required(object, "path", |value| path(array(value)?))?,
+        })
+    }
+}
+
+fn scope(word: &str) -> Result<Scope, Problem> {
+    let found = SCOPES.into_iter().find(|scope| scope.ctf2_name() == word);
+    found.ok_or_else(|| unknown(word, SCOPES.into_iter().map(Scope::ctf2_name)))
+}
+
+fn path(steps: &[Value]) -> Result<Vec<Option<String>>, Problem> {
+    let step = |value: &Value| match value {
+        Value::Null => Ok(None),
+        _ => string(value).map(|name| Some(name.to_owned())),
+    };
+    steps.iter().map(step).collect()
+}
+
+/// A set of kinds of fields.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Kinds(u8);
+
+impl Kinds {
+    pub(super) const UNSIGNED: Kinds = Kinds(1);
+    pub(super) const SIGNED: Kinds = Kinds(2);
+    pub(super) const BOOLEAN: Kinds = Kinds(4);
+    const OTHER: Kinds = Kinds(8);
+    const NONE: Kinds = Kinds(0);
+
+    /// This set and `other`.
+    pub(super) const fn or(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    /// Whether there are some, and all of them in `allowed`.
+    pub(super) fn are(self, allowed: Kinds) -> bool {
+        self != Kinds::NONE && self.or(allowed) == allowed
+    }
+
+    /// What a class adds to its place. Arrays, optionals and variants are passed through: their
+    /// contents have added themselves.
+    fn of(class: &FieldClass) -> Kinds {
+        match class {
+            FieldClass::Int(int) => match int.kind {
+                IntKind::Unsigned => Kinds::UNSIGNED,
+                IntKind::Signed => Kinds::SIGNED,
+                IntKind::Bool => Kinds::BOOLEAN,
+                IntKind::BitArray | IntKind::BitMap => Kinds::OTHER,
+            },
+            FieldClass::VarInt(int) if int.signed => Kinds::SIGNED,
+            FieldClass::VarInt(_) => Kinds::UNSIGNED,
+            FieldClass::Float(_)
+            | FieldClass::String(_)
+            | FieldClass::Text(_)
+            | FieldClass::Blob(_)
+            | FieldClass::Struct(_) => Kinds::OTHER,
+            FieldClass::Array(_) | FieldClass::Optional(_) | FieldClass::Variant(_) => Kinds::NONE,
+        }
+    }
+}
+
+/// The names read so far, as a tree below each scope. The options of a variant share their place,
+/// as the elements of an array do.
+#[derive(Default)]
+pub(super) struct Places {
+    nodes: Vec<Node>,
+    /// By scope; `None` while nothing of it was read.
+    roots: [Option<usize>; SCOPES.len()],
+    /// What is being read: its scope, the structures around it, its place.
+    scope: Option<Scope>,
+    open: Vec<OpenStructure>,
+    node: usize,
+    /// Counts structures and members, to tell what belongs to a structure from what a variant's
+    /// other options left at the same place.
+    time: u64,
+}
+
+#[derive(Default)]
+struct Node {
+    children: HashMap<String, usize>,
+    /// What fields are at this place.
+    kinds: Kinds,
+    /// The same, of the latest member only.
+    kinds_latest: Kinds,
+    /// When the latest member was begun.
+    time: u64,
+}
+
+struct OpenStructure {
+    node: usize,
+    time: u64,
+    member_count: usize,
+    /// The name and the place of the member that is being read.
+    member: Option<(String, usize)>,
+}
+
+impl Places {
+    /// A scope begins.
+    pub(super) fn begin(&mut self, scope: Scope) {
+        self.node = self.nodes.len();
+        self.nodes.push(Node::default());
+        self.roots[scope as usize] = Some(self.node);
+        self.scope = Some(scope);
+        self.open.clear();
+    }
+
+    /// The class at the current place is a structure, and its members follow.
+    pub(super) fn enter_structure(&mut self) {
+        self.time += 1;
+        let (node, time) = (self.node, self.time);
+        self.open.push(OpenStructure { node, time, member_count: 0, member: None });
+    }
+
+    /// All members were read.
+    pub(super) fn leave_structure(&mut self) {
+        if let Some(structure) = self.open.pop() {
+            self.node = structure.node;
+        }
+    }
+
+    /// A member of the innermost structure begins.
+    pub(super) fn enter_member(&mut self, name: &str) {
+        let Some(structure) = self.open.last_mut() else { return };
+        let next = self.nodes.len();
+        let child = *self.nodes[structure.node].children.entry(name.to_owned()).or_insert(next);
+        if child == next {
+            self.nodes.push(Node::default());
+        }
+        self.time += 1;
+        self.nodes[child].time = self.time;
+        self.nodes[child].kinds_latest = Kinds::NONE;
+        structure.member_count += 1;
+        structure.member = Some((name.to_owned(), child));
+        self.node = child;
+    }
+
+    /// The member was read.
+    pub(super) fn leave_member(&mut self) {
+        if let Some(structure) = self.open.last_mut() {
+            structure.member = None;
+            self.node = structure.node;
+        }
+    }
+
+    /// A class was read at the current place.
+    pub(super) fn add(&mut self, class: &FieldClass) {
+        if let Some(node) = self.nodes.get_mut(self.node) {
+            node.kinds = node.kinds.or(Kinds::of(class));
+            node.kinds_latest = node.kinds_latest.or(Kinds::of(class));
+        }
+    }
+
+    /// Whether the first member of the scope itself is being read.
+    pub(super) fn is_first_member(&self) -> bool {
+        matches!(self.open.as_slice(), [structure] if structure.member_count == 1)
+    }
+
+    /// Makes a location absolute, and says what fields are there. `outer` holds the scopes that
+    /// earlier fragments have declared.
+    pub(super) fn resolve(
+        &self,
+        outer: &[&Places],
+        location: &Location,
+    ) -> Result<(FieldRef, Kinds), Problem> {
+        let scope = location.origin.or(self.scope).unwrap_or(Scope::Payload);
+        let mut path = Vec::new();
+        if location.origin.is_none() {
+            let around = self.open.len().saturating_sub(1);
+            let names =
+                self.open[..around].iter().filter_map(|structure| structure.member.as_ref());
+            path.extend(names.map(|(name, _)| name.clone()));
+        }
+        for step in &location.steps {
+            match step {
+                Some(name) => path.push(name.clone()),
+                None if path.pop().is_some() => {}
+                None => return Err(Problem::new("null leaves the outermost structure")),
+            }
+        }
+        let kinds = self.kinds(outer, scope, &path)?;
+        Ok((FieldRef { scope, path }, kinds))
+    }
+
+    fn kinds(&self, outer: &[&Places], scope: Scope, path: &[String]) -> Result<Kinds, Problem> {
+        let mut all = std::iter::once(self).chain(outer.iter().copied());
+        let found = all.find_map(|places| Some((places, places.roots[scope as usize]?)));
+        let Some((places, mut node)) = found else {
+            let name = scope.ctf2_name();
+            return Err(Problem::new(match self.scope {
+                Some(current) if scope > current => format!("the {name} comes after this field"),
+                _ => format!("there is no {name}"),
+            }));
+        };
+        let missing = || {
+            let way = quote(&path.join("."));
+            let name = scope.ctf2_name();
+            Problem::new(format!("no field {way} of the {name} comes before this one"))
+        };
+        // The way first leads along the structures that are still being read, if it does at all.
+        let mut open = if self.scope == Some(scope) { self.open.as_slice() } else { &[] };
+        let mut kinds = Kinds::NONE;
+        for (index, name) in path.iter().enumerate() {
+            node = *places.nodes[node].children.get(name).ok_or_else(missing)?;
+            let place = &places.nodes[node];
+            let Some((structure, inner)) = open.split_first() else {
+                kinds = place.kinds;
+                continue;
+            };
+            if place.time < structure.time {
+                return Err(missing());
+            }
+            kinds = place.kinds_latest;
+            open = match &structure.member {
+                Some((_, member)) if *member == node => {
+                    if inner.is_empty() || index + 1 == path.len() {
+                        return Err(missing());
+                    }
+                    inner
+                }
+                _ => &[],
+            };
+        }
+        Ok(kinds)
+    }
+}

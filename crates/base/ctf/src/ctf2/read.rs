@@ -1,0 +1,359 @@
+//! Reads the fragments of a JSON text sequence, in their order, into a schema.
+
+use super::classes::{Alias, Budget, ClassReader, Surroundings, no_extensions};
+use super::clocks::clock;
+use super::json::{
+    Object, Problem, Within, array, integer, object, optional, quote, required, string, text,
+    unsigned,
+};
+use super::places::Places;
+use super::words::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown};
+use crate::metadata::MetadataError;
+use crate::schema::*;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+
+/// Separates fragments.
+const RECORD_SEPARATOR: char = '\u{1e}';
+
+/// The fragment types.
+const FRAGMENT_TYPES: [&str; 6] = [
+    "preamble",
+    "field-class-alias",
+    "trace-class",
+    "clock-class",
+    "data-stream-class",
+    "event-record-class",
+];
+
+pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
+    let mut reader = Reader::default();
+    let mut next = 0;
+    let mut number = 0;
+    for (index, piece) in text.split(RECORD_SEPARATOR).enumerate() {
+        let start = next + (piece.len() - piece.trim_start().len());
+        next += piece.len() + RECORD_SEPARATOR.len_utf8();
+        // RFC 7464: separators may repeat.
+        if piece.trim().is_empty() {
+            continue;
+        }
+        if index == 0 {
+            let hint = "each fragment starts with the record separator, 0x1e";
+            return Err(MetadataError::at(text, start, "text before the first fragment").hint(hint));
+        }
+        number += 1;
+        let piece = piece.trim_start();
+        let value = serde_json::from_str(piece)
+            .map_err(|error| syntax_error(text, start, piece, number, &error))?;
+        reader.fragment(&value, piece.len()).map_err(|problem| {
+            let label = label(number, value.get("type").and_then(Value::as_str));
+            let error = MetadataError::at(text, start, format!("{label}: {}", problem.text()));
+            MetadataError { hint: problem.hint, ..error }
+        })?;
+    }
+    if number == 0 {
+        return Err(MetadataError::at(text, text.len(), "there is no fragment"));
+    }
+    reader.schema.trace.byte_order = byte_order(&reader.schema);
+    Ok(reader.schema)
+}
+
+fn label(number: usize, fragment_type: Option<&str>) -> String {
+    match fragment_type {
+        Some(known) if FRAGMENT_TYPES.contains(&known) => format!("fragment {number} ({known})"),
+        _ => format!("fragment {number}"),
+    }
+}
+
+/// The error of a fragment that is not JSON, at its place inside the fragment.
+fn syntax_error(
+    text: &str,
+    start: usize,
+    piece: &str,
+    number: usize,
+    error: &serde_json::Error,
+) -> MetadataError {
+    let lines_before = error.line().saturating_sub(1);
+    let line_start: usize = piece.split_inclusive('\n').take(lines_before).map(str::len).sum();
+    let offset = match error.is_eof() {
+        true => piece.len(),
+        false => (line_start + error.column().saturating_sub(1)).min(piece.len()),
+    };
+    let message = error.to_string();
+    // The message's own line and column count from the fragment's start.
+    let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
+    MetadataError::at(text, start + offset, format!("{}: not JSON: {message}", label(number, None)))
+}
+
+/// What was read so far.
+struct Reader {
+    schema: Schema,
+    preamble_seen: bool,
+    trace_class_seen: bool,
+    /// Indexes by id.
+    clocks: HashMap<String, usize>,
+    streams: HashMap<u64, usize>,
+    /// By stream index.
+    event_ids: Vec<HashSet<u64>>,
+    stream_places: Vec<Places>,
+    trace_places: Places,
+    aliases: HashMap<String, Alias>,
+    budget: Budget,
+}
+
+impl Default for Reader {
+    fn default() -> Reader {
+        let trace = TraceClass {
+            namespace: None,
+            name: None,
+            uid: None,
+            uuid: None,
+            byte_order: ByteOrder::Little,
+            env: Vec::new(),
+            packet_header: None,
+        };
+        let (clocks, streams) = (Vec::new(), Vec::new());
+        Reader {
+            schema: Schema { version: Version::Ctf2, trace, clocks, streams },
+            preamble_seen: false,
+            trace_class_seen: false,
+            clocks: HashMap::new(),
+            streams: HashMap::new(),
+            event_ids: Vec::new(),
+            stream_places: Vec::new(),
+            trace_places: Places::default(),
+            aliases: HashMap::new(),
+            budget: Budget::default(),
+        }
+    }
+}
+
+impl Reader {
+    fn fragment(&mut self, value: &Value, text_size: usize) -> Result<(), Problem> {
+        let object = object(value)?;
+        let fragment_type = required(object, "type", string)?;
+        if self.preamble_seen == (fragment_type == "preamble") {
+            return Err(Problem::new("the first fragment, and only it, must be a preamble"));
+        }
+        no_extensions(object)?;
+        match fragment_type {
+            "preamble" => self.preamble(object),
+            "field-class-alias" => self.alias(object, text_size),
+            "trace-class" => self.trace_class(object),
+            "clock-class" => self.clock_class(object),
+            "data-stream-class" => self.stream_class(object),
+            "event-record-class" => self.event_class(object),
+            _ => Err(unknown(fragment_type, FRAGMENT_TYPES.into_iter())).within("type"),
+        }
+    }
+
+    fn preamble(&mut self, object: &Object) -> Result<(), Problem> {
+        let version = required(object, "version", unsigned)?;
+        if version != 2 {
+            return Err(Problem::new(format!("version {version} is not supported, only 2 is")));
+        }
+        self.schema.trace.uuid = optional(object, "uuid", uuid)?;
+        self.preamble_seen = true;
+        Ok(())
+    }
+
+    fn alias(&mut self, object: &Object, text_size: usize) -> Result<(), Problem> {
+        let name = required(object, "name", string)?;
+        if self.aliases.contains_key(name) {
+            return Err(Problem::new(format!("the alias {} is declared twice", quote(name))));
+        }
+        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, None);
+        let class = required(object, "field-class", |value| {
+            reader.declare(value)?;
+            Ok(value.clone())
+        })?;
+        self.aliases.insert(name.to_owned(), Alias { class, text_size });
+        Ok(())
+    }
+
+    fn trace_class(&mut self, object: &Object) -> Result<(), Problem> {
+        if self.trace_class_seen {
+            return Err(Problem::new("there is a second trace class"));
+        }
+        if !self.schema.streams.is_empty() {
+            return Err(Problem::new("the trace class must come before all data stream classes"));
+        }
+        self.trace_class_seen = true;
+        let trace = &mut self.schema.trace;
+        trace.namespace = text(object, "namespace")?;
+        trace.name = text(object, "name")?;
+        trace.uid = text(object, "uid")?;
+        trace.env = optional(object, "environment", environment)?.unwrap_or_default();
+        let has_uuid = trace.uuid.is_some();
+        let surroundings = Surroundings { has_uuid, clock: None, outer: &[] };
+        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, Some(surroundings));
+        trace.packet_header =
+            reader.root(object, "packet-header-field-class", Scope::PacketHeader)?;
+        self.trace_places = reader.into_places();
+        Ok(())
+    }
+
+    fn clock_class(&mut self, object: &Object) -> Result<(), Problem> {
+        let clock = clock(object)?;
+        let index = self.schema.clocks.len();
+        if self.clocks.insert(clock.name.clone(), index).is_some() {
+            let message = format!("there is a second clock class {}", quote(&clock.name));
+            return Err(Problem::new(message));
+        }
+        self.schema.clocks.push(clock);
+        Ok(())
+    }
+
+    fn stream_class(&mut self, object: &Object) -> Result<(), Problem> {
+        let id = optional(object, "id", unsigned)?.unwrap_or(0);
+        let index = self.schema.streams.len();
+        if self.streams.insert(id, index).is_some() {
+            return Err(Problem::new(format!("there is a second data stream class {id}")));
+        }
+        let find_clock = |value| {
+            let name = string(value)?;
+            let message = || format!("no clock class {} comes before this", quote(name));
+            self.clocks.get(name).copied().ok_or_else(|| Problem::new(message()))
+        };
+        let clock = match optional(object, "default-clock-class-id", find_clock)? {
+            Some(clock) => Some(clock),
+            // As release candidates called it.
+            None => optional(object, "default-clock-class-name", find_clock)?,
+        };
+        let has_uuid = self.schema.trace.uuid.is_some();
+        let outer = [&self.trace_places];
+        let surroundings = Surroundings { has_uuid, clock, outer: &outer };
+        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, Some(surroundings));
+        self.schema.streams.push(StreamClass {
+            id,
+            namespace: text(object, "namespace")?,
+            name: text(object, "name")?,
+            uid: text(object, "uid")?,
+            clock,
+            packet_context: reader.root(
+                object,
+                "packet-context-field-class",
+                Scope::PacketContext,
+            )?,
+            event_header: reader.root(
+                object,
+                "event-record-header-field-class",
+                Scope::EventHeader,
+            )?,
+            common_context: reader.root(
+                object,
+                "event-record-common-context-field-class",
+                Scope::CommonContext,
+            )?,
+            events: Vec::new(),
+        });
+        self.stream_places.push(reader.into_places());
+        self.event_ids.push(HashSet::new());
+        Ok(())
+    }
+
+    fn event_class(&mut self, object: &Object) -> Result<(), Problem> {
+        let id = optional(object, "id", unsigned)?.unwrap_or(0);
+        let stream_id = optional(object, "data-stream-class-id", unsigned)?.unwrap_or(0);
+        let Some(&index) = self.streams.get(&stream_id) else {
+            let message = format!("no data stream class {stream_id} comes before this");
+            return Err(Problem::new(message)).within("data-stream-class-id");
+        };
+        if !self.event_ids[index].insert(id) {
+            let message = format!("data stream class {stream_id} has a second event class {id}");
+            return Err(Problem::new(message));
+        }
+        let stream = &mut self.schema.streams[index];
+        let has_uuid = self.schema.trace.uuid.is_some();
+        let outer = [&self.trace_places, &self.stream_places[index]];
+        let surroundings = Surroundings { has_uuid, clock: stream.clock, outer: &outer };
+        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, Some(surroundings));
+        stream.events.push(EventClass {
+            id,
+            namespace: text(object, "namespace")?,
+            name: text(object, "name")?,
+            uid: text(object, "uid")?,
+            log_level: log_level(object),
+            emf_uri: attribute(object, "emf-uri").and_then(Value::as_str).map(str::to_owned),
+            specific_context: reader.root(
+                object,
+                "specific-context-field-class",
+                Scope::SpecificContext,
+            )?,
+            payload: reader.root(object, "payload-field-class", Scope::Payload)?,
+        });
+        Ok(())
+    }
+}
+
+fn uuid(value: &Value) -> Result<Uuid, Problem> {
+    let numbers = array(value)?.iter().map(unsigned).collect::<Result<Vec<u64>, Problem>>()?;
+    let bytes: Option<Vec<u8>> = numbers.into_iter().map(|byte| byte.try_into().ok()).collect();
+    let uuid = bytes.and_then(|bytes| bytes.try_into().ok()).map(Uuid);
+    uuid.ok_or_else(|| Problem::new("a UUID is 16 integers from 0 to 255"))
+}
+
+fn environment(value: &Value) -> Result<Vec<(String, EnvValue)>, Problem> {
+    let entry = |(name, value): (&String, &Value)| {
+        let value = match value {
+            Value::String(text) => EnvValue::Str(text.clone()),
+            _ => {
+                let number = integer(value).within(quote(name))?;
+                // What is too large for the schema can still be shown.
+                i64::try_from(number)
+                    .map_or_else(|_| EnvValue::Str(number.to_string()), EnvValue::Int)
+            }
+        };
+        Ok((name.clone(), value))
+    };
+    object(value)?.iter().map(entry).collect()
+}
+
+/// An attribute that LTTng or babeltrace has defined. Attributes never matter for decoding, so
+/// malformed ones are as good as absent.
+fn attribute<'a>(object: &'a Object, name: &str) -> Option<&'a Value> {
+    let attributes = object.get("attributes")?;
+    let namespaces = [LTTNG_NAMESPACE, BABELTRACE_NAMESPACE];
+    namespaces.iter().find_map(|namespace| attributes.get(namespace)?.get(name))
+}
+
+fn log_level(object: &Object) -> Option<i64> {
+    let value = attribute(object, "log-level")?;
+    let position = LOG_LEVELS.iter().position(|word| value.as_str() == Some(word));
+    // Only words are in use, but no word could say the levels that CTF 1.8 leaves open.
+    position.and_then(|level| level.try_into().ok()).or(value.as_i64())
+}
+
+/// The byte order of the magic number, else of the first fixed-length field.
+fn byte_order(schema: &Schema) -> ByteOrder {
+    let streams = schema.streams.iter();
+    let roots = streams.flat_map(|stream| {
+        let events = stream.events.iter();
+        let events = events.flat_map(|event| [&event.specific_context, &event.payload]);
+        [&stream.packet_context, &stream.event_header, &stream.common_context]
+            .into_iter()
+            .chain(events)
+    });
+    let mut roots = [&schema.trace.packet_header].into_iter().chain(roots).flatten();
+    // The magic number is the first field of all, where there is one.
+    roots.find_map(first_byte_order).unwrap_or(ByteOrder::Little)
+}
+
+fn first_byte_order(class: &FieldClass) -> Option<ByteOrder> {
+    match class {
+        FieldClass::Int(int) => Some(int.bits.byte_order),
+        FieldClass::Float(float) => Some(float.bits.byte_order),
+        FieldClass::Struct(structure) => {
+            structure.members.iter().find_map(|member| first_byte_order(&member.class))
+        }
+        FieldClass::Array(array) => first_byte_order(&array.element),
+        FieldClass::Optional(optional) => first_byte_order(&optional.content),
+        FieldClass::Variant(variant) => {
+            variant.options.iter().find_map(|option| first_byte_order(&option.class))
+        }
+        FieldClass::VarInt(_)
+        | FieldClass::String(_)
+        | FieldClass::Text(_)
+        | FieldClass::Blob(_) => None,
+    }
+}

@@ -1,0 +1,134 @@
+//! Each test file covers one subject; the helpers here know the API, so that the cases need not.
+
+mod classes;
+mod fragments;
+mod locations;
+mod random;
+mod round_trips;
+
+use super::{parse, write};
+use crate::metadata::MetadataError;
+use crate::schema::*;
+
+const PREAMBLE: &str = r#"{"type": "preamble", "version": 2}"#;
+const STREAM: &str = r#"{"type": "data-stream-class"}"#;
+
+/// Fragments as a JSON text sequence.
+fn sequence(fragments: &[&str]) -> String {
+    fragments.iter().map(|fragment| format!("\u{1e}{fragment}\n")).collect()
+}
+
+fn parse_fragments(fragments: &[&str]) -> Result<Schema, MetadataError> {
+    parse(&sequence(fragments))
+}
+
+/// The message and the hint of the error that `fragments` cause.
+fn error(fragments: &[&str]) -> String {
+    match parse_fragments(fragments) {
+        Ok(schema) => panic!("no error: {schema:?}"),
+        Err(MetadataError { message, hint: Some(hint), .. }) => format!("{message} ({hint})"),
+        Err(MetadataError { message, hint: None, .. }) => message,
+    }
+}
+
+#[track_caller]
+fn check_error(fragments: &[&str], expected: &str) {
+    assert_eq!(error(fragments), expected);
+}
+
+/// An event whose payload has `members` (JSON objects, with commas between them).
+fn event(members: &str) -> String {
+    let payload = format!(r#"{{"type": "structure", "member-classes": [{members}]}}"#);
+    format!(r#"{{"type": "event-record-class", "payload-field-class": {payload}}}"#)
+}
+
+/// Parses `members` as an event's payload.
+fn payload(members: &str) -> Result<Vec<Member>, MetadataError> {
+    let schema = parse_fragments(&[PREAMBLE, STREAM, &event(members)])?;
+    match &schema.streams[0].events[0].payload {
+        Some(FieldClass::Struct(structure)) => Ok(structure.members.clone()),
+        other => panic!("not a structure: {other:?}"),
+    }
+}
+
+fn member(name: &str, class: FieldClass) -> Member {
+    Member { name: name.to_owned(), class }
+}
+
+fn bits(size: u32, align: u64, byte_order: ByteOrder) -> Bits {
+    Bits { size, align, byte_order, bit_order: byte_order.usual_bit_order() }
+}
+
+/// A little-endian unsigned integer.
+fn unsigned(size: u32) -> IntClass {
+    IntClass {
+        bits: bits(size, 1, ByteOrder::Little),
+        kind: IntKind::Unsigned,
+        base: Base::Decimal,
+        mappings: None,
+        roles: Roles::NONE,
+        clock: None,
+    }
+}
+
+fn int(int: IntClass) -> FieldClass {
+    FieldClass::Int(int)
+}
+
+fn blob(length: Length) -> BlobClass {
+    BlobClass { length, media_type: None, roles: Roles::NONE }
+}
+
+fn field_ref(scope: Scope, path: &str) -> FieldRef {
+    FieldRef { scope, path: path.split('.').map(str::to_owned).collect() }
+}
+
+fn mapping(label: &str, ranges: &[(i128, i128)]) -> Mapping {
+    Mapping { label: label.to_owned(), ranges: Ranges(ranges.to_vec()) }
+}
+
+fn structure(members: Vec<Member>) -> FieldClass {
+    FieldClass::Struct(StructClass { members, align: 1 })
+}
+
+fn stream_class() -> StreamClass {
+    StreamClass {
+        id: 0,
+        namespace: None,
+        name: None,
+        uid: None,
+        clock: None,
+        packet_context: None,
+        event_header: None,
+        common_context: None,
+        events: Vec::new(),
+    }
+}
+
+fn event_class(id: u64) -> EventClass {
+    EventClass {
+        id,
+        namespace: None,
+        name: None,
+        uid: None,
+        log_level: None,
+        emf_uri: None,
+        specific_context: None,
+        payload: None,
+    }
+}
+
+fn clock(name: &str) -> Clock {
+    Clock {
+        name: name.to_owned(),
+        identity: None,
+        uuid: None,
+        description: None,
+        frequency: 1_000_000_000,
+        precision: None,
+        accuracy: None,
+        offset_seconds: 0,
+        offset_cycles: 0,
+        origin: ClockOrigin::Unknown,
+    }
+}

@@ -1,0 +1,134 @@
+//! The words of CTF 2's vocabulary, for the reader and the writer.
+
+use super::json::{Problem, quote};
+use crate::schema::{BitOrder, ByteOrder, Encoding, Role, Scope};
+
+/// Byte orders.
+pub(super) const BYTE_ORDERS: [(&str, ByteOrder); 2] =
+    [("little-endian", ByteOrder::Little), ("big-endian", ByteOrder::Big)];
+
+/// Bit orders.
+pub(super) const BIT_ORDERS: [(&str, BitOrder); 2] =
+    [("first-to-last", BitOrder::FirstToLast), ("last-to-first", BitOrder::LastToFirst)];
+
+/// Character encodings.
+pub(super) const ENCODINGS: [(&str, Encoding); 5] = [
+    ("utf-8", Encoding::Utf8),
+    ("utf-16be", Encoding::Utf16Be),
+    ("utf-16le", Encoding::Utf16Le),
+    ("utf-32be", Encoding::Utf32Be),
+    ("utf-32le", Encoding::Utf32Le),
+];
+
+/// Roles, in the order in which they are written.
+pub(super) const ROLES: [(&str, Role); 11] = [
+    ("packet-magic-number", Role::Magic),
+    ("metadata-stream-uuid", Role::Uuid),
+    ("data-stream-class-id", Role::StreamClassId),
+    ("data-stream-id", Role::StreamInstanceId),
+    ("packet-total-length", Role::PacketSize),
+    ("packet-content-length", Role::ContentSize),
+    ("default-clock-timestamp", Role::Timestamp),
+    ("packet-end-default-clock-timestamp", Role::PacketEnd),
+    ("discarded-event-record-counter-snapshot", Role::EventsDiscarded),
+    ("packet-sequence-number", Role::PacketSeqNum),
+    ("event-record-class-id", Role::EventClassId),
+];
+
+/// LTTng's log levels: a word's index is its level.
+pub(super) const LOG_LEVELS: [&str; 15] = [
+    "emergency",
+    "alert",
+    "critical",
+    "error",
+    "warning",
+    "notice",
+    "info",
+    "debug:system",
+    "debug:program",
+    "debug:process",
+    "debug:module",
+    "debug:unit",
+    "debug:function",
+    "debug:line",
+    "debug",
+];
+
+/// The namespace of LTTng's attributes.
+pub(super) const LTTNG_NAMESPACE: &str = "lttng.org,2009";
+/// The namespace of babeltrace's attributes.
+pub(super) const BABELTRACE_NAMESPACE: &str = "babeltrace.org,2020";
+
+/// All scopes, in the order in which they are stored.
+pub(super) const SCOPES: [Scope; 6] = [
+    Scope::PacketHeader,
+    Scope::PacketContext,
+    Scope::EventHeader,
+    Scope::CommonContext,
+    Scope::SpecificContext,
+    Scope::Payload,
+];
+
+/// Whether a role means something in a scope.
+pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
+    match role {
+        Role::Magic | Role::Uuid | Role::StreamClassId | Role::StreamInstanceId => {
+            scope == Scope::PacketHeader
+        }
+        Role::ContentSize
+        | Role::PacketSize
+        | Role::PacketSeqNum
+        | Role::EventsDiscarded
+        | Role::PacketEnd => scope == Scope::PacketContext,
+        Role::EventClassId => scope == Scope::EventHeader,
+        Role::Timestamp => matches!(scope, Scope::PacketContext | Scope::EventHeader),
+    }
+}
+
+/// What `word` stands for.
+pub(super) fn meaning<T: Copy>(word: &str, table: &[(&str, T)]) -> Result<T, Problem> {
+    let found = table.iter().find(|(name, _)| *name == word);
+    found
+        .map(|&(_, meaning)| meaning)
+        .ok_or_else(|| unknown(word, table.iter().map(|entry| entry.0)))
+}
+
+/// The word that stands for `meaning`; the table's first where there is none.
+pub(super) fn word<T: Copy + PartialEq>(meaning: T, table: &[(&'static str, T)]) -> &'static str {
+    let found = table.iter().find(|entry| entry.1 == meaning).or(table.first());
+    found.map_or("", |entry| entry.0)
+}
+
+/// The problem of a word that is none of `known`.
+pub(super) fn unknown<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> Problem {
+    const LIST_MAX: usize = 6;
+    let known: Vec<&str> = known.collect();
+    let nearest = known.iter().map(|name| (distance(word, name), *name)).min();
+    let hint = match nearest {
+        Some((distance, name)) if distance <= name.len() / 3 => {
+            Some(format!("did you mean `{name}`?"))
+        }
+        _ if known.len() <= LIST_MAX => Some(format!("known are `{}`", known.join("`, `"))),
+        _ => None,
+    };
+    Problem::new(format!("{} is not known here", quote(word))).hint(hint)
+}
+
+/// Number of letters to change, add or leave out between two words.
+fn distance(from: &str, to: &str) -> usize {
+    let to: Vec<char> = to.chars().collect();
+    if from.len() > 2 * to.len() {
+        return from.len();
+    }
+    let mut row: Vec<usize> = (0..=to.len()).collect();
+    for (index, letter) in from.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = index + 1;
+        for (column, &other) in to.iter().enumerate() {
+            let changed = diagonal + usize::from(letter != other);
+            diagonal = row[column + 1];
+            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[to.len()]
+}
