@@ -1,0 +1,185 @@
+//! Why a filter cannot be used, shown to people: on one line ([`std::fmt::Display`]) or with the
+//! place underlined ([`FilterError::render`]).
+
+use crate::operand::OperandKind;
+use crate::severity::Severity;
+use crate::suggest::suggest;
+use crate::tree::Span;
+use crate::{Filter, Pseudo};
+use std::fmt;
+
+/// Widest excerpt of a line that is shown.
+const WIDTH_MAX: usize = 100;
+/// How much of a long line is shown before the place of the error.
+const CONTEXT_WIDTH: usize = 40;
+/// Longest message and hint; they quote names, which may be as long as the filter.
+const MESSAGE_CHARS_MAX: usize = 300;
+const RED: &str = "\x1b[1;31m";
+const CYAN: &str = "\x1b[1;36m";
+const RESET: &str = "\x1b[0m";
+
+/// Why a filter cannot be used, and where it goes wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FilterError {
+    /// The place in the filter's text.
+    pub span: Span,
+    /// A lower-case fragment.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<String>,
+    /// The line of the text in which the span starts.
+    line: String,
+    /// Number of that line, from 1.
+    line_number: usize,
+    /// Whether the text has more lines.
+    multiline: bool,
+    /// Where the span lies in the line, in bytes.
+    place: Span,
+}
+
+/// What is wrong, before it is known in which text.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) span: Span,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl Fault {
+    pub(crate) fn new(span: Span, message: impl Into<String>) -> Fault {
+        Fault { span, message: message.into(), hint: None }
+    }
+
+    pub(crate) fn hint(self, hint: impl Into<String>) -> Fault {
+        Fault { hint: Some(hint.into()), ..self }
+    }
+}
+
+impl FilterError {
+    /// An error in `text`.
+    pub(crate) fn new(text: &str, fault: Fault) -> FilterError {
+        let Fault { span, message, hint } = fault;
+        let start = floor_char_boundary(text, span.start);
+        let line_start = text[..start].rfind('\n').map_or(0, |newline| newline + 1);
+        let line_end = text[start..].find('\n').map_or(text.len(), |length| start + length);
+        let end = floor_char_boundary(text, span.end).clamp(start, line_end.max(start));
+        FilterError {
+            span,
+            message: shorten(message),
+            hint: hint.map(shorten),
+            line: text[line_start..line_end].to_string(),
+            line_number: text[..start].matches('\n').count() + 1,
+            multiline: text.contains('\n'),
+            place: Span { start: start - line_start, end: end - line_start },
+        }
+    }
+
+    /// The error for a host that could not bind an operand: no event has such a field.
+    /// `candidates` are the names that it knows, as one would write them in a filter.
+    pub fn unknown_field<'c>(
+        filter: &Filter,
+        operand: usize,
+        candidates: impl IntoIterator<Item = &'c str>,
+    ) -> FilterError {
+        let Some(unknown) = filter.operands().get(operand) else {
+            return FilterError::new(
+                filter.text(),
+                Fault::new(Span::default(), format!("there is no operand {operand}")),
+            );
+        };
+        let what = match unknown.kind {
+            OperandKind::Payload | OperandKind::Pseudo(_) => "field",
+            OperandKind::Context | OperandKind::AppContext => "context",
+            OperandKind::Env => "environment entry",
+            OperandKind::Packet => "packet field",
+        };
+        let name = unknown.to_string();
+        let mut fault = Fault::new(unknown.span, format!("unknown {what} `{name}`"));
+        // A misspelt level looks like a field.
+        let uses_severity =
+            filter.operands().iter().any(|operand| operand.pseudo() == Some(Pseudo::Severity));
+        let levels = Severity::words().filter(|_| uses_severity).map(|word| -> &'c str { word });
+        if let Some(nearest) = suggest(&name, candidates.into_iter().chain(levels)) {
+            fault = fault.hint(format!("did you mean `{nearest}`?"));
+        }
+        FilterError::new(filter.text(), fault)
+    }
+
+    /// Some lines for a terminal: the message, the filter with the place underlined, and the hint.
+    /// `color` adds ANSI escapes. There is no newline at the end.
+    pub fn render(&self, color: bool) -> String {
+        let paint = |text: &str, style: &str| match color {
+            true => format!("{style}{text}{RESET}"),
+            false => text.to_string(),
+        };
+        let mut output = format!("{}: {}", paint("bad filter", RED), self.message);
+        if !self.line.is_empty() {
+            let (excerpt, indent, width) = self.excerpt();
+            let underline = paint(&"^".repeat(width), RED);
+            output += &format!("\n  {excerpt}\n  {}{underline}", " ".repeat(indent));
+        }
+        if let Some(hint) = &self.hint {
+            output += &format!("\n{}: {hint}", paint("hint", CYAN));
+        }
+        output
+    }
+
+    /// The line or the part of it around the error, and from which column over how many columns to
+    /// underline it.
+    fn excerpt(&self) -> (String, usize, usize) {
+        let columns = |text: &str| text.chars().count();
+        let indent = columns(&self.line[..self.place.start]);
+        let width = columns(&self.line[self.place.start..self.place.end]).max(1);
+        // No control character of the filter reaches the terminal.
+        let plain = |c: char| match c {
+            '\t' => ' ',
+            c if c.is_control() => char::REPLACEMENT_CHARACTER,
+            c => c,
+        };
+        let length = columns(&self.line);
+        if length <= WIDTH_MAX {
+            return (self.line.chars().map(plain).collect(), indent, width);
+        }
+        let skipped = indent.saturating_sub(CONTEXT_WIDTH).min(length.saturating_sub(WIDTH_MAX));
+        let shown = self.line.chars().skip(skipped).take(WIDTH_MAX).map(plain);
+        let mut excerpt: String = if skipped > 0 { "…".into() } else { String::new() };
+        let indent = indent - skipped + columns(&excerpt);
+        excerpt.extend(shown);
+        if skipped + WIDTH_MAX < length {
+            excerpt.push('…');
+        }
+        (excerpt, indent, width.min(WIDTH_MAX.saturating_sub(indent).max(1)))
+    }
+}
+
+impl fmt::Display for FilterError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.multiline {
+            write!(f, "line {}, ", self.line_number)?;
+        }
+        let column = self.line[..self.place.start].chars().count() + 1;
+        write!(f, "column {column}: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, " ({hint})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for FilterError {}
+
+fn shorten(text: String) -> String {
+    match text.char_indices().nth(MESSAGE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+/// The last character boundary of `text` that is not after `index`.
+fn floor_char_boundary(text: &str, index: usize) -> usize {
+    let mut index = index.min(text.len());
+    while !text.is_char_boundary(index) {
+        index -= 1;
+    }
+    index
+}

@@ -1,0 +1,248 @@
+//! Asks a filter about one event. Nothing is allocated. Start at [`Values`], which a host
+//! implements, and [`truth`].
+
+use crate::tree::{BinaryOp, CompareOp, Expr, Node};
+use std::cmp::Ordering;
+use std::fmt;
+
+/// An event, as the host shows it to a filter.
+pub trait Values {
+    /// The value of the operand with that index in [`crate::Filter::operands`].
+    fn value(&self, operand: usize) -> Value<'_>;
+}
+
+/// Values by index; what is beyond the end is absent.
+impl Values for [Value<'_>] {
+    fn value(&self, operand: usize) -> Value<'_> {
+        self.get(operand).copied().unwrap_or(Value::Absent)
+    }
+}
+
+/// A field's value.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    /// The event has no such field.
+    Absent,
+    /// The event has the field, but it is a structure, an array or something else that compares
+    /// with nothing.
+    Present,
+    /// A signed integer.
+    Int(i64),
+    /// An unsigned integer, or a truth value.
+    Uint(u64),
+    /// A number.
+    Float(f64),
+    /// A string's bytes, without terminator.
+    Str(&'a [u8]),
+    /// An enumeration's value: an integer that also compares with its labels.
+    Enum(Integer, &'a dyn Labels),
+}
+
+/// An integer of 64 bits.
+#[derive(Clone, Copy, Debug)]
+pub enum Integer {
+    /// Two's complement.
+    Signed(i64),
+    /// From 0 up.
+    Unsigned(u64),
+}
+
+/// The labels of an enumeration.
+pub trait Labels: fmt::Debug {
+    /// Whether one of the labels of `value` passes the test; false if it has no label.
+    fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool;
+}
+
+impl Integer {
+    /// The number, whatever its sign.
+    pub fn exact(self) -> i128 {
+        match self {
+            Integer::Signed(number) => number.into(),
+            Integer::Unsigned(number) => number.into(),
+        }
+    }
+
+    /// The 64 bits.
+    pub fn bits(self) -> u64 {
+        match self {
+            Integer::Signed(number) => number.cast_unsigned(),
+            Integer::Unsigned(number) => number,
+        }
+    }
+}
+
+impl PartialEq for Integer {
+    fn eq(&self, other: &Integer) -> bool {
+        self.exact() == other.exact()
+    }
+}
+
+/// Whether a condition holds. Recurses at most [`crate::tree::DEPTH_MAX`] deep.
+pub(crate) fn truth<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
+    match &node.expr {
+        Expr::Not(child) => !truth(child, values),
+        Expr::All(children) => children.iter().all(|child| truth(child, values)),
+        Expr::Any(children) => children.iter().any(|child| truth(child, values)),
+        Expr::Compare(op, left, right) => compare_nodes(*op, left, right, values),
+        Expr::Has(operand) => !matches!(values.value(*operand), Value::Absent),
+        _ => match number(value(node, values)) {
+            Some(Number::Integer(integer)) => integer.bits() != 0,
+            Some(Number::Float(float)) => float != 0.0,
+            None => false,
+        },
+    }
+}
+
+fn value<'v, V: Values + ?Sized>(node: &'v Node, values: &'v V) -> Value<'v> {
+    match &node.expr {
+        Expr::Uint(number) => Value::Uint(*number),
+        Expr::Int(number) => Value::Int(*number),
+        Expr::Float(number) => Value::Float(*number),
+        Expr::Str(bytes) => Value::Str(bytes),
+        Expr::Severity(level) => Value::Uint(level.number()),
+        Expr::Operand(operand) => values.value(*operand),
+        Expr::Negate(child) => match number(value(child, values)) {
+            Some(Number::Integer(integer)) => {
+                Value::Int(integer.bits().cast_signed().wrapping_neg())
+            }
+            Some(Number::Float(float)) => Value::Float(-float),
+            None => Value::Absent,
+        },
+        Expr::BitNot(child) => match number(value(child, values)) {
+            Some(Number::Integer(integer)) => Value::Uint(!integer.bits()),
+            _ => Value::Absent,
+        },
+        Expr::Binary(op, left, right) => {
+            let (left, right) = (number(value(left, values)), number(value(right, values)));
+            match (left, right) {
+                (Some(left), Some(right)) => calculate(*op, left, right).unwrap_or(Value::Absent),
+                _ => Value::Absent,
+            }
+        }
+        // A pattern is no value; comparisons look at it before they come here.
+        Expr::Glob(_) => Value::Absent,
+        Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
+            Value::Uint(truth(node, values).into())
+        }
+    }
+}
+
+/// What can be calculated with.
+#[derive(Clone, Copy)]
+enum Number {
+    Integer(Integer),
+    Float(f64),
+}
+
+fn number(value: Value<'_>) -> Option<Number> {
+    Some(match value {
+        Value::Int(number) => Number::Integer(Integer::Signed(number)),
+        Value::Uint(number) => Number::Integer(Integer::Unsigned(number)),
+        Value::Enum(integer, _) => Number::Integer(integer),
+        Value::Float(number) => Number::Float(number),
+        Value::Absent | Value::Present | Value::Str(_) => return None,
+    })
+}
+
+impl Number {
+    fn float(self) -> f64 {
+        match self {
+            Number::Integer(Integer::Signed(number)) => number as f64,
+            Number::Integer(Integer::Unsigned(number)) => number as f64,
+            Number::Float(number) => number,
+        }
+    }
+}
+
+/// `None` where the result is absent.
+fn calculate(op: BinaryOp, left: Number, right: Number) -> Option<Value<'static>> {
+    match (left, right) {
+        (Number::Integer(left), Number::Integer(right)) => calculate_integers(op, left, right),
+        _ => calculate_floats(op, left.float(), right.float()),
+    }
+}
+
+/// The rules are in the crate's documentation, under "Numbers".
+fn calculate_integers(op: BinaryOp, left: Integer, right: Integer) -> Option<Value<'static>> {
+    let unsigned = matches!((left, right), (Integer::Unsigned(_), Integer::Unsigned(_)));
+    let (a, b) = (left.bits(), right.bits());
+    let (signed_a, signed_b) = (a.cast_signed(), b.cast_signed());
+    let arithmetic = |bits: u64| match unsigned {
+        true => Value::Uint(bits),
+        false => Value::Int(bits.cast_signed()),
+    };
+    let distance = || u32::try_from(right.exact()).ok();
+    Some(match op {
+        BinaryOp::Add => arithmetic(a.wrapping_add(b)),
+        BinaryOp::Subtract => Value::Int(signed_a.wrapping_sub(signed_b)),
+        BinaryOp::Multiply => arithmetic(a.wrapping_mul(b)),
+        BinaryOp::Divide | BinaryOp::Remainder if b == 0 => return None,
+        BinaryOp::Divide if unsigned => Value::Uint(a / b),
+        BinaryOp::Divide => Value::Int(signed_a.wrapping_div(signed_b)),
+        BinaryOp::Remainder if unsigned => Value::Uint(a % b),
+        BinaryOp::Remainder => Value::Int(signed_a.wrapping_rem(signed_b)),
+        BinaryOp::BitAnd => Value::Uint(a & b),
+        BinaryOp::BitOr => Value::Uint(a | b),
+        BinaryOp::BitXor => Value::Uint(a ^ b),
+        BinaryOp::ShiftLeft => Value::Uint(a.checked_shl(distance()?)?),
+        BinaryOp::ShiftRight => Value::Uint(a.checked_shr(distance()?)?),
+    })
+}
+
+fn calculate_floats(op: BinaryOp, a: f64, b: f64) -> Option<Value<'static>> {
+    Some(Value::Float(match op {
+        BinaryOp::Add => a + b,
+        BinaryOp::Subtract => a - b,
+        BinaryOp::Multiply => a * b,
+        BinaryOp::Divide if b != 0.0 => a / b,
+        _ => return None,
+    }))
+}
+
+fn compare_nodes<V: Values + ?Sized>(op: CompareOp, left: &Node, right: &Node, values: &V) -> bool {
+    let (glob, other) = match (&left.expr, &right.expr) {
+        (Expr::Glob(glob), _) => (glob, right),
+        (_, Expr::Glob(glob)) => (glob, left),
+        _ => return compare(op, value(left, values), value(right, values)),
+    };
+    let matched = match value(other, values) {
+        Value::Str(text) => glob.matches(text),
+        Value::Enum(integer, labels) => labels.any(integer, &mut |label| glob.matches(label)),
+        _ => return false,
+    };
+    matched == (op == CompareOp::Equal)
+}
+
+fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool {
+    match (left, right) {
+        (Value::Str(left), Value::Str(right)) => match op {
+            CompareOp::Equal => left == right,
+            CompareOp::NotEqual => left != right,
+            _ => test(op, Some(left.cmp(right))),
+        },
+        (Value::Enum(integer, labels), Value::Str(text))
+        | (Value::Str(text), Value::Enum(integer, labels)) => {
+            let matched = || labels.any(integer, &mut |label| label == text);
+            op.is_equality() && matched() == (op == CompareOp::Equal)
+        }
+        _ => match (number(left), number(right)) {
+            (Some(Number::Integer(left)), Some(Number::Integer(right))) => {
+                test(op, Some(left.exact().cmp(&right.exact())))
+            }
+            (Some(left), Some(right)) => test(op, left.float().partial_cmp(&right.float())),
+            _ => false,
+        },
+    }
+}
+
+/// `None` is the order of something and a NaN: they are different, and nothing else.
+fn test(op: CompareOp, order: Option<Ordering>) -> bool {
+    match op {
+        CompareOp::Equal => order == Some(Ordering::Equal),
+        CompareOp::NotEqual => order != Some(Ordering::Equal),
+        CompareOp::Less => order.is_some_and(Ordering::is_lt),
+        CompareOp::LessOrEqual => order.is_some_and(Ordering::is_le),
+        CompareOp::Greater => order.is_some_and(Ordering::is_gt),
+        CompareOp::GreaterOrEqual => order.is_some_and(Ordering::is_ge),
+    }
+}

@@ -1,0 +1,178 @@
+//! String patterns in which `*` stands for any bytes, also none.
+//!
+//! A match takes time linear in the text's length whatever the pattern: the pieces between the
+//! stars are searched for one after the other, each by the method of Knuth, Morris and Pratt.
+
+/// A pattern with at least one star.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Glob {
+    /// The text has to start with this.
+    first: Box<[u8]>,
+    /// Not empty, each; found in this order in between.
+    middle: Vec<Piece>,
+    /// The text has to end with this.
+    last: Box<[u8]>,
+}
+
+impl Glob {
+    /// The pattern whose stars separate `pieces`. `None` if there are fewer than two pieces, and
+    /// so no star.
+    pub fn new(pieces: &[impl AsRef<[u8]>]) -> Option<Glob> {
+        let [first, middle @ .., last] = pieces else { return None };
+        let middle = middle.iter().map(AsRef::as_ref).filter(|piece| !piece.is_empty());
+        Some(Glob {
+            first: first.as_ref().into(),
+            middle: middle.map(Piece::new).collect(),
+            last: last.as_ref().into(),
+        })
+    }
+
+    /// What stands before, between and after the stars: at least two pieces, of which only the
+    /// first and the last may be empty.
+    pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
+        std::iter::once(&*self.first)
+            .chain(self.middle.iter().map(|piece| &*piece.bytes))
+            .chain(std::iter::once(&*self.last))
+    }
+
+    /// Whether all of `text` fits the pattern.
+    pub fn matches(&self, text: &[u8]) -> bool {
+        let Some(rest) = text.strip_prefix(&*self.first) else { return false };
+        let Some(mut rest) = rest.strip_suffix(&*self.last) else { return false };
+        for piece in &self.middle {
+            match piece.find_end(rest) {
+                Some(end) => rest = &rest[end..],
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Bytes to search for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Piece {
+    bytes: Box<[u8]>,
+    /// For each number of matched bytes less one: how many are still matched if the next byte
+    /// does not fit (the length of the longest proper prefix that is also a suffix).
+    fallback: Box<[usize]>,
+}
+
+impl Piece {
+    fn new(bytes: &[u8]) -> Piece {
+        let mut fallback = vec![0; bytes.len()];
+        let mut matched = 0;
+        for position in 1..bytes.len() {
+            while matched > 0 && bytes[matched] != bytes[position] {
+                matched = fallback[matched - 1];
+            }
+            matched += usize::from(bytes[matched] == bytes[position]);
+            fallback[position] = matched;
+        }
+        Piece { bytes: bytes.into(), fallback: fallback.into() }
+    }
+
+    /// Where the first occurrence in `text` ends.
+    fn find_end(&self, text: &[u8]) -> Option<usize> {
+        let mut matched = 0;
+        for (position, byte) in text.iter().enumerate() {
+            while matched > 0 && self.bytes[matched] != *byte {
+                matched = self.fallback[matched - 1];
+            }
+            matched += usize::from(self.bytes[matched] == *byte);
+            if matched == self.bytes.len() {
+                return Some(position + 1);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Glob;
+
+    fn glob(pattern: &str) -> Glob {
+        Glob::new(&pattern.split('*').collect::<Vec<_>>()).expect("the pattern has a star")
+    }
+
+    #[track_caller]
+    fn check(pattern: &str, matching: &[&str], others: &[&str]) {
+        let glob = glob(pattern);
+        for text in matching {
+            assert!(glob.matches(text.as_bytes()), "{pattern} should match {text}");
+        }
+        for text in others {
+            assert!(!glob.matches(text.as_bytes()), "{pattern} should not match {text}");
+        }
+    }
+
+    #[test]
+    fn stars() {
+        check("*", &["", "a", "*"], &[]);
+        check("**", &["", "a"], &[]);
+        check("foo*", &["foo", "foobar"], &["", "fo", "xfoo"]);
+        check("*foo", &["foo", "barfoo", "foofoo"], &["", "fooo", "oo"]);
+        check("a*a", &["aa", "aba", "aaa"], &["a", "", "ab"]);
+        check("*b*", &["b", "abc", "bb"], &["", "a"]);
+        check("a*b*c", &["abc", "aXbXc", "abbc"], &["ac", "acb", "ab"]);
+        check("*ab*ab*", &["abab", "xabxabx"], &["ab", "aba", "abba"]);
+        check("*aab*", &["aaab", "aaaab"], &["aaa", "ab"]);
+        check("*abcabd*", &["abcabcabd"], &["abcabcab"]);
+    }
+
+    #[test]
+    fn pieces_have_no_empty_middles() {
+        let glob = glob("a***b*");
+        let pieces: Vec<&[u8]> = glob.pieces().collect();
+        assert_eq!(pieces, [b"a".as_slice(), b"b", b""]);
+    }
+
+    /// The obvious matcher, exponential in bad cases.
+    fn naive(pattern: &[u8], text: &[u8]) -> bool {
+        match (pattern, text) {
+            ([], []) => true,
+            ([b'*', rest @ ..], _) => {
+                naive(rest, text) || !text.is_empty() && naive(pattern, &text[1..])
+            }
+            ([a, pattern @ ..], [b, text @ ..]) => a == b && naive(pattern, text),
+            _ => false,
+        }
+    }
+
+    /// All patterns of up to five symbols against all texts of up to six letters.
+    #[test]
+    fn agrees_with_the_obvious_matcher() {
+        let words = |alphabet: &[u8], length_max: u32| -> Vec<Vec<u8>> {
+            let size = alphabet.len();
+            let word = |length: u32, mut number: usize| {
+                let mut letter = || {
+                    let letter = alphabet[number % size];
+                    number /= size;
+                    letter
+                };
+                (0..length).map(|_| letter()).collect()
+            };
+            (0..=length_max)
+                .flat_map(|length| (0..size.pow(length)).map(move |number| word(length, number)))
+                .collect::<Vec<Vec<u8>>>()
+        };
+        let texts = words(b"ab", 6);
+        for pattern in words(b"ab*", 5) {
+            let pieces: Vec<&[u8]> = pattern.split(|byte| *byte == b'*').collect();
+            let Some(glob) = Glob::new(&pieces) else { continue };
+            for text in &texts {
+                assert_eq!(glob.matches(text), naive(&pattern, text), "{glob:?} {text:?}");
+            }
+        }
+    }
+
+    /// Would take hours if the matcher backtracked, and minutes if it were quadratic.
+    #[test]
+    fn hostile_patterns_take_linear_time() {
+        let text = vec![b'a'; 1 << 22];
+        assert!(!glob("*a*a*a*a*a*a*a*a*b*a").matches(&text));
+        let long = format!("*{}b*", "a".repeat(1 << 15));
+        assert!(!glob(&long).matches(&text));
+    }
+}

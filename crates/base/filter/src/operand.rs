@@ -1,0 +1,153 @@
+//! The fields that a filter refers to. A host binds each [`Operand`] once to its own events, and
+//! afterwards knows it by its index.
+
+use crate::tree::{Span, Type};
+use std::fmt;
+
+/// A reference to a field. Each distinct one is listed once in [`crate::Filter::operands`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Operand {
+    /// Where the way starts.
+    pub kind: OperandKind,
+    /// The way: at least one step, of which the first is a name. Empty for a pseudo-field.
+    pub path: Vec<Step>,
+    /// Where the filter mentions it first.
+    pub span: Span,
+}
+
+/// The scope in which an operand is looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum OperandKind {
+    /// A bare name: a field of the event's payload, and if there is none, the pseudo-field of that
+    /// name ([`Operand::pseudo`]).
+    Payload,
+    /// `$ctx.NAME`: a context field, of the event or of its stream.
+    Context,
+    /// `$app.PROVIDER:TYPE`: a context field that an application provides. The first step's name
+    /// is `PROVIDER:TYPE`.
+    AppContext,
+    /// `$event.NAME`: what every event has, whatever its payload.
+    Pseudo(Pseudo),
+    /// `$env.NAME`: a value of the trace's environment.
+    Env,
+    /// `$packet.NAME`: a field of the packet's context.
+    Packet,
+}
+
+/// A step on the way to a field.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Step {
+    /// `.name`: a structure's member.
+    Name(String),
+    /// `[index]`: an array's element, from 0.
+    Index(u64),
+}
+
+/// What every event has, whatever its payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Pseudo {
+    /// The event's name, a string.
+    Name,
+    /// Nanoseconds since 1970 (UTC).
+    Time,
+    /// The processor on which it was recorded.
+    Cpu,
+    /// Its level: compares with numbers and with words, 0 being the most severe.
+    Severity,
+    /// The process.
+    Pid,
+    /// The thread.
+    Tid,
+    /// The process's name, a string.
+    Procname,
+    /// The id of the stream.
+    Stream,
+    /// The trace's name, a string.
+    Trace,
+}
+
+impl Pseudo {
+    /// All of them.
+    pub const ALL: [Pseudo; 9] = [
+        Pseudo::Name,
+        Pseudo::Time,
+        Pseudo::Cpu,
+        Pseudo::Severity,
+        Pseudo::Pid,
+        Pseudo::Tid,
+        Pseudo::Procname,
+        Pseudo::Stream,
+        Pseudo::Trace,
+    ];
+
+    /// Its name in a filter.
+    pub fn name(self) -> &'static str {
+        match self {
+            Pseudo::Name => "name",
+            Pseudo::Time => "time",
+            Pseudo::Cpu => "cpu",
+            Pseudo::Severity => "severity",
+            Pseudo::Pid => "pid",
+            Pseudo::Tid => "tid",
+            Pseudo::Procname => "procname",
+            Pseudo::Stream => "stream",
+            Pseudo::Trace => "trace",
+        }
+    }
+
+    /// The pseudo-field with that name.
+    pub fn from_name(name: &str) -> Option<Pseudo> {
+        Pseudo::ALL.into_iter().find(|pseudo| pseudo.name() == name)
+    }
+
+    /// The type of its value. A severity compares with numbers and with strings, hence unknown.
+    pub fn ty(self) -> Type {
+        match self {
+            Pseudo::Name | Pseudo::Procname | Pseudo::Trace => Type::String,
+            Pseudo::Time | Pseudo::Cpu | Pseudo::Pid | Pseudo::Tid | Pseudo::Stream => Type::Int,
+            Pseudo::Severity => Type::Unknown,
+        }
+    }
+}
+
+impl Operand {
+    /// The pseudo-field that it means: surely if the kind says so, and for a bare name if the
+    /// payload has no such field.
+    pub fn pseudo(&self) -> Option<Pseudo> {
+        match (self.kind, self.path.as_slice()) {
+            (OperandKind::Pseudo(pseudo), _) => Some(pseudo),
+            (OperandKind::Payload, [Step::Name(name)]) => Pseudo::from_name(name),
+            _ => None,
+        }
+    }
+
+    /// What is known of its value before any event is seen.
+    pub fn ty(&self) -> Type {
+        match self.kind {
+            OperandKind::Pseudo(pseudo) => pseudo.ty(),
+            _ => Type::Unknown,
+        }
+    }
+}
+
+impl fmt::Display for Operand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let scope = match self.kind {
+            OperandKind::Payload => "",
+            OperandKind::Context => "$ctx.",
+            OperandKind::AppContext => "$app.",
+            OperandKind::Env => "$env.",
+            OperandKind::Packet => "$packet.",
+            OperandKind::Pseudo(pseudo) => return write!(f, "$event.{}", pseudo.name()),
+        };
+        f.write_str(scope)?;
+        for (position, step) in self.path.iter().enumerate() {
+            match step {
+                Step::Name(name) if position == 0 => f.write_str(name)?,
+                Step::Name(name) => write!(f, ".{name}")?,
+                Step::Index(index) => write!(f, "[{index}]")?,
+            }
+        }
+        Ok(())
+    }
+}

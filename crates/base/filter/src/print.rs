@@ -1,0 +1,123 @@
+//! Writes a filter in canonical form: the fewest parentheses, one space around operators. It
+//! parses back to the same tree, unless spaces and escapes made it too long.
+
+use crate::Filter;
+use crate::operand::Operand;
+use crate::tree::{Expr, Node, Precedence};
+use std::fmt::{self, Write};
+
+impl fmt::Display for Filter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        Printer { f, operands: self.operands() }.node(self.root())
+    }
+}
+
+struct Printer<'p, 'f> {
+    f: &'p mut fmt::Formatter<'f>,
+    operands: &'p [Operand],
+}
+
+impl Printer<'_, '_> {
+    fn node(&mut self, node: &Node) -> fmt::Result {
+        let precedence = node.expr.precedence();
+        match &node.expr {
+            Expr::Uint(number) => write!(self.f, "{number}"),
+            Expr::Int(number) => write!(self.f, "{number}"),
+            // Debug keeps a dot or an exponent, so that it stays a float.
+            Expr::Float(number) => write!(self.f, "{number:?}"),
+            Expr::Str(bytes) => self.strings([&**bytes]),
+            Expr::Glob(glob) => self.strings(glob.pieces()),
+            Expr::Severity(level) => self.f.write_str(level.word()),
+            Expr::Operand(operand) => self.operand(*operand),
+            Expr::Has(operand) => {
+                self.f.write_str("has(")?;
+                self.operand(*operand)?;
+                self.f.write_str(")")
+            }
+            Expr::Not(child) => self.sign("!", child),
+            Expr::Negate(child) => self.sign("-", child),
+            Expr::BitNot(child) => self.sign("~", child),
+            Expr::All(children) => self.chain(children, "&&", precedence),
+            Expr::Any(children) => self.chain(children, "||", precedence),
+            Expr::Compare(op, left, right) => self.binary(left, op.symbol(), right, precedence),
+            Expr::Binary(op, left, right) => self.binary(left, op.symbol(), right, precedence),
+        }
+    }
+
+    fn sign(&mut self, symbol: &str, child: &Node) -> fmt::Result {
+        self.f.write_str(symbol)?;
+        self.child(child, child.expr.precedence() < Precedence::Unary)
+    }
+
+    /// Children of the same precedence get parentheses, since a chain has no chain of its own kind
+    /// at its head.
+    fn chain(&mut self, children: &[Node], symbol: &str, precedence: Precedence) -> fmt::Result {
+        for (position, child) in children.iter().enumerate() {
+            if position > 0 {
+                write!(self.f, " {symbol} ")?;
+            }
+            self.child(child, child.expr.precedence() <= precedence)?;
+        }
+        Ok(())
+    }
+
+    /// Left-associative: a left child of the same precedence needs no parentheses.
+    fn binary(
+        &mut self,
+        left: &Node,
+        symbol: &str,
+        right: &Node,
+        precedence: Precedence,
+    ) -> fmt::Result {
+        self.child(left, left.expr.precedence() < precedence)?;
+        write!(self.f, " {symbol} ")?;
+        self.child(right, right.expr.precedence() <= precedence)
+    }
+
+    fn child(&mut self, child: &Node, parentheses: bool) -> fmt::Result {
+        if !parentheses {
+            return self.node(child);
+        }
+        self.f.write_str("(")?;
+        self.node(child)?;
+        self.f.write_str(")")
+    }
+
+    fn operand(&mut self, operand: usize) -> fmt::Result {
+        match self.operands.get(operand) {
+            Some(operand) => write!(self.f, "{operand}"),
+            None => Ok(()),
+        }
+    }
+
+    /// A string literal of pieces with stars between them.
+    fn strings<'b>(&mut self, pieces: impl IntoIterator<Item = &'b [u8]>) -> fmt::Result {
+        self.f.write_char('"')?;
+        for (position, piece) in pieces.into_iter().enumerate() {
+            if position > 0 {
+                self.f.write_char('*')?;
+            }
+            for chunk in piece.utf8_chunks() {
+                chunk.valid().chars().try_for_each(|character| self.character(character))?;
+                for byte in chunk.invalid() {
+                    write!(self.f, "\\x{byte:02x}")?;
+                }
+            }
+        }
+        self.f.write_char('"')
+    }
+
+    fn character(&mut self, character: char) -> fmt::Result {
+        match character {
+            '"' | '\\' | '*' => write!(self.f, "\\{character}"),
+            '\n' => self.f.write_str("\\n"),
+            '\t' => self.f.write_str("\\t"),
+            _ if character.is_control() => {
+                let mut bytes = [0; 4];
+                let encoded = character.encode_utf8(&mut bytes);
+                encoded.bytes().try_for_each(|byte| write!(self.f, "\\x{byte:02x}"))
+            }
+            _ => self.f.write_char(character),
+        }
+    }
+}

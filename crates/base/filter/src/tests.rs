@@ -1,0 +1,53 @@
+//! The language as its users see it: tables of filters, and what becomes of them.
+
+mod errors;
+mod evaluation;
+mod random;
+mod syntax;
+
+use crate::{Filter, Integer, Labels, Value, Values};
+
+#[track_caller]
+fn parse(text: &str) -> Filter {
+    match Filter::parse(text) {
+        Ok(filter) => filter,
+        Err(error) => panic!("{text}\n{}", error.render(false)),
+    }
+}
+
+/// An event for the tables: fields by the names by which filters mention them.
+struct Event<'f> {
+    filter: &'f Filter,
+    fields: &'f [(&'static str, Value<'static>)],
+}
+
+impl Values for Event<'_> {
+    fn value(&self, operand: usize) -> Value<'_> {
+        let name = self.filter.operands()[operand].to_string();
+        self.fields
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map_or(Value::Absent, |(_, value)| *value)
+    }
+}
+
+fn eval(text: &str, fields: &[(&'static str, Value<'static>)]) -> bool {
+    let filter = parse(text);
+    filter.eval(&Event { filter: &filter, fields })
+}
+
+/// An enumeration in which 1 has two labels and 3 none.
+#[derive(Debug)]
+struct State;
+
+impl Labels for State {
+    fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let labels: &[&str] = match value.exact() {
+            0 => &["IDLE"],
+            1 => &["RUNNING", "ACTIVE"],
+            -1 => &["BROKEN"],
+            _ => &[],
+        };
+        labels.iter().any(|label| test(label.as_bytes()))
+    }
+}

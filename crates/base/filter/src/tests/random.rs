@@ -1,0 +1,232 @@
+//! Properties, on random input from a small generator with fixed seeds.
+
+use super::State;
+use crate::tree::Type;
+use crate::{FILTER_SIZE_MAX, Filter, Integer, Value};
+
+/// xorshift64*: enough to vary tests.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        (self.next() % limit as u64) as usize
+    }
+
+    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
+        from[self.below(from.len())]
+    }
+}
+
+const FIELDS: [&str; 10] = [
+    "a",
+    "b.c",
+    "d[3].e",
+    "$ctx.vpid",
+    "$app.x:y",
+    "$event.cpu",
+    "$env.z",
+    "$packet.w",
+    "time",
+    "severity",
+];
+const NUMBERS: [&str; 9] =
+    ["0", "1", "-1", "0x10", "18446744073709551615", "-9223372036854775808", "'a'", "5ms", "63"];
+const FLOATS: [&str; 4] = ["0.5", "-1e300", "0x1p-3", "0.0"];
+const STRINGS: [&str; 6] =
+    [r#""""#, r#""foo""#, r#""\xff\"\\""#, r#""a\*b""#, "\"\u{7f}é\"", r#""\x00z""#];
+const GLOBS: [&str; 4] = [r#""*""#, r#""a*b\**""#, r#""**\xff*""#, r#""f*""#];
+const COMPARISONS: [&str; 6] = ["==", "!=", "<", "<=", ">", ">="];
+const BITS: [&str; 6] = ["&", "|", "^", "<<", ">>", "%"];
+const SUMS: [&str; 4] = ["+", "-", "*", "/"];
+
+/// A well-typed expression in which each operator's operands are in parentheses, so that the
+/// parser's view of precedence plays no role.
+fn expression(random: &mut Random, ty: Type, depth: usize) -> String {
+    if depth == 0 {
+        return match ty {
+            Type::Int => random.pick(&NUMBERS).to_string(),
+            Type::Float => random.pick(&FLOATS).to_string(),
+            Type::String => random.pick(&STRINGS).to_string(),
+            Type::Bool => format!("has({})", random.pick(&FIELDS)),
+            Type::Unknown => random.pick(&FIELDS).to_string(),
+        };
+    }
+    let depth = random.below(depth);
+    let mut child = |ty| expression(random, ty, depth);
+    let (integer, number) = (child(Type::Int), child(Type::Float));
+    let (field, other_field) = (child(Type::Unknown), child(Type::Unknown));
+    let (one, two, three) = (child(Type::Bool), child(Type::Bool), child(Type::Bool));
+    let (string, other_string) = (child(Type::String), child(Type::String));
+    let comparison = random.pick(&COMPARISONS);
+    match (ty, random.below(8)) {
+        (Type::Int, 0) => format!("~({integer})"),
+        (Type::Int, 1) => format!("-(({one}) - ({two}))"),
+        (Type::Int, _) => format!("({integer}) {} ({field})", random.pick(&BITS)),
+        (Type::Float, 0) => format!("-({number})"),
+        (Type::Float, _) => format!("({number}) {} ({integer})", random.pick(&SUMS)),
+        (Type::String, _) => string,
+        (Type::Bool, 0) => format!("!({one})"),
+        (Type::Bool, 1) => format!("({one}) && ({two}) && ({three})"),
+        (Type::Bool, 2) => format!("({one}) || (({two}) || ({three}))"),
+        (Type::Bool, 3) => format!("({one}) && (({two}) || ({field}))"),
+        (Type::Bool, 4) => format!("({string}) {comparison} ({other_string})"),
+        (Type::Bool, 5) => {
+            format!("({other_string}) {} ({})", random.pick(&["==", "!="]), random.pick(&GLOBS))
+        }
+        (Type::Bool, 6) => format!("(severity) {comparison} (warning)"),
+        (Type::Bool, _) => format!("({number}) {comparison} ({one})"),
+        (Type::Unknown, 0) => format!("-({field})"),
+        (Type::Unknown, _) => format!("({field}) {} ({other_field})", random.pick(&SUMS)),
+    }
+}
+
+fn value(random: &mut Random) -> Value<'static> {
+    match random.below(9) {
+        0 => Value::Absent,
+        1 => Value::Present,
+        2 => Value::Int(random.next().cast_signed()),
+        3 => Value::Int(random.next().cast_signed() % 3),
+        4 => Value::Uint(random.next()),
+        5 => Value::Uint(random.next() % 3),
+        6 => Value::Float(f64::from_bits(random.next())),
+        7 => Value::Str(random.pick(&[b"foo".as_slice(), b"", b"a*b", b"\xff"])),
+        _ => Value::Enum(Integer::Signed(random.next().cast_signed() % 3), &State),
+    }
+}
+
+/// The canonical text means the same, for the tree and for events, and is its own canonical text.
+#[test]
+fn canonical_text_parses_to_the_same_tree() {
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    for _ in 0..4000 {
+        let text = expression(&mut random, Type::Bool, 5);
+        let filter = match Filter::parse(&text) {
+            Ok(filter) => filter,
+            Err(error) => panic!("{}", error.render(false)),
+        };
+        let canonical = filter.to_string();
+        let again = match Filter::parse(&canonical) {
+            Ok(again) => again,
+            Err(error) => panic!("{text}\n{}", error.render(false)),
+        };
+        assert_eq!(filter.root(), again.root(), "{text}\n{canonical}");
+        assert_eq!(canonical, again.to_string());
+        for _ in 0..5 {
+            let values: Vec<Value<'_>> =
+                filter.operands().iter().map(|_| value(&mut random)).collect();
+            assert_eq!(filter.eval(&values[..]), again.eval(&values[..]), "{text}");
+        }
+    }
+}
+
+/// Anything may come in: it parses or it does not, errors can be shown, and what parses can be
+/// printed and asked.
+fn try_everything(text: &str, random: &mut Random) -> bool {
+    match Filter::parse(text) {
+        Err(error) => {
+            assert!(!error.render(true).is_empty() && !error.to_string().is_empty());
+            false
+        }
+        Ok(filter) => {
+            let values: Vec<Value<'_>> = filter.operands().iter().map(|_| value(random)).collect();
+            filter.eval(&values[..]);
+            let canonical = filter.to_string();
+            // Spaces and escapes may make it longer than the text was.
+            if canonical.len() <= FILTER_SIZE_MAX {
+                let again = Filter::parse(&canonical).map(|again| again.root().clone());
+                assert!(again.as_ref() == Ok(filter.root()), "{text:.200}\n{canonical:.200}");
+            }
+            true
+        }
+    }
+}
+
+#[test]
+fn random_bytes_do_no_harm() {
+    let mut random = Random(42);
+    for _ in 0..20_000 {
+        let length = random.below(24);
+        let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
+        try_everything(&String::from_utf8_lossy(&bytes), &mut random);
+    }
+}
+
+#[test]
+fn random_tokens_do_no_harm() {
+    const OTHERS: [&str; 24] = [
+        "(", ")", "[", "]", ".", "!", "~", "-", "+", "&&", "||", "has(", "$ctx.", "\"", "'", "\\",
+        "/*", "//", "0x", "1e", "=", " ", "\n", "é",
+    ];
+    let mut random = Random(7);
+    let mut parsed = 0;
+    for _ in 0..40_000 {
+        let mut text = String::new();
+        for _ in 0..random.below(9) {
+            text += match random.below(8) {
+                0 => random.pick(&FIELDS),
+                1 => random.pick(&NUMBERS),
+                2 => random.pick(&STRINGS),
+                3 => random.pick(&COMPARISONS),
+                4 => random.pick(&BITS),
+                5 => random.pick(&GLOBS),
+                _ => random.pick(&OTHERS),
+            };
+        }
+        parsed += usize::from(try_everything(&text, &mut random));
+    }
+    assert!(parsed > 500, "too few of the texts are filters to show anything: {parsed}");
+}
+
+/// Deletes, doubles or replaces a character somewhere in a good filter.
+#[test]
+fn damaged_filters_do_no_harm() {
+    let mut random = Random(1234);
+    for _ in 0..5000 {
+        let mut characters: Vec<char> = expression(&mut random, Type::Bool, 3).chars().collect();
+        let place = random.below(characters.len());
+        match random.below(3) {
+            0 => drop(characters.remove(place)),
+            1 => characters.insert(place, characters[place]),
+            _ => {
+                characters[place] =
+                    random.pick(&["x", "\"", "(", ".", "9", "*"]).chars().next().unwrap_or('x')
+            }
+        }
+        try_everything(&characters.iter().collect::<String>(), &mut random);
+    }
+}
+
+/// Nothing takes more than linear time in the length of the text.
+#[test]
+fn long_hostile_texts_end_soon() {
+    let mut random = Random(99);
+    let distinct: Vec<String> = (0..8000).map(|number| format!("a{number}")).collect();
+    assert!(try_everything(&distinct.join("||"), &mut random));
+    let long = |unit: &str| unit.repeat(65_000 / unit.len());
+    for text in [
+        format!("a{}", long(".a")),
+        format!("a{}", long("[1]")),
+        format!("a==\"{}\"", long("*")),
+        format!("a==\"{}\"", long("a*")),
+        format!("a==\"{}\"", long("\\x00")),
+        long("/**/"),
+        long("a&&"),
+        long("a "),
+        long("$ctx.a "),
+        long("1"),
+        long("1."),
+        long("\"\\\""),
+        format!("a{}", long("\n")),
+        format!("0x.{}1p3", long("0")),
+        format!("perf:{}", long("-a")),
+    ] {
+        try_everything(&text, &mut random);
+    }
+}

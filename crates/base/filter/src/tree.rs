@@ -1,0 +1,247 @@
+//! The typed tree of a filter: what hosts compile to checks in a tracer, to eBPF or to SQL.
+//!
+//! Start at [`Node`]. Fields appear as indexes into the filter's list of operands
+//! ([`crate::operand`]). Chains of `&&` and `||` are one node with many children, signs of literals
+//! are part of the literal, and unary `+` and parentheses leave no trace.
+
+use crate::glob::Glob;
+use crate::severity::Severity;
+
+/// Deepest tree, and deepest nesting of parentheses and signs, that is accepted.
+pub const DEPTH_MAX: usize = 64;
+
+/// A place in a filter's text, in bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// The first byte.
+    pub start: usize,
+    /// After the last byte.
+    pub end: usize,
+}
+
+impl Span {
+    /// From the start of this place to the end of `last`.
+    pub fn to(self, last: Span) -> Span {
+        Span { start: self.start, end: last.end }
+    }
+}
+
+/// An expression, its static type and where it stands. Two nodes are equal if their expressions
+/// are; spans do not count.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What it says.
+    pub expr: Expr,
+    /// What is known of its value before any event is seen.
+    pub ty: Type,
+    /// Where it stands, parentheses included.
+    pub span: Span,
+}
+
+impl PartialEq for Node {
+    fn eq(&self, other: &Node) -> bool {
+        self.expr == other.expr
+    }
+}
+
+/// The static type of an expression.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// A truth value; where a number is wanted, 0 or 1.
+    Bool,
+    /// A signed or unsigned integer of 64 bits.
+    Int,
+    /// An IEEE 754 number of 64 bits.
+    Float,
+    /// Bytes.
+    String,
+    /// Depends on the event.
+    Unknown,
+}
+
+/// What a node says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Expr {
+    /// An integer literal that is not negative. It counts as unsigned.
+    Uint(u64),
+    /// A negative integer literal.
+    Int(i64),
+    /// A finite number.
+    Float(f64),
+    /// A string without a pattern.
+    Str(Box<[u8]>),
+    /// A string with unescaped stars. Stands only on one side of `==` or `!=`.
+    Glob(Glob),
+    /// A level by its word, opposite to the event's severity. An integer for all else.
+    Severity(Severity),
+    /// A field's value; index into [`crate::Filter::operands`].
+    Operand(usize),
+    /// Whether the event has a field; index into [`crate::Filter::operands`].
+    Has(usize),
+    /// True if the child is not true.
+    Not(Box<Node>),
+    /// True if all children are; at least two of them.
+    All(Vec<Node>),
+    /// True if one of the children is; at least two of them.
+    Any(Vec<Node>),
+    /// A comparison. False if a side is absent, or if the sides are of different kinds.
+    Compare(CompareOp, Box<Node>, Box<Node>),
+    /// The number's negative, always signed.
+    Negate(Box<Node>),
+    /// The 64 bits inverted, always unsigned.
+    BitNot(Box<Node>),
+    /// Arithmetic or bit manipulation. Absent if a side is absent or not a number.
+    Binary(BinaryOp, Box<Node>, Box<Node>),
+}
+
+/// A comparison's operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CompareOp {
+    /// `==`
+    Equal,
+    /// `!=`
+    NotEqual,
+    /// `<`
+    Less,
+    /// `<=`
+    LessOrEqual,
+    /// `>`
+    Greater,
+    /// `>=`
+    GreaterOrEqual,
+}
+
+/// An operator that takes two numbers and gives one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// `+`
+    Add,
+    /// `-`, whose result is always signed.
+    Subtract,
+    /// `*`
+    Multiply,
+    /// `/`, towards zero; absent if the divisor is 0.
+    Divide,
+    /// `%` of integers, with the dividend's sign; absent if the divisor is 0.
+    Remainder,
+    /// `&`
+    BitAnd,
+    /// `|`
+    BitOr,
+    /// `^`
+    BitXor,
+    /// `<<`; absent if the distance is not within 0 to 63.
+    ShiftLeft,
+    /// `>>`, filling up with zeros; absent if the distance is not within 0 to 63.
+    ShiftRight,
+}
+
+impl CompareOp {
+    /// The operator as it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            CompareOp::Equal => "==",
+            CompareOp::NotEqual => "!=",
+            CompareOp::Less => "<",
+            CompareOp::LessOrEqual => "<=",
+            CompareOp::Greater => ">",
+            CompareOp::GreaterOrEqual => ">=",
+        }
+    }
+
+    /// Whether it is `==` or `!=`, the two that patterns and labels allow.
+    pub fn is_equality(self) -> bool {
+        matches!(self, CompareOp::Equal | CompareOp::NotEqual)
+    }
+}
+
+impl BinaryOp {
+    /// The operator as it is written.
+    pub fn symbol(self) -> &'static str {
+        match self {
+            BinaryOp::Add => "+",
+            BinaryOp::Subtract => "-",
+            BinaryOp::Multiply => "*",
+            BinaryOp::Divide => "/",
+            BinaryOp::Remainder => "%",
+            BinaryOp::BitAnd => "&",
+            BinaryOp::BitOr => "|",
+            BinaryOp::BitXor => "^",
+            BinaryOp::ShiftLeft => "<<",
+            BinaryOp::ShiftRight => ">>",
+        }
+    }
+
+    /// Whether it accepts floats. All others need integers.
+    pub fn accepts_floats(self) -> bool {
+        use BinaryOp::*;
+        matches!(self, Add | Subtract | Multiply | Divide)
+    }
+}
+
+/// How tightly an expression holds together: a child that binds less than its parent needs
+/// parentheses. Bit operators bind tighter than comparisons, as in LTTng and unlike in C.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Precedence {
+    /// `||`
+    Any,
+    /// `&&`
+    All,
+    /// `==`, `!=`
+    Equality,
+    /// `<`, `<=`, `>`, `>=`
+    Order,
+    /// `|`
+    BitOr,
+    /// `^`
+    BitXor,
+    /// `&`
+    BitAnd,
+    /// `<<`, `>>`
+    Shift,
+    /// `+`, `-`
+    Sum,
+    /// `*`, `/`, `%`
+    Product,
+    /// `!`, `-`, `~` and negative literals
+    Unary,
+    /// Literals, fields, parentheses
+    Primary,
+}
+
+impl CompareOp {
+    /// How tightly it binds.
+    pub fn precedence(self) -> Precedence {
+        if self.is_equality() { Precedence::Equality } else { Precedence::Order }
+    }
+}
+
+impl BinaryOp {
+    /// How tightly it binds.
+    pub fn precedence(self) -> Precedence {
+        use BinaryOp::*;
+        match self {
+            Add | Subtract => Precedence::Sum,
+            Multiply | Divide | Remainder => Precedence::Product,
+            ShiftLeft | ShiftRight => Precedence::Shift,
+            BitAnd => Precedence::BitAnd,
+            BitXor => Precedence::BitXor,
+            BitOr => Precedence::BitOr,
+        }
+    }
+}
+
+impl Expr {
+    /// How tightly it holds together.
+    pub fn precedence(&self) -> Precedence {
+        match self {
+            Expr::Any(_) => Precedence::Any,
+            Expr::All(_) => Precedence::All,
+            Expr::Compare(op, ..) => op.precedence(),
+            Expr::Binary(op, ..) => op.precedence(),
+            Expr::Not(_) | Expr::Negate(_) | Expr::BitNot(_) | Expr::Int(_) => Precedence::Unary,
+            Expr::Float(number) if number.is_sign_negative() => Precedence::Unary,
+            _ => Precedence::Primary,
+        }
+    }
+}
