@@ -1,6 +1,11 @@
 //! From a metadata file's bytes to a [`Schema`]: unpacks packetised metadata, finds out which of
 //! the two languages it is written in, and hands it to [`tsdl`] or [`ctf2`].
 
+pub(crate) mod nearest;
+mod packets;
+
+pub use packets::{MetadataText, Packing, pack, unpack};
+
 use crate::schema::Schema;
 use crate::{ctf2, tsdl};
 use std::fmt;
@@ -71,6 +76,5 @@ pub fn parse(bytes: &[u8]) -> Result<Schema, MetadataError> {
 
 /// The metadata text: `bytes` themselves, or what metadata packets hold.
 pub fn text(bytes: &[u8]) -> Result<String, MetadataError> {
-    let _ = bytes;
-    todo!("packets")
+    Ok(unpack(bytes)?.text)
 }

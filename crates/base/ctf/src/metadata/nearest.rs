@@ -1,0 +1,59 @@
+//! Finds the name that somebody probably meant, for hints in error messages.
+
+/// Beyond this, names and lists of names are not compared: a hint is not worth the time.
+const LENGTH_MAX: usize = 64;
+const CANDIDATES_MAX: usize = 4096;
+
+/// The candidate closest to `name`, if one differs by few enough letters to be a slip.
+pub(crate) fn nearest<'c>(
+    name: &str,
+    candidates: impl IntoIterator<Item = &'c str>,
+) -> Option<&'c str> {
+    if name.len() > LENGTH_MAX {
+        return None;
+    }
+    let allowed = (name.chars().count() / 3).max(1);
+    candidates
+        .into_iter()
+        .take(CANDIDATES_MAX)
+        .filter(|candidate| candidate.len() <= LENGTH_MAX && *candidate != name)
+        .map(|candidate| (distance(name, candidate), candidate))
+        .filter(|&(distance, _)| distance <= allowed)
+        .min()
+        .map(|(_, candidate)| candidate)
+}
+
+/// How many letters must be inserted, removed or replaced to get from `a` to `b`.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (line, from) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = line + 1;
+        for (column, &to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != to);
+            diagonal = row[column + 1];
+            row[column + 1] = replaced.min(diagonal + 1).min(row[column] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn close_names_are_found_and_far_ones_are_not() {
+        let check = |name, expected| {
+            assert_eq!(nearest(name, ["uint8_t", "uint32_t", "timestamp", "len"]), expected);
+        };
+        check("uint8t", Some("uint8_t"));
+        check("unit32_t", Some("uint32_t"));
+        check("timestmap", Some("timestamp"));
+        check("_len", Some("len"));
+        check("frequency", None);
+        check("x", None);
+        check(&"l".repeat(1000), None);
+    }
+}

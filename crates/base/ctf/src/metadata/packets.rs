@@ -1,0 +1,289 @@
+//! Metadata as packets, the form in which LTTng stores and sends it. Each packet is
+//!
+//! ```text
+//! 0  u32 magic 0x75D11D57, whose byte order is that of all numbers   24 u32 content size, bits
+//! 4  16 bytes UUID of the trace                                      28 u32 packet size, bits
+//! 20 u32 checksum, 0                                                 32 u8 compression, 0
+//! 33 u8 encryption, 0    34 u8 checksum scheme, 0    35 u8 major, 1    36 u8 minor, 8
+//! 37 text, then filling up to the packet size
+//! ```
+//!
+//! The text is cut anywhere, so it is put together before anybody looks at it.
+
+use super::{METADATA_SIZE_MAX, MetadataError};
+use crate::schema::{ByteOrder, Uuid};
+
+const MAGIC: u32 = 0x75D1_1D57;
+const HEADER_SIZE: usize = 37;
+/// What [`pack`] makes; LTTng's usual size.
+const PACKET_SIZE: usize = 4096;
+
+/// A metadata file's text, and in which form it lay there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetadataText {
+    /// The text, without packet headers and filling.
+    pub text: String,
+    /// `None` for a plain text file.
+    pub packing: Option<Packing>,
+}
+
+/// What metadata packets say about the trace beside their text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packing {
+    /// The trace's UUID, the same in all packets.
+    pub uuid: Uuid,
+    /// Byte order of the packet headers' numbers.
+    pub byte_order: ByteOrder,
+}
+
+/// Reads a metadata file, be it plain text or packets.
+pub fn unpack(bytes: &[u8]) -> Result<MetadataText, MetadataError> {
+    if bytes.len() > METADATA_SIZE_MAX {
+        return Err(at_byte(
+            METADATA_SIZE_MAX,
+            format!("metadata of {} bytes is larger than {METADATA_SIZE_MAX}", bytes.len()),
+        ));
+    }
+    let Some(byte_order) = packed_byte_order(bytes) else {
+        return Ok(MetadataText { text: utf8(bytes.to_vec())?, packing: None });
+    };
+    let mut text = Vec::with_capacity(bytes.len());
+    let mut uuid = None;
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let packet = read_packet(bytes, offset, byte_order)?;
+        if *uuid.get_or_insert(packet.uuid) != packet.uuid {
+            return Err(at_byte(
+                offset,
+                format!("metadata packet of trace {} among others", packet.uuid),
+            ));
+        }
+        text.extend_from_slice(packet.content);
+        offset = packet.end;
+    }
+    let packing = uuid.map(|uuid| Packing { uuid, byte_order });
+    Ok(MetadataText { text: utf8(text)?, packing })
+}
+
+/// Cuts `text` into metadata packets; there is always at least one.
+pub fn pack(text: &str, uuid: Uuid, byte_order: ByteOrder) -> Vec<u8> {
+    let word = |value: u32| match byte_order {
+        ByteOrder::Little => value.to_le_bytes(),
+        ByteOrder::Big => value.to_be_bytes(),
+    };
+    let mut rest = text.as_bytes();
+    let mut out = Vec::with_capacity(text.len() / (PACKET_SIZE - HEADER_SIZE) * PACKET_SIZE);
+    loop {
+        let (content, after) = rest.split_at(rest.len().min(PACKET_SIZE - HEADER_SIZE));
+        let packet_end = out.len() + PACKET_SIZE;
+        out.extend_from_slice(&word(MAGIC));
+        out.extend_from_slice(&uuid.0);
+        out.extend_from_slice(&word(0));
+        out.extend_from_slice(&word((HEADER_SIZE + content.len()) as u32 * 8));
+        out.extend_from_slice(&word(PACKET_SIZE as u32 * 8));
+        out.extend_from_slice(&[0, 0, 0, 1, 8]);
+        out.extend_from_slice(content);
+        out.resize(packet_end, 0);
+        rest = after;
+        if rest.is_empty() {
+            return out;
+        }
+    }
+}
+
+struct Packet<'b> {
+    uuid: Uuid,
+    content: &'b [u8],
+    /// Offset of the next packet; past the end of the file where filling is missing.
+    end: usize,
+}
+
+/// The byte order of packetised metadata; `None` for anything else.
+fn packed_byte_order(bytes: &[u8]) -> Option<ByteOrder> {
+    match bytes.first_chunk()? {
+        magic if u32::from_le_bytes(*magic) == MAGIC => Some(ByteOrder::Little),
+        magic if u32::from_be_bytes(*magic) == MAGIC => Some(ByteOrder::Big),
+        _ => None,
+    }
+}
+
+fn read_packet(
+    bytes: &[u8],
+    offset: usize,
+    byte_order: ByteOrder,
+) -> Result<Packet<'_>, MetadataError> {
+    let fail = |message: String| Err(at_byte(offset, message));
+    let rest = &bytes[offset..];
+    let Some(header) = rest.first_chunk::<HEADER_SIZE>() else {
+        return fail(format!(
+            "metadata packet is cut off: {} bytes are no whole header of {HEADER_SIZE}",
+            rest.len()
+        ));
+    };
+    let word = |at: usize| {
+        let bytes = [header[at], header[at + 1], header[at + 2], header[at + 3]];
+        match byte_order {
+            ByteOrder::Little => u32::from_le_bytes(bytes),
+            ByteOrder::Big => u32::from_be_bytes(bytes),
+        }
+    };
+    if word(0) != MAGIC {
+        return fail(format!("metadata packet starts with {:#010x}, not {MAGIC:#010x}", word(0)));
+    }
+    for (scheme, what) in [(header[32], "compressed"), (header[33], "encrypted")] {
+        if scheme != 0 {
+            return fail(format!("metadata packet is {what} (scheme {scheme}), which is unknown"));
+        }
+    }
+    if header[34] != 0 || word(20) != 0 {
+        return fail(format!("metadata packet has a checksum of unknown scheme {}", header[34]));
+    }
+    if header[35..37] != [1, 8] {
+        return fail(format!("metadata packet of version {}.{}, not 1.8", header[35], header[36]));
+    }
+    let (content_bits, packet_bits) = (word(24), word(28));
+    let content_end = content_bits as usize / 8;
+    if content_end < HEADER_SIZE {
+        return fail(format!(
+            "metadata packet's content of {content_bits} bits ends in its header"
+        ));
+    }
+    let Some(filling_bits) = packet_bits.checked_sub(content_bits) else {
+        return fail(format!(
+            "metadata packet's content of {content_bits} bits is longer than the packet of \
+             {packet_bits}"
+        ));
+    };
+    let Some(content) = rest.get(HEADER_SIZE..content_end) else {
+        return fail(format!(
+            "metadata packet is cut off: {} of {content_end} bytes are there",
+            rest.len()
+        ));
+    };
+    let mut uuid = [0; 16];
+    uuid.copy_from_slice(&header[4..20]);
+    let end = offset + content_end + filling_bits as usize / 8;
+    Ok(Packet { uuid: Uuid(uuid), content, end })
+}
+
+fn utf8(bytes: Vec<u8>) -> Result<String, MetadataError> {
+    String::from_utf8(bytes).map_err(|error| {
+        let offset = error.utf8_error().valid_up_to();
+        let valid = String::from_utf8_lossy(&error.as_bytes()[..offset]);
+        MetadataError::at(&valid, offset, "metadata is not UTF-8 text")
+    })
+}
+
+/// An error at an offset of the file itself.
+fn at_byte(offset: usize, message: String) -> MetadataError {
+    MetadataError { offset, position: None, message, hint: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const UUID: Uuid = Uuid([7; 16]);
+
+    /// One packet with the given sizes in bits and content.
+    fn packet(content_bits: u32, packet_bits: u32, content: &str) -> Vec<u8> {
+        let mut bytes = MAGIC.to_le_bytes().to_vec();
+        bytes.extend_from_slice(&UUID.0);
+        bytes.extend_from_slice(&[0; 4]);
+        bytes.extend_from_slice(&content_bits.to_le_bytes());
+        bytes.extend_from_slice(&packet_bits.to_le_bytes());
+        bytes.extend_from_slice(&[0, 0, 0, 1, 8]);
+        bytes.extend_from_slice(content.as_bytes());
+        bytes
+    }
+
+    fn check(bytes: &[u8], expected: &str) {
+        let shown = match unpack(bytes) {
+            Ok(text) => text.text,
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn plain_text_is_taken_as_it_is() {
+        check(b"", "");
+        check(b"/* CTF 1.8 */", "/* CTF 1.8 */");
+        check(b"ab\n\xffc", "line 2, column 1 (offset 3): metadata is not UTF-8 text");
+        assert_eq!(unpack(b"abc").unwrap().packing, None);
+    }
+
+    #[test]
+    fn what_is_packed_can_be_unpacked() {
+        for byte_order in [ByteOrder::Little, ByteOrder::Big] {
+            for size in [0, 1, 4058, 4059, 4060, 20_000] {
+                // A character of two bytes falls on the packets' seams.
+                let text = "é".repeat(size / 2) + &"x".repeat(size % 2);
+                let bytes = pack(&text, UUID, byte_order);
+                assert_eq!(bytes.len(), size.div_ceil(4059).max(1) * 4096);
+                let packing = Some(Packing { uuid: UUID, byte_order });
+                assert_eq!(unpack(&bytes), Ok(MetadataText { text, packing }));
+            }
+        }
+    }
+
+    #[test]
+    fn odd_sizes_and_missing_filling_are_accepted() {
+        let mut bytes = packet(39 * 8, 39 * 8, "ab");
+        bytes.extend(packet(38 * 8, 41 * 8, "c"));
+        bytes.extend([0; 3]);
+        bytes.extend(packet(39 * 8, 4096 * 8, "de"));
+        check(&bytes, "abcde");
+    }
+
+    #[test]
+    fn broken_packets_are_named_by_their_offset() {
+        let first = packet(38 * 8, 40 * 8, "a\0\0");
+        let with = |change: &dyn Fn(&mut Vec<u8>)| {
+            let mut second = packet(39 * 8, 39 * 8, "bc");
+            change(&mut second);
+            [first.clone(), second].concat()
+        };
+        check(&with(&|_| ()), "abc");
+        check(
+            &with(&|packet| packet.truncate(20)),
+            "offset 40: metadata packet is cut off: 20 bytes are no whole header of 37",
+        );
+        check(
+            &with(&|packet| packet.truncate(38)),
+            "offset 40: metadata packet is cut off: 38 of 39 bytes are there",
+        );
+        check(
+            &with(&|packet| packet[0] = 0),
+            "offset 40: metadata packet starts with 0x75d11d00, not 0x75d11d57",
+        );
+        check(
+            &with(&|packet| packet[4] = 1),
+            "offset 40: metadata packet of trace 01070707-0707-0707-0707-070707070707 among others",
+        );
+        check(
+            &with(&|packet| packet[20] = 1),
+            "offset 40: metadata packet has a checksum of unknown scheme 0",
+        );
+        check(
+            &with(&|packet| packet[32] = 2),
+            "offset 40: metadata packet is compressed (scheme 2), which is unknown",
+        );
+        check(
+            &with(&|packet| packet[33] = 1),
+            "offset 40: metadata packet is encrypted (scheme 1), which is unknown",
+        );
+        check(
+            &with(&|packet| packet[36] = 7),
+            "offset 40: metadata packet of version 1.7, not 1.8",
+        );
+        check(
+            &with(&|packet| packet[24] = 8),
+            "offset 40: metadata packet's content of 264 bits ends in its header",
+        );
+        check(
+            &with(&|packet| packet[29] = 0),
+            "offset 40: metadata packet's content of 312 bits is longer than the packet of 56",
+        );
+    }
+}

@@ -1,0 +1,399 @@
+//! From types as they are written to [`Type`]s: keeps the names that each lexical scope declares,
+//! and looks them up from the innermost scope outwards. Start at [`Declarations::type_of`].
+
+use super::attributes::{Surroundings, did_you_mean};
+use super::lexer::shortened;
+use super::syntax::{
+    Align, Declarator, EnumSpec, Enumerator, LengthSpec, Path, Statement, TypeKind, TypeSpec, Value,
+};
+use super::types::{
+    ArrayType, Enumeration, IntType, LengthType, Members, PathRef, StructType, Type, VariantType,
+};
+use crate::metadata::{DEPTH_MAX, MetadataError};
+use crate::schema::{Base, EnvValue, IntKind, Mapping, Ranges};
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::rc::Rc;
+
+pub(super) struct Declarations<'t> {
+    pub(super) surroundings: Surroundings<'t>,
+    /// For lengths such as `x[env.count]`.
+    pub(super) env: HashMap<String, EnvValue>,
+    /// Innermost last. Structures, variants and enumerations have their keyword in their name.
+    scopes: Vec<HashMap<String, Type>>,
+}
+
+impl<'t> Declarations<'t> {
+    pub(super) fn new(surroundings: Surroundings<'t>) -> Declarations<'t> {
+        Declarations { surroundings, env: HashMap::new(), scopes: vec![HashMap::new()] }
+    }
+
+    /// Runs `inside` in a scope of its own.
+    pub(super) fn scoped<T>(
+        &mut self,
+        inside: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
+    ) -> Result<T, MetadataError> {
+        self.scopes.push(HashMap::new());
+        let result = inside(self);
+        self.scopes.pop();
+        result
+    }
+
+    /// Takes a statement that declares types; gives back any other.
+    pub(super) fn declare<'s>(
+        &mut self,
+        statement: &'s Statement<'t>,
+    ) -> Result<Option<&'s Statement<'t>>, MetadataError> {
+        match statement {
+            Statement::Declaration(class) => {
+                self.type_of(class)?;
+            }
+            Statement::Typedef { class, names } => {
+                let shared = self.declared_type(class, names)?;
+                for declarator in names {
+                    let declared = self.declarator_type(class, shared.as_ref(), declarator)?;
+                    self.register(declarator.name.to_string(), declared, declarator.at)?;
+                }
+            }
+            Statement::Typealias { class, declarator, name, at } => {
+                let shared = self.declared_type(class, std::slice::from_ref(declarator))?;
+                let declared = self.declarator_type(class, shared.as_ref(), declarator)?;
+                self.register(name.to_string(), declared, *at)?;
+            }
+            _ => return Ok(Some(statement)),
+        }
+        Ok(None)
+    }
+
+    /// What a written type means. Declares the name in `struct name { … }` on the way.
+    pub(super) fn type_of(&mut self, spec: &TypeSpec<'t>) -> Result<Type, MetadataError> {
+        match &spec.kind {
+            TypeKind::Named(name) => self.lookup(name, spec.at),
+            TypeKind::Integer(attributes) => self.surroundings.integer(spec.at, attributes),
+            TypeKind::Float(attributes) => self.surroundings.float(spec.at, attributes),
+            TypeKind::String(attributes) => self.surroundings.string(attributes),
+            TypeKind::Struct { name, body, align } => {
+                self.structure(name.as_deref(), body.as_deref(), *align, spec.at)
+            }
+            TypeKind::Variant { name, tag, body } => {
+                self.variant(name.as_deref(), tag.as_ref(), body.as_deref(), spec.at)
+            }
+            TypeKind::Enum(spec_of_enum) => self.enumeration(spec_of_enum, spec.at),
+        }
+    }
+
+    fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
+        self.surroundings.error(at, message)
+    }
+
+    fn lookup(&self, name: &str, at: usize) -> Result<Type, MetadataError> {
+        if let Some(found) = self.find(name) {
+            return Ok(found.clone());
+        }
+        // An alias of `int` also serves where a `const int` is asked for.
+        let words = || name.split(' ').filter(|word| *word != "const");
+        if let Some(found) = self.find(&words().collect::<Vec<_>>().join(" ")) {
+            return Ok(found.clone());
+        }
+        let names = self.scopes.iter().flat_map(|scope| scope.keys().map(String::as_str));
+        let error = self.error(at, format!("unknown type `{}`", shortened(name)));
+        Err(did_you_mean(error, name, names))
+    }
+
+    fn find(&self, name: &str) -> Option<&Type> {
+        self.scopes.iter().rev().find_map(|scope| scope.get(name))
+    }
+
+    fn register(&mut self, name: String, class: Type, at: usize) -> Result<(), MetadataError> {
+        if let Type::Variant(variant) = &class
+            && variant.tag.is_none()
+            && !name.starts_with("variant ")
+        {
+            return Err(self
+                .error(at, format!("`{}` is a variant without a tag", shortened(&name)))
+                .hint("write `variant name { … };`, and `variant name <tag>` where it is used"));
+        }
+        let Some(scope) = self.scopes.last_mut() else { return Ok(()) };
+        match scope.entry(name) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(class);
+                Ok(())
+            }
+            Entry::Occupied(taken) => {
+                let message =
+                    format!("type `{}` is already declared in this scope", shortened(taken.key()));
+                Err(self.surroundings.error(at, message))
+            }
+        }
+    }
+
+    fn check_depth(&self, depth: usize, at: usize) -> Result<(), MetadataError> {
+        match depth > DEPTH_MAX {
+            true => Err(self.error(at, format!("nested more than {DEPTH_MAX} levels deep"))),
+            false => Ok(()),
+        }
+    }
+
+    fn structure(
+        &mut self,
+        name: Option<&str>,
+        body: Option<&[Statement<'t>]>,
+        align: Option<Align>,
+        at: usize,
+    ) -> Result<Type, MetadataError> {
+        let full_name = name.map(|name| format!("struct {name}"));
+        let Some(body) = body else {
+            let found = self.lookup(full_name.as_deref().unwrap_or_default(), at)?;
+            return match (found, align) {
+                (found, None) => Ok(found),
+                (Type::Struct(_), Some(align)) => Err(self
+                    .error(align.at, "`align` after the name of a structure")
+                    .hint("it belongs to the declaration, after `}`")),
+                (_, Some(align)) => Err(self.error(align.at, "`align` of what is no structure")),
+            };
+        };
+        let align = match align {
+            None => 1,
+            Some(Align { value, at }) => {
+                u64::try_from(value).ok().filter(|align| align.is_power_of_two()).ok_or_else(
+                    || self.error(at, format!("alignment {value}, expected a power of two")),
+                )?
+            }
+        };
+        let members = self.members(body)?;
+        let depth = members.depth() + 1;
+        self.check_depth(depth, at)?;
+        let structure = Type::Struct(Rc::new(StructType { members, align, depth }));
+        if let Some(full_name) = full_name {
+            self.register(full_name, structure.clone(), at)?;
+        }
+        Ok(structure)
+    }
+
+    fn variant(
+        &mut self,
+        name: Option<&str>,
+        tag: Option<&Path<'t>>,
+        body: Option<&[Statement<'t>]>,
+        at: usize,
+    ) -> Result<Type, MetadataError> {
+        let full_name = name.map(|name| format!("variant {name}"));
+        let tag = tag.map(|tag| self.path(&tag.text, tag.at)).transpose()?;
+        let Some(body) = body else {
+            return match self.lookup(full_name.as_deref().unwrap_or_default(), at)? {
+                Type::Variant(declared) => {
+                    let options = declared.options.clone();
+                    let tag = tag.or_else(|| declared.tag.clone());
+                    let depth = declared.depth;
+                    Ok(Type::Variant(Rc::new(VariantType { options, tag, at, depth })))
+                }
+                other => Ok(other),
+            };
+        };
+        let options = self.members(body)?;
+        let depth = options.depth() + 1;
+        self.check_depth(depth, at)?;
+        let options = Rc::new(options);
+        let variant = Type::Variant(Rc::new(VariantType { options, tag, at, depth }));
+        if let Some(full_name) = full_name {
+            self.register(full_name, variant.clone(), at)?;
+        }
+        Ok(variant)
+    }
+
+    /// The fields between the braces of a structure or variant.
+    fn members(&mut self, body: &[Statement<'t>]) -> Result<Members, MetadataError> {
+        self.scoped(|this| {
+            let mut members = Members::default();
+            for statement in body {
+                let Some(Statement::Field { class, names }) = this.declare(statement)? else {
+                    continue;
+                };
+                let shared = this.declared_type(class, names)?;
+                for declarator in names {
+                    let field = this.declarator_type(class, shared.as_ref(), declarator)?;
+                    if let Type::Variant(variant) = innermost(&field)
+                        && variant.tag.is_none()
+                    {
+                        return Err(this
+                            .error(variant.at, "variant without a tag")
+                            .hint("write `variant <tag> …` with the name of an enumeration"));
+                    }
+                    let name = &declarator.name;
+                    if let Err(first) = members.add(name, field, declarator.at) {
+                        let message = format!("2nd field named `{}`", shortened(name));
+                        let first = this.error(members.list[first].at, "");
+                        let (line, column) = first.position.unwrap_or_default();
+                        return Err(this
+                            .error(declarator.at, message)
+                            .hint(format!("the 1st is on line {line}, column {column}")));
+                    }
+                }
+            }
+            members.set_display_names();
+            Ok(members)
+        })
+    }
+
+    /// The type that several declarators share, unless they all point to it.
+    fn declared_type(
+        &mut self,
+        class: &TypeSpec<'t>,
+        names: &[Declarator<'t>],
+    ) -> Result<Option<Type>, MetadataError> {
+        match names.iter().all(|name| !name.pointers.is_empty()) {
+            true => Ok(None),
+            false => self.type_of(class).map(Some),
+        }
+    }
+
+    fn declarator_type(
+        &self,
+        class: &TypeSpec<'t>,
+        shared: Option<&Type>,
+        declarator: &Declarator<'t>,
+    ) -> Result<Type, MetadataError> {
+        let mut declared = match shared {
+            Some(shared) if declarator.pointers.is_empty() => shared.clone(),
+            _ => self.pointer(class, declarator)?,
+        };
+        for length in declarator.lengths.iter().rev() {
+            let length = self.length(length)?;
+            let depth = declared.depth() + 1;
+            self.check_depth(depth, declarator.at)?;
+            declared = Type::Array(Rc::new(ArrayType { element: declared, length, depth }));
+        }
+        Ok(declared)
+    }
+
+    /// Pointers have names of their own; they are shown in hexadecimal.
+    fn pointer(
+        &self,
+        class: &TypeSpec<'t>,
+        declarator: &Declarator<'t>,
+    ) -> Result<Type, MetadataError> {
+        let name = match &class.kind {
+            TypeKind::Named(name) => Cow::Borrowed(name.as_ref()),
+            TypeKind::Struct { name: Some(name), .. } => Cow::Owned(format!("struct {name}")),
+            _ => return Err(self.error(class.at, "pointer to a type without a name")),
+        };
+        let mut found = self.lookup(&format!("{name}{}", declarator.pointers), class.at)?;
+        if let Type::Int(int) = &mut found {
+            int.base = Base::Hexadecimal;
+        }
+        Ok(found)
+    }
+
+    fn length(&self, length: &LengthSpec<'t>) -> Result<LengthType, MetadataError> {
+        let path = match &length.value {
+            Value::Integer(value) => {
+                return u64::try_from(*value).map(LengthType::Static).map_err(|_| {
+                    self.error(length.at, format!("{value} is no number of elements"))
+                });
+            }
+            Value::Text(path) => path,
+        };
+        let Some(key) = path.strip_prefix("env.") else {
+            return Ok(LengthType::Dynamic(self.path(path, length.at)?));
+        };
+        match self.env.get(key) {
+            Some(EnvValue::Int(value)) if *value >= 0 => Ok(LengthType::Static(*value as u64)),
+            Some(_) => {
+                let message = format!("`{}` is no number of elements", shortened(path));
+                Err(self.error(length.at, message))
+            }
+            None => {
+                let message = format!("there is no `{}` in the environment", shortened(key));
+                let error = self.error(length.at, message);
+                Err(did_you_mean(error, key, self.env.keys().map(String::as_str)))
+            }
+        }
+    }
+
+    fn path(&self, text: &str, at: usize) -> Result<Rc<PathRef>, MetadataError> {
+        let words: Vec<String> = text.split('.').map(str::to_owned).collect();
+        if words.len() > 2 * DEPTH_MAX || words.iter().any(String::is_empty) {
+            return Err(self.error(at, format!("`{}` names no field", shortened(text))));
+        }
+        Ok(Rc::new(PathRef { words, at }))
+    }
+
+    fn enumeration(&mut self, spec: &EnumSpec<'t>, at: usize) -> Result<Type, MetadataError> {
+        let full_name = spec.name.as_ref().map(|name| format!("enum {name}"));
+        let Some(labels) = &spec.labels else {
+            return self.lookup(full_name.as_deref().unwrap_or_default(), at);
+        };
+        let container = match &spec.container {
+            Some(container) => self.type_of(container)?,
+            None => self.find("int").cloned().ok_or_else(|| {
+                self.error(at, "enumeration without a type")
+                    .hint("write `enum : type { … }`, or declare a type `int`")
+            })?,
+        };
+        let mut int = match container {
+            Type::Int(int @ IntType { enumeration: None, .. }) => int,
+            other => {
+                let message = format!("enumeration over {}, not an integer", other.describe());
+                let at = spec.container.as_ref().map_or(at, |container| container.at);
+                return Err(self.error(at, message));
+            }
+        };
+        int.enumeration = Some(Rc::new(self.mappings(labels, int.kind)?));
+        let enumeration = Type::Int(int);
+        if let Some(full_name) = full_name {
+            self.register(full_name, enumeration.clone(), at)?;
+        }
+        Ok(enumeration)
+    }
+
+    fn mappings(
+        &self,
+        labels: &[Enumerator<'t>],
+        kind: IntKind,
+    ) -> Result<Enumeration, MetadataError> {
+        let mut enumeration = Enumeration::default();
+        let mut next = 0;
+        for Enumerator { label, at, range } in labels {
+            let (low, high) = range.unwrap_or((next, next));
+            let range = fit(low, kind).zip(fit(high, kind)).filter(|(low, high)| low <= high);
+            let Some((low, high)) = range else {
+                let message = match low == high {
+                    true => format!("{low} needs more than 64 bits"),
+                    false => format!("no values from {low} to {high}"),
+                };
+                return Err(self.error(*at, format!("label `{}`: {message}", shortened(label))));
+            };
+            next = high + 1;
+            let mappings = &mut enumeration.mappings;
+            let index = *enumeration.index.entry(label.to_string()).or_insert_with(|| {
+                mappings.push(Mapping { label: label.to_string(), ranges: Ranges::default() });
+                mappings.len() - 1
+            });
+            mappings[index].ranges.0.push((low, high));
+        }
+        Ok(enumeration)
+    }
+}
+
+/// A label's value as the integer's kind holds it in 64 bits: -1 is the largest unsigned value.
+fn fit(value: i128, kind: IntKind) -> Option<i128> {
+    match kind {
+        IntKind::Signed => i64::try_from(value)
+            .ok()
+            .or_else(|| u64::try_from(value).ok().map(u64::cast_signed))
+            .map(i128::from),
+        _ => u64::try_from(value)
+            .ok()
+            .or_else(|| i64::try_from(value).ok().map(i64::cast_unsigned))
+            .map(i128::from),
+    }
+}
+
+/// What an array's elements' elements are in the end.
+fn innermost(mut class: &Type) -> &Type {
+    while let Type::Array(array) = class {
+        class = &array.element;
+    }
+    class
+}

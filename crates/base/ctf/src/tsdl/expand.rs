@@ -1,0 +1,319 @@
+//! From a [`Type`] to the tree of field classes at the place where it is used: gives fields their
+//! roles and display names, and writes aliases out. Start at [`Expander::scope`].
+
+use super::resolve::{Frame, Level, Purpose};
+use super::roles;
+use super::syntax::BlockKind;
+use super::types::{ArrayType, IntType, LengthType, MemberType, Type, VariantType};
+use crate::metadata::MetadataError;
+use crate::schema::{
+    ArrayClass, BlobClass, Clock, ClockOrigin, FieldClass, FieldRef, IntClass, IntKind, Length,
+    Member, Role, Roles, Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
+};
+use std::collections::HashSet;
+
+/// Most fields, labels and so on that a schema may hold once its aliases are written out.
+const SIZE_MAX: usize = 1 << 20;
+
+/// The types of the scopes of an event, as far as they are known, in the order of [`Scope`].
+pub(super) type ScopeTypes = [Option<Type>; 6];
+
+pub(super) struct Expander<'t> {
+    pub(super) text: &'t str,
+    pub(super) clocks: Vec<Clock>,
+    /// The scopes that lie before the current one.
+    pub(super) scopes: ScopeTypes,
+    pub(super) current: Scope,
+    /// The compound types around the current field, outermost first.
+    pub(super) frames: Vec<Frame>,
+    size: usize,
+    /// Where the current field is declared, for errors about it.
+    at: usize,
+}
+
+/// What a field is called, if it is.
+#[derive(Clone, Copy)]
+enum Name<'n> {
+    Member(&'n str),
+    Option(&'n str),
+    None,
+}
+
+impl<'t> Expander<'t> {
+    pub(super) fn new(text: &'t str, clocks: Vec<Clock>) -> Expander<'t> {
+        Expander {
+            text,
+            clocks,
+            scopes: ScopeTypes::default(),
+            current: Scope::PacketHeader,
+            frames: Vec::new(),
+            size: 0,
+            at: 0,
+        }
+    }
+
+    /// The field class of a whole scope; later scopes can refer to it.
+    pub(super) fn scope(
+        &mut self,
+        scope: Scope,
+        class: &Type,
+        at: usize,
+    ) -> Result<FieldClass, MetadataError> {
+        if !matches!(class, Type::Struct(_)) {
+            let message = format!("{} is {}, not a structure", scope.tsdl_name(), class.describe());
+            return Err(self.error(at, message));
+        }
+        self.current = scope;
+        self.at = at;
+        let expanded = self.expand(class, Name::None)?;
+        self.scopes[scope as usize] = Some(class.clone());
+        Ok(expanded)
+    }
+
+    pub(super) fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
+        MetadataError::at(self.text, at, message)
+    }
+
+    /// Counts something that is about to be made, with the length of its names.
+    fn count(&mut self, name_length: usize) -> Result<(), MetadataError> {
+        self.size = self.size.saturating_add(1 + name_length / 64);
+        if self.size > SIZE_MAX {
+            let message = format!("more than {SIZE_MAX} fields and labels");
+            return Err(self
+                .error(self.at, message)
+                .hint("types that are named in many places count each time"));
+        }
+        Ok(())
+    }
+
+    fn count_path(&mut self, field: &FieldRef) -> Result<(), MetadataError> {
+        self.count(field.path.iter().map(String::len).sum())
+    }
+
+    fn expand(&mut self, class: &Type, name: Name<'_>) -> Result<FieldClass, MetadataError> {
+        self.count(0)?;
+        match class {
+            Type::Int(int) => self.int(int, name),
+            Type::Wide(bytes) => Ok(FieldClass::Blob(BlobClass {
+                length: Length::Static(*bytes),
+                media_type: None,
+                roles: Roles::NONE,
+            })),
+            Type::Float(float) => Ok(FieldClass::Float(float.clone())),
+            Type::String(encoding) => Ok(FieldClass::String(StringClass { encoding: *encoding })),
+            Type::Array(array) => self.array(array, name),
+            Type::Struct(structure) => {
+                let mut members = Vec::new();
+                self.frames.push(Frame { level: Level::Struct(structure.clone()), index: 0 });
+                for (index, member) in structure.members.list.iter().enumerate() {
+                    self.enter(index, member)?;
+                    self.check_reserved(index, member)?;
+                    let class = self.expand(&member.class, Name::Member(&member.written))?;
+                    members.push(Member { name: member.display.clone(), class });
+                }
+                self.frames.pop();
+                Ok(FieldClass::Struct(StructClass { members, align: structure.align }))
+            }
+            Type::Variant(variant) => self.variant(variant),
+        }
+    }
+
+    /// Moves on to the next member or option of the innermost frame.
+    fn enter(&mut self, index: usize, member: &MemberType) -> Result<(), MetadataError> {
+        self.at = member.at;
+        if let Some(frame) = self.frames.last_mut() {
+            frame.index = index;
+        }
+        self.count(member.written.len())
+    }
+
+    fn is_top(&self) -> bool {
+        self.frames.len() == 1
+    }
+
+    fn int(&mut self, int: &IntType, name: Name<'_>) -> Result<FieldClass, MetadataError> {
+        let mappings = match &int.enumeration {
+            None => None,
+            Some(enumeration) => {
+                for mapping in &enumeration.mappings {
+                    self.count(mapping.label.len())?;
+                    self.count(mapping.ranges.0.len())?;
+                }
+                Some(enumeration.mappings.clone())
+            }
+        };
+        let role = match name {
+            Name::Member(name) if int.kind == IntKind::Unsigned => {
+                roles::reserved_role(self.current, self.is_top(), name)
+            }
+            _ => None,
+        };
+        let clock = match (int.clock, name) {
+            (None, Name::Member(name) | Name::Option(name))
+                if roles::is_timestamp_name(self.current, name) =>
+            {
+                Some(self.only_clock(name)?)
+            }
+            (clock, _) => clock,
+        };
+        Ok(FieldClass::Int(IntClass {
+            bits: int.bits,
+            kind: int.kind,
+            base: int.base,
+            mappings,
+            roles: role.map_or(Roles::NONE, Roles::from),
+            clock,
+        }))
+    }
+
+    /// The clock of timestamps that name none: the trace's only one. A trace without clocks gets
+    /// one of nanoseconds.
+    fn only_clock(&mut self, name: &str) -> Result<usize, MetadataError> {
+        if self.clocks.is_empty() {
+            self.clocks.push(Clock {
+                name: "default".to_owned(),
+                identity: None,
+                uuid: None,
+                description: None,
+                frequency: 1_000_000_000,
+                precision: None,
+                accuracy: None,
+                offset_seconds: 0,
+                offset_cycles: 0,
+                origin: ClockOrigin::Unknown,
+            });
+        }
+        match self.clocks.len() {
+            1 => Ok(0),
+            clocks => Err(self
+                .error(self.at, format!("`{name}` names none of the {clocks} clocks"))
+                .hint("add `map = clock.NAME.value;` to its type")),
+        }
+    }
+
+    fn array(&mut self, array: &ArrayType, name: Name<'_>) -> Result<FieldClass, MetadataError> {
+        if let Name::Member(name) = name
+            && roles::is_uuid(self.current, self.is_top(), name)
+        {
+            return Ok(FieldClass::Blob(BlobClass {
+                length: Length::Static(16),
+                media_type: None,
+                roles: Role::Uuid.into(),
+            }));
+        }
+        let length = match &array.length {
+            LengthType::Static(length) => Length::Static(*length),
+            LengthType::Dynamic(path) => {
+                let (field, _) = self.resolve(path, Purpose::Length)?;
+                self.count_path(&field)?;
+                Length::Dynamic(field)
+            }
+        };
+        if let Type::Int(int) = &array.element
+            && let Some(encoding) = int.text_encoding()
+        {
+            return Ok(FieldClass::Text(TextClass { length, encoding }));
+        }
+        self.frames.push(Frame { level: Level::Array, index: 0 });
+        let element = self.expand(&array.element, Name::None)?;
+        self.frames.pop();
+        Ok(FieldClass::Array(Box::new(ArrayClass { length, element, align: 1 })))
+    }
+
+    fn variant(&mut self, variant: &VariantType) -> Result<FieldClass, MetadataError> {
+        let Some(tag) = &variant.tag else {
+            return Err(self.error(variant.at, "variant without a tag"));
+        };
+        let (selector, tag_type) = self.resolve(tag, Purpose::Tag)?;
+        self.count_path(&selector)?;
+        let Type::Int(IntType { enumeration: Some(labels), .. }) = tag_type else {
+            return Err(self.error(tag.at, "tag is not an enumeration"));
+        };
+        let mut options = Vec::new();
+        let mut seen = HashSet::new();
+        self.frames.push(Frame { level: Level::Variant, index: 0 });
+        for (index, option) in variant.options.list.iter().enumerate() {
+            self.enter(index, option)?;
+            let written = option.written.as_str();
+            let label = labels
+                .index
+                .get(written)
+                .or_else(|| written.strip_prefix('_').and_then(|bare| labels.index.get(bare)));
+            let Some(&label) = label else {
+                let message = format!("option `{written}` is no label of the variant's tag");
+                let error = self.error(option.at, message);
+                let names = labels.mappings.iter().map(|mapping| mapping.label.as_str());
+                return Err(super::attributes::did_you_mean(error, written, names));
+            };
+            let mapping = &labels.mappings[label];
+            if !seen.insert(label) {
+                let message = format!("2nd option for the label `{}`", mapping.label);
+                return Err(self.error(option.at, message));
+            }
+            for _ in &mapping.ranges.0 {
+                self.count(0)?;
+            }
+            let class = self.expand(&option.class, Name::Option(written))?;
+            let name = Some(mapping.label.clone());
+            options.push(VariantOption { name, ranges: mapping.ranges.clone(), class });
+        }
+        self.frames.pop();
+        Ok(FieldClass::Variant(VariantClass { selector, options }))
+    }
+
+    /// Refuses members whose name promises what their type cannot hold.
+    fn check_reserved(&self, index: usize, member: &MemberType) -> Result<(), MetadataError> {
+        if !self.is_top() {
+            return Ok(());
+        }
+        let name = member.written.as_str();
+        let expected = match (roles::reserved_role(self.current, true, name), &member.class) {
+            (Some(Role::Magic), Type::Int(int)) => {
+                if index > 0 {
+                    return Err(self.error(member.at, "`magic` is not the packet header's start"));
+                }
+                let fits = int.kind == IntKind::Unsigned && int.bits.size == 32;
+                (!fits).then_some("an unsigned integer of 32 bits")
+            }
+            (Some(_), Type::Int(int)) if int.kind == IntKind::Unsigned => None,
+            (Some(_), _) => Some("an unsigned integer"),
+            (None, class) if roles::is_uuid(self.current, true, name) => {
+                (!is_uuid_type(class)).then_some("an array of 16 unsigned bytes")
+            }
+            (None, _) => None,
+        };
+        match expected {
+            None => Ok(()),
+            Some(expected) => {
+                let found = member.class.describe();
+                let message = format!("`{name}` is {found}, expected {expected}");
+                Err(self.error(member.at, message))
+            }
+        }
+    }
+}
+
+fn is_uuid_type(class: &Type) -> bool {
+    match class {
+        Type::Array(array) => match (&array.length, &array.element) {
+            (LengthType::Static(16), Type::Int(int)) => {
+                int.kind == IntKind::Unsigned && int.bits.size == 8 && int.bits.align == 8
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The scope that a block's key such as `event.header` describes.
+pub(super) fn scope_of(block: BlockKind, key: &str) -> Option<Scope> {
+    match (block, key) {
+        (BlockKind::Trace, "packet.header") => Some(Scope::PacketHeader),
+        (BlockKind::Stream, "packet.context") => Some(Scope::PacketContext),
+        (BlockKind::Stream, "event.header") => Some(Scope::EventHeader),
+        (BlockKind::Stream, "event.context") => Some(Scope::CommonContext),
+        (BlockKind::Event, "context") => Some(Scope::SpecificContext),
+        (BlockKind::Event, "fields") => Some(Scope::Payload),
+        _ => None,
+    }
+}

@@ -1,0 +1,447 @@
+//! From the syntax tree to a [`Schema`]. Start at [`lower`], which takes the blocks in the order in
+//! which they depend on each other, wherever they stand in the text: byte order, environment,
+//! clocks, types, trace, streams, events.
+
+use super::attributes::{Surroundings, did_you_mean, named_byte_order};
+use super::declare::Declarations;
+use super::expand::{Expander, ScopeTypes, scope_of};
+use super::lexer::shortened;
+use super::roles;
+use super::syntax::{Attribute, Block, BlockKind, Statement, Value};
+use super::types::Type;
+use crate::metadata::MetadataError;
+use crate::schema::{
+    ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, Role, Schema, Scope,
+    StreamClass, TraceClass, Version,
+};
+use std::collections::{HashMap, HashSet};
+
+/// Makes a schema of all statements of a text.
+pub(super) fn lower(text: &str, statements: &[Statement<'_>]) -> Result<Schema, MetadataError> {
+    let trace = only_trace_block(text, statements)?;
+    let byte_order = trace_byte_order(text, trace)?;
+    let surroundings = Surroundings { text, byte_order, clocks: HashMap::new() };
+    let mut declarations = Declarations::new(surroundings);
+    let env = environment(&declarations.surroundings, statements)?;
+    declarations.env = env.iter().cloned().collect();
+    let is_lttng = matches!(
+        declarations.env.get("tracer_name"),
+        Some(EnvValue::Str(name)) if name.starts_with("lttng")
+    );
+    let mut clocks = Vec::new();
+    for block in blocks(statements, BlockKind::Clock) {
+        let clock = clock(&declarations.surroundings, block, is_lttng)?;
+        let known = &mut declarations.surroundings.clocks;
+        if known.insert(clock.name.clone(), clocks.len()).is_some() {
+            let message = format!("2nd clock named `{}`", shortened(&clock.name));
+            return Err(MetadataError::at(text, block.at, message));
+        }
+        clocks.push(clock);
+    }
+    for statement in statements {
+        declarations.declare(statement)?;
+    }
+    let mut lowering = Lowering {
+        expander: Expander::new(text, clocks),
+        declarations,
+        trace: TraceClass {
+            namespace: None,
+            name: None,
+            uid: None,
+            uuid: None,
+            byte_order,
+            env,
+            packet_header: None,
+        },
+        streams: Vec::new(),
+        stream_by_id: HashMap::new(),
+    };
+    lowering.trace(trace)?;
+    for block in blocks(statements, BlockKind::Stream) {
+        lowering.stream(block)?;
+    }
+    for block in blocks(statements, BlockKind::Event) {
+        lowering.event(block)?;
+    }
+    lowering.finish(trace.at)
+}
+
+fn blocks<'s, 't>(
+    statements: &'s [Statement<'t>],
+    wanted: BlockKind,
+) -> impl Iterator<Item = &'s Block<'t>> {
+    statements.iter().filter_map(move |statement| match statement {
+        Statement::Block(block) if block.kind == wanted => Some(block),
+        _ => None,
+    })
+}
+
+fn attributes<'s, 't>(block: &'s Block<'t>) -> impl Iterator<Item = &'s Attribute<'t>> {
+    block.body.iter().filter_map(|statement| match statement {
+        Statement::Attribute(attribute) => Some(attribute),
+        _ => None,
+    })
+}
+
+fn only_trace_block<'s, 't>(
+    text: &str,
+    statements: &'s [Statement<'t>],
+) -> Result<&'s Block<'t>, MetadataError> {
+    let mut found = blocks(statements, BlockKind::Trace);
+    let Some(trace) = found.next() else {
+        return Err(MetadataError::at(text, text.len(), "there is no `trace` block"));
+    };
+    match found.next() {
+        None => Ok(trace),
+        Some(second) => Err(MetadataError::at(text, second.at, "2nd `trace` block")),
+    }
+}
+
+fn trace_byte_order(text: &str, trace: &Block<'_>) -> Result<ByteOrder, MetadataError> {
+    let Some(attribute) = attributes(trace).find(|attribute| attribute.key == "byte_order") else {
+        return Err(MetadataError::at(text, trace.at, "`trace` block without `byte_order`"));
+    };
+    named_byte_order(&attribute.value).ok_or_else(|| {
+        MetadataError::at(text, attribute.value_at, "a trace's byte order is be, le or network")
+    })
+}
+
+/// All `env` blocks together; of values for the same key the last one counts.
+fn environment(
+    surroundings: &Surroundings<'_>,
+    statements: &[Statement<'_>],
+) -> Result<Vec<(String, EnvValue)>, MetadataError> {
+    let mut env: Vec<(String, EnvValue)> = Vec::new();
+    let mut index = HashMap::new();
+    for attribute in blocks(statements, BlockKind::Env).flat_map(attributes) {
+        let value = match &attribute.value {
+            Value::Text(text) => EnvValue::Str(text.to_string()),
+            Value::Integer(value) => {
+                let value = i64::try_from(*value)
+                    .or_else(|_| u64::try_from(*value).map(u64::cast_signed))
+                    .map_err(|_| surroundings.bad_value(attribute, "an integer of 64 bits"))?;
+                EnvValue::Int(value)
+            }
+        };
+        let place = *index.entry(attribute.key.as_ref()).or_insert(env.len());
+        match env.get_mut(place) {
+            Some(entry) => entry.1 = value,
+            None => env.push((attribute.key.to_string(), value)),
+        }
+    }
+    Ok(env)
+}
+
+fn clock(
+    surroundings: &Surroundings<'_>,
+    block: &Block<'_>,
+    is_lttng: bool,
+) -> Result<Clock, MetadataError> {
+    let (mut name, mut uuid, mut description, mut precision) = (None, None, None, None);
+    let (mut frequency, mut seconds, mut cycles, mut absolute) = (None, None, None, None);
+    for attribute in attributes(block) {
+        let text = || surroundings.string_value(attribute).map(str::to_owned);
+        match attribute.key.as_ref() {
+            "name" => surroundings.once(&mut name, attribute, text()?)?,
+            "uuid" => surroundings.once(&mut uuid, attribute, surroundings.uuid(attribute)?)?,
+            "description" => surroundings.once(&mut description, attribute, text()?)?,
+            "freq" => {
+                let value = surroundings.unsigned(attribute)?;
+                if value == 0 || value == u64::MAX {
+                    return Err(surroundings.bad_value(attribute, "cycles a second"));
+                }
+                surroundings.once(&mut frequency, attribute, value)?;
+            }
+            "precision" => {
+                let value = surroundings.unsigned(attribute)?;
+                surroundings.once(&mut precision, attribute, value)?;
+            }
+            "offset_s" => {
+                let value = surroundings.signed(attribute)?;
+                surroundings.once(&mut seconds, attribute, value)?;
+            }
+            "offset" => {
+                let value = surroundings.signed(attribute)?;
+                surroundings.once(&mut cycles, attribute, value)?;
+            }
+            "absolute" => {
+                surroundings.once(&mut absolute, attribute, surroundings.truth(attribute)?)?;
+            }
+            _ => (),
+        }
+    }
+    let Some(name) = name else {
+        return Err(surroundings.error(block.at, "`clock` block without `name`"));
+    };
+    let frequency = frequency.unwrap_or(1_000_000_000);
+    // Whole seconds among the cycles are seconds: this way 0 <= cycles < frequency.
+    let (seconds, cycles) = (seconds.unwrap_or(0), cycles.unwrap_or(0));
+    let seconds = seconds + cycles.div_euclid(i128::from(frequency));
+    let cycles = cycles.rem_euclid(i128::from(frequency));
+    let (Ok(offset_seconds), Ok(offset_cycles)) = (i64::try_from(seconds), i64::try_from(cycles))
+    else {
+        return Err(surroundings.error(block.at, "clock's offset needs more than 64 bits"));
+    };
+    // LTTng's clock counts from the epoch, though LTTng does not say so.
+    let is_absolute = absolute == Some(true) || (is_lttng && name == "monotonic");
+    Ok(Clock {
+        name,
+        identity: None,
+        uuid,
+        description,
+        frequency,
+        precision,
+        accuracy: None,
+        offset_seconds,
+        offset_cycles,
+        origin: if is_absolute { ClockOrigin::UnixEpoch } else { ClockOrigin::Unknown },
+    })
+}
+
+struct Lowering<'t> {
+    declarations: Declarations<'t>,
+    expander: Expander<'t>,
+    trace: TraceClass,
+    streams: Vec<Stream>,
+    stream_by_id: HashMap<u64, usize>,
+}
+
+/// A stream that still gets its events.
+struct Stream {
+    class: StreamClass,
+    at: usize,
+    types: ScopeTypes,
+    event_ids: HashSet<u64>,
+}
+
+impl<'t> Lowering<'t> {
+    fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
+        self.expander.error(at, message)
+    }
+
+    /// Goes through a block's statements in a scope of its own: declares its types, hands over its
+    /// attributes, and gives back the field classes that it assigns.
+    fn block(
+        &mut self,
+        block: &Block<'t>,
+        mut attribute: impl FnMut(&Surroundings<'t>, &Attribute<'t>) -> Result<(), MetadataError>,
+    ) -> Result<ScopeClasses, MetadataError> {
+        let expander = &mut self.expander;
+        self.declarations.scoped(|declarations| {
+            let mut assigned: Vec<(Scope, Type, usize)> = Vec::new();
+            for statement in &block.body {
+                match declarations.declare(statement)? {
+                    Some(Statement::Attribute(found)) => {
+                        attribute(&declarations.surroundings, found)?;
+                    }
+                    Some(Statement::Assignment { key, at, class }) => {
+                        let Some(scope) = scope_of(block.kind, key) else { continue };
+                        if assigned.iter().any(|&(other, ..)| other == scope) {
+                            return Err(expander.error(*at, format!("`{key}` for the 2nd time")));
+                        }
+                        assigned.push((scope, declarations.type_of(class)?, class.at));
+                    }
+                    _ => (),
+                }
+            }
+            // Lengths may name fields of scopes that are assigned further down in the text.
+            assigned.sort_by_key(|&(scope, ..)| scope);
+            let mut classes = ScopeClasses::default();
+            for (scope, class, at) in assigned {
+                classes.0[scope as usize] = Some(expander.scope(scope, &class, at)?);
+            }
+            Ok(classes)
+        })
+    }
+
+    fn trace(&mut self, block: &Block<'t>) -> Result<(), MetadataError> {
+        let (mut major, mut minor, mut uuid, mut byte_order) = (None, None, None, None);
+        let mut classes =
+            self.block(block, |surroundings, attribute| match attribute.key.as_ref() {
+                "major" | "minor" => {
+                    let (slot, expected) = match attribute.key == "major" {
+                        true => (&mut major, 1),
+                        false => (&mut minor, 8),
+                    };
+                    if surroundings.unsigned(attribute)? != expected {
+                        let expected = format!("{expected}: only CTF 1.8 is written in TSDL");
+                        return Err(surroundings.bad_value(attribute, &expected));
+                    }
+                    surroundings.once(slot, attribute, expected)
+                }
+                "uuid" => surroundings.once(&mut uuid, attribute, surroundings.uuid(attribute)?),
+                "byte_order" => surroundings.once(&mut byte_order, attribute, ()),
+                _ => Ok(()),
+            })?;
+        for (found, name) in [(major, "major"), (minor, "minor")] {
+            if found.is_none() {
+                return Err(self.error(block.at, format!("`trace` block without `{name}`")));
+            }
+        }
+        self.trace.uuid = uuid;
+        self.trace.packet_header = classes.take(Scope::PacketHeader);
+        Ok(())
+    }
+
+    fn stream(&mut self, block: &Block<'t>) -> Result<(), MetadataError> {
+        self.expander.scopes[1..].fill(None);
+        let mut id = None;
+        let mut classes =
+            self.block(block, |surroundings, attribute| match attribute.key.as_ref() {
+                "id" => surroundings.once(&mut id, attribute, surroundings.unsigned(attribute)?),
+                _ => Ok(()),
+            })?;
+        if id.is_none() && !self.streams.is_empty() {
+            let error = self.error(block.at, "`stream` block without `id`");
+            return Err(error.hint("only a trace's first stream can do without"));
+        }
+        let class = StreamClass {
+            id: id.unwrap_or(0),
+            namespace: None,
+            name: None,
+            uid: None,
+            clock: None,
+            packet_context: classes.take(Scope::PacketContext),
+            event_header: classes.take(Scope::EventHeader),
+            common_context: classes.take(Scope::CommonContext),
+            events: Vec::new(),
+        };
+        self.add_stream(class, block.at)
+    }
+
+    fn add_stream(&mut self, class: StreamClass, at: usize) -> Result<(), MetadataError> {
+        if self.stream_by_id.insert(class.id, self.streams.len()).is_some() {
+            return Err(self.error(at, format!("2nd stream with id {}", class.id)));
+        }
+        let types = self.expander.scopes.clone();
+        self.streams.push(Stream { class, at, types, event_ids: HashSet::new() });
+        Ok(())
+    }
+
+    fn event(&mut self, block: &Block<'t>) -> Result<(), MetadataError> {
+        let stream = self.stream_of_event(block)?;
+        self.expander.scopes.clone_from(&self.streams[stream].types);
+        let (mut id, mut stream_id, mut name) = (None, None, None);
+        let (mut log_level, mut emf_uri) = (None, None);
+        let mut classes = self.block(block, |surroundings, attribute| {
+            let text = || surroundings.string_value(attribute).map(str::to_owned);
+            match attribute.key.as_ref() {
+                "id" => surroundings.once(&mut id, attribute, surroundings.unsigned(attribute)?),
+                "stream_id" => surroundings.once(&mut stream_id, attribute, ()),
+                "name" => surroundings.once(&mut name, attribute, text()?),
+                "loglevel" => {
+                    let level = i64::try_from(surroundings.signed(attribute)?)
+                        .map_err(|_| surroundings.bad_value(attribute, "an integer of 64 bits"))?;
+                    surroundings.once(&mut log_level, attribute, level)
+                }
+                "model.emf.uri" => surroundings.once(&mut emf_uri, attribute, text()?),
+                _ => Ok(()),
+            }
+        })?;
+        let stream = &mut self.streams[stream];
+        if id.is_none() && !stream.class.events.is_empty() {
+            let error = self.error(block.at, "`event` block without `id`");
+            return Err(error.hint("only a stream's first event can do without"));
+        }
+        let id = id.unwrap_or(0);
+        if !stream.event_ids.insert(id) {
+            let message = format!("2nd event with id {id} in stream {}", stream.class.id);
+            return Err(self.error(block.at, message));
+        }
+        stream.class.events.push(EventClass {
+            id,
+            namespace: None,
+            name,
+            uid: None,
+            log_level,
+            emf_uri,
+            specific_context: classes.take(Scope::SpecificContext),
+            payload: classes.take(Scope::Payload),
+        });
+        Ok(())
+    }
+
+    /// The index of the stream that an event belongs to. A trace with one stream needs no
+    /// `stream_id`, and one without `stream` blocks has a stream all the same.
+    fn stream_of_event(&mut self, block: &Block<'t>) -> Result<usize, MetadataError> {
+        let Some(attribute) = attributes(block).find(|attribute| attribute.key == "stream_id")
+        else {
+            return match self.streams.len() {
+                0 => {
+                    self.expander.scopes[1..].fill(None);
+                    let class = StreamClass {
+                        id: 0,
+                        namespace: None,
+                        name: None,
+                        uid: None,
+                        clock: None,
+                        packet_context: None,
+                        event_header: None,
+                        common_context: None,
+                        events: Vec::new(),
+                    };
+                    self.add_stream(class, block.at)?;
+                    Ok(0)
+                }
+                1 => Ok(0),
+                streams => {
+                    let error = self.error(block.at, "`event` block without `stream_id`");
+                    Err(error.hint(format!("the trace has {streams} streams")))
+                }
+            };
+        };
+        let id = self.declarations.surroundings.unsigned(attribute)?;
+        self.stream_by_id.get(&id).copied().ok_or_else(|| {
+            let error = self.error(attribute.value_at, format!("there is no stream {id}"));
+            let ids: Vec<String> = self.stream_by_id.keys().map(u64::to_string).collect();
+            did_you_mean(error, &id.to_string(), ids.iter().map(String::as_str))
+        })
+    }
+
+    /// Checks what can be known only at the end, and puts the schema together.
+    fn finish(self, trace_at: usize) -> Result<Schema, MetadataError> {
+        let header = self.trace.packet_header.as_ref();
+        if self.streams.len() > 1 && !has_role(header, Role::StreamClassId) {
+            let message =
+                format!("packet header without `stream_id` for {} streams", self.streams.len());
+            return Err(self.error(trace_at, message));
+        }
+        for Stream { class, at, .. } in &self.streams {
+            let header = class.event_header.as_ref();
+            if class.events.len() > 1 && !has_role(header, Role::EventClassId) {
+                let count = class.events.len();
+                let message = format!("stream's event header without `id` for {count} events");
+                return Err(self.error(*at, message));
+            }
+        }
+        let mut streams: Vec<StreamClass> =
+            self.streams.into_iter().map(|stream| stream.class).collect();
+        streams.iter_mut().for_each(roles::assign_clock);
+        let clocks = self.expander.clocks;
+        Ok(Schema { version: Version::Ctf1, trace: self.trace, clocks, streams })
+    }
+}
+
+/// The field classes of a block, in the order of [`Scope`].
+#[derive(Default)]
+struct ScopeClasses([Option<FieldClass>; 6]);
+
+impl ScopeClasses {
+    fn take(&mut self, scope: Scope) -> Option<FieldClass> {
+        self.0[scope as usize].take()
+    }
+}
+
+fn has_role(class: Option<&FieldClass>, role: Role) -> bool {
+    match class {
+        Some(FieldClass::Int(int)) => int.roles.has(role),
+        Some(FieldClass::Struct(structure)) => {
+            structure.members.iter().any(|member| has_role(Some(&member.class), role))
+        }
+        Some(FieldClass::Variant(variant)) => {
+            variant.options.iter().any(|option| has_role(Some(&option.class), role))
+        }
+        Some(FieldClass::Array(array)) => has_role(Some(&array.element), role),
+        _ => false,
+    }
+}

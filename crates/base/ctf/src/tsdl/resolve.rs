@@ -1,0 +1,248 @@
+//! Finds the field that a length or a tag names, as CTF 1.8 orders the search: the structures
+//! around the length from the innermost outwards, then the scopes before it from last to first.
+//! Start at [`Expander::resolve`].
+
+use super::attributes::did_you_mean;
+use super::expand::Expander;
+use super::lexer::shortened;
+use super::types::{IntType, Members, PathRef, StructType, Type};
+use crate::metadata::MetadataError;
+use crate::schema::{FieldRef, IntKind, Scope};
+use std::rc::Rc;
+
+/// A compound type that is being expanded.
+pub(super) struct Frame {
+    pub(super) level: Level,
+    /// The member or option that is being expanded; 0 in arrays.
+    pub(super) index: usize,
+}
+
+pub(super) enum Level {
+    Struct(Rc<StructType>),
+    Variant,
+    Array,
+}
+
+/// What the field that is looked for is needed for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Length,
+    Tag,
+}
+
+impl Purpose {
+    fn name(self) -> &'static str {
+        match self {
+            Purpose::Length => "length",
+            Purpose::Tag => "tag",
+        }
+    }
+}
+
+const SCOPES: [Scope; 6] = [
+    Scope::PacketHeader,
+    Scope::PacketContext,
+    Scope::EventHeader,
+    Scope::CommonContext,
+    Scope::SpecificContext,
+    Scope::Payload,
+];
+
+/// A field that a path leads to.
+struct Found {
+    /// Display names of members.
+    names: Vec<String>,
+    /// Indexes of members, options (and 0 for arrays) on the way.
+    steps: Vec<usize>,
+    class: Type,
+}
+
+impl Expander<'_> {
+    /// The place and type of the field that `path` means here.
+    pub(super) fn resolve(
+        &self,
+        path: &PathRef,
+        purpose: Purpose,
+    ) -> Result<(FieldRef, Type), MetadataError> {
+        let (field, class) = match absolute(path) {
+            Some((scope, words)) => self.absolute(scope, words, path, purpose)?,
+            None => self.relative(path).ok_or_else(|| self.not_found(path, purpose))?,
+        };
+        let fits = match (&class, purpose) {
+            (Type::Int(IntType { kind, .. }), Purpose::Length) => *kind == IntKind::Unsigned,
+            (Type::Int(IntType { enumeration, .. }), Purpose::Tag) => enumeration.is_some(),
+            _ => false,
+        };
+        if fits {
+            return Ok((field, class));
+        }
+        let expected = match purpose {
+            Purpose::Length => "an unsigned integer",
+            Purpose::Tag => "an enumeration",
+        };
+        let (name, found) = (path.written(), class.describe());
+        let message = format!("{} `{name}` is {found}, expected {expected}", purpose.name());
+        Err(self.error(path.at, message))
+    }
+
+    fn absolute(
+        &self,
+        scope: Scope,
+        words: &[String],
+        path: &PathRef,
+        purpose: Purpose,
+    ) -> Result<(FieldRef, Type), MetadataError> {
+        let too_late = |why: &str| {
+            let message = format!("{} `{}` {why}", purpose.name(), path.written());
+            self.error(path.at, message)
+        };
+        if scope > self.current {
+            return Err(too_late("comes later in the trace"));
+        }
+        let root = match self.frames.first() {
+            Some(Frame { level: Level::Struct(root), .. }) if scope == self.current => {
+                Some(&root.members)
+            }
+            _ => self.scope_members(scope),
+        };
+        let found = root
+            .and_then(|root| descend(root, words, true).or_else(|| descend(root, words, false)));
+        let Some(found) = found else { return Err(self.not_found(path, purpose)) };
+        if scope == self.current {
+            let here = self.frames.iter().map(|frame| frame.index);
+            let parted = found.steps.iter().zip(here).position(|(there, here)| *there != here);
+            match parted {
+                None => return Err(too_late("holds itself")),
+                Some(level) if matches!(self.frames[level].level, Level::Variant) => {
+                    return Err(too_late("is in another option of the same variant"));
+                }
+                Some(level) if found.steps[level] > self.frames[level].index => {
+                    return Err(too_late("comes later in the trace"));
+                }
+                Some(_) => (),
+            }
+        }
+        Ok((FieldRef { scope, path: found.names }, found.class))
+    }
+
+    /// The search without a scope's name; names as they are written go first.
+    fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type)> {
+        [true, false].into_iter().find_map(|exactly| {
+            self.around(&path.words, exactly).or_else(|| {
+                SCOPES[..self.current as usize].iter().rev().find_map(|&scope| {
+                    let found = descend(self.scope_members(scope)?, &path.words, exactly)?;
+                    Some((FieldRef { scope, path: found.names }, found.class))
+                })
+            })
+        })
+    }
+
+    /// Searches the structures around the current field.
+    fn around(&self, words: &[String], exactly: bool) -> Option<(FieldRef, Type)> {
+        (0..self.frames.len()).rev().find_map(|depth| {
+            let frame = &self.frames[depth];
+            let Level::Struct(structure) = &frame.level else { return None };
+            if structure.members.find(&words[0], exactly)? >= frame.index {
+                return None;
+            }
+            let found = descend(&structure.members, words, exactly)?;
+            let mut names: Vec<String> = self.frames[..depth].iter().filter_map(name_of).collect();
+            names.extend(found.names);
+            Some((FieldRef { scope: self.current, path: names }, found.class))
+        })
+    }
+
+    /// The members of a scope before the current one.
+    fn scope_members(&self, scope: Scope) -> Option<&Members> {
+        match &self.scopes[scope as usize] {
+            Some(Type::Struct(structure)) => Some(&structure.members),
+            _ => None,
+        }
+    }
+
+    fn not_found(&self, path: &PathRef, purpose: Purpose) -> MetadataError {
+        let (name, purpose) = (path.written(), purpose.name());
+        let first = &path.words[0];
+        let error = self.error(path.at, format!("{purpose} `{name}` is no field before this one"));
+        let around = || {
+            self.frames.iter().filter_map(|frame| match &frame.level {
+                Level::Struct(structure) => Some((&structure.members, frame.index)),
+                _ => None,
+            })
+        };
+        let later = around()
+            .any(|(members, index)| members.find(first, true).is_some_and(|found| found >= index));
+        if later {
+            return error.hint(format!("`{first}` has to stand before the field that needs it"));
+        }
+        let before = SCOPES[..self.current as usize]
+            .iter()
+            .filter_map(|&scope| self.scope_members(scope).map(|members| members.list.as_slice()));
+        let here = around().map(|(members, index)| &members.list[..index]);
+        let names = here.chain(before).flatten().map(|member| member.written.as_str());
+        did_you_mean(error, &name, names)
+    }
+}
+
+impl PathRef {
+    /// As the text has it, but no longer than a message should be.
+    fn written(&self) -> String {
+        shortened(&self.words.join(".")).into_owned()
+    }
+}
+
+/// Splits the name of a scope off a path.
+fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
+    SCOPES.iter().find_map(|&scope| {
+        let mut words = path.words.as_slice();
+        for part in scope.tsdl_name().split('.') {
+            let (first, rest) = words.split_first()?;
+            if first != part {
+                return None;
+            }
+            words = rest;
+        }
+        (!words.is_empty()).then_some((scope, words))
+    })
+}
+
+/// Follows `words` into a structure: through arrays without a word, into a variant with the name
+/// of an option.
+fn descend(root: &Members, words: &[String], exactly: bool) -> Option<Found> {
+    let mut members = root;
+    let mut in_variant = false;
+    let mut found = Found { names: Vec::new(), steps: Vec::new(), class: Type::Wide(0) };
+    for (position, word) in words.iter().enumerate() {
+        let index = members.find(word, exactly).or_else(|| members.find(word, true))?;
+        let member = &members.list[index];
+        found.steps.push(index);
+        if !in_variant {
+            found.names.push(member.display.clone());
+        }
+        if position + 1 == words.len() {
+            found.class = member.class.clone();
+            return Some(found);
+        }
+        let mut class = &member.class;
+        while let Type::Array(array) = class {
+            found.steps.push(0);
+            class = &array.element;
+        }
+        (members, in_variant) = match class {
+            Type::Struct(structure) => (&structure.members, false),
+            Type::Variant(variant) => (variant.options.as_ref(), true),
+            _ => return None,
+        };
+    }
+    None
+}
+
+/// The display name that a frame adds to a path.
+fn name_of(frame: &Frame) -> Option<String> {
+    match &frame.level {
+        Level::Struct(structure) => {
+            structure.members.list.get(frame.index).map(|member| member.display.clone())
+        }
+        _ => None,
+    }
+}
