@@ -1,5 +1,5 @@
 //! Asks a filter about one event. Nothing is allocated. Start at [`Values`], which a host
-//! implements, and [`truth`].
+//! implements, then `truth`.
 
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};
 use std::cmp::Ordering;

@@ -37,8 +37,11 @@ impl Glob {
 
     /// Whether all of `text` fits the pattern.
     pub fn matches(&self, text: &[u8]) -> bool {
-        let Some(rest) = text.strip_prefix(&*self.first) else { return false };
-        let Some(mut rest) = rest.strip_suffix(&*self.last) else { return false };
+        let ends = self.first.len() + self.last.len();
+        if text.len() < ends || !starts_with(text, &self.first) || !ends_with(text, &self.last) {
+            return false;
+        }
+        let mut rest = &text[self.first.len()..text.len() - self.last.len()];
         for piece in &self.middle {
             match piece.find_end(rest) {
                 Some(end) => rest = &rest[end..],
@@ -47,6 +50,17 @@ impl Glob {
         }
         true
     }
+}
+
+// An empty box has no memory behind its address, and to compare zero bytes there by wide masked
+// loads costs some processors 80 ns. Most patterns have one empty end.
+
+fn starts_with(text: &[u8], first: &[u8]) -> bool {
+    first.is_empty() || text.starts_with(first)
+}
+
+fn ends_with(text: &[u8], last: &[u8]) -> bool {
+    last.is_empty() || text.ends_with(last)
 }
 
 /// Bytes to search for.

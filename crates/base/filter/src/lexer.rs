@@ -25,12 +25,12 @@ pub(crate) enum TokenKind<'t> {
     End,
 }
 
-/// All symbols, a longer one before its beginnings. Those of the second row are mistakes that the
-/// parser explains.
+/// All symbols, a longer one before its beginnings. Those of the first and the last row are in no
+/// filter; they are mistakes that the parser explains.
 const SYMBOLS: &[&str] = &[
-    "===", "!==", "<=>", "->", "=~", "=<", "=>", "<>", ":=", //
-    "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "!", "<", ">", "&", "|", "^", "~", "+", "-",
-    "*", "/", "%", "(", ")", "[", "]", ".", //
+    "===", "!==", "=~", "=<", "=>", "<>", ":=", //
+    "->", "&&", "||", "==", "!=", "<=", ">=", "<<", ">>", "!", "<", ">", "&", "|", "^", "~", "+",
+    "-", "*", "/", "%", "(", ")", "[", "]", ".", //
     "=", "?", ":", ",", ";", "{", "}", "@", "#",
 ];
 

@@ -31,7 +31,7 @@
 //!            | "$event" "." NAME            pseudo-field
 //!            | "$env" "." path              environment of the trace
 //!            | "$packet" "." path           context of the packet
-//! path       = NAME { "." NAME | "[" integer "]" }
+//! path       = NAME { "." NAME | "[" integer "]" }      ("->" is the same as ".")
 //! NAME       = letter or "_", then letters, digits, "_" and ":"
 //! number     = 12  0x1f  0b101  017  1.5  1e3  .5  0x1p-3, or with a unit: 5ms  1.5s
 //!              units: ns us ms s m h; the value is in (whole) nanoseconds
@@ -75,9 +75,12 @@
 //!
 //! # Where it differs from LTTng
 //!
-//! LTTng takes all integers as signed, so that `field == 0xffffffffffffffff` is true for -1 there
-//! and false here, as is `~0 == -1`. To LTTng a missing field makes the whole expression false, here only
-//! the comparison. `'a'` is a string there and an integer here.
+//! - LTTng takes all integers as signed, so that `field == 0xffffffffffffffff` is true for -1 there
+//!   and false here, as is `~0 == -1`.
+//! - To LTTng a missing field makes the whole expression false, here only the comparison.
+//! - `'a'` is an integer here and a string there, and `'ab'` is an error.
+//! - Errors here, and pointless there: integers that do not fit in 64 bits, names that start with a
+//!   colon, `$app.NAME` without a provider, `<` with a pattern, `~` of a float.
 
 pub mod eval;
 pub mod glob;

@@ -105,6 +105,11 @@ impl<'t> Parser<'t> {
         Ok(found)
     }
 
+    /// Takes the step to a member; C's and LTTng's `->` is the same here.
+    fn accept_dot(&mut self) -> Result<bool, Fault> {
+        Ok(self.accept(".")? || self.accept("->")?)
+    }
+
     /// An expression of operators that bind tighter than `outer`, the one to its left. All are
     /// left-associative, so that one of the same precedence ends it too.
     fn expression(&mut self, outer: Option<Precedence>) -> Result<Tall, Fault> {
@@ -234,15 +239,12 @@ impl<'t> Parser<'t> {
                 None => fault.hint("there are `$ctx`, `$app`, `$event`, `$env` and `$packet`"),
             });
         };
-        let dot = self.accept(".")?;
+        let dot = self.accept_dot()?;
         let (name, name_span) = match self.token.kind {
             TokenKind::Name(name) if dot => (name, self.token.span),
             _ => {
-                return Err(Fault::new(
-                    span.to(self.token.span),
-                    format!("`${scope}` without a name"),
-                )
-                .hint(format!("write `${scope}.NAME`")));
+                return Err(Fault::new(span, format!("`${scope}` without a name"))
+                    .hint(format!("write `${scope}.NAME`")));
             }
         };
         self.advance()?;
@@ -267,7 +269,7 @@ impl<'t> Parser<'t> {
                 None => fault.hint(format!("`$event` has {}", names.join(", "))),
             });
         };
-        if let TokenKind::Symbol("." | "[") = self.token.kind {
+        if let TokenKind::Symbol("." | "->" | "[") = self.token.kind {
             return Err(Fault::new(self.token.span, format!("`$event.{name}` has no parts")));
         }
         Ok(self.mention(OperandKind::Pseudo(pseudo), Vec::new(), span))
@@ -282,9 +284,9 @@ impl<'t> Parser<'t> {
     ) -> Result<(usize, Span), Fault> {
         let mut path = vec![Step::Name(name.to_string())];
         loop {
-            if self.accept(".")? {
+            if self.accept_dot()? {
                 let Token { kind: TokenKind::Name(name), .. } = self.token else {
-                    return Err(Fault::new(self.token.span, "expected a name after `.`"));
+                    return Err(Fault::new(self.token.span, "expected the name of a field"));
                 };
                 span = span.to(self.token.span);
                 path.push(Step::Name(name.to_string()));
@@ -358,7 +360,6 @@ fn operator_for(word: &str) -> Option<&'static str> {
         "not" => "!",
         "mod" => "%",
         "xor" => "^",
-        "->" => ".",
         "," | ";" => "&&",
         _ => return None,
     })

@@ -72,7 +72,6 @@ hint: did you mean `!=`?
         ("a =~ \"x\"", "did you mean `==`?"),
         ("name like \"x\"", "did you mean `==`?"),
         ("a => 1", "did you mean `>=`?"),
-        ("a->b", "did you mean `.`?"),
         ("a == 1, b == 2", "did you mean `&&`?"),
     ] {
         assert_eq!(fail(text).hint.as_deref(), Some(hint), "{text}");
@@ -180,7 +179,8 @@ an index is a number, 0 or more
         ("", "the filter is empty"),
         (" // nothing", "the filter is empty"),
         ("a /* b", "this comment has no end"),
-        ("a.", "expected a name after `.`"),
+        ("a.", "expected the name of a field"),
+        ("a->1", "expected the name of a field"),
         ("a.5", "expected an operator here"),
         ("a[1", "expected `]` after the index"),
         ("a[-1]", "an index is a number, 0 or more"),
@@ -273,6 +273,7 @@ hint: did you mean `$event.time`?
         ("$", "`$` without a name"),
         ("$ctx == 0", "`$ctx` without a name"),
         ("$ctx[1]", "`$ctx` without a name"),
+        ("$event.name->x", "`$event.name` has no parts"),
         ("$global.value", "unknown scope `$global`"),
         ("$app.user", "an application's context has a provider and a type"),
         ("$event.name.x", "`$event.name` has no parts"),

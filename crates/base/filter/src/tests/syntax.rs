@@ -162,6 +162,7 @@ fn space_and_comments() {
 fn fields() {
     check("msg.hdr[3].len", "msg.hdr[3].len");
     check("msg . hdr [ 0x3 ] . len", "msg.hdr[3].len");
+    check("msg->hdr[3].len", "msg.hdr[3].len");
     check("seq[0][017]", "seq[0][15]");
     check("_x1", "_x1");
     check("größe", "größe");
@@ -289,6 +290,7 @@ fn accepts_what_lttng_accepts() {
         r#"!a.b.c"#,
         r#"1.0 || field || 1.0f"#,
         r#"x << -1"#,
+        r#"a->b.c"#,
     ] {
         let filter = parse(text);
         assert_eq!(parse(&filter.to_string()).root(), filter.root(), "{text}");
@@ -302,4 +304,22 @@ fn long_chains_are_flat() {
     let Expr::Any(children) = &filter.root().expr else { panic!("a chain") };
     assert_eq!(children.len(), 6000);
     assert_eq!(filter.to_string(), text);
+}
+
+/// The user's page: each example in its table is a filter, and its error looks as shown.
+#[test]
+fn examples_of_the_manual() {
+    let page = include_str!("../../../../../docs/filter.md");
+    let (_, examples) = page.split_once("## Examples").expect("a section of examples");
+    let (examples, _) = examples.split_once("## ").expect("a section after it");
+    let mut count = 0;
+    for row in examples.lines().filter(|line| line.starts_with("| ")) {
+        for example in row.split('`').skip(1).step_by(2) {
+            parse(&example.replace("\\|", "|"));
+            count += 1;
+        }
+    }
+    assert!(count > 10, "only {count} examples found");
+    let error = Filter::parse("cpu = 3").expect_err("it is not a filter").render(false);
+    assert!(page.contains(&error));
 }
