@@ -6,8 +6,9 @@
 //! Fields that only serve the format (ids, times, sizes) are hidden unless another field depends
 //! on them, which is also what babeltrace2 shows.
 
+use super::header::Header;
 use super::node::{Node, NodeKind, NodeLabels};
-use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save};
+use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save, Skip};
 use super::walk::SIGN_BIT;
 use super::{Decoder, EventIds, StreamDecoder};
 use crate::schema::*;
@@ -68,6 +69,38 @@ fn scopes(schema: &Schema) -> impl Iterator<Item = &FieldClass> {
         own.into_iter().flatten().chain(events)
     });
     schema.trace.packet_header.iter().chain(streams)
+}
+
+/// The top-level classes that may refer to a stream's event header.
+fn scopes_after_header(stream: &StreamClass) -> impl Iterator<Item = &FieldClass> {
+    let events = stream.events.iter();
+    let of_events = events.flat_map(|event| [&event.specific_context, &event.payload]);
+    of_events.chain([&stream.common_context]).flatten()
+}
+
+fn refers_to_header(class: &FieldClass) -> bool {
+    let of_header = |reference: &FieldRef| reference.scope == Scope::EventHeader;
+    let by_length = |length: &Length| match length {
+        Length::Static(_) => false,
+        Length::Dynamic(reference) => of_header(reference),
+    };
+    match class {
+        FieldClass::Text(TextClass { length, .. }) | FieldClass::Blob(BlobClass { length, .. }) => {
+            by_length(length)
+        }
+        FieldClass::Struct(structure) => {
+            structure.members.iter().any(|member| refers_to_header(&member.class))
+        }
+        FieldClass::Array(array) => by_length(&array.length) || refers_to_header(&array.element),
+        FieldClass::Optional(optional) => {
+            of_header(&optional.selector) || refers_to_header(&optional.content)
+        }
+        FieldClass::Variant(variant) => {
+            of_header(&variant.selector)
+                || variant.options.iter().any(|option| refers_to_header(&option.class))
+        }
+        _ => false,
+    }
 }
 
 /// A value that later fields depend on.
@@ -158,8 +191,14 @@ impl Compiler {
     fn stream(&mut self, stream: &StreamClass) -> Result<StreamDecoder, CompileError> {
         let packet_context =
             self.program(&[(Scope::PacketContext, stream.packet_context.as_ref())], true)?;
-        let event_header =
-            self.program(&[(Scope::EventHeader, stream.event_header.as_ref())], false)?;
+        let program = self.program(&[(Scope::EventHeader, stream.event_header.as_ref())], false)?;
+        let only_header = !scopes_after_header(stream).any(|class| refers_to_header(class));
+        let event_header = stream
+            .event_header
+            .as_ref()
+            .filter(|_| only_header)
+            .and_then(Header::recognise)
+            .unwrap_or(Header::Program(program));
         let mut bodies = Vec::with_capacity(stream.events.len());
         for event in &stream.events {
             let scopes = [
@@ -209,7 +248,7 @@ impl Compiler {
         }
         self.run = None;
         let ops = std::mem::take(&mut self.ops);
-        Ok(Program { ops, saves: std::mem::take(&mut self.saves) })
+        Ok(Program { skip: Skip::new(&ops), ops, saves: std::mem::take(&mut self.saves) })
     }
 
     /// Whether people see a field: see the module's documentation.

@@ -8,8 +8,10 @@
 mod bits;
 mod compile;
 mod float;
+mod header;
 mod node;
 mod program;
+mod strings;
 mod visit;
 mod walk;
 
@@ -22,6 +24,7 @@ pub use visit::{Nothing, Visitor};
 pub use walk::{DecodeError, DecodeErrorKind, Machine, Stop, View};
 
 use crate::schema::{Role, Schema};
+use header::Header;
 use program::Program;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -43,7 +46,7 @@ pub struct Decoder {
 #[derive(Debug)]
 struct StreamDecoder {
     packet_context: Program,
-    event_header: Program,
+    event_header: Header,
     /// Body programs (contexts and payload) by index of event class.
     bodies: Vec<Program>,
     event_of_id: EventIds,
@@ -213,25 +216,27 @@ impl Decoder {
     ) -> Result<u32, Stop> {
         let stream = &self.streams[stream];
         let start = *position;
-        machine.event_id_clear();
-        self.walk(&stream.event_header, view, position, machine, &mut Nothing)?;
-        let event = match machine.role(Role::EventClassId) {
+        let id = match &stream.event_header {
+            Header::Large => Some(Header::read(true, view, position, machine)?),
+            Header::Compact => Some(Header::read(false, view, position, machine)?),
+            Header::Program(program) => {
+                machine.event_id_clear();
+                self.walk(program, view, position, machine, &mut Nothing)?;
+                machine.role(Role::EventClassId)
+            }
+        };
+        let bad = |kind| Err(Stop::bad(view.base_bits() + start, kind));
+        let event = match id {
             Some(id) => match stream.event_of_id.get(id) {
                 Some(event) => event,
-                None => {
-                    let kind = DecodeErrorKind::UnknownEvent(id);
-                    return Err(Stop::bad(view.base_bits() + start, kind));
-                }
+                None => return bad(DecodeErrorKind::UnknownEvent(id)),
             },
             None if stream.bodies.len() == 1 => 0,
-            None => {
-                let kind = DecodeErrorKind::AmbiguousEvent;
-                return Err(Stop::bad(view.base_bits() + start, kind));
-            }
+            None => return bad(DecodeErrorKind::AmbiguousEvent),
         };
         if *position == start && stream.bodies[event as usize].is_empty() {
             // An event without a single bit would repeat for ever.
-            return Err(Stop::bad(view.base_bits() + start, DecodeErrorKind::EmptyEvent));
+            return bad(DecodeErrorKind::EmptyEvent);
         }
         Ok(event)
     }

@@ -4,7 +4,8 @@
 //! the bytes that are left before anything is done so often, and elements without bytes draw on
 //! a budget. Nothing is allocated.
 
-use super::program::{Count, ElementSize, NONE, Op, Program, Save};
+use super::program::{Count, ElementSize, NONE, Op, Program, Save, Skip};
+use super::strings::NulScan;
 use super::{Node, Visitor, bits, float};
 use crate::schema::{Encoding, Role, Uuid};
 use std::fmt;
@@ -33,6 +34,12 @@ impl<'a> View<'a> {
     /// Bits between the packet's start and the view's first bit.
     pub fn base_bits(&self) -> u64 {
         self.base.saturating_mul(8)
+    }
+
+    /// The bytes that are content in full.
+    #[inline]
+    pub(super) fn whole_bytes(&self) -> &'a [u8] {
+        &self.bytes[..(self.end / 8) as usize]
     }
 
     /// Where the content ends, in bits from the view's start.
@@ -246,18 +253,41 @@ impl Machine {
         position: &mut u64,
         visitor: &mut V,
     ) -> Result<(), Stop> {
+        if !V::WANTED
+            && let Some(skip) = &program.skip
+        {
+            return run_skip(skip, view, position);
+        }
         let mut walk = Walk {
             machine: self,
             saves: &program.saves,
             nodes,
             view,
             position: *position,
+            nuls: NulScan::new(),
             empty_budget: EMPTY_BUDGET,
         };
         walk.run(&program.ops, visitor)?;
         *position = walk.position;
         Ok(())
     }
+}
+
+#[inline]
+fn run_skip(skip: &Skip, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
+    let bytes = view.whole_bytes();
+    let mut at = position.div_ceil(8) as usize;
+    let mut nuls = NulScan::new();
+    for &before in &skip.before_strings {
+        at = nuls.find(bytes, at + before as usize).ok_or(Stop::Short)? + 1;
+    }
+    at += skip.after as usize;
+    if at > bytes.len() {
+        return Err(Stop::Short);
+    }
+    // A program that takes nothing does not align either.
+    *position = (at as u64 * 8).max(*position);
+    Ok(())
 }
 
 /// Flipped in stored signed values, so that they order as unsigned ones.
@@ -281,6 +311,7 @@ struct Walk<'w> {
     nodes: &'w [Node],
     view: View<'w>,
     position: u64,
+    nuls: NulScan,
     empty_budget: u64,
 }
 
@@ -515,16 +546,15 @@ impl<'w> Walk<'w> {
     #[inline]
     fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
         let start = (self.position / 8) as usize;
-        let end = (self.view.end / 8) as usize;
-        let rest = self.view.bytes.get(start..end).ok_or(Stop::Short)?;
-        let length = if unit == 1 {
-            find_nul(rest).ok_or(Stop::Short)?
+        let bytes = self.view.whole_bytes();
+        let end = if unit == 1 {
+            self.nuls.find(bytes, start).ok_or(Stop::Short)?
         } else {
-            let units = rest.chunks_exact(unit);
-            units.into_iter().position(is_zero).ok_or(Stop::Short)? * unit
+            let rest = bytes.get(start..).ok_or(Stop::Short)?;
+            start + rest.chunks_exact(unit).position(is_zero).ok_or(Stop::Short)? * unit
         };
-        self.position = ((start + length + unit) as u64) * 8;
-        Ok(&rest[..length])
+        self.position = ((end + unit) as u64) * 8;
+        Ok(&bytes[start..end])
     }
 
     #[inline]
@@ -593,31 +623,12 @@ fn is_zero(unit: &[u8]) -> bool {
     unit.iter().all(|&byte| byte == 0)
 }
 
-/// Index of the first NUL. Most strings in traces are short: a few words are looked at here
-/// before the call to the general search pays.
-#[inline]
-fn find_nul(bytes: &[u8]) -> Option<usize> {
-    const LOW: u64 = u64::from_ne_bytes([0x01; 8]);
-    const HIGH: u64 = u64::from_ne_bytes([0x80; 8]);
-    let mut at = 0;
-    while at < 32 {
-        let Some(word) = bytes.get(at..).and_then(|rest| rest.first_chunk()) else { break };
-        let word = u64::from_le_bytes(*word);
-        let zeros = word.wrapping_sub(LOW) & !word & HIGH;
-        if zeros != 0 {
-            return Some(at + (zeros.trailing_zeros() / 8) as usize);
-        }
-        at += 8;
-    }
-    memchr::memchr(0, &bytes[at..]).map(|index| at + index)
-}
-
 /// A counted string's characters: what follows a NUL is filling.
 #[inline]
 fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();
     let length = if unit == 1 {
-        find_nul(bytes)
+        memchr::memchr(0, bytes)
     } else {
         bytes.chunks_exact(unit).position(is_zero).map(|index| index * unit)
     };

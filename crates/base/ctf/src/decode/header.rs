@@ -1,0 +1,123 @@
+//! Event headers. Nearly all traces have one of LTTng's two, which are recognised in the schema
+//! and read in one step each; any other is walked as a program.
+
+use super::program::Program;
+use super::walk::{Machine, Stop, View, clock_after};
+use crate::schema::{ByteOrder, FieldClass, IntClass, Role, StructClass, VariantClass};
+
+/// How to read a stream's event headers.
+#[derive(Debug)]
+pub(super) enum Header {
+    /// 16-bit id and 32 bits of time; or an id of 65535, then 32-bit id and 64-bit time.
+    Large,
+    /// 5-bit id and 27 bits of time in a word; or an id of 31, then 32-bit id and 64-bit time.
+    Compact,
+    /// Anything else.
+    Program(Program),
+}
+
+impl Header {
+    /// The form of `class`, if it is one of LTTng's in little-endian order without padding.
+    pub(super) fn recognise(class: &FieldClass) -> Option<Header> {
+        let FieldClass::Struct(StructClass { members, .. }) = class else { return None };
+        let [id, rest] = &members[..] else { return None };
+        let (FieldClass::Int(id_class), FieldClass::Variant(variant)) = (&id.class, &rest.class)
+        else {
+            return None;
+        };
+        let is_selector = variant.selector.path == [id.name.as_str()];
+        let whole_bytes = class.align() == 8;
+        let extended = options(variant, |members| match members {
+            [id, time] => is(id, 32, 8, Role::EventClassId) && is(time, 64, 8, Role::Timestamp),
+            _ => false,
+        })?;
+        let short = |size, align| {
+            options(variant, move |members| match members {
+                [time] => is(time, size, align, Role::Timestamp),
+                _ => false,
+            })
+        };
+        let ranges_are = |short: &[(i128, i128)], last: i128| {
+            short == [(0, last - 1)] && extended == [(last, last)]
+        };
+        if !is_selector || !whole_bytes || variant.options.len() != 2 {
+            return None;
+        }
+        if is(id_class, 16, 8, Role::EventClassId) && ranges_are(short(32, 8)?, 65535) {
+            return Some(Header::Large);
+        }
+        if is(id_class, 5, 1, Role::EventClassId) && ranges_are(short(27, 1)?, 31) {
+            return Some(Header::Compact);
+        }
+        None
+    }
+
+    /// Reads a header of one of the two forms: the event class's id. The machine's clock moves.
+    #[inline(always)]
+    pub(super) fn read(
+        large: bool,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> Result<u64, Stop> {
+        let start = position.next_multiple_of(8);
+        let bytes = view.whole_bytes().get((start / 8) as usize..).ok_or(Stop::Short)?;
+        let short = if large { 6 } else { 4 };
+        let word = match bytes.first_chunk::<8>() {
+            Some(word) => u64::from_le_bytes(*word),
+            None if bytes.len() >= short => {
+                let mut word = [0; 8];
+                word[..bytes.len()].copy_from_slice(bytes);
+                u64::from_le_bytes(word)
+            }
+            None => return Err(Stop::Short),
+        };
+        let (id, time, bits) = match large {
+            true => (word & 0xffff, word >> 16 & 0xffff_ffff, 32),
+            false => (word & 0x1f, word >> 5 & 0x7ff_ffff, 27),
+        };
+        let last = if large { 0xffff } else { 0x1f };
+        if id != last {
+            machine.clock = clock_after(machine.clock, time, bits);
+            *position = start + short as u64 * 8;
+            return Ok(id);
+        }
+        // The extended part starts at the next byte after the short id.
+        let id_size = if large { 2 } else { 1 };
+        let extended = bytes.get(id_size..).and_then(|rest| rest.first_chunk::<12>());
+        let Some(extended) = extended else { return Err(Stop::Short) };
+        let (id, time) = extended.split_at(4);
+        machine.clock = u64::from_le_bytes(time.try_into().unwrap_or_default());
+        *position = start + (id_size as u64 + 12) * 8;
+        Ok(u64::from(u32::from_le_bytes(id.try_into().unwrap_or_default())))
+    }
+}
+
+fn is(int: &IntClass, size: u32, align: u64, role: Role) -> bool {
+    int.bits.size == size
+        && int.bits.align == align
+        && int.bits.byte_order == ByteOrder::Little
+        && int.bits.bit_order == ByteOrder::Little.usual_bit_order()
+        && int.kind == crate::schema::IntKind::Unsigned
+        && int.roles == role.into()
+}
+
+/// The selector's ranges for the option that is a structure of such integers.
+fn options(
+    variant: &VariantClass,
+    wanted: impl Fn(&[&IntClass]) -> bool,
+) -> Option<&[(i128, i128)]> {
+    variant.options.iter().find_map(|option| {
+        let FieldClass::Struct(structure) = &option.class else { return None };
+        let ints: Option<Vec<&IntClass>> = structure
+            .members
+            .iter()
+            .map(|member| match &member.class {
+                FieldClass::Int(int) => Some(int),
+                _ => None,
+            })
+            .collect();
+        let aligned = matches!(option.class.align(), 1 | 8);
+        (aligned && wanted(&ints?)).then_some(&option.ranges.0[..])
+    })
+}
