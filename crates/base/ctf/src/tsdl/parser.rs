@@ -6,7 +6,7 @@
 use super::lexer::{self, Kind, Lexer, Token};
 use super::syntax::{
     Align, Attribute, Block, BlockKind, Declarator, EnumSpec, Enumerator, LengthSpec, Path,
-    Statement, TypeKind, TypeSpec, Value,
+    Statement, TypeKind, TypeSpec, Typealias, Value,
 };
 use crate::metadata::{DEPTH_MAX, MetadataError};
 use std::borrow::Cow;
@@ -171,7 +171,7 @@ impl<'t> Parser<'t> {
             name.to_mut().push_str(&pointers);
         }
         self.end_of_statement()?;
-        Ok(Statement::Typealias { class, declarator, name, at })
+        Ok(Statement::Typealias(Box::new(Typealias { class, declarator, name, at })))
     }
 
     /// A new type's name: all words up to `*` or `;`.
@@ -489,8 +489,9 @@ impl<'t> Parser<'t> {
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
     ) -> Result<T, MetadataError> {
-        // A type and its braces are two levels here, but one level of nesting.
-        if self.depth == 2 * DEPTH_MAX {
+        // A type and its braces are two levels here but one level of nesting, and the outermost
+        // structure is in a block and the innermost holds fields.
+        if self.depth == 2 * DEPTH_MAX + 2 {
             return Err(self.too_deep());
         }
         self.depth += 1;

@@ -11,8 +11,8 @@ mod names;
 mod references;
 
 use crate::schema::{
-    ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, Role, Schema, Scope,
-    StreamClass, StructClass, Uuid,
+    ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, IntClass, Ranges, Role,
+    Schema, Scope, StreamClass, StructClass, Uuid,
 };
 use classes::Frame;
 use names::Names;
@@ -49,6 +49,7 @@ pub fn write(schema: &Schema) -> Result<String, WriteError> {
         roots: [None; 6],
         frames: Vec::new(),
         names: HashMap::new(),
+        labels: HashMap::new(),
     };
     writer.trace()?;
     writer.env();
@@ -76,6 +77,8 @@ struct Writer<'s> {
     frames: Vec<Frame<'s>>,
     /// Written names of structures, by their address.
     names: HashMap<*const StructClass, Rc<Names>>,
+    /// Values of the labels of tags, by their address.
+    labels: HashMap<*const IntClass, Rc<HashMap<&'s str, &'s Ranges>>>,
 }
 
 impl<'s> Writer<'s> {

@@ -6,10 +6,10 @@ use super::{WriteError, Writer, quoted};
 use crate::metadata::DEPTH_MAX;
 use crate::schema::{
     Base, Bits, BlobClass, ByteOrder, Encoding, FieldClass, FloatClass, IntClass, IntKind, Length,
-    Mapping, Role, Roles, StructClass, VariantClass,
+    Mapping, Ranges, Role, Roles, StructClass, VariantClass,
 };
 use crate::tsdl::roles;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write;
 use std::rc::Rc;
 
@@ -283,7 +283,7 @@ impl<'s> Writer<'s> {
     /// `variant <tag> { … }`
     fn variant(&mut self, class: &'s VariantClass) -> Result<(), WriteError> {
         let (tag, tag_class) = self.reference(&class.selector, Purpose::Tag)?;
-        let labels = tag_class.mappings.as_deref().unwrap_or_default();
+        let labels = self.labels(tag_class);
         writeln!(self.out, "variant <{tag}> {{").ok();
         self.push(Frame::Variant { class, index: 0 })?;
         let mut seen = HashSet::new();
@@ -292,8 +292,7 @@ impl<'s> Writer<'s> {
                 *index = at;
             }
             let name = option.name.as_deref().unwrap_or_default();
-            let mapping = labels.iter().find(|mapping| mapping.label == name);
-            if !mapping.is_some_and(|mapping| mapping.ranges == option.ranges) {
+            if labels.get(name) != Some(&&option.ranges) {
                 let message = format!("option `{name}` has other values than its tag's label");
                 return Err(self.fail(message));
             }
@@ -307,6 +306,15 @@ impl<'s> Writer<'s> {
         }
         self.pop();
         Ok(())
+    }
+
+    /// The values of an enumeration's labels.
+    fn labels(&mut self, tag: &'s IntClass) -> Rc<HashMap<&'s str, &'s Ranges>> {
+        let collect = || {
+            let mappings = tag.mappings.iter().flatten();
+            Rc::new(mappings.map(|mapping| (mapping.label.as_str(), &mapping.ranges)).collect())
+        };
+        self.labels.entry(std::ptr::from_ref(tag)).or_insert_with(collect).clone()
     }
 
     fn byte_order(&mut self, byte_order: ByteOrder) {
