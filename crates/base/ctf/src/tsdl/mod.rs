@@ -1,10 +1,11 @@
 //! CTF 1.8's metadata language, TSDL, read into and written from a [`Schema`].
 //!
-//! Reading goes through [`lexer`], [`parser`] (a tree of what is written), [`declare`] (types, their
-//! names looked up) and [`expand`] (field classes, their lengths and tags found by [`resolve`]);
-//! [`lower`] holds it together. Writing is [`write`].
+//! Reading goes through `lexer`, `parser` (a tree of what is written), `declare` (types, their
+//! names looked up) and `expand` (field classes, their lengths and tags found by `resolve`);
+//! `lower` holds it together. Writing is [`write()`].
 
 mod attributes;
+mod clock;
 mod declare;
 mod expand;
 mod lexer;

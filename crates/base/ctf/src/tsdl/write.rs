@@ -4,7 +4,8 @@
 //! cannot describe. What only identifies or explains things (namespaces, names and unique ids of
 //! CTF 2, a clock's accuracy) is left out. babeltrace2 2.0.4 itself lacks some of CTF 1.8: it
 //! refuses blobs (integers over 64 bits), floats other than of 32 and 64 bits, events without
-//! a name, negative log levels, and tags that are not in a structure around their variant.
+//! a name, negative log levels, tags that are not in a structure around their variant, and options
+//! that share a value.
 
 mod classes;
 mod names;
