@@ -21,11 +21,14 @@ pub(crate) struct Cursor {
     packet: Option<PacketRef>,
     /// The packet's header and context.
     header: Vec<u8>,
+    /// What was read of the packet is in the first `held` bytes; the rest is room for more, kept
+    /// so that it need not be cleared each time.
     buffer: Vec<u8>,
+    held: usize,
     window: usize,
     /// Bytes from the packet's start to the start of `buffer`.
     base: u64,
-    /// Whether `buffer` reaches to the end of the packet's content.
+    /// Whether the held bytes reach to the end of the packet's content.
     complete: bool,
     /// The positions of the current event, in bits from the start of `buffer`.
     event_start: u64,
@@ -43,6 +46,7 @@ impl Cursor {
             packet: None,
             header: Vec::new(),
             buffer: Vec::new(),
+            held: 0,
             window: window.max(4 * AHEAD),
             base: 0,
             complete: true,
@@ -65,7 +69,7 @@ impl Cursor {
 
     /// Begins a packet.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
-        self.buffer.clear();
+        self.held = 0;
         self.base = 0;
         self.complete = false;
         self.event_start = 0;
@@ -79,14 +83,14 @@ impl Cursor {
         self.fill(header_size)?;
         self.machine_header(data)?;
         self.header.clear();
-        self.header.extend_from_slice(&self.buffer[..header_size.min(self.buffer.len())]);
+        self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
         self.event_start = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
         self.next_start = Some(self.event_start);
         Ok(())
     }
 
     fn machine_header(&mut self, data: &TraceData) -> Result<(), Problem> {
-        match data.decoder.packet(View::whole(&self.buffer), &mut self.machine) {
+        match data.decoder.packet(View::whole(&self.buffer[..self.held]), &mut self.machine) {
             Ok(_) => Ok(()),
             Err(Stop::Short) => Err(self.cut_problem()),
             Err(Stop::Bad(error)) => Err(self.bad(&error)),
@@ -101,7 +105,7 @@ impl Cursor {
             self.body(data, &mut Nothing)?;
         }
         self.event_start = self.next_start.unwrap_or(self.event_start);
-        let ahead = (self.buffer.len() as u64 * 8).saturating_sub(self.event_start);
+        let ahead = (self.held as u64 * 8).saturating_sub(self.event_start);
         if !self.complete && ahead < AHEAD as u64 * 8 {
             self.fill(AHEAD)?;
         }
@@ -111,7 +115,7 @@ impl Cursor {
     fn header(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
         loop {
             let Some(packet) = &self.packet else { return Ok(None) };
-            let view = view(&self.buffer, self.base, packet);
+            let view = view(&self.buffer[..self.held], self.base, packet);
             if self.event_start >= view.end_bits() {
                 if self.complete {
                     return Ok(None);
@@ -148,7 +152,7 @@ impl Cursor {
     ) -> Result<bool, Problem> {
         loop {
             let Some(packet) = &self.packet else { return Ok(false) };
-            let view = view(&self.buffer, self.base, packet);
+            let view = view(&self.buffer[..self.held], self.base, packet);
             let mut position = self.body_start;
             let machine = &mut self.machine;
             let stream = packet.packet.stream;
@@ -195,7 +199,7 @@ impl Cursor {
                 Err(problem)
             }
             Stop::Short if !self.complete => {
-                let held = self.buffer.len() - (self.event_start / 8) as usize;
+                let held = self.held - (self.event_start / 8) as usize;
                 if held >= EVENT_SIZE_MAX {
                     let problem = self.problem(self.position(), ProblemKind::EventTooLarge);
                     self.end();
@@ -217,29 +221,38 @@ impl Cursor {
     /// least `least` bytes in all, as far as the packet has them.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
         let Some(packet) = &self.packet else { return Ok(()) };
-        let done = (self.event_start / 8) as usize;
-        let left = self.buffer.len().saturating_sub(done);
+        let done = ((self.event_start / 8) as usize).min(self.held);
         if done > 0 {
-            self.buffer.copy_within(done.min(done + left).., 0);
-            self.buffer.truncate(left);
+            self.buffer.copy_within(done..self.held, 0);
+            self.held -= done;
             self.base += done as u64;
             self.event_start -= done as u64 * 8;
             self.body_start = self.body_start.saturating_sub(done as u64 * 8);
         }
         let content = packet.content_bits.div_ceil(8).min(packet.size);
-        let at = self.base + left as u64;
+        let at = self.base + self.held as u64;
         let rest = content.saturating_sub(at);
-        let want = self.window.max(least).saturating_sub(left).min(rest as usize);
-        let file = packet.file.clone();
-        let read = file.read(packet.offset + at, want, &mut self.buffer);
-        let read = read.inspect_err(|_| self.end())?;
+        let room = self.window.max(least).saturating_sub(self.held);
+        let want = rest.min(room as u64) as usize;
+        if self.buffer.len() < self.held + want {
+            self.buffer.resize(self.held + want, 0);
+        }
+        let place = &mut self.buffer[self.held..self.held + want];
+        let read = match packet.file.read(packet.offset + at, place) {
+            Ok(read) => read,
+            Err(problem) => {
+                self.end();
+                return Err(problem);
+            }
+        };
+        self.held += read;
         // A file that has shrunk since its packets were found ends early.
         self.complete = read as u64 == rest || read < want;
         Ok(())
     }
 
     fn end(&mut self) {
-        self.buffer.clear();
+        self.held = 0;
         self.complete = true;
         self.event_start = 0;
         self.body_start = 0;

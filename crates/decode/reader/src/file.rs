@@ -53,29 +53,19 @@ impl StreamFile {
         Ok(metadata.len())
     }
 
-    /// Appends up to `count` bytes from `offset` on to `buffer`; fewer only at the file's end.
-    pub(crate) fn read(
-        &self,
-        offset: u64,
-        count: usize,
-        buffer: &mut Vec<u8>,
-    ) -> Result<usize, Problem> {
+    /// Fills `buffer` with the bytes from `offset` on; gives how many there were, fewer only at
+    /// the file's end.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, Problem> {
         let file = self.open()?;
-        let start = buffer.len();
-        buffer.resize(start + count, 0);
         let mut done = 0;
-        while done < count {
-            match file.read_at(&mut buffer[start + done..], offset + done as u64) {
+        while done < buffer.len() {
+            match file.read_at(&mut buffer[done..], offset + done as u64) {
                 Ok(0) => break,
                 Ok(bytes) => done += bytes,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    buffer.truncate(start + done);
-                    return Err(self.problem("read", &error));
-                }
+                Err(error) => return Err(self.problem("read", &error)),
             }
         }
-        buffer.truncate(start + done);
         Ok(done)
     }
 

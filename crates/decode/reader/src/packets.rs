@@ -104,10 +104,10 @@ impl FileScan {
         let clock_before = self.machine.clock;
         let mut want = HEADER_READ;
         let packet = loop {
-            self.buffer.clear();
-            let read = self.file.read(self.offset, want, &mut self.buffer)?;
+            self.buffer.resize(want, 0);
+            let read = self.file.read(self.offset, &mut self.buffer)?;
             self.machine.clock = clock_before;
-            match trace.decoder.packet(View::whole(&self.buffer), &mut self.machine) {
+            match trace.decoder.packet(View::whole(&self.buffer[..read]), &mut self.machine) {
                 Ok(packet) => break packet,
                 Err(Stop::Short) if read == want && want < HEADER_SIZE_MAX => want *= 8,
                 Err(Stop::Short) => {

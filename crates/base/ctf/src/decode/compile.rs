@@ -8,7 +8,8 @@
 
 use super::header::Header;
 use super::node::{Node, NodeKind, NodeLabels};
-use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save, Skip};
+use super::plain::Plain;
+use super::program::{Branch, Count, ElementSize, NONE, Op, Program, Save};
 use super::walk::SIGN_BIT;
 use super::{Decoder, EventIds, StreamDecoder};
 use crate::schema::*;
@@ -248,7 +249,7 @@ impl Compiler {
         }
         self.run = None;
         let ops = std::mem::take(&mut self.ops);
-        Ok(Program { skip: Skip::new(&ops), ops, saves: std::mem::take(&mut self.saves) })
+        Ok(Program { plain: Plain::new(&ops), ops, saves: std::mem::take(&mut self.saves) })
     }
 
     /// Whether people see a field: see the module's documentation.

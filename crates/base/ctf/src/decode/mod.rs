@@ -10,6 +10,7 @@ mod compile;
 mod float;
 mod header;
 mod node;
+mod plain;
 mod program;
 mod strings;
 mod visit;

@@ -5,6 +5,7 @@
 //! alone is decided: which fields lie on byte boundaries, which runs have a fixed size, which
 //! values must be kept for later lengths and selectors.
 
+use super::plain::Plain;
 use crate::schema::{Bits, Encoding, FloatClass, Scope};
 
 /// The ops of one scope, or of the three scopes of an event's body.
@@ -13,46 +14,8 @@ pub(crate) struct Program {
     pub(super) ops: Vec<Op>,
     /// What to do with the values that some ops read.
     pub(super) saves: Vec<Save>,
-    /// A short way over all of it, where there is one.
-    pub(super) skip: Option<Skip>,
-}
-
-/// A program of nothing but whole bytes and strings, for those who want no values: how many
-/// bytes lie before each string, and after the last one.
-#[derive(Debug)]
-pub(super) struct Skip {
-    pub(super) before_strings: Box<[u32]>,
-    pub(super) after: u32,
-}
-
-impl Skip {
-    /// The short way over `ops`, if all of them allow it.
-    pub(super) fn new(ops: &[Op]) -> Option<Skip> {
-        let mut before_strings = Vec::new();
-        let mut bytes = 0u32;
-        let mut rest = ops;
-        while let [op, after @ ..] = rest {
-            rest = after;
-            match op {
-                // Only at the start; later ones would depend on the position.
-                Op::Align(8) if bytes == 0 && before_strings.is_empty() => {}
-                Op::Run { bytes: run, ops } => {
-                    bytes = bytes.checked_add(*run)?;
-                    rest = after.get(*ops as usize..)?;
-                }
-                Op::Text { length: Count::Static(length), .. } => {
-                    bytes = bytes.checked_add(u32::try_from(*length).ok()?)?;
-                }
-                Op::String { encoding, .. } if encoding.unit_size() == 1 => {
-                    before_strings.push(bytes);
-                    bytes = 0;
-                }
-                Op::BeginScope(..) | Op::EndScope(_) | Op::BeginStruct(_) | Op::EndStruct(_) => {}
-                _ => return None,
-            }
-        }
-        Some(Skip { before_strings: before_strings.into(), after: bytes })
-    }
+    /// The short form, where there is one.
+    pub(super) plain: Option<Plain>,
 }
 
 impl Program {

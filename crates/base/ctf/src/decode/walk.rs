@@ -4,7 +4,7 @@
 //! the bytes that are left before anything is done so often, and elements without bytes draw on
 //! a budget. Nothing is allocated.
 
-use super::program::{Count, ElementSize, NONE, Op, Program, Save, Skip};
+use super::program::{Count, ElementSize, NONE, Op, Program, Save};
 use super::strings::NulScan;
 use super::{Node, Visitor, bits, float};
 use crate::schema::{Encoding, Role, Uuid};
@@ -253,10 +253,11 @@ impl Machine {
         position: &mut u64,
         visitor: &mut V,
     ) -> Result<(), Stop> {
-        if !V::WANTED
-            && let Some(skip) = &program.skip
-        {
-            return run_skip(skip, view, position);
+        if let Some(plain) = &program.plain {
+            return match V::WANTED {
+                true => plain.visit(nodes, view, position, visitor),
+                false => plain.skip(view, position),
+            };
         }
         let mut walk = Walk {
             machine: self,
@@ -271,23 +272,6 @@ impl Machine {
         *position = walk.position;
         Ok(())
     }
-}
-
-#[inline]
-fn run_skip(skip: &Skip, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
-    let bytes = view.whole_bytes();
-    let mut at = position.div_ceil(8) as usize;
-    let mut nuls = NulScan::new();
-    for &before in &skip.before_strings {
-        at = nuls.find(bytes, at + before as usize).ok_or(Stop::Short)? + 1;
-    }
-    at += skip.after as usize;
-    if at > bytes.len() {
-        return Err(Stop::Short);
-    }
-    // A program that takes nothing does not align either.
-    *position = (at as u64 * 8).max(*position);
-    Ok(())
 }
 
 /// Flipped in stored signed values, so that they order as unsigned ones.

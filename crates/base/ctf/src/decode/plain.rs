@@ -1,0 +1,169 @@
+//! Programs of nothing but whole, little-endian bytes and strings, which most events are. They
+//! need no bit positions, no slots and no recursion, and so take a short way.
+
+use super::program::{Count, NONE, Op};
+use super::strings::NulScan;
+use super::walk::{Stop, View};
+use super::{Node, Visitor};
+use crate::schema::Scope;
+
+/// The short form of a program.
+#[derive(Debug)]
+pub(super) struct Plain {
+    fields: Box<[Field]>,
+    /// For those who want no values: how many bytes lie before each string …
+    before_strings: Box<[u32]>,
+    /// … and after the last one.
+    after: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Field {
+    node: u32,
+    kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    /// Terminated, of bytes.
+    String,
+    /// So many bytes, of which those before a NUL count.
+    Text(u32),
+    BeginScope(Scope),
+    EndScope(Scope),
+    BeginStruct,
+    EndStruct,
+}
+
+impl Plain {
+    /// The short form of `ops`, if all of them allow it.
+    pub(super) fn new(ops: &[Op]) -> Option<Plain> {
+        let mut fields = Vec::new();
+        let mut before_strings = Vec::new();
+        let mut bytes = 0u32;
+        for op in ops {
+            let (node, kind) = match *op {
+                // Only at the start: later, padding would depend on the position.
+                Op::Align(8) if bytes == 0 && before_strings.is_empty() => continue,
+                Op::Run { .. } => continue,
+                Op::Int { node, save: NONE, bytes: size, signed, big } if size == 1 || !big => {
+                    bytes = bytes.checked_add(size.into())?;
+                    let kind = match (size, signed) {
+                        (1, false) => Kind::U8,
+                        (2, false) => Kind::U16,
+                        (4, false) => Kind::U32,
+                        (_, false) => Kind::U64,
+                        (1, true) => Kind::I8,
+                        (2, true) => Kind::I16,
+                        (4, true) => Kind::I32,
+                        (_, true) => Kind::I64,
+                    };
+                    (node, kind)
+                }
+                Op::Text { node, length: Count::Static(length), encoding }
+                    if encoding.unit_size() == 1 =>
+                {
+                    let length = u32::try_from(length).ok()?;
+                    bytes = bytes.checked_add(length)?;
+                    (node, Kind::Text(length))
+                }
+                Op::String { node, encoding } if encoding.unit_size() == 1 => {
+                    before_strings.push(std::mem::take(&mut bytes));
+                    (node, Kind::String)
+                }
+                Op::BeginScope(scope, node) => (node, Kind::BeginScope(scope)),
+                Op::EndScope(scope) => (0, Kind::EndScope(scope)),
+                Op::BeginStruct(node) => (node, Kind::BeginStruct),
+                Op::EndStruct(node) => (node, Kind::EndStruct),
+                _ => return None,
+            };
+            if node == NONE {
+                return None;
+            }
+            fields.push(Field { node, kind });
+        }
+        let (fields, before_strings) = (fields.into(), before_strings.into());
+        Some(Plain { fields, before_strings, after: bytes })
+    }
+
+    /// Moves over the fields.
+    #[inline]
+    pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
+        let bytes = view.whole_bytes();
+        let mut at = position.div_ceil(8) as usize;
+        let mut nuls = NulScan::new();
+        for &before in &self.before_strings {
+            at = nuls.find(bytes, at + before as usize).ok_or(Stop::Short)? + 1;
+        }
+        at += self.after as usize;
+        if at > bytes.len() {
+            return Err(Stop::Short);
+        }
+        // A program that takes nothing does not align either.
+        *position = (at as u64 * 8).max(*position);
+        Ok(())
+    }
+
+    /// Visits the fields, and moves over them.
+    #[inline]
+    pub(super) fn visit<V: Visitor>(
+        &self,
+        nodes: &[Node],
+        view: View<'_>,
+        position: &mut u64,
+        visitor: &mut V,
+    ) -> Result<(), Stop> {
+        let bytes = view.whole_bytes();
+        let mut at = position.div_ceil(8) as usize;
+        let mut nuls = NulScan::new();
+        for field in &self.fields {
+            let node = &nodes[field.node as usize];
+            match field.kind {
+                Kind::U8 => visitor.unsigned(node, u8::from_le_bytes(take(bytes, &mut at)?).into()),
+                Kind::U16 => {
+                    visitor.unsigned(node, u16::from_le_bytes(take(bytes, &mut at)?).into());
+                }
+                Kind::U32 => {
+                    visitor.unsigned(node, u32::from_le_bytes(take(bytes, &mut at)?).into());
+                }
+                Kind::U64 => visitor.unsigned(node, u64::from_le_bytes(take(bytes, &mut at)?)),
+                Kind::I8 => visitor.signed(node, i8::from_le_bytes(take(bytes, &mut at)?).into()),
+                Kind::I16 => visitor.signed(node, i16::from_le_bytes(take(bytes, &mut at)?).into()),
+                Kind::I32 => visitor.signed(node, i32::from_le_bytes(take(bytes, &mut at)?).into()),
+                Kind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
+                Kind::String => {
+                    let end = nuls.find(bytes, at).ok_or(Stop::Short)?;
+                    visitor.string(node, &bytes[at..end]);
+                    at = end + 1;
+                }
+                Kind::Text(length) => {
+                    let text = bytes.get(at..at + length as usize).ok_or(Stop::Short)?;
+                    let used = memchr::memchr(0, text).unwrap_or(text.len());
+                    visitor.string(node, &text[..used]);
+                    at += text.len();
+                }
+                Kind::BeginScope(scope) => visitor.begin_scope(scope, node),
+                Kind::EndScope(scope) => visitor.end_scope(scope),
+                Kind::BeginStruct => visitor.begin_struct(node),
+                Kind::EndStruct => visitor.end_struct(node),
+            }
+        }
+        *position = (at as u64 * 8).max(*position);
+        Ok(())
+    }
+}
+
+#[inline(always)]
+fn take<const N: usize>(bytes: &[u8], at: &mut usize) -> Result<[u8; N], Stop> {
+    let taken = bytes.get(*at..).and_then(|rest| rest.first_chunk()).ok_or(Stop::Short)?;
+    *at += N;
+    Ok(*taken)
+}
