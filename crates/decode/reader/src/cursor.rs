@@ -143,6 +143,30 @@ impl Cursor {
         }
     }
 
+    /// Moves over all events that are left in the packet; gives how many, and what stopped it.
+    pub(crate) fn skip_rest(&mut self, data: &TraceData) -> (u64, Option<Problem>) {
+        let mut count = 0;
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        loop {
+            let Some(packet) = &self.packet else { return (count, None) };
+            let view = view(&self.buffer[..self.held], self.base, packet);
+            let stream = packet.packet.stream;
+            let (position, machine) = (&mut self.event_start, &mut self.machine);
+            let (skipped, stop) = data.decoder.skip_events(stream, view, position, machine);
+            count += skipped;
+            let more = match stop {
+                None if self.complete => Ok(false),
+                None => self.fill(AHEAD).map(|()| true),
+                Some(stop) => self.more(stop),
+            };
+            match more {
+                Ok(true) => {}
+                Ok(false) => return (count, None),
+                Err(problem) => return (count, Some(problem)),
+            }
+        }
+    }
+
     /// Visits the current event's body; `false` if the file is known to have been cut within it.
     #[inline]
     pub(crate) fn body<V: Visitor>(

@@ -14,6 +14,9 @@ use std::thread;
 
 /// Makes something of events that come in any order, packet by packet.
 pub trait Unordered: Send {
+    /// Whether it wants to see events; without, they are only decoded and counted.
+    const EVENTS: bool = true;
+
     /// A packet's events follow.
     fn packet(&mut self, trace: &Trace, stream: &Stream, packet: &PacketView<'_>);
 
@@ -102,6 +105,12 @@ impl Reading<'_> {
         let size = packet.size;
         let scale = trace.scale(stream.class);
         let mut next = cursor.start(&trace.data, packet);
+        if !U::EVENTS && work.takes_all() && next.is_ok() {
+            let (count, problem) = cursor.skip_rest(&trace.data);
+            work.events(count);
+            work.stats.problems.extend(problem);
+            return work.tell(size);
+        }
         while next.is_ok() {
             match cursor.next(&trace.data) {
                 Ok(Some(class)) => {

@@ -117,6 +117,18 @@ impl<'w, 'r> Work<'w, 'r> {
         }
     }
 
+    /// Whether every event passes.
+    pub(crate) fn takes_all(&self) -> bool {
+        let Reading { begin, end, filter, .. } = self.reading;
+        begin.is_none() && end.is_none() && filter.is_none()
+    }
+
+    /// Adds events that were passed over to the accounts.
+    pub(crate) fn events(&mut self, count: u64) {
+        self.stats.events += count;
+        self.events_untold += count;
+    }
+
     /// Whether `progress` should be told.
     #[inline]
     pub(crate) fn has_news(&self) -> bool {

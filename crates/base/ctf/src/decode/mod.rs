@@ -216,18 +216,44 @@ impl Decoder {
         machine: &mut Machine,
     ) -> Result<u32, Stop> {
         let stream = &self.streams[stream];
-        let start = *position;
-        let id = match &stream.event_header {
-            Header::Large => Some(Header::read(true, view, position, machine)?),
-            Header::Compact => Some(Header::read(false, view, position, machine)?),
-            Header::Program(program) => {
-                machine.event_id_clear();
-                self.walk(program, view, position, machine, &mut Nothing)?;
-                machine.role(Role::EventClassId)
+        match stream.event_header {
+            Header::Large => self.lttng_header::<true>(stream, view, position, machine),
+            Header::Compact => self.lttng_header::<false>(stream, view, position, machine),
+            Header::Program(ref program) => {
+                self.other_header(stream, program, view, position, machine)
             }
-        };
+        }
+    }
+
+    #[inline(always)]
+    fn lttng_header<const LARGE: bool>(
+        &self,
+        stream: &StreamDecoder,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> Result<u32, Stop> {
+        let start = *position;
+        let id = Header::read(LARGE, view, position, machine)?;
+        stream
+            .event_of_id
+            .get(id)
+            .ok_or_else(|| Stop::bad(view.base_bits() + start, DecodeErrorKind::UnknownEvent(id)))
+    }
+
+    fn other_header(
+        &self,
+        stream: &StreamDecoder,
+        program: &Program,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> Result<u32, Stop> {
+        let start = *position;
         let bad = |kind| Err(Stop::bad(view.base_bits() + start, kind));
-        let event = match id {
+        machine.event_id_clear();
+        self.walk(program, view, position, machine, &mut Nothing)?;
+        let event = match machine.role(Role::EventClassId) {
             Some(id) => match stream.event_of_id.get(id) {
                 Some(event) => event,
                 None => return bad(DecodeErrorKind::UnknownEvent(id)),
@@ -240,6 +266,62 @@ impl Decoder {
             return bad(DecodeErrorKind::EmptyEvent);
         }
         Ok(event)
+    }
+
+    /// Moves over all events that the view holds in full, and gives how many there are. A stop
+    /// other than for want of bytes comes with the count before it; `position` and the machine's
+    /// clock are left at the event where it happened.
+    pub fn skip_events(
+        &self,
+        stream: usize,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+    ) -> (u64, Option<Stop>) {
+        let stream = &self.streams[stream];
+        match stream.event_header {
+            Header::Large => self.skip_with(stream, view, position, machine, |at, machine| {
+                self.lttng_header::<true>(stream, view, at, machine)
+            }),
+            Header::Compact => self.skip_with(stream, view, position, machine, |at, machine| {
+                self.lttng_header::<false>(stream, view, at, machine)
+            }),
+            Header::Program(ref program) => {
+                self.skip_with(stream, view, position, machine, |at, machine| {
+                    self.other_header(stream, program, view, at, machine)
+                })
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn skip_with(
+        &self,
+        stream: &StreamDecoder,
+        view: View<'_>,
+        position: &mut u64,
+        machine: &mut Machine,
+        header: impl Fn(&mut u64, &mut Machine) -> Result<u32, Stop>,
+    ) -> (u64, Option<Stop>) {
+        let mut count = 0;
+        while *position < view.end_bits() {
+            let mut at = *position;
+            let clock = machine.clock;
+            let skipped = header(&mut at, machine).and_then(|event| {
+                let body = &stream.bodies[event as usize];
+                match &body.plain {
+                    Some(plain) => plain.skip(view, &mut at),
+                    None => self.walk(body, view, &mut at, machine, &mut Nothing),
+                }
+            });
+            if let Err(stop) = skipped {
+                machine.clock = clock;
+                return (count, Some(stop));
+            }
+            *position = at;
+            count += 1;
+        }
+        (count, None)
     }
 
     /// Visits the fields of the event whose header ends at `position`, and moves to its end.

@@ -11,9 +11,10 @@ use crate::schema::Scope;
 #[derive(Debug)]
 pub(super) struct Plain {
     fields: Box<[Field]>,
-    /// For those who want no values: how many bytes lie before each string …
-    before_strings: Box<[u32]>,
-    /// … and after the last one.
+    /// For those who want no values: how many bytes lie before strings that follow each other
+    /// and how many strings these are, …
+    before_strings: Box<[(u32, u32)]>,
+    /// … and how many bytes lie after the last one.
     after: u32,
 }
 
@@ -47,7 +48,7 @@ impl Plain {
     /// The short form of `ops`, if all of them allow it.
     pub(super) fn new(ops: &[Op]) -> Option<Plain> {
         let mut fields = Vec::new();
-        let mut before_strings = Vec::new();
+        let mut before_strings: Vec<(u32, u32)> = Vec::new();
         let mut bytes = 0u32;
         for op in ops {
             let (node, kind) = match *op {
@@ -76,7 +77,10 @@ impl Plain {
                     (node, Kind::Text(length))
                 }
                 Op::String { node, encoding } if encoding.unit_size() == 1 => {
-                    before_strings.push(std::mem::take(&mut bytes));
+                    match before_strings.last_mut() {
+                        Some((_, strings)) if bytes == 0 => *strings += 1,
+                        _ => before_strings.push((std::mem::take(&mut bytes), 1)),
+                    }
                     (node, Kind::String)
                 }
                 Op::BeginScope(scope, node) => (node, Kind::BeginScope(scope)),
@@ -99,9 +103,9 @@ impl Plain {
     pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
         let bytes = view.whole_bytes();
         let mut at = position.div_ceil(8) as usize;
-        let mut nuls = NulScan::new();
-        for &before in &self.before_strings {
-            at = nuls.find(bytes, at + before as usize).ok_or(Stop::Short)? + 1;
+        let mut nuls = NulScan::new(bytes, at);
+        for &(before, strings) in &self.before_strings {
+            at = nuls.find(at + before as usize, strings).ok_or(Stop::Short)? + 1;
         }
         at += self.after as usize;
         if at > bytes.len() {
@@ -123,7 +127,7 @@ impl Plain {
     ) -> Result<(), Stop> {
         let bytes = view.whole_bytes();
         let mut at = position.div_ceil(8) as usize;
-        let mut nuls = NulScan::new();
+        let mut nuls = NulScan::new(bytes, at);
         for field in &self.fields {
             let node = &nodes[field.node as usize];
             match field.kind {
@@ -140,7 +144,7 @@ impl Plain {
                 Kind::I32 => visitor.signed(node, i32::from_le_bytes(take(bytes, &mut at)?).into()),
                 Kind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
                 Kind::String => {
-                    let end = nuls.find(bytes, at).ok_or(Stop::Short)?;
+                    let end = nuls.find(at, 1).ok_or(Stop::Short)?;
                     visitor.string(node, &bytes[at..end]);
                     at = end + 1;
                 }

@@ -5,7 +5,6 @@
 //! a budget. Nothing is allocated.
 
 use super::program::{Count, ElementSize, NONE, Op, Program, Save};
-use super::strings::NulScan;
 use super::{Node, Visitor, bits, float};
 use crate::schema::{Encoding, Role, Uuid};
 use std::fmt;
@@ -265,7 +264,6 @@ impl Machine {
             nodes,
             view,
             position: *position,
-            nuls: NulScan::new(),
             empty_budget: EMPTY_BUDGET,
         };
         walk.run(&program.ops, visitor)?;
@@ -295,7 +293,6 @@ struct Walk<'w> {
     nodes: &'w [Node],
     view: View<'w>,
     position: u64,
-    nuls: NulScan,
     empty_budget: u64,
 }
 
@@ -532,7 +529,8 @@ impl<'w> Walk<'w> {
         let start = (self.position / 8) as usize;
         let bytes = self.view.whole_bytes();
         let end = if unit == 1 {
-            self.nuls.find(bytes, start).ok_or(Stop::Short)?
+            let rest = bytes.get(start..).ok_or(Stop::Short)?;
+            start + memchr::memchr(0, rest).ok_or(Stop::Short)?
         } else {
             let rest = bytes.get(start..).ok_or(Stop::Short)?;
             start + rest.chunks_exact(unit).position(is_zero).ok_or(Stop::Short)? * unit

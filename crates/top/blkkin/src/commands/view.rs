@@ -236,6 +236,8 @@ impl Consumer for Count {
 }
 
 impl Unordered for Count {
+    const EVENTS: bool = false;
+
     fn packet(&mut self, _: &Trace, _: &Stream, _: &PacketView<'_>) {}
     #[inline]
     fn event(&mut self, _: &mut Event<'_>) {}
