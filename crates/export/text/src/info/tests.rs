@@ -1,0 +1,1 @@
+//! Text and JSON of a made-up collection.
