@@ -39,6 +39,8 @@ pub struct Collection {
     pub losses_left_out: u64,
     /// When events happened and when some were lost.
     pub timeline: Timeline,
+    /// Only some events were looked at; packets are those that hold them.
+    pub selected: bool,
     /// What times that are shown as distances count from; the same as for `--begin +1s`.
     pub origin: Option<i64>,
 }
@@ -168,8 +170,9 @@ impl Counts {
         Some(self.events as f64 * 1e9 / duration as f64)
     }
 
-    /// Bytes that an event takes, with its share of packet headers.
-    pub fn bytes_per_event(&self) -> Option<f64> {
+    /// Bytes that an event takes, with its share of packet headers; wrong if packets hold events
+    /// that were not selected.
+    fn bytes_per_event(&self) -> Option<f64> {
         (self.events > 0).then(|| self.content_bytes as f64 / self.events as f64)
     }
 

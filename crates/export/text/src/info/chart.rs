@@ -66,7 +66,8 @@ fn axis(out: &mut String, slots: &[Slot], (first, last): (i64, i64), origin: i64
     let mut free = 0;
     let decimals = (-(step / unit.ns).log10().floor()).max(0.0) as usize;
     for tick in 0..=(span / step) as usize + 1 {
-        let time = (start / step).ceil() * step + tick as f64 * step;
+        // Adding 0 makes a zero that is not negative.
+        let time = ((start / step).ceil() + tick as f64) * step + 0.0;
         let place = ((time - start) / span * WIDTH as f64) as usize;
         let label = format!("{:.*} {}", decimals, time / unit.ns, unit.name);
         let label = if look.ascii { label } else { label.replace("us", "µs") };

@@ -114,6 +114,7 @@ impl<'t> Collector<'t> {
             timeline: all.timeline,
             losses_left_out: all.losses.left_out,
             losses: all.losses.earliest,
+            selected: all.selected,
             origin,
             ..Collection::default()
         };
@@ -377,4 +378,31 @@ impl Visitor for CpuFinder {
     fn float(&mut self, _: &Node, _: f64) {}
     fn string(&mut self, _: &Node, _: &[u8]) {}
     fn blob(&mut self, _: &Node, _: &[u8]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever adds them, and in whatever order, the same ones stay.
+    #[test]
+    fn the_earliest_losses_are_kept() {
+        let loss = |from: i64| LossInfo {
+            from: Some(from),
+            to: None,
+            stream: 0,
+            kind: LossKind::Events,
+            count: None,
+        };
+        let mut parts = [Losses::default(), Losses::default()];
+        for step in 0..3000 {
+            parts[step as usize % 2].add(loss(step * 7 % 3000));
+        }
+        for order in [[0, 1], [1, 0]] {
+            let mut merged = Losses::default();
+            order.iter().for_each(|&part| merged.merge(&parts[part]));
+            assert_eq!(merged.left_out, 2000);
+            assert_eq!(merged.earliest, (0..1000).map(loss).collect::<Vec<_>>());
+        }
+    }
 }

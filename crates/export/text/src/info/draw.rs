@@ -36,7 +36,8 @@ const BAR_WIDTH: usize = 10;
 /// Draws all of `collection`.
 pub fn draw(collection: &Collection, options: &Options) -> String {
     let total = collection.counts(None);
-    let absolute = collection.traces.iter().all(TraceInfo::absolute);
+    let relative = |trace: &TraceInfo| !trace.clocks.is_empty() && !trace.absolute();
+    let absolute = !collection.traces.iter().any(relative);
     let mut drawing = Drawing {
         collection,
         options: *options,
@@ -74,8 +75,8 @@ impl Drawing<'_> {
         }
         self.out.push_str(&self.look.paint(Tone::Strong, text));
         if !remark.is_empty() {
-            self.out.push_str("  ");
-            self.out.push_str(&self.look.paint(Tone::Faint, remark));
+            self.out.push(' ');
+            self.out.push_str(&self.look.paint(Tone::Faint, &format!("({remark})")));
         }
         self.out.push('\n');
     }
@@ -89,7 +90,7 @@ impl Drawing<'_> {
 
     fn more(&mut self, count: u64, what: &str) {
         if count > 0 {
-            let text = format!("  and {} more", plural(count, what));
+            let text = format!("  and {}", plural(count, &format!("more {what}")));
             self.out.push_str(&self.look.paint(Tone::Faint, &text));
             self.out.push('\n');
         }
@@ -191,7 +192,9 @@ impl Drawing<'_> {
         }
         self.line("events", Tone::Plain, &events);
         let mut data = format!("{} in {}", bytes(total.bytes), plural(total.packets, "packet"));
-        if let Some(size) = total.bytes_per_event() {
+        if self.collection.selected {
+            data += ", other events included";
+        } else if let Some(size) = total.bytes_per_event() {
             data += &format!(", {} B an event", si(size));
         }
         if total.content_bytes < total.bytes {
@@ -200,14 +203,7 @@ impl Drawing<'_> {
         self.line("data", Tone::Plain, &data);
         match lost(total) {
             None => self.line("lost", Tone::Plain, "nothing"),
-            Some(mut text) => {
-                if total.events_lost > 0 {
-                    let made = total.events.saturating_add(total.events_lost);
-                    let share = percent(total.events_lost, made);
-                    text += &format!(" ({share} of all events)");
-                }
-                self.line("lost", Tone::Alarm, &text);
-            }
+            Some(text) => self.line("lost", Tone::Alarm, &text),
         }
     }
 
@@ -275,14 +271,19 @@ impl Drawing<'_> {
             Column::Right("lost packets"),
         ]);
         // LTTng numbers streams by CPU.
-        let ids =
-            streams.iter().any(|stream| stream.cpu.is_none() || stream.cpu != stream.instance);
+        let by_cpu =
+            streams.iter().all(|stream| stream.cpu.is_none() || stream.cpu == stream.instance);
+        let ids = !by_cpu || streams.iter().all(|stream| stream.cpu.is_none());
         let (shown, more) = self.cap(streams.len(), STREAM_ROWS);
         for stream in &streams[..shown] {
             let counts = &stream.counts;
             let number = |value: Option<u64>| value.map(|id| id.to_string()).unwrap_or_default();
             let zero_is_nothing = |value| if value > 0 { grouped(value) } else { String::new() };
-            let unknown = if counts.events_lost_unknown > 0 { "?" } else { "" };
+            let lost = match (counts.events_lost, counts.events_lost_unknown) {
+                (known, 0) => zero_is_nothing(known),
+                (0, _) => "some".to_owned(),
+                (known, _) => grouped(known) + "+",
+            };
             let rate = counts.events_per_second().map(si).unwrap_or_default();
             table.row(vec![
                 (Tone::Plain, self.number(stream.trace)),
@@ -295,7 +296,7 @@ impl Drawing<'_> {
                 (Tone::Plain, rate),
                 (Tone::Plain, grouped(counts.packets)),
                 (Tone::Plain, bytes(counts.bytes)),
-                (Tone::Alarm, zero_is_nothing(counts.events_lost) + unknown),
+                (Tone::Alarm, lost),
                 (Tone::Alarm, zero_is_nothing(counts.packets_lost)),
             ]);
         }
@@ -368,7 +369,8 @@ fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
 fn lost(counts: &Counts) -> Option<String> {
     let mut parts = Vec::new();
     if counts.events_lost > 0 {
-        parts.push(plural(counts.events_lost, "event"));
+        let share = percent(counts.events_lost, counts.events.saturating_add(counts.events_lost));
+        parts.push(format!("{} ({share} of all)", plural(counts.events_lost, "event")));
     }
     if counts.events_lost_unknown > 0 {
         let places = plural(counts.events_lost_unknown, "place");

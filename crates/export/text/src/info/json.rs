@@ -19,8 +19,9 @@ pub fn to_json(collection: &Collection, problems: &[Problem]) -> Value {
     let traces = collection.traces.iter().enumerate();
     json!({
         "schema": SCHEMA,
+        "selected": collection.selected,
         "traces": traces.map(|(index, info)| trace(collection, index, info)).collect::<Vec<_>>(),
-        "total": Value::Object(counts(&collection.counts(None))),
+        "total": Value::Object(counts(collection, &collection.counts(None))),
         "streams": streams(collection),
         "events": events(collection),
         "histogram": histogram(collection),
@@ -50,7 +51,7 @@ fn trace(collection: &Collection, index: usize, info: &TraceInfo) -> Value {
         "env": env.collect::<Map<_, _>>(),
         "clocks": info.clocks.iter().map(clock).collect::<Vec<_>>(),
     }));
-    object.append(&mut counts(&collection.counts(Some(index))));
+    object.append(&mut counts(collection, &collection.counts(Some(index))));
     Value::Object(object)
 }
 
@@ -67,7 +68,7 @@ fn clock(clock: &Clock) -> Value {
     })
 }
 
-fn counts(counts: &Counts) -> Map<String, Value> {
+fn counts(collection: &Collection, counts: &Counts) -> Map<String, Value> {
     object(json!({
         "begin": counts.span.map(|(first, _)| first),
         "end": counts.span.map(|(_, last)| last),
@@ -76,7 +77,7 @@ fn counts(counts: &Counts) -> Map<String, Value> {
         "packets": counts.packets,
         "bytes": counts.bytes,
         "content_bytes": counts.content_bytes,
-        "bytes_per_event": counts.bytes_per_event(),
+        "bytes_per_event": counts.bytes_per_event().filter(|_| !collection.selected),
         "events_lost": counts.events_lost,
         "events_lost_unknown": counts.events_lost_unknown,
         "packets_lost": counts.packets_lost,
@@ -93,7 +94,7 @@ fn streams(collection: &Collection) -> Vec<Value> {
             "cpu": stream.cpu,
             "file": stream.file,
         }));
-        object.append(&mut counts(&stream.counts));
+        object.append(&mut counts(collection, &stream.counts));
         Value::Object(object)
     };
     collection.streams.iter().enumerate().map(stream).collect()
