@@ -184,7 +184,8 @@ impl Drawing<'_> {
     }
 
     fn totals(&mut self, total: &Counts) {
-        self.heading("Total", "");
+        let selected = self.collection.selected;
+        self.heading("Total", if selected { "of the selected events" } else { "" });
         let mut events = grouped(total.events);
         if let Some(rate) = total.events_per_second() {
             let duration = self.duration(total.duration_ns().unwrap_or(0));
@@ -192,23 +193,26 @@ impl Drawing<'_> {
         }
         self.line("events", Tone::Plain, &events);
         let mut data = format!("{} in {}", bytes(total.bytes), plural(total.packets, "packet"));
-        if self.collection.selected {
-            data += ", other events included";
-        } else if let Some(size) = total.bytes_per_event() {
+        if let Some(size) = total.bytes_per_event().filter(|_| !selected) {
             data += &format!(", {} B an event", si(size));
         }
         if total.content_bytes < total.bytes {
             data += &format!(", {} in use", percent(total.content_bytes, total.bytes));
         }
+        if selected && total.packets > 0 {
+            data += ", with the other events in them";
+        }
         self.line("data", Tone::Plain, &data);
-        match lost(total) {
+        match lost(total, selected) {
             None => self.line("lost", Tone::Plain, "nothing"),
             Some(text) => self.line("lost", Tone::Alarm, &text),
         }
     }
 
     fn rate(&mut self, total: &Counts, absolute: bool) {
-        let Some(span) = total.span.filter(|_| total.events > 0) else { return };
+        let Some(span) = total.span.filter(|(first, last)| first < last && total.events > 0) else {
+            return;
+        };
         let since = format!("events/s; times count from {}", self.date(self.origin, absolute));
         self.heading("Rate over time", &since);
         chart::draw(&mut self.out, &self.collection.timeline, span, self.origin, self.look);
@@ -366,11 +370,14 @@ fn env_facts(env: &[(String, EnvValue)]) -> Vec<(&'static str, String)> {
     facts
 }
 
-fn lost(counts: &Counts) -> Option<String> {
+fn lost(counts: &Counts, selected: bool) -> Option<String> {
     let mut parts = Vec::new();
     if counts.events_lost > 0 {
-        let share = percent(counts.events_lost, counts.events.saturating_add(counts.events_lost));
-        parts.push(format!("{} ({share} of all)", plural(counts.events_lost, "event")));
+        let made = counts.events.saturating_add(counts.events_lost);
+        let share = format!(" ({} of all)", percent(counts.events_lost, made));
+        // Nobody knows how many of them would have been selected.
+        let share = if selected { "" } else { &share };
+        parts.push(plural(counts.events_lost, "event") + share);
     }
     if counts.events_lost_unknown > 0 {
         let places = plural(counts.events_lost_unknown, "place");

@@ -58,7 +58,9 @@ impl Look {
         let mut bar = String::new();
         let levels = if self.ascii { ROUGH } else { GROWING };
         bar.extend(std::iter::repeat_n(levels[8], eighths / 8));
-        bar.extend((eighths % 8 > 0).then(|| levels[eighths % 8]));
+        if !eighths.is_multiple_of(8) {
+            bar.push(levels[eighths % 8]);
+        }
         bar
     }
 

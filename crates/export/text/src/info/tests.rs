@@ -331,3 +331,12 @@ fn tables_are_cut_unless_all_is_asked_for() {
     check(false, false);
     check(true, true);
 }
+
+#[test]
+fn a_selection_says_so() {
+    let text = draw(&Collection { selected: true, ..collection() }, &Options::default());
+    assert!(text.contains("\nTotal (of the selected events)\n"));
+    assert!(
+        text.contains("52.0 KiB in 13 packets, 75.9 % in use, with the other events in them\n")
+    );
+}
