@@ -40,6 +40,11 @@ const DEPTH_MAX: usize = 32;
 
 /// Opens all traces of `sources`.
 pub fn open(sources: &[Source]) -> Opened {
+    open_numbered(sources, 0)
+}
+
+/// Opens all traces of `sources`, and numbers them from `first_id`.
+pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
     let mut opened = Opened::default();
     let mut found = Vec::new();
     for source in sources {
@@ -54,7 +59,7 @@ pub fn open(sources: &[Source]) -> Opened {
             },
         }
     }
-    open_found(found, &mut opened);
+    open_found(found, first_id, &mut opened);
     opened
 }
 
@@ -148,7 +153,7 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
 }
 
 /// Opens what was found, as one trace for each UUID.
-pub(crate) fn open_found(found: Vec<Found>, opened: &mut Opened) {
+fn open_found(found: Vec<Found>, first_id: usize, opened: &mut Opened) {
     let mut groups: Vec<(Option<Uuid>, Schema, Vec<Found>)> = Vec::new();
     for found in found {
         let schema = match metadata::parse(&found.metadata) {
@@ -191,7 +196,7 @@ pub(crate) fn open_found(found: Vec<Found>, opened: &mut Opened) {
                 continue;
             }
         };
-        let id = opened.traces.len();
+        let id = first_id + opened.traces.len();
         let trace = open_trace(id, decoder, &group, &mut opened.problems);
         opened.traces.push(Arc::new(trace));
     }

@@ -90,7 +90,7 @@ impl Reading<'_> {
         mut sink: impl FnMut(Target, &[u8]) -> ControlFlow<()>,
     ) -> Stats {
         if self.threads == 1 || self.limit.is_some() || !self.has_timed_packets() {
-            let mut printing = Printing { printer: make(), out: Vec::new(), last: None, sink };
+            let mut printing = Printing::new(make(), sink);
             let stats = self.ordered(&mut printing);
             let _ = printing.flush();
             return stats;
@@ -218,7 +218,8 @@ impl Lines {
 }
 
 /// The plain way: one thread, each line in its turn.
-struct Printing<P, S> {
+#[derive(Debug)]
+pub struct Printing<P, S> {
     printer: P,
     out: Vec<u8>,
     last: Option<u64>,
@@ -226,7 +227,13 @@ struct Printing<P, S> {
 }
 
 impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> {
-    fn flush(&mut self) -> ControlFlow<()> {
+    /// Prints with `printer` to `sink`.
+    pub fn new(printer: P, sink: S) -> Printing<P, S> {
+        Printing { printer, out: Vec::new(), last: None, sink }
+    }
+
+    /// Hands over what has been printed.
+    pub fn flush(&mut self) -> ControlFlow<()> {
         let flow = match self.out.is_empty() {
             true => ControlFlow::Continue(()),
             false => (self.sink)(Target::Output, &self.out),

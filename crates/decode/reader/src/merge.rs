@@ -66,6 +66,11 @@ impl Lane {
         }
     }
 
+    /// The packets that are left.
+    pub(crate) fn into_packets(self) -> StreamPackets {
+        self.packets
+    }
+
     /// Moves to the next item, and gives its time and kind; `None` at the end.
     fn advance(&mut self, account: &mut Account) -> Option<(i64, Head)> {
         loop {
@@ -159,6 +164,11 @@ impl<'r> Merge<'r> {
         let (time, head) = lane.advance(&mut self.account)?;
         let class = if head == Head::Event { lane.class } else { 0 };
         Some(((time, self.ranks[lane.stream], class, index), head == Head::Event))
+    }
+
+    /// The lanes, to merge what comes later.
+    pub(crate) fn into_lanes(self) -> Vec<Lane> {
+        self.lanes
     }
 
     /// The next item.

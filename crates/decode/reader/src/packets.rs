@@ -161,6 +161,10 @@ pub(crate) struct StreamPackets {
     waiting: Vec<WaitingFile>,
     /// Files that are being read, with the next packet of each.
     current: Vec<(FileScan, PacketRef)>,
+    /// Files that may grow, and have no whole packet more at the moment.
+    pausing: Vec<FileScan>,
+    /// Whether files may grow: an incomplete packet is then one to come.
+    growing: bool,
     last: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
     /// Only packets of this stream instance; others in the same file belong to other streams.
@@ -186,14 +190,54 @@ impl StreamPackets {
             trace,
             waiting,
             current: Vec::new(),
+            pausing: Vec::new(),
+            growing: false,
             last: None,
             problems: Vec::new(),
             only,
         }
     }
 
+    /// The same packets, of files that may grow: after `None` there may be more.
+    pub(crate) fn growing(mut self) -> StreamPackets {
+        self.growing = true;
+        self
+    }
+
+    /// Goes on where `before`, which reads the same stream with older metadata, has come to.
+    pub(crate) fn go_on_from(&mut self, before: StreamPackets) {
+        let StreamPackets { current, pausing, waiting, last, .. } = before;
+        let paused = pausing.into_iter().map(|scan| (scan.file, scan.offset, scan.machine.clock));
+        let current = current
+            .into_iter()
+            .map(|(scan, packet)| (scan.file, packet.offset, packet.clock_before));
+        let places: Vec<_> = paused.chain(current).collect();
+        let is_new = |file: &StreamFile| {
+            last.is_none() || waiting.iter().any(|other| other.file.path() == file.path())
+        };
+        self.waiting.retain(|waiting| {
+            let path = waiting.file.path();
+            let begun = places.iter().any(|(file, ..)| file.path() == path);
+            !begun && (is_new(&waiting.file) || waiting.first > first_of(&last))
+        });
+        for (file, offset, clock) in places {
+            let mut scan = FileScan::new(&self.trace, file);
+            scan.offset = offset;
+            scan.machine.clock = clock;
+            self.pausing.push(scan);
+        }
+        self.last = last;
+    }
+
     /// The next packet, or `None` at the stream's end.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
+        for mut scan in std::mem::take(&mut self.pausing) {
+            if let Some(packet) = self.scan(&mut scan) {
+                self.current.push((scan, packet));
+            } else {
+                self.pausing.push(scan);
+            }
+        }
         loop {
             self.start_due_files();
             let order = |packet: &PacketRef| (packet.packet.begin, packet.packet.seq);
@@ -202,6 +246,7 @@ impl StreamPackets {
             let (mut scan, mut packet) = self.current.remove(index);
             match self.scan(&mut scan) {
                 Some(following) => self.current.insert(index, (scan, following)),
+                None if self.growing => self.pausing.push(scan),
                 None => scan.file.close(),
             }
             if self.last.as_ref().is_some_and(|last| last.same(&packet)) {
@@ -236,13 +281,21 @@ impl StreamPackets {
             self.waiting.pop();
             if let Some(packet) = self.scan(&mut scan) {
                 self.current.push((scan, packet));
+            } else if self.growing {
+                self.pausing.push(scan);
             }
         }
     }
 
     fn scan(&mut self, scan: &mut FileScan) -> Option<PacketRef> {
         loop {
+            let (offset, clock) = (scan.offset, scan.machine.clock);
             match scan.next(&self.trace) {
+                Ok(Scan::Packet(packet)) if self.growing && packet.missing > 0 => {
+                    (scan.offset, scan.machine.clock) = (offset, clock);
+                    return None;
+                }
+                Ok(Scan::Cut(_)) if self.growing => return None,
                 Ok(Scan::Packet(packet)) => {
                     let is = (packet.packet.stream, packet.packet.instance);
                     if self.only.is_none_or(|only| only == is) {
@@ -257,6 +310,10 @@ impl StreamPackets {
             }
         }
     }
+}
+
+fn first_of(packet: &Option<PacketRef>) -> (Option<u64>, Option<u64>) {
+    packet.as_ref().map_or((None, None), |packet| (packet.packet.begin, packet.packet.seq))
 }
 
 /// What was lost between two packets of a stream.

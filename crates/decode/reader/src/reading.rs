@@ -115,12 +115,22 @@ impl<'r> Reading<'r> {
 
     /// Passes all events on, in order of time, until the consumer breaks.
     pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
-        let mut lanes = Vec::with_capacity(self.stream_count());
-        for number in 0..self.stream_count() {
-            let (trace, stream) = self.stream(number);
-            let (data, packets) = (trace.data.clone(), self.packets(number));
-            lanes.push(Lane::new(number, data, stream.class, packets, self.window()));
-        }
+        let lanes = (0..self.stream_count()).map(|number| self.lane(number, self.packets(number)));
+        self.ordered_lanes(lanes.collect(), consumer).0
+    }
+
+    /// The stream's lane in a merge, with packets that may not be all of it.
+    pub(crate) fn lane(&self, number: usize, packets: StreamPackets) -> Lane {
+        let (trace, stream) = self.stream(number);
+        Lane::new(number, trace.data.clone(), stream.class, packets, self.window())
+    }
+
+    /// Passes the lanes' events on, in order of time, and gives the lanes back.
+    pub(crate) fn ordered_lanes(
+        &self,
+        lanes: Vec<Lane>,
+        consumer: &mut impl Consumer,
+    ) -> (Stats, Vec<Lane>) {
         let mut merge = Merge::new(lanes, &self.ranks);
         let mut work = Work::new(self);
         while self.step(&mut merge, &mut work, consumer).is_continue() {
@@ -130,7 +140,7 @@ impl<'r> Reading<'r> {
         }
         work.tell(merge.account.bytes);
         work.stats.problems.append(&mut merge.account.problems);
-        work.stats
+        (work.stats, merge.into_lanes())
     }
 
     #[inline]

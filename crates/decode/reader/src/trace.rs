@@ -76,3 +76,12 @@ pub struct Stream {
     /// Whether its files hold other streams' packets too.
     pub(crate) shared: bool,
 }
+
+impl Stream {
+    /// What stays the same when the trace is opened anew.
+    pub(crate) fn key(&self) -> (u64, Option<u64>, &str) {
+        // Streams that have no id are told apart by their only file.
+        let name = if self.instance.is_some() { "" } else { self.name.as_str() };
+        (self.class_id, self.instance, name)
+    }
+}

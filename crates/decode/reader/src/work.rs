@@ -33,19 +33,24 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(crate) fn add(&mut self, other: Stats) {
+    /// Adds what came of another part.
+    pub fn add(&mut self, other: Stats) {
         self.events += other.events;
-        self.events_lost += other.events_lost;
+        self.events_lost = self.events_lost.saturating_add(other.events_lost);
         self.events_lost_unknown += other.events_lost_unknown;
-        self.packets_lost += other.packets_lost;
+        self.packets_lost = self.packets_lost.saturating_add(other.packets_lost);
         self.problems.extend(other.problems);
     }
 
     pub(crate) fn add_loss(&mut self, loss: &Loss) {
         match (loss.kind, loss.count) {
-            (LossKind::Events, Some(count)) => self.events_lost += count,
+            (LossKind::Events, Some(count)) => {
+                self.events_lost = self.events_lost.saturating_add(count);
+            }
             (LossKind::Events, None) => self.events_lost_unknown += 1,
-            (LossKind::Packets, count) => self.packets_lost += count.unwrap_or(1),
+            (LossKind::Packets, count) => {
+                self.packets_lost = self.packets_lost.saturating_add(count.unwrap_or(1));
+            }
         }
     }
 }

@@ -8,7 +8,6 @@
 use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
-use blkkin_filter::Severity;
 use blkkin_reader::{Event, LinePrinter, Loss, LossKind, Printed, Stats, Stream, Target, Trace};
 use std::io::Write;
 use wide::u8x16;
@@ -188,7 +187,7 @@ fn head_of(event: &Event<'_>) -> Vec<u8> {
     let class = event.class();
     if let Some(level) = class.log_level {
         out.extend_from_slice(b",\"severity\":");
-        match level.try_into().ok().and_then(Severity::from_number) {
+        match crate::severity(Some(level)) {
             Some(severity) => string(&mut out, severity.word().as_bytes()),
             None => number::signed(&mut out, level),
         }

@@ -9,3 +9,8 @@ mod number;
 pub mod pretty;
 mod quote;
 pub mod time;
+
+/// The severity of a level that metadata gives, if it is one of the fifteen.
+fn severity(level: Option<i64>) -> Option<blkkin_filter::Severity> {
+    blkkin_filter::Severity::from_number(level?.try_into().ok()?)
+}

@@ -8,7 +8,6 @@ use crate::time::{TimeFormat, TimePrinter};
 use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
-use blkkin_filter::Severity;
 use blkkin_reader::{Event, LinePrinter, Loss, Printed, Stream, Target, Trace};
 use std::io::Write;
 use wide::u8x16;
@@ -216,7 +215,7 @@ impl Printer {
             part(&mut out, "trace:vpid", &format!("({vpid})"), true);
         }
         let class = event.class();
-        let level = class.log_level.and_then(|level| Severity::from_number(level.try_into().ok()?));
+        let level = crate::severity(class.log_level);
         if let Some(level) = level.filter(|_| options.loglevel) {
             let text = format!("TRACE_{} ({})", level.word().to_uppercase(), level.number());
             part(&mut out, "loglevel", &text, true);

@@ -30,6 +30,11 @@ impl InputArgs {
 
     /// Finds and opens the traces.
     pub(crate) fn open(&self) -> Result<Opened, Error> {
+        Ok(blkkin_reader::open(&self.sources()?))
+    }
+
+    /// What to read.
+    pub(crate) fn sources(&self) -> Result<Vec<Source>, Error> {
         let is_stdin = |path: &PathBuf| path.as_os_str() == "-";
         if self.metadata.is_some() && !self.paths.iter().any(is_stdin) {
             return Err(Error::usage("--metadata is for standard input, which is not read")
@@ -43,7 +48,7 @@ impl InputArgs {
                 false => Source::Path(path.clone()),
             })
             .collect();
-        Ok(blkkin_reader::open(&sources))
+        Ok(sources)
     }
 }
 
@@ -87,14 +92,13 @@ pub(crate) struct SelectArgs {
 }
 
 impl SelectArgs {
-    /// Applies the selection to a reading.
-    pub(crate) fn apply<'r>(
+    /// Finds out what the selection means for these traces.
+    pub(crate) fn resolve(
         &self,
-        reading: Reading<'r>,
-        traces: &'r [Arc<Trace>],
+        traces: &[Arc<Trace>],
         utc: bool,
         color: bool,
-    ) -> Result<Reading<'r>, Error> {
+    ) -> Result<Selection, Error> {
         let (begin, end) = match &self.timerange {
             None => (self.begin.as_deref(), self.end.as_deref()),
             Some(range) => {
@@ -108,26 +112,36 @@ impl SelectArgs {
         };
         let parse = |text: &str| TimePoint::parse(text, utc).map_err(Error::usage);
         let (begin, end) = (begin.map(parse).transpose()?, end.map(parse).transpose()?);
-        let reading = if begin.is_some() || end.is_some() {
-            let (first, last) = reading.span().unwrap_or((0, 0));
+        let mut selection = Selection::default();
+        if begin.is_some() || end.is_some() {
+            let (first, last) = Reading::new(traces).span().unwrap_or((0, 0));
             let resolve = |point: TimePoint| point.resolve(first, last, utc);
-            let (begin, end) = (begin.map(resolve), end.map(resolve));
-            if let (Some(begin), Some(end)) = (begin, end)
+            (selection.begin, selection.end) = (begin.map(resolve), end.map(resolve));
+            if let (Some(begin), Some(end)) = (selection.begin, selection.end)
                 && end < begin
             {
                 return Err(Error::usage("the time range ends before it begins"));
             }
-            reading.range(begin, end)
-        } else {
-            reading
-        };
-        let filter = match &self.filter {
-            None => None,
-            Some(text) => Some(
-                BoundFilter::new(text, traces)
-                    .map_err(|error| Error::usage(error.render(color)))?,
-            ),
-        };
-        Ok(reading.filter(filter))
+        }
+        if let Some(text) = &self.filter {
+            let filter = BoundFilter::new(text, traces);
+            selection.filter = Some(filter.map_err(|error| Error::usage(error.render(color)))?);
+        }
+        Ok(selection)
+    }
+}
+
+/// Which events, in terms of the traces that are read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    begin: Option<i64>,
+    end: Option<i64>,
+    filter: Option<BoundFilter>,
+}
+
+impl Selection {
+    /// Lets a reading pass on only what is selected.
+    pub(crate) fn apply<'r>(&self, reading: Reading<'r>) -> Reading<'r> {
+        reading.range(self.begin, self.end).filter(self.filter.clone())
     }
 }

@@ -1,16 +1,92 @@
 //! `blkkin info`: what a trace holds.
 
-use crate::exit::{Error, Exit};
-use crate::input::InputArgs;
+use crate::exit::{self, Error, Exit};
+use crate::input::{InputArgs, SelectArgs};
+use crate::output::{ColorChoice, unless_closed};
+use crate::progress::ProgressLine;
+use blkkin_reader::Reading;
+use blkkin_text::info::{self, Collector, Options};
+use std::io::{self, Write};
 
 /// Show what traces hold: streams, event types with counts, rate over time, losses
+///
+/// With a selection, packets and losses count where there are selected events.
 #[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin info ~/lttng-traces/my-session\n  \
+        blkkin info --begin +1s --end +1.5s TRACE             half a second of it\n  \
+        blkkin info --filter 'name == \"zipkin:*\"' TRACE       only some events\n  \
+        blkkin info --json TRACE | jq '.events[] | [.name, .events]'",
+    after_help = crate::EXIT_HELP
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: InputArgs,
+
+    #[command(flatten)]
+    select: SelectArgs,
+
+    /// One JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// All event types, streams and losses instead of the first ones
+    #[arg(long, help_heading = "Output")]
+    all: bool,
+
+    /// Only ASCII; by default where the locale is not UTF-8
+    #[arg(long, help_heading = "Output")]
+    ascii: bool,
+
+    /// Colour the text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    color: ColorChoice,
+
+    /// Print and read times in UTC instead of the local time zone
+    #[arg(long, visible_alias = "clock-utc", help_heading = "Times")]
+    clock_gmt: bool,
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    let _ = args.input.open()?;
-    Ok(Exit::Ok)
+    let opened = args.input.open()?;
+    let traces = &opened.traces;
+    let SelectArgs { begin, end, timerange, filter } = &args.select;
+    let selected = [begin, end, timerange, filter].iter().any(|option| option.is_some());
+    let color = args.color.applies(&io::stderr());
+    let reading = Reading::new(traces).threads(args.input.threads());
+    let reading = args.select.resolve(traces, args.clock_gmt, color)?.apply(reading);
+    let line = ProgressLine::start(reading.progress(), reading.total_bytes(), false);
+    let (collectors, mut stats) = reading.unordered(|| Collector::new(traces, selected));
+    // The streams' own times suffice, unless only some were looked at.
+    let origin = selected.then(|| reading.span()).flatten().map(|(first, _)| first);
+    drop(line);
+    let collection = Collector::finish(collectors, origin);
+    stats.problems.splice(0..0, opened.problems);
+
+    let text = if args.json {
+        format!("{}\n", info::to_json(&collection, &stats.problems))
+    } else if collection.traces.is_empty() {
+        String::new()
+    } else {
+        let options = Options {
+            color: args.color.applies(&io::stdout()),
+            ascii: args.ascii || !locale_is_utf8(),
+            all: args.all,
+            utc: args.clock_gmt,
+        };
+        info::draw(&collection, &options)
+    };
+    let mut out = io::stdout().lock();
+    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
+    Ok(exit::report_problems(&stats.problems))
+}
+
+/// Whether the terminal can be expected to know more than ASCII: the first of these variables
+/// that is set decides, as for the C library.
+fn locale_is_utf8() -> bool {
+    let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
 }

@@ -6,7 +6,8 @@ use crate::interrupt::Interrupt;
 use crate::output::{ColorChoice, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{
-    Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Target, Trace, Unordered,
+    Consumer, Event, Follower, LinePrinter, Loss, PacketView, Printing, Reading, Source, Stats,
+    Stream, Target, Trace, Unordered,
 };
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
@@ -41,6 +42,10 @@ pub(crate) struct Args {
     /// Stop after so many events
     #[arg(long, value_name = "N", help_heading = "Selection")]
     limit: Option<u64>,
+
+    /// Go on reading as long as the recording goes on, until Ctrl-C
+    #[arg(long, conflicts_with = "count", help_heading = "Input")]
+    follow: bool,
 
     /// One JSON object a line: the traces, each event and loss, the totals
     #[arg(long, help_heading = "Output")]
@@ -86,10 +91,14 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let options = options(&args)?;
+    if args.follow {
+        return follow(&args, &options);
+    }
     let opened = args.input.open()?;
     let color = args.color.applies(&io::stderr());
     let reading = Reading::new(&opened.traces).threads(args.input.threads()).limit(args.limit);
-    let reading = args.select.apply(reading, &opened.traces, args.clock_gmt, color)?;
+    let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
+    let reading = selection.apply(reading);
     let interrupt = Interrupt::listen()?;
     let quiet = !args.count && io::stdout().is_terminal();
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
@@ -131,9 +140,77 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         }
         unless_closed(out.flush())?;
     }
-    report_losses(&stats);
+    Ok(conclude(&stats, &interrupt))
+}
+
+/// Tells what is missing and what went wrong; gives the status that follows.
+fn conclude(stats: &Stats, interrupt: &Interrupt) -> Exit {
+    report_losses(stats);
     let exit = exit::report_problems(&stats.problems);
-    Ok(if interrupt.is_asked() { Exit::Interrupted } else { exit })
+    if interrupt.is_asked() { Exit::Interrupted } else { exit }
+}
+
+/// Reads recordings that go on, until Ctrl-C, a closed pipe or the limit.
+fn follow(args: &Args, options: &Options) -> Result<Exit, Error> {
+    let sources = args.input.sources()?;
+    if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
+        return Err(Error::usage("--follow cannot read standard input")
+            .hint("give the directory that the recording is written to"));
+    }
+    let interrupt = Interrupt::listen()?;
+    let mut follower = Follower::new(&sources);
+    let mut wrote = Ok(());
+    let mut out = io::stdout().lock();
+    let mut write = |target, text: &[u8]| {
+        let result = match target {
+            Target::Output => out.write_all(text),
+            Target::Messages => io::stderr().write_all(text),
+        };
+        match result {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                wrote = Err(error);
+                ControlFlow::Break(())
+            }
+        }
+    };
+    let stats = if args.json {
+        let begin = json::begin(follower.traces().iter().map(|trace| &**trace));
+        let _ = write(Target::Output, &begin);
+        follow_with(args, &mut follower, &interrupt, JsonPrinter::default(), &mut write)?
+    } else {
+        let printer = Printer::new(options.clone());
+        follow_with(args, &mut follower, &interrupt, printer, &mut write)?
+    };
+    if args.json {
+        let _ = write(Target::Output, &json::end(&stats));
+    }
+    unless_closed(wrote)?;
+    Ok(conclude(&stats, &interrupt))
+}
+
+fn follow_with<P: LinePrinter>(
+    args: &Args,
+    follower: &mut Follower,
+    interrupt: &Interrupt,
+    printer: P,
+    write: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>,
+) -> Result<Stats, Error> {
+    let color = args.color.applies(&io::stderr());
+    let mut printing = Printing::new(printer, write);
+    let mut stats = Stats::default();
+    let selection = args.select.resolve(follower.traces(), args.clock_gmt, color)?;
+    loop {
+        let limit = args.limit.map(|limit| limit - stats.events);
+        let part = follower.round(|reading| selection.apply(reading).limit(limit), &mut printing);
+        stats.add(part);
+        let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
+        if printing.flush().is_break() || interrupt.is_asked() || is_full {
+            stats.problems.extend(follower.problems().iter().cloned());
+            return Ok(stats);
+        }
+        follower.wait();
+    }
 }
 
 fn options(args: &Args) -> Result<Options, Error> {

@@ -1,0 +1,408 @@
+//! Gathers: one [`Collector`] a thread, merged at the end.
+
+use super::{Collection, Counts, EventInfo, LossInfo, StreamInfo, Timeline, TraceInfo, joined};
+use blkkin_ctf::decode::{Node, Visitor};
+use blkkin_ctf::schema::{FieldClass, Scope};
+use blkkin_reader::{Event, Loss, LossKind, PacketView, Stream, Trace, Unordered};
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// Losses that are kept one by one.
+const LOSSES_KEPT: usize = 1000;
+
+/// Gathers what a thread is given.
+#[derive(Debug)]
+pub struct Collector<'t> {
+    traces: &'t [Arc<Trace>],
+    /// Only some events are passed on. Packets and losses then count where such events are.
+    selected: bool,
+    streams: Vec<StreamState<'t>>,
+    /// Of all stream classes, one after the other.
+    classes: Vec<ClassState>,
+    timeline: Timeline,
+    losses: Losses,
+    /// The stream of the current packet.
+    current: usize,
+    /// The current packet and what was lost before it, until they count.
+    waiting: Option<Counts>,
+    waiting_losses: Vec<LossInfo>,
+    /// No event of the current packet has come.
+    fresh: bool,
+}
+
+#[derive(Debug)]
+struct StreamState<'t> {
+    trace: usize,
+    stream: &'t Stream,
+    /// Where its event classes start.
+    classes: usize,
+    /// Its packets may say from which CPU they come.
+    has_cpu: bool,
+    cpu: Cpu,
+    counts: Counts,
+    /// When events happened: empty if the first is after the last.
+    first: i64,
+    last: i64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cpu {
+    Unknown,
+    One(u64),
+    Several,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct ClassState {
+    count: u64,
+    first: i64,
+    last: i64,
+}
+
+const NO_EVENT: ClassState = ClassState { count: 0, first: i64::MAX, last: i64::MIN };
+
+impl<'t> Collector<'t> {
+    /// For all events of `traces`, or only for some that are `selected`.
+    pub fn new(traces: &'t [Arc<Trace>], selected: bool) -> Collector<'t> {
+        let mut class_count = 0;
+        let mut streams = Vec::new();
+        for (index, trace) in traces.iter().enumerate() {
+            let mut starts = Vec::new();
+            for class in &trace.schema().streams {
+                starts.push(class_count);
+                class_count += class.events.len();
+            }
+            for stream in &trace.streams {
+                let class = &trace.schema().streams[stream.class];
+                streams.push(StreamState {
+                    trace: index,
+                    stream,
+                    classes: starts[stream.class],
+                    has_cpu: has_member(class.packet_context.as_ref(), CPU_FIELD),
+                    cpu: Cpu::Unknown,
+                    counts: Counts::default(),
+                    first: i64::MAX,
+                    last: i64::MIN,
+                });
+            }
+        }
+        Collector {
+            traces,
+            selected,
+            streams,
+            classes: vec![NO_EVENT; class_count],
+            timeline: Timeline::default(),
+            losses: Losses::default(),
+            current: 0,
+            waiting: None,
+            waiting_losses: Vec::new(),
+            fresh: false,
+        }
+    }
+
+    /// Merges what several threads gathered. `origin` is the start of all there is to read.
+    pub fn finish(collectors: Vec<Collector<'t>>, origin: Option<i64>) -> Collection {
+        let mut collectors = collectors.into_iter();
+        let Some(mut all) = collectors.next() else { return Collection::default() };
+        for other in collectors {
+            all.merge(&other);
+        }
+        let mut collection = Collection {
+            traces: all.traces.iter().map(|trace| trace_info(trace)).collect(),
+            events: all.events(),
+            timeline: all.timeline,
+            losses_left_out: all.losses.left_out,
+            losses: all.losses.earliest,
+            selected: all.selected,
+            origin,
+            ..Collection::default()
+        };
+        for StreamState { trace, stream, cpu, mut counts, first, last, .. } in all.streams {
+            counts.span = joined(counts.span, (first <= last).then_some((first, last)));
+            collection.streams.push(StreamInfo {
+                trace,
+                file: stream.name.clone(),
+                class_id: stream.class_id,
+                instance: stream.instance,
+                cpu: if let Cpu::One(cpu) = cpu { Some(cpu) } else { None },
+                counts,
+            });
+        }
+        collection
+    }
+
+    fn merge(&mut self, other: &Collector<'_>) {
+        for (stream, other) in self.streams.iter_mut().zip(&other.streams) {
+            stream.counts.add(&other.counts);
+            stream.cpu = stream.cpu.and(other.cpu);
+            stream.first = stream.first.min(other.first);
+            stream.last = stream.last.max(other.last);
+        }
+        for (class, other) in self.classes.iter_mut().zip(&other.classes) {
+            class.add(other);
+        }
+        self.timeline.merge(&other.timeline);
+        self.losses.merge(&other.losses);
+    }
+
+    /// The event types that came, by name and severity.
+    fn events(&self) -> Vec<EventInfo> {
+        let mut states: HashMap<(Option<&str>, Option<i64>), ClassState> = HashMap::new();
+        let streams = self.traces.iter().flat_map(|trace| &trace.schema().streams);
+        let classes = streams.flat_map(|stream| &stream.events);
+        for (class, state) in classes.zip(&self.classes).filter(|(_, state)| state.count > 0) {
+            let key = (class.name.as_deref(), class.log_level);
+            states.entry(key).or_insert(NO_EVENT).add(state);
+        }
+        let info = |((name, log_level), state): ((Option<&str>, _), ClassState)| EventInfo {
+            name: name.map(str::to_owned),
+            log_level,
+            count: state.count,
+            span: (state.first <= state.last).then_some((state.first, state.last)),
+        };
+        let mut events: Vec<EventInfo> = states.into_iter().map(info).collect();
+        events.sort_by(|a, b| {
+            let key =
+                |event: &EventInfo| (Reverse(event.count), event.name.clone(), event.log_level);
+            key(a).cmp(&key(b))
+        });
+        events
+    }
+
+    /// Makes `stream` the current one. Most packets follow one of the same stream.
+    fn enter(&mut self, stream: &Stream) {
+        let is = |state: &StreamState<'_>| std::ptr::eq(state.stream, stream);
+        if !self.streams.get(self.current).is_some_and(is) {
+            self.current = self.streams.iter().position(is).unwrap_or(0);
+        }
+    }
+
+    /// Counts what waits.
+    #[cold]
+    fn count_waiting(&mut self) {
+        let counts = &mut self.streams[self.current].counts;
+        if let Some(mut packet) = self.waiting.take() {
+            if self.selected {
+                packet.span = None;
+            }
+            counts.add(&packet);
+        }
+        for loss in self.waiting_losses.drain(..) {
+            match (loss.kind, loss.count) {
+                (LossKind::Events, Some(count)) => {
+                    counts.events_lost = counts.events_lost.saturating_add(count);
+                }
+                (LossKind::Events, None) => counts.events_lost_unknown += 1,
+                (LossKind::Packets, count) => {
+                    counts.packets_lost = counts.packets_lost.saturating_add(count.unwrap_or(1));
+                }
+            }
+            if let (Some(from), Some(to)) = (loss.from.or(loss.to), loss.to.or(loss.from)) {
+                self.timeline.mark_lost(from, to);
+            }
+            self.losses.add(loss);
+        }
+    }
+
+    /// Forgets what waits for an event that did not come.
+    fn leave_packet(&mut self) {
+        if self.fresh {
+            self.waiting = None;
+            self.waiting_losses.clear();
+            self.fresh = false;
+        }
+    }
+
+    /// The first event of a packet.
+    #[cold]
+    fn begin_packet(&mut self, event: &mut Event<'_>) {
+        self.fresh = false;
+        self.count_waiting();
+        let state = &mut self.streams[self.current];
+        if state.has_cpu && state.cpu != Cpu::Several {
+            let mut finder = CpuFinder { found: Cpu::Unknown };
+            event.visit_packet_context(&mut finder);
+            state.cpu = state.cpu.and(finder.found);
+        }
+    }
+}
+
+impl Unordered for Collector<'_> {
+    fn packet(&mut self, _: &Trace, stream: &Stream, packet: &PacketView<'_>) {
+        self.leave_packet();
+        self.enter(stream);
+        let PacketView { place, begin_ns, end_ns } = packet;
+        let content = place.packet.content_bits.map_or(place.size, |bits| bits.div_ceil(8));
+        self.waiting = Some(Counts {
+            packets: 1,
+            bytes: place.size,
+            content_bytes: content.min(place.size),
+            span: begin_ns.or(*end_ns).zip(end_ns.or(*begin_ns)),
+            ..Counts::default()
+        });
+        self.fresh = true;
+        if !self.selected {
+            self.count_waiting();
+        }
+    }
+
+    #[inline]
+    fn event(&mut self, event: &mut Event<'_>) {
+        if self.fresh {
+            self.begin_packet(event);
+        }
+        let state = &mut self.streams[self.current];
+        state.counts.events += 1;
+        let class = &mut self.classes[state.classes + event.class_index()];
+        class.count += 1;
+        if let Some(time) = event.time() {
+            class.first = class.first.min(time);
+            class.last = class.last.max(time);
+            state.first = state.first.min(time);
+            state.last = state.last.max(time);
+            self.timeline.add(time);
+        }
+    }
+
+    fn loss(&mut self, _: &Trace, stream: &Stream, loss: &Loss) {
+        self.leave_packet();
+        self.enter(stream);
+        self.waiting_losses.push(LossInfo {
+            from: loss.from.map(|(ns, _)| ns),
+            to: loss.to.map(|(ns, _)| ns),
+            stream: self.current,
+            kind: loss.kind,
+            count: loss.count,
+        });
+    }
+}
+
+impl ClassState {
+    fn add(&mut self, other: &ClassState) {
+        self.count += other.count;
+        self.first = self.first.min(other.first);
+        self.last = self.last.max(other.last);
+    }
+}
+
+impl Cpu {
+    fn and(self, other: Cpu) -> Cpu {
+        match (self, other) {
+            (Cpu::Unknown, cpu) | (cpu, Cpu::Unknown) => cpu,
+            (one, other) if one == other => one,
+            _ => Cpu::Several,
+        }
+    }
+}
+
+/// The earliest losses, and how many more there were.
+#[derive(Debug, Default)]
+struct Losses {
+    earliest: Vec<LossInfo>,
+    left_out: u64,
+}
+
+impl Losses {
+    fn add(&mut self, loss: LossInfo) {
+        let key = |loss: &LossInfo| {
+            (loss.from, loss.to, loss.stream, loss.kind == LossKind::Packets, loss.count)
+        };
+        let place = self.earliest.partition_point(|other| key(other) <= key(&loss));
+        if place < LOSSES_KEPT {
+            self.earliest.insert(place, loss);
+        } else {
+            self.left_out += 1;
+        }
+        if self.earliest.len() > LOSSES_KEPT {
+            self.earliest.truncate(LOSSES_KEPT);
+            self.left_out += 1;
+        }
+    }
+
+    fn merge(&mut self, other: &Losses) {
+        other.earliest.iter().for_each(|loss| self.add(loss.clone()));
+        self.left_out += other.left_out;
+    }
+}
+
+fn trace_info(trace: &Trace) -> TraceInfo {
+    let schema = trace.schema();
+    TraceInfo {
+        name: trace.name.clone(),
+        path: trace.path.clone(),
+        uuid: schema.trace.uuid,
+        version: schema.version,
+        env: schema.trace.env.clone(),
+        clocks: schema.clocks.clone(),
+    }
+}
+
+/// What LTTng and barectf call the CPU in packet contexts.
+const CPU_FIELD: &str = "cpu_id";
+
+fn has_member(class: Option<&FieldClass>, name: &str) -> bool {
+    match class {
+        Some(FieldClass::Struct(class)) => class.members.iter().any(|member| member.name == name),
+        _ => false,
+    }
+}
+
+/// Looks for the CPU in a packet context.
+struct CpuFinder {
+    found: Cpu,
+}
+
+impl Visitor for CpuFinder {
+    fn restart(&mut self) {
+        self.found = Cpu::Unknown;
+    }
+
+    fn unsigned(&mut self, node: &Node, value: u64) {
+        if node.name.as_deref() == Some(CPU_FIELD) {
+            self.found = Cpu::One(value);
+        }
+    }
+
+    fn begin_scope(&mut self, _: Scope, _: &Node) {}
+    fn end_scope(&mut self, _: Scope) {}
+    fn begin_struct(&mut self, _: &Node) {}
+    fn end_struct(&mut self, _: &Node) {}
+    fn begin_array(&mut self, _: &Node, _: u64) {}
+    fn end_array(&mut self, _: &Node) {}
+    fn begin_optional(&mut self, _: &Node, _: bool) {}
+    fn end_optional(&mut self, _: &Node) {}
+    fn begin_variant(&mut self, _: &Node, _: usize) {}
+    fn end_variant(&mut self, _: &Node) {}
+    fn signed(&mut self, _: &Node, _: i64) {}
+    fn float(&mut self, _: &Node, _: f64) {}
+    fn string(&mut self, _: &Node, _: &[u8]) {}
+    fn blob(&mut self, _: &Node, _: &[u8]) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever adds them, and in whatever order, the same ones stay.
+    #[test]
+    fn the_earliest_losses_are_kept() {
+        let loss = |from: i64| LossInfo {
+            from: Some(from),
+            to: None,
+            stream: 0,
+            kind: LossKind::Events,
+            count: None,
+        };
+        let mut parts = [Losses::default(), Losses::default()];
+        for step in 0..3000 {
+            parts[step as usize % 2].add(loss(step * 7 % 3000));
+        }
+        for order in [[0, 1], [1, 0]] {
+            let mut merged = Losses::default();
+            order.iter().for_each(|&part| merged.merge(&parts[part]));
+            assert_eq!(merged.left_out, 2000);
+            assert_eq!(merged.earliest, (0..1000).map(loss).collect::<Vec<_>>());
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A collection as one JSON object. Keys are those of `blkkin view --json` where they mean the
+//! same; what is not known is `null`; times are nanoseconds from the clock's origin.
+
+use super::{Collection, Counts, TraceInfo};
+use crate::severity;
+use blkkin_ctf::clock::TimeScale;
+use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
+use blkkin_filter::Severity;
+use blkkin_reader::{LossKind, Problem};
+use serde_json::{Map, Value, json};
+
+/// Version of the object's form; grows when a consumer might have to be changed.
+pub const SCHEMA: &str = "blkkin.info.v1";
+
+/// Buckets of the histogram, at most.
+const BUCKETS_MAX: usize = 256;
+
+/// The object, with what could not be read.
+pub fn to_json(collection: &Collection, problems: &[Problem]) -> Value {
+    let traces = collection.traces.iter().enumerate();
+    json!({
+        "schema": SCHEMA,
+        "selected": collection.selected,
+        "traces": traces.map(|(index, info)| trace(collection, index, info)).collect::<Vec<_>>(),
+        "total": Value::Object(counts(collection, &collection.counts(None))),
+        "streams": streams(collection),
+        "events": events(collection),
+        "histogram": histogram(collection),
+        "losses": losses(collection),
+        "losses_left_out": collection.losses_left_out,
+        "problems": problems.iter().map(problem).collect::<Vec<_>>(),
+    })
+}
+
+fn trace(collection: &Collection, index: usize, info: &TraceInfo) -> Value {
+    let env = info.env.iter().map(|(key, value)| {
+        let value = match value {
+            EnvValue::Int(value) => json!(value),
+            EnvValue::Str(value) => json!(value),
+        };
+        (key.clone(), value)
+    });
+    let mut object = object(json!({
+        "trace": index,
+        "name": info.name,
+        "path": info.path.display().to_string(),
+        "uuid": info.uuid.map(|uuid| uuid.to_string()),
+        "ctf_version": match info.version {
+            Version::Ctf1 => "1.8",
+            Version::Ctf2 => "2",
+        },
+        "env": env.collect::<Map<_, _>>(),
+        "clocks": info.clocks.iter().map(clock).collect::<Vec<_>>(),
+    }));
+    object.append(&mut counts(collection, &collection.counts(Some(index))));
+    Value::Object(object)
+}
+
+fn clock(clock: &Clock) -> Value {
+    json!({
+        "name": clock.name,
+        "frequency": clock.frequency,
+        "origin": match &clock.origin {
+            ClockOrigin::UnixEpoch => Some("unix-epoch"),
+            ClockOrigin::Unknown => None,
+            ClockOrigin::Custom(identity) => Some(identity.name.as_deref().unwrap_or("custom")),
+        },
+        "zero": TimeScale::new(clock).ns(0),
+    })
+}
+
+fn counts(collection: &Collection, counts: &Counts) -> Map<String, Value> {
+    object(json!({
+        "begin": counts.span.map(|(first, _)| first),
+        "end": counts.span.map(|(_, last)| last),
+        "events": counts.events,
+        "events_per_second": counts.events_per_second(),
+        "packets": counts.packets,
+        "bytes": counts.bytes,
+        "content_bytes": counts.content_bytes,
+        "bytes_per_event": counts.bytes_per_event().filter(|_| !collection.selected),
+        "events_lost": counts.events_lost,
+        "events_lost_unknown": counts.events_lost_unknown,
+        "packets_lost": counts.packets_lost,
+    }))
+}
+
+fn streams(collection: &Collection) -> Vec<Value> {
+    let stream = |(index, stream): (usize, &super::StreamInfo)| {
+        let mut object = object(json!({
+            "stream": index,
+            "trace": stream.trace,
+            "stream_class": stream.class_id,
+            "stream_id": stream.instance,
+            "cpu": stream.cpu,
+            "file": stream.file,
+        }));
+        object.append(&mut counts(collection, &stream.counts));
+        Value::Object(object)
+    };
+    collection.streams.iter().enumerate().map(stream).collect()
+}
+
+fn events(collection: &Collection) -> Vec<Value> {
+    let event = |event: &super::EventInfo| {
+        json!({
+            "name": event.name,
+            "severity": match severity(event.log_level).map(Severity::word) {
+                Some(name) => json!(name),
+                None => json!(event.log_level),
+            },
+            "events": event.count,
+            "first": event.span.map(|(first, _)| first),
+            "last": event.span.map(|(_, last)| last),
+        })
+    };
+    collection.events.iter().map(event).collect()
+}
+
+/// Whether something was lost in a bucket is told as 1 or 0.
+fn histogram(collection: &Collection) -> Value {
+    let (begin, width, buckets) = collection.timeline.buckets(BUCKETS_MAX);
+    json!({
+        "begin": if buckets.is_empty() { None } else { Some(begin) },
+        "bucket_ns": width,
+        "events": buckets.iter().map(|bucket| bucket.events).collect::<Vec<_>>(),
+        "lost": buckets.iter().map(|bucket| u8::from(bucket.lost)).collect::<Vec<_>>(),
+    })
+}
+
+fn losses(collection: &Collection) -> Vec<Value> {
+    let loss = |loss: &super::LossInfo| {
+        json!({
+            "stream": loss.stream,
+            "kind": match loss.kind {
+                LossKind::Events => "events",
+                LossKind::Packets => "packets",
+            },
+            "count": loss.count,
+            "from": loss.from,
+            "to": loss.to,
+        })
+    };
+    collection.losses.iter().map(loss).collect()
+}
+
+fn problem(problem: &Problem) -> Value {
+    json!({
+        "file": problem.path.display().to_string(),
+        "offset": problem.offset,
+        "message": problem.to_string(),
+    })
+}
+
+fn object(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(object) => object,
+        _ => Map::new(),
+    }
+}

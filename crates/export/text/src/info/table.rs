@@ -1,0 +1,153 @@
+//! Aligned columns, bars and colours.
+
+/// What a piece of text is, for whoever sees colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Tone {
+    #[default]
+    Plain,
+    /// Headings.
+    Strong,
+    /// What can be skipped.
+    Faint,
+    /// Bars and charts.
+    Bar,
+    /// What is missing.
+    Alarm,
+}
+
+/// How things look: with colours or not, with Unicode's blocks or without.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    pub(crate) color: bool,
+    pub(crate) ascii: bool,
+}
+
+/// The lowest eighths of a block.
+const RISING: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// The left eighths of a block.
+const GROWING: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+/// Stands for eighths where there is only ASCII.
+const ROUGH: [char; 9] = [' ', '.', '.', '.', ':', ':', ':', '#', '#'];
+
+impl Look {
+    /// `text` in its colour.
+    pub(crate) fn paint(self, tone: Tone, text: &str) -> String {
+        let code = match tone {
+            _ if !self.color || text.trim().is_empty() => return text.to_owned(),
+            Tone::Plain => return text.to_owned(),
+            Tone::Strong => "1",
+            Tone::Faint => "2",
+            Tone::Bar => "36",
+            Tone::Alarm => "1;31",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// A cell of a chart, filled from below.
+    pub(crate) fn rising(self, eighths: usize) -> char {
+        if self.ascii { ROUGH[eighths.min(8)] } else { RISING[eighths.min(8)] }
+    }
+
+    /// A bar of up to `width` characters; what is there never shows as nothing.
+    pub(crate) fn bar(self, part: u64, whole: u64, width: usize) -> String {
+        if part == 0 || whole == 0 {
+            return String::new();
+        }
+        let eighths = (part as f64 / whole as f64 * (width * 8) as f64).round() as usize;
+        let eighths = eighths.clamp(1, width * 8);
+        let mut bar = String::new();
+        let levels = if self.ascii { ROUGH } else { GROWING };
+        bar.extend(std::iter::repeat_n(levels[8], eighths / 8));
+        if !eighths.is_multiple_of(8) {
+            bar.push(levels[eighths % 8]);
+        }
+        bar
+    }
+
+    /// What a trace says may hold anything: makes it fit for a terminal, and no longer than
+    /// `most` characters; the end is worth more than what comes before it.
+    pub(crate) fn clean(self, text: &str, most: usize) -> String {
+        let shown = |char: char| match char {
+            _ if char.is_control() => '?',
+            _ if self.ascii && !char.is_ascii() => '?',
+            _ => char,
+        };
+        let length = text.chars().count();
+        if length <= most {
+            return text.chars().map(shown).collect();
+        }
+        let dots = if self.ascii { ".." } else { "…" };
+        let keep = most - dots.chars().count();
+        dots.chars().chain(text.chars().skip(length - keep).map(shown)).collect()
+    }
+}
+
+/// A column's side, and its heading.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column {
+    Left(&'static str),
+    Right(&'static str),
+}
+
+/// Rows of cells under headings. Columns without any content are left out.
+#[derive(Debug)]
+pub(crate) struct Table {
+    columns: Vec<Column>,
+    rows: Vec<Vec<(Tone, String)>>,
+}
+
+impl Table {
+    pub(crate) fn new(columns: &[Column]) -> Table {
+        Table { columns: columns.to_vec(), rows: Vec::new() }
+    }
+
+    pub(crate) fn row(&mut self, cells: Vec<(Tone, String)>) {
+        self.rows.push(cells);
+    }
+
+    /// Lines, each indented by two.
+    pub(crate) fn print(&self, out: &mut String, look: Look) {
+        let widths: Vec<usize> = (0..self.columns.len())
+            .map(|index| {
+                let cells = self.rows.iter().map(|row| row[index].1.chars().count());
+                match cells.max() {
+                    None | Some(0) => 0,
+                    Some(width) => width.max(self.columns[index].title().chars().count()),
+                }
+            })
+            .collect();
+        let titles = self.columns.iter().map(|column| (Tone::Faint, column.title().to_owned()));
+        let titles: Vec<_> = titles.collect();
+        for row in std::iter::once(&titles).chain(&self.rows) {
+            let mut line = String::new();
+            let mut gap = 0;
+            for ((column, &width), (tone, text)) in self.columns.iter().zip(&widths).zip(row) {
+                if width == 0 {
+                    continue;
+                }
+                let padding = width - text.chars().count();
+                let (before, after) = match column {
+                    Column::Left(_) => (0, padding),
+                    Column::Right(_) => (padding, 0),
+                };
+                if !text.is_empty() {
+                    line.extend(std::iter::repeat_n(' ', gap + 2 + before));
+                    line.push_str(&look.paint(*tone, text));
+                    gap = after;
+                } else {
+                    gap += 2 + width;
+                }
+            }
+            out.push_str(&line);
+            out.push('\n');
+        }
+    }
+}
+
+impl Column {
+    fn title(self) -> &'static str {
+        match self {
+            Column::Left(title) | Column::Right(title) => title,
+        }
+    }
+}
