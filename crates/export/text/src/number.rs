@@ -143,7 +143,9 @@ mod tests {
             check(|out| signed(out, value as i64), &(value as i64).to_string());
         }
         for power in 0..20 {
-            for value in [10u64.pow(power) - 1, 10u64.pow(power), (10u64.pow(power) / 3).wrapping_mul(7)] {
+            for value in
+                [10u64.pow(power) - 1, 10u64.pow(power), (10u64.pow(power) / 3).wrapping_mul(7)]
+            {
                 check(|out| unsigned(out, value), &value.to_string());
             }
         }
