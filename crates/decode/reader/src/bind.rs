@@ -9,7 +9,8 @@ use crate::trace::Trace;
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
 use blkkin_filter::{
-    Filter, FilterError, Integer, Labels, Operand, OperandKind, Pseudo, Step, Value, Values,
+    Filter, FilterError, Integer, Labels, Operand, OperandKind, Pseudo, Severity, Step, Value,
+    Values,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -400,7 +401,11 @@ impl Answers<'_, '_> {
         match pseudo {
             Pseudo::Name => Some(Value::Str(self.event.class().name.as_ref()?.as_bytes())),
             Pseudo::Time => self.event.time().map(Value::Int),
-            Pseudo::Severity => self.event.class().log_level.map(Value::Int),
+            Pseudo::Severity => {
+                let level = self.event.class().log_level?;
+                let known = level.try_into().ok().and_then(Severity::from_number);
+                Some(known.map_or(Value::Int(level), Severity::value))
+            }
             Pseudo::Stream => self.event.stream().instance.map(Value::Uint),
             Pseudo::Trace => Some(Value::Str(self.event.trace().name.as_bytes())),
             Pseudo::Pid => env("vpid"),

@@ -15,26 +15,10 @@ const AHEAD: usize = 16 << 10;
 /// Largest event.
 pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
 
-/// A place between two events of a packet, from which reading can go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Resume {
-    /// Bits from the packet's start.
-    position: u64,
-    clock: u64,
-}
-
-impl Resume {
-    /// Whole bytes from the packet's start.
-    pub(crate) fn position_bytes(self) -> u64 {
-        self.position / 8
-    }
-}
-
 #[derive(Debug)]
 pub(crate) struct Cursor {
     machine: Machine,
     packet: Option<PacketRef>,
-    packet_number: u64,
     /// The packet's header and context.
     header: Vec<u8>,
     buffer: Vec<u8>,
@@ -57,7 +41,6 @@ impl Cursor {
         Cursor {
             machine: data.decoder.machine(),
             packet: None,
-            packet_number: 0,
             header: Vec::new(),
             buffer: Vec::new(),
             window: window.max(4 * AHEAD),
@@ -77,47 +60,27 @@ impl Cursor {
 
     #[inline]
     pub(crate) fn packet_number(&self) -> u64 {
-        self.packet_number
+        self.packet.as_ref().map_or(0, |packet| packet.number)
     }
 
-    /// Begins a packet, at its first event or where `resume` says.
-    pub(crate) fn start(
-        &mut self,
-        data: &TraceData,
-        packet: PacketRef,
-        resume: Option<Resume>,
-    ) -> Result<(), Problem> {
+    /// Begins a packet.
+    pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
         self.buffer.clear();
         self.base = 0;
         self.complete = false;
         self.event_start = 0;
         self.body_start = 0;
         self.next_start = None;
-        self.packet_number += 1;
-        self.machine.clock = packet.clock_before;
+        if packet.packet.begin.is_some() {
+            self.machine.clock = packet.clock_before;
+        }
         let header_size = packet.packet.first_event.div_ceil(8) as usize;
         self.packet = Some(packet);
         self.fill(header_size)?;
         self.machine_header(data)?;
         self.header.clear();
         self.header.extend_from_slice(&self.buffer[..header_size.min(self.buffer.len())]);
-        let first_event = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
-        match resume {
-            None => self.event_start = first_event,
-            Some(resume) => {
-                self.machine.clock = resume.clock;
-                let skip = resume.position / 8;
-                if skip < self.buffer.len() as u64 {
-                    self.event_start = resume.position;
-                } else {
-                    self.buffer.clear();
-                    self.base = skip;
-                    self.event_start = resume.position % 8;
-                    self.complete = false;
-                    self.fill(0)?;
-                }
-            }
-        }
+        self.event_start = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
         self.next_start = Some(self.event_start);
         Ok(())
     }
@@ -216,13 +179,8 @@ impl Cursor {
         done.is_ok()
     }
 
-    /// The place before the current event, whose header has been read, and the clock there.
-    pub(crate) fn resume(&self, clock_before: u64) -> Resume {
-        Resume { position: self.base * 8 + self.event_start, clock: clock_before }
-    }
-
     /// Bits of the packet before the current event.
-    pub(crate) fn position(&self) -> u64 {
+    fn position(&self) -> u64 {
         self.base * 8 + self.event_start
     }
 

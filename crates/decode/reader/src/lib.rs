@@ -1,9 +1,10 @@
 //! Packets become events: finds traces, reads their streams, and merges events in time order.
 //!
-//! [`open`] finds and opens [`Trace`]s, [`Reading`] walks their events with a [`Consumer`]. Below
-//! these lie, in the order in which data passes: `file` and `packets` (what a stream file holds),
-//! `cursor` (the events of one stream), `merge` (of many), `slices` and `run` (of many at once,
-//! on several threads).
+//! [`open`] finds and opens [`Trace`]s, a [`Reading`] of them passes their events on: in order to
+//! a [`Consumer`], as ordered lines of text made on several threads by [`LinePrinter`]s, or
+//! without order to [`Unordered`] consumers. Below these lie, as data passes: `file` and
+//! `packets` (what a stream file holds), `cursor` (the events of one packet), `merge` (of many
+//! streams), `work` (range, filter, accounts).
 //!
 //! # Order
 //!
@@ -20,19 +21,24 @@ mod error;
 mod event;
 mod file;
 mod follow;
+mod lines;
 mod loss;
 mod merge;
 mod packets;
-mod run;
-mod slices;
+mod reading;
 mod stdin;
 mod trace;
+mod unordered;
+mod work;
 
 pub use bind::BoundFilter;
 pub use discover::{Opened, Source, open};
 pub use error::{Problem, ProblemKind};
 pub use event::{Event, PacketView};
+pub use lines::{LinePrinter, Printed, Target};
 pub use loss::{Loss, LossKind};
 pub use packets::PacketPlace;
-pub use run::{Consumer, Progress, Reading, Stats, Unordered};
+pub use reading::{Consumer, Reading};
 pub use trace::{Stream, Trace};
+pub use unordered::Unordered;
+pub use work::{Progress, Stats};

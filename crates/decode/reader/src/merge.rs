@@ -7,24 +7,15 @@
 //! Assumption: times within a stream do not decrease. Where they do (a broken trace), an event
 //! counts as happening at the latest time before it, so that the stream keeps its order.
 
-use crate::cursor::{Cursor, Resume};
+use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::loss::Loss;
-use crate::packets::{PacketRef, StreamPackets};
+use crate::packets::StreamPackets;
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
-
-/// Where a lane's packets come from.
-#[derive(Debug)]
-pub(crate) enum Packets {
-    /// All of a stream.
-    All(Box<StreamPackets>),
-    /// A part of a stream: packets, and where to begin in the first one.
-    Some(VecDeque<(PacketRef, Option<Resume>)>),
-}
 
 /// One stream in a merge.
 #[derive(Debug)]
@@ -33,7 +24,7 @@ pub(crate) struct Lane {
     pub(crate) stream: usize,
     pub(crate) data: Arc<TraceData>,
     pub(crate) cursor: Cursor,
-    packets: Packets,
+    packets: StreamPackets,
     scale: Option<TimeScale>,
     /// Latest time so far.
     floor: i64,
@@ -59,8 +50,7 @@ impl Lane {
         stream: usize,
         data: Arc<TraceData>,
         class: usize,
-        packets: Packets,
-        floor: i64,
+        packets: StreamPackets,
         window: usize,
     ) -> Lane {
         Lane {
@@ -69,7 +59,7 @@ impl Lane {
             cursor: Cursor::new(&data, window),
             data,
             packets,
-            floor,
+            floor: i64::MIN,
             losses: VecDeque::new(),
             class: 0,
             has_packet: false,
@@ -104,19 +94,12 @@ impl Lane {
     }
 
     fn next_packet(&mut self, account: &mut Account) -> Option<()> {
-        let (mut packet, resume) = match &mut self.packets {
-            Packets::All(packets) => {
-                let packet = packets.next();
-                account.problems.append(&mut packets.problems);
-                (packet?, None)
-            }
-            Packets::Some(packets) => packets.pop_front()?,
-        };
-        if resume.is_none() {
-            self.losses = std::mem::take(&mut packet.losses).into();
-        }
+        let packet = self.packets.next();
+        account.problems.append(&mut self.packets.problems);
+        let mut packet = packet?;
+        self.losses = std::mem::take(&mut packet.losses).into();
         account.bytes += packet.size;
-        match self.cursor.start(&self.data, packet, resume) {
+        match self.cursor.start(&self.data, packet) {
             Ok(()) => self.has_packet = true,
             Err(problem) => account.problems.push(problem),
         }
@@ -143,8 +126,6 @@ pub(crate) struct Merge<'r> {
     waiting: BinaryHeap<Reverse<(Key, bool)>>,
     /// The lane that gave the last item and has not moved on yet.
     taken: Option<usize>,
-    /// Items from this time on are not wanted.
-    until: Option<i64>,
     pub(crate) account: Account,
 }
 
@@ -157,13 +138,12 @@ pub(crate) struct Account {
 }
 
 impl<'r> Merge<'r> {
-    pub(crate) fn new(lanes: Vec<Lane>, ranks: &'r [u32], until: Option<i64>) -> Merge<'r> {
+    pub(crate) fn new(lanes: Vec<Lane>, ranks: &'r [u32]) -> Merge<'r> {
         let mut merge = Merge {
             waiting: BinaryHeap::with_capacity(lanes.len()),
             lanes,
             ranks,
             taken: None,
-            until,
             account: Account::default(),
         };
         for index in 0..merge.lanes.len() {
@@ -177,9 +157,6 @@ impl<'r> Merge<'r> {
     fn offer(&mut self, index: usize) -> Option<(Key, bool)> {
         let lane = &mut self.lanes[index];
         let (time, head) = lane.advance(&mut self.account)?;
-        if self.until.is_some_and(|until| time >= until) {
-            return None;
-        }
         let class = if head == Head::Event { lane.class } else { 0 };
         Some(((time, self.ranks[lane.stream], class, index), head == Head::Event))
     }

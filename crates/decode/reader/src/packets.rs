@@ -24,6 +24,8 @@ const HEADER_SIZE_MAX: usize = 1 << 20;
 pub(crate) struct PacketRef {
     pub(crate) file: Arc<StreamFile>,
     pub(crate) offset: u64,
+    /// From 1, in the order of the stream.
+    pub(crate) number: u64,
     /// Bytes of content that the file holds, the last one perhaps in part.
     pub(crate) content_bits: u64,
     /// Bytes in all that the file holds.
@@ -129,6 +131,7 @@ impl FileScan {
         let packet_ref = PacketRef {
             file: self.file.clone(),
             offset: self.offset,
+            number: 0,
             content_bits: packet.content_bits.unwrap_or(u64::MAX).min(size.saturating_mul(8)),
             size,
             begin_ns: ns(packet.begin),
@@ -214,6 +217,7 @@ impl StreamPackets {
                 let end = packet.offset + packet.size;
                 self.problems.push(Problem::new(packet.file.path(), Some(end), kind));
             }
+            packet.number = self.last.as_ref().map_or(1, |last| last.number + 1);
             self.last = Some(packet.clone());
             return Some(packet);
         }

@@ -5,22 +5,20 @@
 //! the buffer, since a tree of values for each event would cost several times what the rest does.
 //! Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
 
-use crate::{number, severity};
+use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
-use blkkin_reader::{Consumer, Event, Loss, LossKind, Stats, Stream, Trace};
+use blkkin_filter::Severity;
+use blkkin_reader::{Event, LinePrinter, Loss, LossKind, Printed, Stats, Stream, Target, Trace};
 use std::io::Write;
+use wide::u8x16;
 
 /// Version of the lines' form; grows when a consumer might have to be changed.
 pub const SCHEMA: &str = "blkkin.view.v1";
 
-/// Bytes after which what was made is handed over.
-const BLOCK_SIZE: usize = 256 << 10;
-
 /// Prints events as JSON lines.
 #[derive(Debug, Default)]
 pub struct JsonPrinter {
-    out: Vec<u8>,
     /// By trace id.
     traces: Vec<Option<TraceText>>,
     /// By stream number: number and text of the packet context that was last printed.
@@ -35,11 +33,13 @@ struct TraceText {
     heads: Vec<Vec<Option<Vec<u8>>>>,
 }
 
-impl Consumer for JsonPrinter {
-    type Output = Vec<u8>;
-
-    fn event(&mut self, event: &mut Event<'_>) {
-        let start = self.out.len();
+impl LinePrinter for JsonPrinter {
+    fn event(
+        &mut self,
+        out: &mut Vec<u8>,
+        event: &mut Event<'_>,
+        _: Option<u64>,
+    ) -> Option<Printed> {
         let trace = event.trace();
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
@@ -48,7 +48,6 @@ impl Consumer for JsonPrinter {
             keys: Keys::new(trace.decoder().nodes()),
             heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
         });
-        let out = &mut self.out;
         out.extend_from_slice(b"{\"type\":\"event\"");
         if let Some(time) = event.time() {
             out.extend_from_slice(b",\"time\":");
@@ -72,19 +71,18 @@ impl Consumer for JsonPrinter {
             event.visit_packet_context(&mut Fields::new(context, &text.keys));
         }
         out.extend_from_slice(context);
-        if event.visit(&mut Fields::new(out, &text.keys)) {
-            out.extend_from_slice(b"}\n");
-        } else {
-            out.truncate(start);
+        if !event.visit(&mut Fields::new(out, &text.keys)) {
+            return None;
         }
+        out.extend_from_slice(b"}\n");
+        Some(Printed { now: None, delta: 0..0 })
     }
 
-    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) {
+    fn loss(&mut self, out: &mut Vec<u8>, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
         let kind = match loss.kind {
             LossKind::Events => "events",
             LossKind::Packets => "packets",
         };
-        let out = &mut self.out;
         let _ = write!(out, "{{\"type\":\"loss\",\"kind\":\"{kind}\",\"count\":");
         match loss.count {
             Some(count) => number::unsigned(out, count),
@@ -102,19 +100,10 @@ impl Consumer for JsonPrinter {
         out.extend_from_slice(b",\"file\":");
         string(out, stream.name.as_bytes());
         out.extend_from_slice(b"}\n");
+        Target::Output
     }
 
-    fn is_full(&self) -> bool {
-        self.out.len() >= BLOCK_SIZE
-    }
-
-    fn take(&mut self) -> Vec<u8> {
-        for (packet, _) in &mut self.packets {
-            *packet = 0;
-        }
-        let capacity = BLOCK_SIZE + (BLOCK_SIZE >> 3);
-        std::mem::replace(&mut self.out, Vec::with_capacity(capacity))
-    }
+    fn delta(&self, _: &mut Vec<u8>, _: u64, _: Option<u64>) {}
 }
 
 /// The first line: what is read.
@@ -199,8 +188,8 @@ fn head_of(event: &Event<'_>) -> Vec<u8> {
     let class = event.class();
     if let Some(level) = class.log_level {
         out.extend_from_slice(b",\"severity\":");
-        match severity::name(Some(level)) {
-            Some(name) => string(&mut out, name.as_bytes()),
+        match level.try_into().ok().and_then(Severity::from_number) {
+            Some(severity) => string(&mut out, severity.word().as_bytes()),
             None => number::signed(&mut out, level),
         }
     }
@@ -422,37 +411,24 @@ impl Visitor for Fields<'_> {
     }
 }
 
-/// Bytes that a JSON string cannot hold as they are, and those that need a look at UTF-8.
-const SPECIAL: [bool; 256] = {
-    let mut special = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        special[byte] = true;
-        byte += 1;
-    }
-    special[b'"' as usize] = true;
-    special[b'\\' as usize] = true;
-    byte = 0x80;
-    while byte < 0x100 {
-        special[byte] = true;
-        byte += 1;
-    }
-    special
-};
-
 /// Appends a string in quotes.
 #[inline]
 pub(crate) fn string(out: &mut Vec<u8>, value: &[u8]) {
     out.push(b'"');
-    if value.iter().any(|&byte| SPECIAL[byte as usize]) {
+    if !quote::append_plain(out, value, needs_escape) {
         escaped(out, value);
-    } else {
-        out.extend_from_slice(value);
     }
     out.push(b'"');
 }
 
-#[cold]
+/// Whether a JSON string cannot hold one of the bytes as it is, or it needs a look at UTF-8.
+#[inline(always)]
+fn needs_escape(bytes: u8x16) -> bool {
+    let is = |byte| bytes.simd_eq(u8x16::splat(byte));
+    let beyond_ascii = bytes.max(u8x16::splat(0x80)).simd_eq(bytes);
+    (quote::is_control(bytes) | is(b'"') | is(b'\\') | beyond_ascii).any()
+}
+
 fn escaped(out: &mut Vec<u8>, value: &[u8]) {
     for chunk in value.utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {

@@ -7,5 +7,5 @@ pub mod info;
 pub mod json;
 mod number;
 pub mod pretty;
-pub mod severity;
+mod quote;
 pub mod time;

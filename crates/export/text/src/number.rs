@@ -3,27 +3,58 @@
 /// Appends a decimal number.
 #[inline]
 pub(crate) fn unsigned(out: &mut Vec<u8>, value: u64) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    const EIGHT: u64 = 100_000_000;
+    if value < EIGHT {
+        let digits = eight_digits(value as u32);
+        let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+        let text = (digits | ASCII_ZEROS) >> (8 * zeros);
+        append_short(out, text.to_le_bytes(), 8 - zeros as usize);
+    } else {
+        unsigned(out, value / EIGHT);
+        let digits = eight_digits((value % EIGHT) as u32) | ASCII_ZEROS;
+        out.extend_from_slice(&digits.to_le_bytes());
+    }
 }
 
 /// Appends a decimal number.
 #[inline]
 pub(crate) fn signed(out: &mut Vec<u8>, value: i64) {
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+    if value < 0 {
+        out.push(b'-');
+    }
+    unsigned(out, value.unsigned_abs());
 }
 
 /// Appends `value` (below 10^9) with nine digits.
 #[inline]
 pub(crate) fn nanoseconds(out: &mut Vec<u8>, value: u32) {
-    let mut digits = [0; 9];
-    let mut rest = value;
-    let pair = |value: u32| [b'0' + (value / 10) as u8, b'0' + (value % 10) as u8];
-    for at in [7, 5, 3, 1] {
-        digits[at..at + 2].copy_from_slice(&pair(rest % 100));
-        rest /= 100;
-    }
-    digits[0] = b'0' + (rest % 10) as u8;
-    out.extend_from_slice(&digits);
+    out.push(b'0' + (value / 100_000_000) as u8);
+    let digits = eight_digits(value % 100_000_000) | ASCII_ZEROS;
+    out.extend_from_slice(&digits.to_le_bytes());
+}
+
+const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
+
+/// The eight digits of `value` (below 10^8), the first one in the lowest byte. All are found at
+/// once, by splitting into halves, quarters and eighths side by side in one word; the divisions
+/// are multiplications by a reciprocal that is exact in this range.
+#[inline]
+fn eight_digits(value: u32) -> u64 {
+    let (high, low) = (u64::from(value / 10_000), u64::from(value % 10_000));
+    let halves = high | low << 32;
+    let hundreds = (halves * 10_486 >> 20) & 0x0000_007f_0000_007f;
+    let quarters = hundreds | (halves - 100 * hundreds) << 16;
+    let tens = (quarters * 103 >> 10) & 0x000f_000f_000f_000f;
+    tens | (quarters - 10 * tens) << 8
+}
+
+/// Appends the first `length` bytes of `bytes`. Copying all of them and taking the rest back is
+/// cheaper than copying a length that is only known here.
+#[inline(always)]
+pub(crate) fn append_short<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N], length: usize) {
+    let start = out.len();
+    out.extend_from_slice(&bytes);
+    out.truncate(start + length);
 }
 
 /// Appends an uppercase hexadecimal number.
@@ -107,6 +138,15 @@ mod tests {
             check(|out| general(out, value), expected);
         }
         check(|out| general(out, f64::NAN), "nan");
+        for value in [0, 1, 9, 10, 99, 100, 12345, 99_999_999, 100_000_000, 1 << 40, u64::MAX] {
+            check(|out| unsigned(out, value), &value.to_string());
+            check(|out| signed(out, value as i64), &(value as i64).to_string());
+        }
+        for power in 0..20 {
+            for value in [10u64.pow(power) - 1, 10u64.pow(power), 10u64.pow(power) * 7 / 3] {
+                check(|out| unsigned(out, value), &value.to_string());
+            }
+        }
         check(|out| hexadecimal(out, 0xdead), "DEAD");
         check(|out| hexadecimal(out, 0), "0");
         check(|out| hexadecimal(out, u64::MAX), "FFFFFFFFFFFFFFFF");

@@ -1,16 +1,17 @@
 //! Events as `babeltrace2` prints them, byte for byte.
 //!
 //! What a line has in common with others is made once: the text before each field's value by
-//! [`Leads`], the words between time and fields by event class, the packet's context by packet.
-//! The delta to the event before is only known once the work of all threads is put in order, so
-//! a [`Block`] leaves that of its first line open.
+//! [`Styles`], the words between time and fields by event class and packet. Members that are
+//! decimal integers or strings without colour, which nearly all are, take a short way.
 
 use crate::time::{TimeFormat, TimePrinter};
-use crate::{number, severity};
+use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
-use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
-use std::io::{self, Write};
+use blkkin_filter::Severity;
+use blkkin_reader::{Event, LinePrinter, Loss, Printed, Stream, Target, Trace};
+use std::io::Write;
+use wide::u8x16;
 
 /// What to print; the default is babeltrace2's.
 #[derive(Clone, Debug)]
@@ -91,100 +92,36 @@ const COLORS: Colors = Colors {
     reset: "\x1b[0m",
 };
 
-/// Lines that follow each other.
-#[derive(Debug, Default)]
-pub struct Block {
-    text: Vec<u8>,
-    /// Where the first timed line's delta goes.
-    delta_at: Option<usize>,
-    /// Times of the first and last timed line, in nanoseconds or cycles.
-    first: u64,
-    last: u64,
-    losses: Vec<u8>,
-}
-
-/// Writes blocks in order.
-#[derive(Debug)]
-pub struct BlockWriter {
-    last: u64,
-    cycles: bool,
-}
-
-/// No line before.
-const UNKNOWN: u64 = u64::MAX;
-
-impl BlockWriter {
-    /// For blocks of printers with these options.
-    pub fn new(options: &Options) -> BlockWriter {
-        BlockWriter { last: UNKNOWN, cycles: options.time == TimeFormat::Cycles }
-    }
-
-    /// Writes a block's lines to `out` and its losses to `err`.
-    pub fn write(
-        &mut self,
-        block: &Block,
-        out: &mut impl Write,
-        err: &mut impl Write,
-    ) -> io::Result<()> {
-        err.write_all(&block.losses)?;
-        match block.delta_at {
-            None => out.write_all(&block.text)?,
-            Some(at) => {
-                let mut delta = Vec::new();
-                let since = match self.last {
-                    UNKNOWN => UNKNOWN,
-                    last => block.first.wrapping_sub(last),
-                };
-                print_delta(&mut delta, since, self.cycles);
-                out.write_all(&block.text[..at])?;
-                out.write_all(&delta)?;
-                out.write_all(&block.text[at..])?;
-            }
-        }
-        if block.last != UNKNOWN {
-            self.last = block.last;
-        }
-        Ok(())
-    }
-}
-
-fn print_delta(out: &mut Vec<u8>, since: u64, cycles: bool) {
-    match (since, cycles) {
-        (UNKNOWN, false) => out.extend_from_slice(b"+?.?????????"),
-        (UNKNOWN, true) => out.extend_from_slice(b"+????????????"),
-        (since, true) => out.extend_from_slice(format!("+{since:012}").as_bytes()),
-        (since, false) => {
-            out.push(b'+');
-            number::unsigned(out, since / 1_000_000_000);
-            out.push(b'.');
-            number::nanoseconds(out, (since % 1_000_000_000) as u32);
-        }
-    }
-}
-
-/// Bytes after which a block is handed over.
-const BLOCK_SIZE: usize = 256 << 10;
-
-/// Prints events into [`Block`]s.
+/// Prints events as lines.
 #[derive(Debug)]
 pub struct Printer {
     options: Options,
     colors: Colors,
     time: TimePrinter,
-    block: Block,
-    started: bool,
     /// By trace id.
     traces: Vec<Option<TraceText>>,
-    /// By stream number: number and text of the packet context that was last printed.
-    packets: Vec<(u64, Vec<u8>)>,
+    /// By stream number.
+    streams: Vec<StreamText>,
 }
 
 /// What lines of a trace have in common.
 #[derive(Debug)]
 struct TraceText {
-    leads: Leads,
+    styles: Styles,
     /// By stream class and event class: the words between time and fields.
     heads: Vec<Vec<Option<Vec<u8>>>>,
+}
+
+/// What the last line of a stream had between its time and its fields: the next line's is the
+/// same, unless packet or event class have changed.
+#[derive(Debug, Default)]
+struct StreamText {
+    packet: u64,
+    class: usize,
+    head: Vec<u8>,
+    packet_context: Vec<u8>,
+    /// Both of them.
+    text: Vec<u8>,
 }
 
 impl Printer {
@@ -192,24 +129,22 @@ impl Printer {
     pub fn new(options: Options) -> Printer {
         let colors = if options.color { COLORS } else { Colors::default() };
         let time = TimePrinter::new(options.time, options.utc);
-        let mut printer = Printer {
-            options,
-            colors,
-            time,
-            block: Block::default(),
-            started: false,
-            traces: Vec::new(),
-            packets: Vec::new(),
-        };
-        printer.take();
-        printer
+        Printer { options, colors, time, traces: Vec::new(), streams: Vec::new() }
     }
 
+    /// Prints the time, and gives the place of the delta.
     #[inline]
-    fn print_time(&mut self, ns: i64, cycles: u64) {
+    fn print_time(
+        &mut self,
+        out: &mut Vec<u8>,
+        ns: i64,
+        cycles: u64,
+        last: Option<u64>,
+    ) -> Printed {
         let Options { names_header, delta, .. } = self.options;
         let colors = self.colors;
-        let out = &mut self.block.text;
+        let start = out.len();
+        let now = if self.time.in_cycles() { cycles } else { ns as u64 };
         if names_header {
             named(out, &colors, "timestamp");
         } else {
@@ -221,28 +156,22 @@ impl Printer {
         if !names_header {
             out.extend_from_slice(b"] ");
         }
-        let now = if self.time.in_cycles() { cycles } else { ns as u64 };
-        if delta {
-            if names_header {
-                out.extend_from_slice(b", ");
-                named(out, &colors, "delta");
-            } else {
-                out.push(b'(');
-            }
-            if self.started {
-                print_delta(out, now.wrapping_sub(self.block.last), self.time.in_cycles());
-            } else {
-                self.block.delta_at = Some(out.len());
-            }
-            if !names_header {
-                out.extend_from_slice(b") ");
-            }
+        if !delta {
+            return Printed { now: Some(now), delta: 0..0 };
         }
-        if !self.started {
-            self.started = true;
-            self.block.first = now;
+        if names_header {
+            out.extend_from_slice(b", ");
+            named(out, &colors, "delta");
+        } else {
+            out.push(b'(');
         }
-        self.block.last = now;
+        let delta_start = (out.len() - start) as u16;
+        print_delta(out, now, last, self.time.in_cycles());
+        let delta = delta_start..(out.len() - start) as u16;
+        if !names_header {
+            out.extend_from_slice(b") ");
+        }
+        Printed { now: Some(now), delta }
     }
 
     /// The words between time and fields.
@@ -287,9 +216,10 @@ impl Printer {
             part(&mut out, "trace:vpid", &format!("({vpid})"), true);
         }
         let class = event.class();
-        if let Some(name) = severity::trace_name(class.log_level).filter(|_| options.loglevel) {
-            let level = class.log_level.unwrap_or(0);
-            part(&mut out, "loglevel", &format!("{name} ({level})"), true);
+        let level = class.log_level.and_then(|level| Severity::from_number(level.try_into().ok()?));
+        if let Some(level) = level.filter(|_| options.loglevel) {
+            let text = format!("TRACE_{} ({})", level.word().to_uppercase(), level.number());
+            part(&mut out, "loglevel", &text, true);
         }
         if let Some(uri) = class.emf_uri.as_ref().filter(|_| options.emf) {
             part(&mut out, "model.emf.uri", uri, true);
@@ -320,58 +250,86 @@ fn named(out: &mut Vec<u8>, colors: &Colors, name: &str) {
     }
 }
 
-impl Consumer for Printer {
-    type Output = Block;
-
-    fn event(&mut self, event: &mut Event<'_>) {
-        let start = self.block.text.len();
-        let before = (self.started, self.block.last, self.block.delta_at, self.block.first);
-        if let Some(ns) = event.time() {
-            self.print_time(ns, event.cycles());
+/// Prints the time since the line before.
+#[inline]
+fn print_delta(out: &mut Vec<u8>, now: u64, last: Option<u64>, cycles: bool) {
+    match last.map(|last| now.wrapping_sub(last)) {
+        None if cycles => out.extend_from_slice(b"+????????????"),
+        None => out.extend_from_slice(b"+?.?????????"),
+        Some(since) if cycles => out.extend_from_slice(format!("+{since:012}").as_bytes()),
+        Some(since) if since < NS => {
+            out.extend_from_slice(b"+0.");
+            number::nanoseconds(out, since as u32);
         }
+        Some(since) => {
+            out.push(b'+');
+            number::unsigned(out, since / NS);
+            out.push(b'.');
+            number::nanoseconds(out, (since % NS) as u32);
+        }
+    }
+}
+
+const NS: u64 = 1_000_000_000;
+
+impl LinePrinter for Printer {
+    fn event(
+        &mut self,
+        out: &mut Vec<u8>,
+        event: &mut Event<'_>,
+        last: Option<u64>,
+    ) -> Option<Printed> {
+        let printed = match event.time() {
+            Some(ns) => self.print_time(out, ns, event.cycles(), last),
+            None => Printed { now: None, delta: 0..0 },
+        };
         let trace = event.trace();
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
         }
-        let text = self.traces[trace.id].get_or_insert_with(|| TraceText {
-            leads: Leads::new(trace.decoder().nodes(), &self.colors),
+        let trace_text = self.traces[trace.id].get_or_insert_with(|| TraceText {
+            styles: Styles::new(trace.decoder().nodes(), &self.colors),
             heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
         });
-        let head = &mut text.heads[event.stream().class][event.class_index()];
-        let head = head.get_or_insert_with(|| Printer::head(&self.options, &self.colors, event));
-        self.block.text.extend_from_slice(head);
-
         let number = event.stream_number();
-        if self.packets.len() <= number {
-            self.packets.resize_with(number + 1, Default::default);
+        if self.streams.len() <= number {
+            self.streams.resize_with(number + 1, Default::default);
         }
-        let (packet, context) = &mut self.packets[number];
-        if *packet != event.packet_number() {
-            *packet = event.packet_number();
-            context.clear();
-            let mut fields = Fields::new(context, &text.leads, &self.options, &self.colors);
-            event.visit_packet_context(&mut fields);
+        let stream = &mut self.streams[number];
+        let (packet, class) = (event.packet_number(), event.class_index());
+        if (stream.packet, stream.class) != (packet, class) {
+            let heads = &mut trace_text.heads[event.stream().class][class];
+            let head =
+                heads.get_or_insert_with(|| Printer::head(&self.options, &self.colors, event));
+            stream.head.clone_from(head);
+            if stream.packet != packet {
+                let context = &mut stream.packet_context;
+                context.clear();
+                let styles = &trace_text.styles;
+                let mut fields = Fields::new(context, styles, &self.options, &self.colors);
+                event.visit_packet_context(&mut fields);
+            }
+            (stream.packet, stream.class) = (packet, class);
+            stream.text.clone_from(&stream.head);
+            stream.text.extend_from_slice(&stream.packet_context);
         }
-        self.block.text.extend_from_slice(context);
-
-        let mut fields =
-            Fields::new(&mut self.block.text, &text.leads, &self.options, &self.colors);
-        fields.first_scope = context.is_empty();
-        if event.visit(&mut fields) {
-            self.block.text.push(b'\n');
-        } else {
-            self.block.text.truncate(start);
-            (self.started, self.block.last, self.block.delta_at, self.block.first) = before;
+        out.extend_from_slice(&stream.text);
+        let styles = &trace_text.styles;
+        let mut fields = Fields::new(out, styles, &self.options, &self.colors);
+        fields.first_scope = stream.packet_context.is_empty();
+        if !event.visit(&mut fields) {
+            return None;
         }
+        out.push(b'\n');
+        Some(printed)
     }
 
-    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) {
+    fn loss(&mut self, out: &mut Vec<u8>, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
         let (on, off) = match self.options.color {
             true => ("\x1b[33m", "\x1b[0m"),
             false => ("", ""),
         };
         let bold = if self.options.color { "\x1b[1m" } else { "" };
-        let out = &mut self.block.losses;
         let what = match loss.count {
             Some(1) => format!("Tracer discarded 1 {}", loss.kind),
             Some(count) => format!("Tracer discarded {count} {}s", loss.kind),
@@ -401,69 +359,100 @@ impl Consumer for Printer {
             " in trace \"{}\" ({uuid}) within stream \"{}\" (stream class ID: {}, {id}).{off}",
             trace.name, stream.name, stream.class_id
         );
+        Target::Messages
     }
 
-    fn is_full(&self) -> bool {
-        self.block.text.len() >= BLOCK_SIZE
-    }
-
-    fn take(&mut self) -> Block {
-        self.started = false;
-        for (packet, _) in &mut self.packets {
-            *packet = 0;
-        }
-        let next = Block {
-            text: Vec::with_capacity(BLOCK_SIZE + (BLOCK_SIZE >> 3)),
-            first: UNKNOWN,
-            last: UNKNOWN,
-            ..Block::default()
-        };
-        std::mem::replace(&mut self.block, next)
+    fn delta(&self, out: &mut Vec<u8>, now: u64, last: Option<u64>) {
+        print_delta(out, now, last, self.time.in_cycles());
     }
 }
 
-/// The text before each field's value, made once for all fields of a trace.
+/// What is known of each field before its value is: the text before it, and how to print it.
 #[derive(Debug)]
-struct Leads {
-    text: Vec<u8>,
-    leads: Vec<Lead>,
+struct Styles {
+    styles: Vec<Style>,
+    /// The text before members' values that is too long for [`Style::lead`].
+    long: Vec<u8>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Lead {
-    /// A structure's member: the separator, and then the name.
-    Member { start: u32, separator: u8, length: u16 },
+struct Style {
+    /// Separator, name, and for plain strings the quote.
+    lead: [u8; LEAD_SIZE],
+    lead_length: u8,
+    separator_length: u8,
+    kind: StyleKind,
+    /// Where the text lies in [`Styles::long`], if it is there.
+    long: Option<(u32, u32)>,
+}
+
+const LEAD_SIZE: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StyleKind {
+    /// A member that is a decimal integer.
+    Integer,
+    /// A member that is an UTF-8 string.
+    String,
+    /// Any other member.
+    Member,
     /// An array's element: depends on its index.
     Element,
     /// The content of an optional or variant, or a scope.
     Content,
 }
 
-impl Leads {
-    fn new(nodes: &[Node], colors: &Colors) -> Leads {
-        let mut text = Vec::new();
-        let lead = |node: &Node| {
-            let Some(parent) = node.parent else { return Lead::Content };
-            match nodes[parent as usize].kind {
-                NodeKind::Struct => {}
-                NodeKind::Array => return Lead::Element,
-                _ => return Lead::Content,
+impl Styles {
+    fn new(nodes: &[Node], colors: &Colors) -> Styles {
+        let mut long = Vec::new();
+        let plain = colors.value.is_empty();
+        let mut style = |node: &Node| {
+            let mut style = Style {
+                lead: [0; LEAD_SIZE],
+                lead_length: 0,
+                separator_length: 0,
+                kind: StyleKind::Content,
+                long: None,
+            };
+            match node.parent.map(|parent| &nodes[parent as usize].kind) {
+                Some(NodeKind::Struct) => {}
+                Some(NodeKind::Array) => style.kind = StyleKind::Element,
+                _ => {}
             }
-            let start = text.len() as u32;
+            if !matches!(node.parent.map(|p| &nodes[p as usize].kind), Some(NodeKind::Struct)) {
+                return style;
+            }
+            style.kind = match &node.kind {
+                NodeKind::Int {
+                    kind: IntKind::Unsigned | IntKind::Signed,
+                    base: Base::Decimal,
+                    labels: None,
+                    ..
+                } if plain => StyleKind::Integer,
+                NodeKind::String(encoding) if plain && encoding.unit_size() == 1 => {
+                    StyleKind::String
+                }
+                _ => StyleKind::Member,
+            };
             let separator = if node.first { " " } else { ", " };
             let name = node.name.as_deref().unwrap_or("");
-            for part in [separator, colors.field_name, name, colors.reset, " = "] {
-                text.extend_from_slice(part.as_bytes());
+            let quote = if style.kind == StyleKind::String { "\"" } else { "" };
+            let parts = [separator, colors.field_name, name, colors.reset, " = ", quote];
+            let text = parts.concat();
+            style.separator_length = separator.len() as u8;
+            if let Some(place) = style.lead.get_mut(..text.len()) {
+                place.copy_from_slice(text.as_bytes());
+                style.lead_length = text.len() as u8;
+            } else {
+                style.kind = StyleKind::Member;
+                let start = long.len() as u32;
+                long.extend_from_slice(text.trim_end_matches('"').as_bytes());
+                style.long = Some((start, long.len() as u32));
             }
-            let length = text.len() - start as usize;
-            match u16::try_from(length) {
-                Ok(length) => Lead::Member { start, separator: separator.len() as u8, length },
-                // Nobody names a field so; the name is cut rather than the width doubled.
-                Err(_) => Lead::Member { start, separator: separator.len() as u8, length: 1 << 15 },
-            }
+            style
         };
-        let leads = nodes.iter().map(lead).collect();
-        Leads { text, leads }
+        let styles = nodes.iter().map(&mut style).collect();
+        Styles { styles, long }
     }
 }
 
@@ -471,7 +460,7 @@ impl Leads {
 struct Fields<'f> {
     out: &'f mut Vec<u8>,
     start: usize,
-    leads: &'f Leads,
+    styles: &'f Styles,
     options: &'f Options,
     colors: &'f Colors,
     /// Whether the next scope is the first of the line.
@@ -484,13 +473,13 @@ struct Fields<'f> {
 impl<'f> Fields<'f> {
     fn new(
         out: &'f mut Vec<u8>,
-        leads: &'f Leads,
+        styles: &'f Styles,
         options: &'f Options,
         colors: &'f Colors,
     ) -> Fields<'f> {
         let start = out.len();
         let indexes = Vec::new();
-        Fields { start, out, leads, options, colors, first_scope: true, names: true, indexes }
+        Fields { start, out, styles, options, colors, first_scope: true, names: true, indexes }
     }
 
     #[inline]
@@ -501,15 +490,37 @@ impl<'f> Fields<'f> {
     /// Prints what comes before a field's value.
     #[inline]
     fn lead(&mut self, node: &Node) {
-        match self.leads.leads[node.id as usize] {
-            Lead::Member { start, separator, length } => {
-                let length = if self.names { usize::from(length) } else { separator.into() };
-                let start = start as usize;
-                self.out.extend_from_slice(&self.leads.text[start..start + length]);
-            }
-            Lead::Element => self.element(),
-            Lead::Content => {}
+        let style = &self.styles.styles[node.id as usize];
+        match style.kind {
+            StyleKind::Element => self.element(),
+            StyleKind::Content => {}
+            _ => match style.long {
+                Some((start, end)) => {
+                    let text = &self.styles.long[start as usize..end as usize];
+                    let length =
+                        if self.names { text.len() } else { style.separator_length.into() };
+                    self.out.extend_from_slice(&text[..length]);
+                }
+                None => {
+                    let quote = u8::from(style.kind == StyleKind::String);
+                    let length =
+                        if self.names { style.lead_length - quote } else { style.separator_length };
+                    number::append_short(self.out, style.lead, length.into());
+                }
+            },
         }
+    }
+
+    /// The style of a field whose lead and value are printed in the plainest way, if it is one
+    /// such.
+    #[inline(always)]
+    fn plain(&mut self, node: &Node, kind: StyleKind) -> bool {
+        let style = &self.styles.styles[node.id as usize];
+        let plain = style.kind == kind && self.names;
+        if plain {
+            number::append_short(self.out, style.lead, style.lead_length.into());
+        }
+        plain
     }
 
     fn element(&mut self) {
@@ -571,7 +582,7 @@ impl<'f> Fields<'f> {
         self.text(" : container = ");
     }
 
-    #[inline]
+    #[inline(never)]
     fn any_integer(&mut self, node: &Node, raw: u64, signed: bool) {
         self.lead(node);
         let value = if signed { i128::from(raw as i64) } else { i128::from(raw) };
@@ -693,11 +704,17 @@ impl Visitor for Fields<'_> {
 
     #[inline]
     fn unsigned(&mut self, node: &Node, value: u64) {
+        if self.plain(node, StyleKind::Integer) {
+            return number::unsigned(self.out, value);
+        }
         self.any_integer(node, value, false);
     }
 
     #[inline]
     fn signed(&mut self, node: &Node, value: i64) {
+        if self.plain(node, StyleKind::Integer) {
+            return number::signed(self.out, value);
+        }
         self.any_integer(node, value as u64, true);
     }
 
@@ -710,6 +727,12 @@ impl Visitor for Fields<'_> {
 
     #[inline]
     fn string(&mut self, node: &Node, value: &[u8]) {
+        if self.plain(node, StyleKind::String) {
+            if !quote::append_plain(self.out, value, needs_escape) {
+                print_escaped(self.out, value);
+            }
+            return self.out.push(b'"');
+        }
         self.lead(node);
         self.text(self.colors.value);
         match &node.kind {
@@ -748,19 +771,21 @@ const ESCAPED: [bool; 256] = {
     escaped
 };
 
+/// Whether a printed string cannot hold one of the bytes as it is; see [`ESCAPED`].
+#[inline(always)]
+fn needs_escape(bytes: u8x16) -> bool {
+    let is = |byte| bytes.simd_eq(u8x16::splat(byte));
+    let quotes = is(b'"') | is(b'\'') | is(b'\\') | is(b'?');
+    (quote::is_control(bytes) | quotes | is(0x7f)).any()
+}
+
 /// Prints a string in quotes, with C's escapes.
-#[inline]
 fn print_string(out: &mut Vec<u8>, value: &[u8]) {
     out.push(b'"');
-    if value.iter().any(|&byte| ESCAPED[byte as usize]) {
-        print_escaped(out, value);
-    } else {
-        out.extend_from_slice(value);
-    }
+    print_escaped(out, value);
     out.push(b'"');
 }
 
-#[cold]
 fn print_escaped(out: &mut Vec<u8>, value: &[u8]) {
     for &byte in value {
         let letter = match byte {

@@ -12,7 +12,7 @@ pub(crate) fn nearest<'c>(
     if name.len() > LENGTH_MAX {
         return None;
     }
-    let allowed = (name.chars().count() / 3).max(1);
+    let allowed = name.chars().count() / 3;
     candidates
         .into_iter()
         .take(CANDIDATES_MAX)

@@ -56,10 +56,12 @@ impl<'t> Declarations<'t> {
                     self.register(declarator.name.to_string(), declared, declarator.at)?;
                 }
             }
-            Statement::Typealias { class, declarator, name, at } => {
-                let shared = self.declared_type(class, std::slice::from_ref(declarator))?;
-                let declared = self.declarator_type(class, shared.as_ref(), declarator)?;
-                self.register(name.to_string(), declared, *at)?;
+            Statement::Typealias(alias) => {
+                let declarator = std::slice::from_ref(&alias.declarator);
+                let shared = self.declared_type(&alias.class, declarator)?;
+                let declared =
+                    self.declarator_type(&alias.class, shared.as_ref(), &alias.declarator)?;
+                self.register(alias.name.to_string(), declared, alias.at)?;
             }
             _ => return Ok(Some(statement)),
         }

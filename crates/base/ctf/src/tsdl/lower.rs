@@ -3,6 +3,7 @@
 //! clocks, types, trace, streams, events.
 
 use super::attributes::{Surroundings, did_you_mean, named_byte_order};
+use super::clock::clock;
 use super::declare::Declarations;
 use super::expand::{Expander, ScopeTypes, scope_of};
 use super::lexer::shortened;
@@ -11,8 +12,8 @@ use super::syntax::{Attribute, Block, BlockKind, Statement, Value};
 use super::types::Type;
 use crate::metadata::MetadataError;
 use crate::schema::{
-    ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, Role, Schema, Scope,
-    StreamClass, TraceClass, Version,
+    ByteOrder, EnvValue, EventClass, FieldClass, Role, Schema, Scope, StreamClass, TraceClass,
+    Version,
 };
 use std::collections::{HashMap, HashSet};
 
@@ -76,7 +77,7 @@ fn blocks<'s, 't>(
     })
 }
 
-fn attributes<'s, 't>(block: &'s Block<'t>) -> impl Iterator<Item = &'s Attribute<'t>> {
+pub(super) fn attributes<'s, 't>(block: &'s Block<'t>) -> impl Iterator<Item = &'s Attribute<'t>> {
     block.body.iter().filter_map(|statement| match statement {
         Statement::Attribute(attribute) => Some(attribute),
         _ => None,
@@ -130,72 +131,6 @@ fn environment(
         }
     }
     Ok(env)
-}
-
-fn clock(
-    surroundings: &Surroundings<'_>,
-    block: &Block<'_>,
-    is_lttng: bool,
-) -> Result<Clock, MetadataError> {
-    let (mut name, mut uuid, mut description, mut precision) = (None, None, None, None);
-    let (mut frequency, mut seconds, mut cycles, mut absolute) = (None, None, None, None);
-    for attribute in attributes(block) {
-        let text = || surroundings.string_value(attribute).map(str::to_owned);
-        match attribute.key.as_ref() {
-            "name" => surroundings.once(&mut name, attribute, text()?)?,
-            "uuid" => surroundings.once(&mut uuid, attribute, surroundings.uuid(attribute)?)?,
-            "description" => surroundings.once(&mut description, attribute, text()?)?,
-            "freq" => {
-                let value = surroundings.unsigned(attribute)?;
-                if value == 0 || value == u64::MAX {
-                    return Err(surroundings.bad_value(attribute, "cycles a second"));
-                }
-                surroundings.once(&mut frequency, attribute, value)?;
-            }
-            "precision" => {
-                let value = surroundings.unsigned(attribute)?;
-                surroundings.once(&mut precision, attribute, value)?;
-            }
-            "offset_s" => {
-                let value = surroundings.signed(attribute)?;
-                surroundings.once(&mut seconds, attribute, value)?;
-            }
-            "offset" => {
-                let value = surroundings.signed(attribute)?;
-                surroundings.once(&mut cycles, attribute, value)?;
-            }
-            "absolute" => {
-                surroundings.once(&mut absolute, attribute, surroundings.truth(attribute)?)?;
-            }
-            _ => (),
-        }
-    }
-    let Some(name) = name else {
-        return Err(surroundings.error(block.at, "`clock` block without `name`"));
-    };
-    let frequency = frequency.unwrap_or(1_000_000_000);
-    // Whole seconds among the cycles are seconds: this way 0 <= cycles < frequency.
-    let (seconds, cycles) = (seconds.unwrap_or(0), cycles.unwrap_or(0));
-    let seconds = seconds + cycles.div_euclid(i128::from(frequency));
-    let cycles = cycles.rem_euclid(i128::from(frequency));
-    let (Ok(offset_seconds), Ok(offset_cycles)) = (i64::try_from(seconds), i64::try_from(cycles))
-    else {
-        return Err(surroundings.error(block.at, "clock's offset needs more than 64 bits"));
-    };
-    // LTTng's clock counts from the epoch, though LTTng does not say so.
-    let is_absolute = absolute == Some(true) || (is_lttng && name == "monotonic");
-    Ok(Clock {
-        name,
-        identity: None,
-        uuid,
-        description,
-        frequency,
-        precision,
-        accuracy: None,
-        offset_seconds,
-        offset_cycles,
-        origin: if is_absolute { ClockOrigin::UnixEpoch } else { ClockOrigin::Unknown },
-    })
 }
 
 struct Lowering<'t> {

@@ -1,10 +1,11 @@
 //! CTF 1.8's metadata language, TSDL, read into and written from a [`Schema`].
 //!
-//! Reading goes through [`lexer`], [`parser`] (a tree of what is written), [`declare`] (types, their
-//! names looked up) and [`expand`] (field classes, their lengths and tags found by [`resolve`]);
-//! [`lower`] holds it together. Writing is [`write`].
+//! Reading goes through `lexer`, `parser` (a tree of what is written), `declare` (types, their
+//! names looked up) and `expand` (field classes, their lengths and tags found by `resolve`);
+//! `lower` holds it together. Writing is [`write()`].
 
 mod attributes;
+mod clock;
 mod declare;
 mod expand;
 mod lexer;
@@ -16,6 +17,9 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod types;
+mod write;
+
+pub use write::{WriteError, write};
 
 use crate::metadata::MetadataError;
 use crate::schema::Schema;
@@ -23,9 +27,4 @@ use crate::schema::Schema;
 /// Parses TSDL text.
 pub fn parse(text: &str) -> Result<Schema, MetadataError> {
     lower::lower(text, &parser::parse(text)?)
-}
-
-/// Writes a schema as TSDL text.
-pub fn write(_schema: &Schema) -> String {
-    todo!("tsdl")
 }

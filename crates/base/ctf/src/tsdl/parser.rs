@@ -3,13 +3,13 @@
 //! TSDL's grammar needs no table of type names as long as the last word before `[`, `,` or `;` is
 //! taken for the field's name and those before it for its type.
 
-use super::lexer::{self, Kind, Lexer, Token};
-use super::syntax::{
-    Align, Attribute, Block, BlockKind, Declarator, EnumSpec, Enumerator, LengthSpec, Path,
-    Statement, TypeKind, TypeSpec, Value,
-};
+mod type_specs;
+
+use super::lexer::{Kind, Lexer, Token};
+use super::syntax::{Attribute, Block, BlockKind, Statement, TypeKind, Typealias, Value};
 use crate::metadata::{DEPTH_MAX, MetadataError};
 use std::borrow::Cow;
+use type_specs::declares_name;
 
 /// More statements, attributes and labels than any real trace has; bounds the tree's memory.
 const NODES_MAX: usize = 1 << 23;
@@ -171,236 +171,7 @@ impl<'t> Parser<'t> {
             name.to_mut().push_str(&pointers);
         }
         self.end_of_statement()?;
-        Ok(Statement::Typealias { class, declarator, name, at })
-    }
-
-    /// A new type's name: all words up to `*` or `;`.
-    fn type_name(&mut self) -> Result<Cow<'t, str>, MetadataError> {
-        let mut name = Cow::Borrowed("");
-        while let Kind::Word(_) = self.current.kind {
-            let word = self.word("the name of a type")?;
-            join(&mut name, word, " ");
-        }
-        match name.is_empty() {
-            true => Err(self.unexpected("the name of a type")),
-            false => Ok(name),
-        }
-    }
-
-    /// A type, and whether the word `typedef` stood in it. With `named`, the last word is left
-    /// over for the declarator.
-    fn type_spec(&mut self, named: bool) -> Result<(TypeSpec<'t>, bool), MetadataError> {
-        self.nested(|parser| parser.type_spec_inner(named))
-    }
-
-    fn type_spec_inner(&mut self, named: bool) -> Result<(TypeSpec<'t>, bool), MetadataError> {
-        self.count_node()?;
-        let at = self.current.at;
-        let mut is_typedef = false;
-        let mut words = Cow::Borrowed("");
-        let mut kind = None;
-        while let Kind::Word(word) = &self.current.kind {
-            let word = word.clone();
-            let is_first = kind.is_none() && words.is_empty();
-            match word.as_ref() {
-                "typedef" => {
-                    is_typedef = true;
-                    self.advance()?;
-                }
-                // Nothing that is read is ever written to: the word matters in names only.
-                "const" => {
-                    self.advance()?;
-                    if kind.is_none() && (!words.is_empty() || self.current_is_alias_word()) {
-                        join(&mut words, word, " ");
-                    }
-                }
-                "integer" | "floating_point" | "string" | "struct" | "variant" | "enum"
-                    if is_first =>
-                {
-                    self.advance()?;
-                    kind = Some(self.compound(&word)?);
-                }
-                _ if kind.is_some() => break,
-                type_word if lexer::is_type_keyword(type_word) => {
-                    self.advance()?;
-                    join(&mut words, word, " ");
-                }
-                keyword if lexer::is_keyword(keyword) => break,
-                _ => {
-                    let is_type_word = !named
-                        || words.is_empty()
-                        || words == "const"
-                        || matches!(self.following.kind, Kind::Word(_) | Kind::Symbol("*"));
-                    if !is_type_word {
-                        break;
-                    }
-                    self.advance()?;
-                    join(&mut words, word, " ");
-                }
-            }
-        }
-        let kind = match kind {
-            Some(kind) => kind,
-            None if words.is_empty() => return Err(self.unexpected("a type")),
-            None => TypeKind::Named(words),
-        };
-        Ok((TypeSpec { at, kind }, is_typedef))
-    }
-
-    /// Whether the current word can be part of an alias' name, rather than start a `struct` or so.
-    fn current_is_alias_word(&self) -> bool {
-        match &self.current.kind {
-            Kind::Word(word) => lexer::is_type_keyword(word) || !lexer::is_keyword(word),
-            _ => false,
-        }
-    }
-
-    /// The rest of a type that starts with the keyword `word`.
-    fn compound(&mut self, word: &str) -> Result<TypeKind<'t>, MetadataError> {
-        Ok(match word {
-            "integer" => TypeKind::Integer(self.attributes()?),
-            "floating_point" => TypeKind::Float(self.attributes()?),
-            "string" if self.is_symbol("{") => TypeKind::String(self.attributes()?),
-            "string" => TypeKind::String(Vec::new()),
-            "struct" => {
-                let name = self.optional_name()?;
-                let body = self.optional_fields()?;
-                if name.is_none() && body.is_none() {
-                    return Err(self.unexpected("`{` or the name of a structure"));
-                }
-                let align = if self.is_word("align") { Some(self.align()?) } else { None };
-                TypeKind::Struct { name, body, align }
-            }
-            "variant" => {
-                let name = self.optional_name()?;
-                let tag = if self.skip("<")? { Some(self.tag()?) } else { None };
-                let body = self.optional_fields()?;
-                if name.is_none() && body.is_none() {
-                    return Err(self.unexpected("`{` or the name of a variant"));
-                }
-                TypeKind::Variant { name, tag, body }
-            }
-            _ => TypeKind::Enum(Box::new(self.enumeration()?)),
-        })
-    }
-
-    fn enumeration(&mut self) -> Result<EnumSpec<'t>, MetadataError> {
-        let name = self.optional_name()?;
-        let container = if self.skip(":")? { Some(self.type_spec(false)?.0) } else { None };
-        if !self.is_symbol("{") {
-            if name.is_none() || container.is_some() {
-                return Err(self.unexpected("`{`"));
-            }
-            return Ok(EnumSpec { name, container, labels: None });
-        }
-        self.advance()?;
-        let mut labels = Vec::new();
-        loop {
-            labels.push(self.enumerator()?);
-            let more = self.skip(",")?;
-            if self.skip("}")? {
-                break;
-            }
-            if !more {
-                return Err(self.unexpected("`,` or `}`"));
-            }
-        }
-        Ok(EnumSpec { name, container, labels: Some(labels) })
-    }
-
-    fn enumerator(&mut self) -> Result<Enumerator<'t>, MetadataError> {
-        self.count_node()?;
-        let at = self.current.at;
-        let label = match &self.current.kind {
-            Kind::Word(label) | Kind::Text(label) => label.clone(),
-            _ => return Err(self.unexpected("a label")),
-        };
-        self.advance()?;
-        let range = if self.skip("=")? {
-            let low = self.integer()?;
-            let high = if self.skip("...")? { self.integer()? } else { low };
-            Some((low, high))
-        } else {
-            None
-        };
-        Ok(Enumerator { label, at, range })
-    }
-
-    fn align(&mut self) -> Result<Align, MetadataError> {
-        self.advance()?;
-        self.expect("(")?;
-        let at = self.current.at;
-        let value = self.integer()?;
-        self.expect(")")?;
-        Ok(Align { value, at })
-    }
-
-    fn tag(&mut self) -> Result<Path<'t>, MetadataError> {
-        let at = self.current.at;
-        let text = self.dotted("the name of a tag")?;
-        self.expect(">")?;
-        Ok(Path { text, at })
-    }
-
-    fn optional_name(&mut self) -> Result<Option<Cow<'t, str>>, MetadataError> {
-        match &self.current.kind {
-            Kind::Word(word) if !lexer::is_keyword(word) => {
-                let name = word.clone();
-                self.advance()?;
-                Ok(Some(name))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    fn optional_fields(&mut self) -> Result<Option<Vec<Statement<'t>>>, MetadataError> {
-        if !self.is_symbol("{") {
-            return Ok(None);
-        }
-        self.braces(|parser| parser.declaration(Place::Fields)).map(Some)
-    }
-
-    fn declarator(&mut self, named: bool) -> Result<Declarator<'t>, MetadataError> {
-        self.count_node()?;
-        let at = self.current.at;
-        let pointers = self.pointers()?;
-        let mut name = Cow::Borrowed("");
-        if named {
-            name = match &self.current.kind {
-                Kind::Word(word) if lexer::is_keyword(word) => {
-                    let hint = format!("it is a keyword; producers write `_{word}`");
-                    return Err(self.unexpected("a name").hint(hint));
-                }
-                _ => self.word("a name")?,
-            };
-        }
-        let mut lengths = Vec::new();
-        while self.skip("[")? {
-            if lengths.len() == DEPTH_MAX {
-                return Err(self.too_deep());
-            }
-            let at = self.current.at;
-            lengths.push(LengthSpec { at, value: self.value()? });
-            self.expect("]")?;
-        }
-        if self.is_symbol(":") {
-            return Err(self
-                .unexpected("`;`")
-                .hint("bit fields of C are written as `integer { size = …; align = 1; }`"));
-        }
-        Ok(Declarator { at, pointers, name, lengths })
-    }
-
-    fn pointers(&mut self) -> Result<String, MetadataError> {
-        let mut pointers = String::new();
-        while self.skip("*")? {
-            pointers.push_str(" *");
-            if self.is_word("const") {
-                self.advance()?;
-                pointers.push_str(" const");
-            }
-        }
-        Ok(pointers)
+        Ok(Statement::Typealias(Box::new(Typealias { class, declarator, name, at })))
     }
 
     fn value(&mut self) -> Result<Value<'t>, MetadataError> {
@@ -489,8 +260,9 @@ impl<'t> Parser<'t> {
         &mut self,
         parse: impl FnOnce(&mut Self) -> Result<T, MetadataError>,
     ) -> Result<T, MetadataError> {
-        // A type and its braces are two levels here, but one level of nesting.
-        if self.depth == 2 * DEPTH_MAX {
+        // A type and its braces are two levels here but one level of nesting, and the outermost
+        // structure is in a block and the innermost holds fields.
+        if self.depth == 2 * DEPTH_MAX + 2 {
             return Err(self.too_deep());
         }
         self.depth += 1;
@@ -551,17 +323,6 @@ impl<'t> Parser<'t> {
     fn unexpected(&self, expected: &str) -> MetadataError {
         let found = self.current.kind.describe();
         MetadataError::at(self.text, self.current.at, format!("expected {expected}, found {found}"))
-    }
-}
-
-/// Whether a type makes a name known, as `struct name { … }` does.
-fn declares_name(kind: &TypeKind<'_>) -> bool {
-    match kind {
-        TypeKind::Struct { name, body, .. } | TypeKind::Variant { name, body, .. } => {
-            name.is_some() && body.is_some()
-        }
-        TypeKind::Enum(spec) => spec.name.is_some() && spec.labels.is_some(),
-        _ => false,
     }
 }
 

@@ -15,11 +15,20 @@ pub(super) enum Statement<'t> {
     /// `typedef type name, other[4];`
     Typedef { class: TypeSpec<'t>, names: Vec<Declarator<'t>> },
     /// `typealias type := name;`
-    Typealias { class: TypeSpec<'t>, declarator: Declarator<'t>, name: Cow<'t, str>, at: usize },
+    Typealias(Box<Typealias<'t>>),
     /// `type name, other[4];` in a structure or variant.
     Field { class: TypeSpec<'t>, names: Vec<Declarator<'t>> },
     /// A structure, variant or enumeration that is declared without being used.
     Declaration(TypeSpec<'t>),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Typealias<'t> {
+    pub(super) class: TypeSpec<'t>,
+    pub(super) declarator: Declarator<'t>,
+    /// The new name, with its pointers.
+    pub(super) name: Cow<'t, str>,
+    pub(super) at: usize,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -5,9 +5,11 @@ use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
 use crate::output::{ColorChoice, unless_closed};
 use crate::progress::ProgressLine;
-use blkkin_reader::{Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Trace, Unordered};
+use blkkin_reader::{
+    Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Target, Trace, Unordered,
+};
 use blkkin_text::json::{self, JsonPrinter};
-use blkkin_text::pretty::{BlockWriter, Options, Printer};
+use blkkin_text::pretty::{Options, Printer};
 use blkkin_text::time::TimeFormat;
 use std::io::{self, IsTerminal, Write};
 use std::ops::ControlFlow;
@@ -92,7 +94,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let quiet = !args.count && io::stdout().is_terminal();
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
 
-    let mut out = io::stdout().lock();
+    let mut out = io::BufWriter::with_capacity(64 << 10, io::stdout().lock());
     let mut wrote = Ok(());
     let mut keep = |result: io::Result<()>| match result {
         Ok(()) if interrupt.is_asked() => ControlFlow::Break(()),
@@ -102,22 +104,20 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
             ControlFlow::Break(())
         }
     };
+    let mut pass_on = |target, text: &[u8]| match target {
+        Target::Output => keep(out.write_all(text)),
+        Target::Messages => keep(io::stderr().write_all(text)),
+    };
     let mut stats = if args.count {
         count(&reading, args.limit.is_some())
     } else if args.json {
         let begin = json::begin(opened.traces.iter().map(|trace| &**trace));
-        match keep(out.write_all(&begin)) {
+        match pass_on(Target::Output, &begin) {
             ControlFlow::Break(()) => Stats::default(),
-            ControlFlow::Continue(()) => {
-                reading.ordered(JsonPrinter::default, |block| keep(out.write_all(&block)))
-            }
+            ControlFlow::Continue(()) => reading.lines(JsonPrinter::default, pass_on),
         }
     } else {
-        let mut writer = BlockWriter::new(&options);
-        reading.ordered(
-            || Printer::new(options.clone()),
-            |block| keep(writer.write(&block, &mut out, &mut io::stderr())),
-        )
+        reading.lines(|| Printer::new(options.clone()), pass_on)
     };
     drop(line);
     let closed = wrote.is_err();
@@ -218,7 +218,7 @@ fn unknown(option: &str, word: &str, known: &[&str]) -> Error {
 /// Counts events; in order only where a limit makes the order matter.
 fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
     match in_order {
-        true => reading.ordered(|| Count, |()| ControlFlow::Continue(())),
+        true => reading.ordered(&mut Count),
         false => reading.unordered(|| Count).1,
     }
 }
@@ -227,15 +227,12 @@ fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
 struct Count;
 
 impl Consumer for Count {
-    type Output = ();
-
-    #[inline]
-    fn event(&mut self, _: &mut Event<'_>) {}
-    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
-    fn is_full(&self) -> bool {
-        false
+    fn event(&mut self, _: &mut Event<'_>) -> ControlFlow<()> {
+        ControlFlow::Continue(())
     }
-    fn take(&mut self) {}
+    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }
 
 impl Unordered for Count {

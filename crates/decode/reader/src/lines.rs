@@ -1,0 +1,267 @@
+//! Lines of text, in order of time, made on several threads.
+//!
+//! Each packet is a task of its own: a worker prints its events into [`Lines`], a block at a
+//! time, and notes when each line happened. The caller's thread merges the blocks of all streams:
+//! as long as one stream's lines are earlier than all others', they are passed on as one piece.
+//! So the work is parallel within a stream and between streams, no byte is decoded twice, and
+//! what is left for one thread to do is a comparison a line.
+//!
+//! Workers take the task whose next event may be the earliest, because the merge will ask for it
+//! first. They stop when enough is printed and not passed on yet, except for the very task that
+//! the merge waits for; so memory is bounded and nobody waits for ever.
+
+use crate::event::Event;
+use crate::loss::Loss;
+use crate::reading::{Consumer, Reading};
+use crate::trace::{Stream, Trace};
+use crate::work::{Stats, Work};
+use std::ops::{ControlFlow, Range};
+use std::thread;
+
+mod merging;
+mod tasks;
+
+use merging::Merging;
+use tasks::{Job, Shared};
+
+/// Prints events as lines.
+pub trait LinePrinter: Send {
+    /// Appends an event's line to `out`. `last` is what the line before gave as its `now`; there
+    /// may be no line before, or it may turn out to be another one: then [`LinePrinter::delta`]
+    /// is asked. `None`: the event could not be read; what was appended is dropped.
+    fn event(
+        &mut self,
+        out: &mut Vec<u8>,
+        event: &mut Event<'_>,
+        last: Option<u64>,
+    ) -> Option<Printed>;
+
+    /// Appends a loss' line to `out`, and says where it goes.
+    fn loss(&mut self, out: &mut Vec<u8>, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
+
+    /// Appends the part of a line that depends on the line before.
+    fn delta(&self, out: &mut Vec<u8>, now: u64, last: Option<u64>);
+}
+
+/// What a printer says of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Printed {
+    /// What the next line's delta refers to; `None`: what it would have been without this line.
+    pub now: Option<u64>,
+    /// Where the delta is, in bytes from the line's start; empty if there is none.
+    pub delta: Range<u16>,
+}
+
+/// Where a line goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// With the events.
+    Output,
+    /// With what is said about them.
+    Messages,
+}
+
+/// A block of lines of one stream.
+#[derive(Debug, Default)]
+struct Lines {
+    text: Vec<u8>,
+    lines: Vec<Line>,
+}
+
+#[derive(Debug)]
+struct Line {
+    time: i64,
+    now: Option<u64>,
+    class: u32,
+    /// End in the block's text.
+    end: u32,
+    delta: Range<u16>,
+    target: Target,
+}
+
+/// Bytes of a block.
+const BLOCK_SIZE: usize = 256 << 10;
+impl Reading<'_> {
+    /// Prints all events and losses, in order, with printers that `make` makes, and passes the
+    /// text on to `sink` until it breaks.
+    pub fn lines<P: LinePrinter>(
+        &self,
+        make: impl Fn() -> P + Sync,
+        mut sink: impl FnMut(Target, &[u8]) -> ControlFlow<()>,
+    ) -> Stats {
+        if self.threads == 1 || self.limit.is_some() || !self.has_timed_packets() {
+            let mut printing = Printing { printer: make(), out: Vec::new(), last: None, sink };
+            let stats = self.ordered(&mut printing);
+            let _ = printing.flush();
+            return stats;
+        }
+        let shared = Shared::new(self);
+        thread::scope(|scope| {
+            let workers: Vec<_> = (0..self.threads)
+                .map(|_| scope.spawn(|| self.print_jobs(&shared, make())))
+                .collect();
+            Merging::new(self, &shared, make()).pass_on(&mut sink);
+            shared.close();
+            let mut stats = Stats::default();
+            for worker in workers {
+                match worker.join() {
+                    Ok(part) => stats.add(part),
+                    Err(panic) => std::panic::resume_unwind(panic),
+                }
+            }
+            stats.problems.append(&mut shared.take_problems());
+            stats
+        })
+    }
+
+    /// Whether each packet says when it begins, so that it can be decoded without the one before.
+    fn has_timed_packets(&self) -> bool {
+        (0..self.stream_count()).all(|number| {
+            let first = self.packets(number).next();
+            first.is_none_or(|packet| packet.begin_ns.is_some())
+        })
+    }
+
+    /// A worker: prints what there is to print.
+    fn print_jobs<P: LinePrinter>(&self, shared: &Shared, mut printer: P) -> Stats {
+        let mut work = Work::new(self);
+        while let Some(mut job) = shared.take_job(self) {
+            let mut last = None;
+            while !job.done && job.lines.text.len() < BLOCK_SIZE {
+                if !self.print_next(&mut job, &mut work, &mut printer, &mut last) {
+                    self.begin_packet(&mut job, &mut work, &mut printer);
+                }
+            }
+            work.tell(0);
+            shared.give_back(job);
+        }
+        work.stats
+    }
+
+    /// Prints the packet's next event; `false` at its end.
+    #[inline]
+    fn print_next<P: LinePrinter>(
+        &self,
+        job: &mut Job,
+        work: &mut Work<'_, '_>,
+        printer: &mut P,
+        last: &mut Option<u64>,
+    ) -> bool {
+        let (trace, stream) = self.stream(job.stream);
+        let class = match job.cursor.next(&trace.data) {
+            Ok(Some(class)) => class,
+            Ok(None) => return false,
+            Err(problem) => {
+                work.stats.problems.push(problem);
+                return false;
+            }
+        };
+        let time = trace.scale(stream.class).map(|scale| scale.ns(job.cursor.cycles()));
+        job.floor = job.floor.max(time.unwrap_or(i64::MIN));
+        if !work.in_range(time) {
+            return true;
+        }
+        let lines = &mut job.lines;
+        let start = lines.text.len();
+        let mut printed = None;
+        work.event(job.stream, &mut job.cursor, class, time, |event| {
+            printed = printer.event(&mut lines.text, event, *last);
+        });
+        match printed {
+            Some(Printed { now, delta }) => {
+                *last = now.or(*last);
+                let (time, target) = (job.floor, Target::Output);
+                lines.push(Line { time, now, class, end: 0, delta, target });
+            }
+            None => lines.text.truncate(start),
+        }
+        true
+    }
+
+    /// Begins the job's next packet, if there is one.
+    fn begin_packet<P: LinePrinter>(
+        &self,
+        job: &mut Job,
+        work: &mut Work<'_, '_>,
+        printer: &mut P,
+    ) {
+        let Some(mut packet) = job.packets.pop_front() else {
+            job.done = true;
+            return;
+        };
+        let (trace, stream) = self.stream(job.stream);
+        for loss in std::mem::take(&mut packet.losses) {
+            job.floor = job.floor.max(loss.from.map_or(i64::MIN, |(ns, _)| ns));
+            if work.loss(&loss) {
+                let target = printer.loss(&mut job.lines.text, trace, stream, &loss);
+                job.lines.push(Line {
+                    time: job.floor,
+                    now: None,
+                    class: 0,
+                    end: 0,
+                    delta: 0..0,
+                    target,
+                });
+            }
+        }
+        work.tell(packet.size);
+        if let Err(problem) = job.cursor.start(&trace.data, packet) {
+            work.stats.problems.push(problem);
+        }
+    }
+}
+
+impl Lines {
+    fn push(&mut self, line: Line) {
+        self.lines.push(Line { end: self.text.len() as u32, ..line });
+    }
+}
+
+/// The plain way: one thread, each line in its turn.
+struct Printing<P, S> {
+    printer: P,
+    out: Vec<u8>,
+    last: Option<u64>,
+    sink: S,
+}
+
+impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> {
+    fn flush(&mut self) -> ControlFlow<()> {
+        let flow = match self.out.is_empty() {
+            true => ControlFlow::Continue(()),
+            false => (self.sink)(Target::Output, &self.out),
+        };
+        self.out.clear();
+        flow
+    }
+}
+
+impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Printing<P, S> {
+    #[inline]
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        let start = self.out.len();
+        match self.printer.event(&mut self.out, event, self.last) {
+            None => self.out.truncate(start),
+            Some(Printed { now, delta }) => {
+                if self.last.is_none() && !delta.is_empty() {
+                    let mut text = Vec::new();
+                    self.printer.delta(&mut text, now.unwrap_or(0), None);
+                    let range = start + usize::from(delta.start)..start + usize::from(delta.end);
+                    self.out.splice(range, text);
+                }
+                self.last = now.or(self.last);
+            }
+        }
+        if self.out.len() >= BLOCK_SIZE { self.flush() } else { ControlFlow::Continue(()) }
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
+        let start = self.out.len();
+        if self.printer.loss(&mut self.out, trace, stream, loss) == Target::Messages {
+            let message = self.out.split_off(start);
+            self.flush()?;
+            return (self.sink)(Target::Messages, &message);
+        }
+        ControlFlow::Continue(())
+    }
+}

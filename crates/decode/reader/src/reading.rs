@@ -1,0 +1,208 @@
+//! A reading: which traces, which part of them, and the plain way to go through them, which is
+//! one event after the other on the caller's thread.
+
+use crate::bind::BoundFilter;
+use crate::event::Event;
+use crate::loss::Loss;
+use crate::merge::{Item, Lane, Merge};
+use crate::packets::{StreamPackets, WaitingFile};
+use crate::trace::{Stream, Trace};
+use crate::work::{Progress, Stats, Work};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+/// Receives events in order of time.
+pub trait Consumer {
+    /// The next event.
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
+
+    /// Something was lost here.
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
+}
+
+/// A reading of traces: what to read of them, and how.
+#[derive(Debug)]
+pub struct Reading<'r> {
+    traces: &'r [Arc<Trace>],
+    /// All streams: index of the trace, index in the trace.
+    streams: Vec<(usize, usize)>,
+    /// By stream number: its place where times are equal.
+    pub(crate) ranks: Vec<u32>,
+    pub(crate) threads: usize,
+    pub(crate) begin: Option<i64>,
+    pub(crate) end: Option<i64>,
+    pub(crate) filter: Option<BoundFilter>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) progress: Arc<Progress>,
+}
+
+/// Bytes of windows over all streams of one thread.
+const WINDOWS_SIZE: usize = 4 << 20;
+
+impl<'r> Reading<'r> {
+    /// Reads all of `traces`, on one thread.
+    pub fn new(traces: &'r [Arc<Trace>]) -> Reading<'r> {
+        let streams: Vec<(usize, usize)> = (0..traces.len())
+            .flat_map(|trace| (0..traces[trace].streams.len()).map(move |stream| (trace, stream)))
+            .collect();
+        let ranks = ranks(traces, &streams);
+        Reading {
+            traces,
+            streams,
+            ranks,
+            threads: 1,
+            begin: None,
+            end: None,
+            filter: None,
+            limit: None,
+            progress: Arc::default(),
+        }
+    }
+
+    /// Uses up to `threads` threads where it can.
+    pub fn threads(mut self, threads: usize) -> Self {
+        self.threads = threads.max(1);
+        self
+    }
+
+    /// Passes on only what happened from `begin` to `end` (both inclusive, in nanoseconds).
+    pub fn range(mut self, begin: Option<i64>, end: Option<i64>) -> Self {
+        (self.begin, self.end) = (begin, end);
+        self
+    }
+
+    /// Passes on only events for which the filter is true.
+    pub fn filter(mut self, filter: Option<BoundFilter>) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// Stops after so many events.
+    pub fn limit(mut self, limit: Option<u64>) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Where to look how far it is.
+    pub fn progress(&self) -> Arc<Progress> {
+        self.progress.clone()
+    }
+
+    /// Bytes in all stream files, for progress.
+    pub fn total_bytes(&self) -> u64 {
+        let size = |file: &WaitingFile| file.file.size().unwrap_or(0);
+        let streams = self.traces.iter().flat_map(|trace| &trace.streams);
+        streams.flat_map(|stream| &stream.files).map(size).sum()
+    }
+
+    /// When the first packet begins and the last one ends, in nanoseconds, as far as packets say.
+    pub fn span(&self) -> Option<(i64, i64)> {
+        let mut span: Option<(i64, i64)> = None;
+        for number in 0..self.stream_count() {
+            let mut packets = self.packets(number);
+            while let Some(packet) = packets.next() {
+                let (begin, end) = match (packet.begin_ns, packet.end_ns) {
+                    (Some(begin), end) => (begin, end.unwrap_or(begin)),
+                    (None, Some(end)) => (end, end),
+                    (None, None) => continue,
+                };
+                let (first, last) = span.unwrap_or((begin, end));
+                span = Some((first.min(begin), last.max(end)));
+            }
+        }
+        span
+    }
+
+    /// Passes all events on, in order of time, until the consumer breaks.
+    pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
+        let mut lanes = Vec::with_capacity(self.stream_count());
+        for number in 0..self.stream_count() {
+            let (trace, stream) = self.stream(number);
+            let (data, packets) = (trace.data.clone(), self.packets(number));
+            lanes.push(Lane::new(number, data, stream.class, packets, self.window()));
+        }
+        let mut merge = Merge::new(lanes, &self.ranks);
+        let mut work = Work::new(self);
+        while self.step(&mut merge, &mut work, consumer).is_continue() {
+            if work.has_news() {
+                work.tell(std::mem::take(&mut merge.account.bytes));
+            }
+        }
+        work.tell(merge.account.bytes);
+        work.stats.problems.append(&mut merge.account.problems);
+        work.stats
+    }
+
+    #[inline]
+    fn step(
+        &self,
+        merge: &mut Merge<'_>,
+        work: &mut Work<'_, '_>,
+        consumer: &mut impl Consumer,
+    ) -> ControlFlow<()> {
+        match merge.next() {
+            None => ControlFlow::Break(()),
+            Some(Item::Loss { stream, loss }) => {
+                let (trace, stream) = self.stream(stream);
+                match work.loss(&loss) {
+                    true => consumer.loss(trace, stream, &loss),
+                    false => ControlFlow::Continue(()),
+                }
+            }
+            Some(Item::Event { lane, class }) => {
+                let time = lane.time();
+                if !work.in_range(time) {
+                    return match work.is_after_range(time) {
+                        true => ControlFlow::Break(()),
+                        false => ControlFlow::Continue(()),
+                    };
+                }
+                let mut flow = ControlFlow::Continue(());
+                work.event(lane.stream, &mut lane.cursor, class, time, |event| {
+                    flow = consumer.event(event);
+                });
+                match self.limit {
+                    Some(limit) if work.stats.events >= limit => ControlFlow::Break(()),
+                    _ => flow,
+                }
+            }
+        }
+    }
+
+    pub(crate) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    /// Bytes that a cursor should hold.
+    pub(crate) fn window(&self) -> usize {
+        (WINDOWS_SIZE / self.stream_count().max(1)).clamp(64 << 10, 256 << 10)
+    }
+
+    pub(crate) fn stream(&self, number: usize) -> (&'r Trace, &'r Stream) {
+        let (trace, stream) = self.streams[number];
+        let trace = &self.traces[trace];
+        (trace, &trace.streams[stream])
+    }
+
+    pub(crate) fn packets(&self, number: usize) -> StreamPackets {
+        let (trace, stream) = self.stream(number);
+        let only = stream.shared.then_some((stream.class, stream.instance));
+        StreamPackets::new(trace.data.clone(), &stream.files, only)
+    }
+}
+
+/// The order of streams where times are equal; streams that nothing tells apart share a rank.
+fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
+    let key = |&(trace, stream): &(usize, usize)| {
+        let trace = &traces[trace];
+        let stream = &trace.streams[stream];
+        let uuid = trace.schema().trace.uuid;
+        // Absent UUIDs come last.
+        (uuid.is_none(), uuid, &*trace.name, stream.class_id, stream.instance)
+    };
+    let mut sorted: Vec<_> = streams.iter().map(key).collect();
+    sorted.sort();
+    sorted.dedup();
+    let rank = |stream| sorted.partition_point(|other| *other < key(stream)) as u32;
+    streams.iter().map(rank).collect()
+}

@@ -1,0 +1,133 @@
+//! One thread's part in a reading: which events pass, and the accounts.
+
+use crate::bind::BoundFilter;
+use crate::cursor::Cursor;
+use crate::error::Problem;
+use crate::event::Event;
+use crate::loss::{Loss, LossKind};
+use crate::reading::Reading;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// How far a reading is, for whoever wants to show it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    /// Bytes of packets read.
+    pub bytes: AtomicU64,
+    /// Events passed on.
+    pub events: AtomicU64,
+}
+
+/// What came of a reading.
+#[derive(Clone, Debug, Default)]
+pub struct Stats {
+    /// Events passed on.
+    pub events: u64,
+    /// Events that the tracer discarded.
+    pub events_lost: u64,
+    /// Places where it discarded events but does not say how many.
+    pub events_lost_unknown: u64,
+    /// Packets that are missing.
+    pub packets_lost: u64,
+    /// What could not be read.
+    pub problems: Vec<Problem>,
+}
+
+impl Stats {
+    pub(crate) fn add(&mut self, other: Stats) {
+        self.events += other.events;
+        self.events_lost += other.events_lost;
+        self.events_lost_unknown += other.events_lost_unknown;
+        self.packets_lost += other.packets_lost;
+        self.problems.extend(other.problems);
+    }
+
+    pub(crate) fn add_loss(&mut self, loss: &Loss) {
+        match (loss.kind, loss.count) {
+            (LossKind::Events, Some(count)) => self.events_lost += count,
+            (LossKind::Events, None) => self.events_lost_unknown += 1,
+            (LossKind::Packets, count) => self.packets_lost += count.unwrap_or(1),
+        }
+    }
+}
+
+/// See the module's documentation.
+pub(crate) struct Work<'w, 'r> {
+    reading: &'w Reading<'r>,
+    filter: Option<BoundFilter>,
+    pub(crate) stats: Stats,
+    /// What `progress` has not been told yet.
+    events_untold: u64,
+}
+
+impl<'w, 'r> Work<'w, 'r> {
+    pub(crate) fn new(reading: &'w Reading<'r>) -> Work<'w, 'r> {
+        let filter = reading.filter.clone();
+        Work { reading, filter, stats: Stats::default(), events_untold: 0 }
+    }
+
+    /// Whether a time is in the range that is wanted.
+    #[inline]
+    pub(crate) fn in_range(&self, time: Option<i64>) -> bool {
+        let Some(time) = time else { return true };
+        let Reading { begin, end, .. } = self.reading;
+        begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
+    }
+
+    pub(crate) fn is_after_range(&self, time: Option<i64>) -> bool {
+        matches!((time, self.reading.end), (Some(time), Some(end)) if time > end)
+    }
+
+    /// Whether a loss is in the range that is wanted; if so, it goes to the accounts.
+    pub(crate) fn loss(&mut self, loss: &Loss) -> bool {
+        let in_range = self.in_range(loss.to.or(loss.from).map(|(ns, _)| ns));
+        if in_range {
+            self.stats.add_loss(loss);
+        }
+        in_range
+    }
+
+    /// Passes the cursor's event on, if it passes the filter.
+    #[inline]
+    pub(crate) fn event(
+        &mut self,
+        number: usize,
+        cursor: &mut Cursor,
+        class: u32,
+        time: Option<i64>,
+        pass_on: impl FnOnce(&mut Event<'_>),
+    ) {
+        let (trace, stream) = self.reading.stream(number);
+        let mut problem = None;
+        let stream_number = number;
+        let mut event =
+            Event { cursor, trace, stream, stream_number, class, time, problem: &mut problem };
+        if let Some(filter) = &mut self.filter
+            && !filter.accepts(&mut event)
+        {
+            self.stats.problems.extend(problem);
+            return;
+        }
+        pass_on(&mut event);
+        match problem {
+            Some(problem) => self.stats.problems.push(problem),
+            None => {
+                self.stats.events += 1;
+                self.events_untold += 1;
+            }
+        }
+    }
+
+    /// Whether `progress` should be told.
+    #[inline]
+    pub(crate) fn has_news(&self) -> bool {
+        self.events_untold >= 4096
+    }
+
+    /// Tells `progress` of `bytes` more, and of the events since the last time.
+    pub(crate) fn tell(&mut self, bytes: u64) {
+        let progress = &self.reading.progress;
+        progress.bytes.fetch_add(bytes, Ordering::Relaxed);
+        progress.events.fetch_add(self.events_untold, Ordering::Relaxed);
+        self.events_untold = 0;
+    }
+}
