@@ -60,8 +60,7 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
 
 /// What is wrong, if the two are not equal.
 fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
-    (expected != got)
-        .then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
+    (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
 }
 
 fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
@@ -186,11 +185,8 @@ fn good_traces_read_as_babeltrace2_reads_them() {
                 // It also colours what it leaves behind.
                 theirs.stdout.truncate(theirs.stdout.len() - 4);
             }
-            let ours = run(blkkin(directory)
-                .env("TZ", zone)
-                .arg("view")
-                .args(*options)
-                .arg(&recipe.name));
+            let ours =
+                run(blkkin(directory).env("TZ", zone).arg("view").args(*options).arg(&recipe.name));
             let what = format!("TZ={zone} {}", options.join(" "));
             wrong.extend(differs(&what, &theirs.stdout, &ours.stdout));
             if !theirs.status.success() {

@@ -83,7 +83,8 @@ impl Recipe {
         let (metadata, streams): (Vec<_>, Vec<_>) =
             self.files.iter().partition(|(name, _)| name.ends_with("metadata"));
         let has_magic = |bytes: &[u8]| {
-            bytes.starts_with(&[0xc1, 0x1f, 0xfc, 0xc1]) || bytes.starts_with(&[0xc1, 0xfc, 0x1f, 0xc1])
+            bytes.starts_with(&[0xc1, 0x1f, 0xfc, 0xc1])
+                || bytes.starts_with(&[0xc1, 0xfc, 0x1f, 0xc1])
         };
         let possible = metadata.len() == 1
             && !streams.is_empty()
@@ -221,7 +222,8 @@ impl Bytes {
             }
             "bits-" => {
                 let mut fields = Vec::new();
-                while let Some((width, value)) = words.peek().and_then(|word| word.split_once(':')) {
+                while let Some((width, value)) = words.peek().and_then(|word| word.split_once(':'))
+                {
                     fields.push((number(width)?, number(value)?));
                     words.next();
                 }
