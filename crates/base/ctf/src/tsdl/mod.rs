@@ -16,6 +16,9 @@ mod syntax;
 #[cfg(test)]
 mod tests;
 mod types;
+mod write;
+
+pub use write::{WriteError, write};
 
 use crate::metadata::MetadataError;
 use crate::schema::Schema;
@@ -23,9 +26,4 @@ use crate::schema::Schema;
 /// Parses TSDL text.
 pub fn parse(text: &str) -> Result<Schema, MetadataError> {
     lower::lower(text, &parser::parse(text)?)
-}
-
-/// Writes a schema as TSDL text.
-pub fn write(_schema: &Schema) -> String {
-    todo!("tsdl")
 }

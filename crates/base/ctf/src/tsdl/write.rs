@@ -1,0 +1,285 @@
+//! A schema as TSDL text that babeltrace2 reads. Start at [`write`].
+//!
+//! The text gives back an equal schema, or there is an error that names the field that CTF 1.8
+//! cannot describe. What only identifies or explains things (namespaces, names and unique ids of
+//! CTF 2, a clock's accuracy) is left out. babeltrace2 2.0.4 itself lacks some of CTF 1.8: it
+//! refuses blobs (integers over 64 bits), floats other than of 32 and 64 bits, events without
+//! a name, negative log levels, and tags that are not in a structure around their variant.
+
+mod classes;
+mod names;
+mod references;
+
+use crate::schema::{
+    ByteOrder, Clock, ClockOrigin, EnvValue, EventClass, FieldClass, Role, Schema, Scope,
+    StreamClass, StructClass, Uuid,
+};
+use classes::Frame;
+use names::Names;
+use std::collections::HashMap;
+use std::fmt;
+use std::rc::Rc;
+
+/// What a schema holds that TSDL cannot say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteError {
+    /// The field, with its scope and event.
+    pub field: String,
+    /// A lower-case fragment.
+    pub message: String,
+}
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl std::error::Error for WriteError {}
+
+/// Writes a schema as TSDL text.
+pub fn write(schema: &Schema) -> Result<String, WriteError> {
+    let mut writer = Writer {
+        schema,
+        out: String::from("/* CTF 1.8 */\n"),
+        indent: 0,
+        owner: "trace".to_owned(),
+        own_clock: None,
+        current: Scope::PacketHeader,
+        roots: [None; 6],
+        frames: Vec::new(),
+        names: HashMap::new(),
+    };
+    writer.trace()?;
+    writer.env();
+    for clock in &schema.clocks {
+        writer.clock(clock)?;
+    }
+    for stream in &schema.streams {
+        writer.stream(stream)?;
+    }
+    Ok(writer.out)
+}
+
+struct Writer<'s> {
+    schema: &'s Schema,
+    out: String,
+    indent: usize,
+    /// The stream or event that is being written, for error messages.
+    owner: String,
+    /// The clock of the stream that is being written.
+    own_clock: Option<usize>,
+    current: Scope,
+    /// The structures of the current scope and those before it.
+    roots: [Option<&'s StructClass>; 6],
+    /// The structures and variants around the current field, outermost first.
+    frames: Vec<Frame<'s>>,
+    /// Written names of structures, by their address.
+    names: HashMap<*const StructClass, Rc<Names>>,
+}
+
+impl<'s> Writer<'s> {
+    fn trace(&mut self) -> Result<(), WriteError> {
+        let trace = &self.schema.trace;
+        self.open("trace {");
+        self.attribute("major", 1);
+        self.attribute("minor", 8);
+        if let Some(uuid) = trace.uuid {
+            self.uuid(uuid);
+        }
+        let byte_order = match trace.byte_order {
+            ByteOrder::Little => "le",
+            ByteOrder::Big => "be",
+        };
+        self.attribute("byte_order", byte_order);
+        self.scope(Scope::PacketHeader, "packet.header", trace.packet_header.as_ref())?;
+        self.close("};");
+        Ok(())
+    }
+
+    fn env(&mut self) {
+        let env = &self.schema.trace.env;
+        if env.is_empty() {
+            return;
+        }
+        self.open("env {");
+        for (key, value) in env {
+            let key = match names::is_plain(key) {
+                true => key.clone(),
+                false => quoted(key),
+            };
+            match value {
+                EnvValue::Int(value) => self.attribute(&key, value),
+                EnvValue::Str(text) => self.attribute(&key, quoted(text)),
+            }
+        }
+        self.close("};");
+    }
+
+    fn clock(&mut self, clock: &Clock) -> Result<(), WriteError> {
+        let fail = |message: &str| {
+            Err(WriteError {
+                field: format!("clock `{}`", clock.name),
+                message: message.to_owned(),
+            })
+        };
+        if clock.frequency == 0 || clock.frequency == u64::MAX {
+            return fail("its frequency is none");
+        }
+        // babeltrace2 takes no negative cycles.
+        let frequency = i128::from(clock.frequency);
+        let cycles = i128::from(clock.offset_cycles);
+        let seconds = i128::from(clock.offset_seconds) + cycles.div_euclid(frequency);
+        if i64::try_from(seconds).is_err() {
+            return fail("its offset needs more than 64 bits");
+        }
+        self.open("clock {");
+        self.attribute("name", quoted(&clock.name));
+        if let Some(uuid) = clock.uuid {
+            self.uuid(uuid);
+        }
+        if let Some(description) = &clock.description {
+            self.attribute("description", quoted(description));
+        }
+        self.attribute("freq", frequency);
+        if let Some(precision) = clock.precision {
+            self.attribute("precision", precision);
+        }
+        self.attribute("offset_s", seconds);
+        self.attribute("offset", cycles.rem_euclid(frequency));
+        let is_absolute = clock.origin == ClockOrigin::UnixEpoch;
+        self.attribute("absolute", if is_absolute { "TRUE" } else { "FALSE" });
+        self.close("};");
+        Ok(())
+    }
+
+    fn stream(&mut self, stream: &'s StreamClass) -> Result<(), WriteError> {
+        self.owner = format!("stream {}", stream.id);
+        self.own_clock = stream.clock;
+        self.open("stream {");
+        if stream.id != 0 || self.schema.streams.len() > 1 || self.header_has_stream_id() {
+            self.attribute("id", stream.id);
+        }
+        self.scope(Scope::PacketContext, "packet.context", stream.packet_context.as_ref())?;
+        self.scope(Scope::EventHeader, "event.header", stream.event_header.as_ref())?;
+        self.scope(Scope::CommonContext, "event.context", stream.common_context.as_ref())?;
+        self.close("};");
+        for event in &stream.events {
+            self.event(stream.id, event)?;
+        }
+        Ok(())
+    }
+
+    fn header_has_stream_id(&self) -> bool {
+        match &self.schema.trace.packet_header {
+            Some(FieldClass::Struct(header)) => header.members.iter().any(|member| {
+                matches!(&member.class, FieldClass::Int(int) if int.roles.has(Role::StreamClassId))
+            }),
+            _ => false,
+        }
+    }
+
+    fn event(&mut self, stream_id: u64, event: &'s EventClass) -> Result<(), WriteError> {
+        self.owner = match &event.name {
+            Some(name) => format!("event `{name}`"),
+            None => format!("event {} of stream {stream_id}", event.id),
+        };
+        self.open("event {");
+        if let Some(name) = &event.name {
+            self.attribute("name", quoted(name));
+        }
+        self.attribute("id", event.id);
+        self.attribute("stream_id", stream_id);
+        if let Some(log_level) = event.log_level {
+            self.attribute("loglevel", log_level);
+        }
+        if let Some(uri) = &event.emf_uri {
+            self.attribute("model.emf.uri", quoted(uri));
+        }
+        self.scope(Scope::SpecificContext, "context", event.specific_context.as_ref())?;
+        self.scope(Scope::Payload, "fields", event.payload.as_ref())?;
+        self.close("};");
+        Ok(())
+    }
+
+    /// `key := struct { … };`
+    fn scope(
+        &mut self,
+        scope: Scope,
+        key: &str,
+        class: Option<&'s FieldClass>,
+    ) -> Result<(), WriteError> {
+        self.current = scope;
+        self.frames.clear();
+        self.roots[scope as usize..].fill(None);
+        let structure = match class {
+            None => return Ok(()),
+            Some(FieldClass::Struct(structure)) => structure,
+            Some(_) => return Err(self.fail("not a structure")),
+        };
+        self.roots[scope as usize] = Some(structure);
+        self.start_line();
+        self.out.push_str(key);
+        self.out.push_str(" := ");
+        self.structure(structure)?;
+        self.out.push_str(";\n");
+        Ok(())
+    }
+
+    fn uuid(&mut self, uuid: Uuid) {
+        self.attribute("uuid", quoted(&uuid.to_string()));
+    }
+
+    fn attribute(&mut self, key: &str, value: impl fmt::Display) {
+        self.start_line();
+        self.out.push_str(&format!("{key} = {value};\n"));
+    }
+
+    fn open(&mut self, line: &str) {
+        self.out.push('\n');
+        self.out.push_str(line);
+        self.out.push('\n');
+        self.indent = 1;
+    }
+
+    fn close(&mut self, line: &str) {
+        self.out.push_str(line);
+        self.out.push('\n');
+        self.indent = 0;
+    }
+
+    fn start_line(&mut self) {
+        self.out.extend(std::iter::repeat_n('\t', self.indent));
+    }
+
+    /// An error about the current field.
+    fn fail(&self, message: impl Into<String>) -> WriteError {
+        let mut field = self.current.tsdl_name().to_owned();
+        for name in self.frames.iter().filter_map(Frame::name) {
+            field.push('.');
+            field.push_str(name);
+        }
+        WriteError { field: format!("{field} of {}", self.owner), message: message.into() }
+    }
+}
+
+/// A string literal. babeltrace2 reads up to three digits after `\x`, so numbers are octal.
+fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            '\n' => out.push_str("\\n"),
+            '\t' => out.push_str("\\t"),
+            '\r' => out.push_str("\\r"),
+            control if control.is_ascii_control() => {
+                out.push_str(&format!("\\{:03o}", u32::from(control)));
+            }
+            other => out.push(other),
+        }
+    }
+    out.push('"');
+    out
+}

@@ -1,0 +1,111 @@
+//! Which names members get in the text: those that people see, with an underscore before them
+//! where the name could be taken for a keyword or would give the field a role that it has not.
+
+use super::{WriteError, Writer};
+use crate::schema::{BlobClass, FieldClass, IntKind, Member, Role, Scope, StructClass};
+use crate::tsdl::lexer;
+use crate::tsdl::roles;
+use crate::tsdl::types::display_name;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+/// The names of a structure's members.
+pub(super) struct Names {
+    /// As the text has them, in order.
+    pub(super) written: Vec<String>,
+    /// Index of each written name.
+    pub(super) by_written: HashMap<String, usize>,
+    /// Index of each name that people see.
+    pub(super) by_display: HashMap<String, usize>,
+}
+
+impl<'s> Writer<'s> {
+    pub(super) fn names(
+        &mut self,
+        scope: Scope,
+        structure: &'s StructClass,
+    ) -> Result<Rc<Names>, WriteError> {
+        let key = std::ptr::from_ref(structure);
+        if let Some(names) = self.names.get(&key) {
+            return Ok(names.clone());
+        }
+        let is_top = self.roots[scope as usize].is_some_and(|root| std::ptr::eq(root, structure));
+        let displays: HashSet<&str> =
+            structure.members.iter().map(|member| member.name.as_str()).collect();
+        let mut names =
+            Names { written: Vec::new(), by_written: HashMap::new(), by_display: HashMap::new() };
+        for (index, member) in structure.members.iter().enumerate() {
+            let name = member.name.as_str();
+            let is_escaped = match scope < Scope::CommonContext {
+                true => self.is_misleading(scope, is_top, member),
+                // Without its underscore the name keeps the one of `_name` in place, which
+                // readers would remove otherwise.
+                false => !displays.contains(format!("_{name}").as_str()),
+            };
+            let written = if is_escaped { format!("_{name}") } else { name.to_owned() };
+            names.by_display.insert(name.to_owned(), index);
+            names.by_written.insert(written.clone(), index);
+            names.written.push(written);
+        }
+        for (written, member) in names.written.iter().zip(&structure.members) {
+            let shown = display_name(written, |name| names.by_written.contains_key(name));
+            let is_unique = names.by_written.len() == structure.members.len();
+            if shown != member.name || !is_unique || !is_identifier(written) {
+                return Err(self.fail(format!("`{}` cannot be the name of a field", member.name)));
+            }
+        }
+        let names = Rc::new(names);
+        self.names.insert(key, names.clone());
+        Ok(names)
+    }
+
+    /// Whether a header's member would be taken for something else under its own name.
+    fn is_misleading(&self, scope: Scope, is_top: bool, member: &Member) -> bool {
+        let name = member.name.as_str();
+        if name.starts_with('_') || !is_identifier(name) {
+            return true;
+        }
+        if roles::is_uuid(scope, is_top, name) {
+            return !matches!(
+                &member.class,
+                FieldClass::Blob(BlobClass { roles, .. }) if roles.has(Role::Uuid)
+            );
+        }
+        let role = roles::reserved_role(scope, is_top, name);
+        match &member.class {
+            FieldClass::Int(int) => {
+                let is_unsigned = int.kind == IntKind::Unsigned;
+                role.is_some_and(|role| !int.roles.has(role) && (is_top || is_unsigned))
+                    || (roles::is_timestamp_name(scope, name) && self.clock_of(int).is_none())
+            }
+            _ => role.is_some() && is_top,
+        }
+    }
+}
+
+/// Whether a name can stand in the text without quotes, and means the same to every reader.
+pub(super) fn is_plain(name: &str) -> bool {
+    name.is_ascii() && is_identifier(name)
+}
+
+/// Whether a name is an identifier and no keyword. Letters beyond ASCII have to be escaped.
+pub(super) fn is_identifier(name: &str) -> bool {
+    let mut letters = name.chars();
+    let is_start = |letter: char| letter == '_' || letter.is_alphabetic();
+    letters.next().is_some_and(is_start)
+        && letters.all(|letter| is_start(letter) || letter.is_ascii_digit())
+        && !lexer::is_keyword(name)
+}
+
+/// A name with its letters beyond ASCII escaped.
+pub(super) fn escaped(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    for letter in name.chars() {
+        match u32::from(letter) {
+            0..0x80 => out.push(letter),
+            code @ 0x80..0x1_0000 => out.push_str(&format!("\\u{code:04x}")),
+            code => out.push_str(&format!("\\U{code:08x}")),
+        }
+    }
+    out
+}
