@@ -255,8 +255,7 @@ impl HeadField {
         match self.form {
             Form::Bits(bits) => match bits.size {
                 8 | 16 | 32 | 64
-                    if self.align >= 8
-                        && bits.bit_order == bits.byte_order.usual_bit_order() =>
+                    if self.align >= 8 && bits.bit_order == bits.byte_order.usual_bit_order() =>
                 {
                     let big = bits.byte_order == crate::schema::ByteOrder::Big;
                     sink.int((bits.size / 8) as u8, big, value);

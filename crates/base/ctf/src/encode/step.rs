@@ -1,6 +1,6 @@
 //! How one field is written, decided once for each field.
 
-use crate::schema::{BitOrder, Bits, ByteOrder, Encoding, FieldClass, FloatClass, Length};
+use crate::schema::{Bits, ByteOrder, Encoding, FieldClass, FloatClass, Length};
 
 /// What to do when a field is visited.
 #[derive(Clone, Debug)]
@@ -89,29 +89,10 @@ impl Write {
     pub(super) fn int(bits: Bits) -> Write {
         let is_usual = bits.bit_order == bits.byte_order.usual_bit_order();
         match bits.size {
-            8 | 16 | 32 | 64 if is_usual && bits.align >= 8 => Write::Int {
-                bytes: (bits.size / 8) as u8,
-                big: bits.byte_order == ByteOrder::Big,
-            },
-            _ => Write::Bits(bits),
-        }
-    }
-}
-
-impl Write {
-    /// The bits of an integer, for what is not on the fast path.
-    pub(super) fn bits(&self) -> Option<Bits> {
-        match *self {
-            Write::Bits(bits) | Write::Truth(bits) => Some(bits),
-            Write::Int { bytes, big } => {
-                let byte_order = if big { ByteOrder::Big } else { ByteOrder::Little };
-                let bit_order = match byte_order {
-                    ByteOrder::Little => BitOrder::FirstToLast,
-                    ByteOrder::Big => BitOrder::LastToFirst,
-                };
-                Some(Bits { size: u32::from(bytes) * 8, align: 8, byte_order, bit_order })
+            8 | 16 | 32 | 64 if is_usual && bits.align >= 8 => {
+                Write::Int { bytes: (bits.size / 8) as u8, big: bits.byte_order == ByteOrder::Big }
             }
-            _ => None,
+            _ => Write::Bits(bits),
         }
     }
 }

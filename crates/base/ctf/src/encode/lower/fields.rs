@@ -204,10 +204,10 @@ impl<'d> Lowering<'d> {
 
     fn integer(&mut self, bounds: (i128, i128), mappings: Option<&[Mapping]>) {
         let key = self.key();
-        let known = self.ints.entry(key).or_insert_with(|| Selector {
-            bounds,
-            mappings: mappings.map(<[Mapping]>::to_vec),
-        });
+        let known = self
+            .ints
+            .entry(key)
+            .or_insert_with(|| Selector { bounds, mappings: mappings.map(<[Mapping]>::to_vec) });
         known.bounds = (known.bounds.0.min(bounds.0), known.bounds.1.max(bounds.1));
     }
 
@@ -650,11 +650,7 @@ impl<'d> Lowering<'d> {
     }
 
     /// The field to write before one whose own length or selector is out of reach.
-    fn prefix(
-        &self,
-        class: &FieldClass,
-        names: Option<&mut HashSet<String>>,
-    ) -> Option<NewPrefix> {
+    fn prefix(&self, class: &FieldClass, names: Option<&mut HashSet<String>>) -> Option<NewPrefix> {
         if self.target == Target::Same {
             return None;
         }

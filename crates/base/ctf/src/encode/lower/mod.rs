@@ -94,8 +94,18 @@ fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
     let schema = source.schema();
     let mut lowering = Lowering::new(source, target);
     for (stream, class) in schema.streams.iter().enumerate() {
-        lowering.collect_scope(stream, None, Scope::PacketContext, class.packet_context.as_ref())?;
-        lowering.collect_scope(stream, None, Scope::CommonContext, class.common_context.as_ref())?;
+        lowering.collect_scope(
+            stream,
+            None,
+            Scope::PacketContext,
+            class.packet_context.as_ref(),
+        )?;
+        lowering.collect_scope(
+            stream,
+            None,
+            Scope::CommonContext,
+            class.common_context.as_ref(),
+        )?;
         for (event, class) in class.events.iter().enumerate() {
             let event = Some(event);
             let specific = class.specific_context.as_ref();
