@@ -22,11 +22,7 @@ pub(crate) struct Output {
 impl Output {
     /// Takes a directory that is empty, or not there yet.
     pub(crate) fn create(root: &Path) -> Result<Output, Error> {
-        let mut output = Output {
-            directories: Vec::new(),
-            files: Vec::new(),
-            traces: Vec::new(),
-        };
+        let mut output = Output { directories: Vec::new(), files: Vec::new(), traces: Vec::new() };
         match fs::read_dir(root).map(|mut entries| entries.next().is_none()) {
             Ok(false) => {
                 let mut error = Error::new(root, "the directory is not empty");

@@ -11,6 +11,7 @@ use crate::decode::clock_after;
 use crate::metadata::DEPTH_MAX;
 use crate::schema::{
     Bits, FieldClass, FieldRef, IntClass, IntKind, Length, Ranges, Role, Roles, Scope,
+    VariantClass, VariantOption,
 };
 
 /// More combinations of options are not looked at.
@@ -58,9 +59,24 @@ pub(super) struct Way {
 
 /// All ways to write a structure.
 pub(super) fn ways(scope: Scope, class: &FieldClass) -> Result<Vec<Way>, EncodeError> {
+    settled(&Search { scope, is_any_enough: false }, class)
+}
+
+/// One of the ways.
+pub(super) fn one_way(scope: Scope, class: &FieldClass) -> Result<Option<Way>, EncodeError> {
+    Ok(settled(&Search { scope, is_any_enough: true }, class)?.into_iter().next())
+}
+
+struct Search {
+    scope: Scope,
+    /// Whether one option of each variant will do.
+    is_any_enough: bool,
+}
+
+fn settled(search: &Search, class: &FieldClass) -> Result<Vec<Way>, EncodeError> {
     let mut all = vec![Way::default()];
     let mut path = Vec::new();
-    add(scope, class, &mut path, &mut all, 0)?;
+    add(search, class, &mut path, &mut all, 0)?;
     for way in &mut all {
         way.settle();
     }
@@ -72,14 +88,14 @@ fn fail<T>(scope: Scope, message: &str) -> Result<T, EncodeError> {
 }
 
 fn add(
-    scope: Scope,
+    search: &Search,
     class: &FieldClass,
     path: &mut Vec<String>,
     all: &mut Vec<Way>,
     depth: usize,
 ) -> Result<(), EncodeError> {
     if depth > DEPTH_MAX || all.iter().any(|way| way.fields.len() > FIELDS_MAX) {
-        return fail(scope, "more fields than a header could have");
+        return fail(search.scope, "more fields than a header could have");
     }
     for way in all.iter_mut() {
         way.align = way.align.max(class.align());
@@ -115,7 +131,7 @@ fn add(
         FieldClass::Struct(structure) => {
             for member in &structure.members {
                 path.push(member.name.clone());
-                let added = add(scope, &member.class, path, all, depth + 1);
+                let added = add(search, &member.class, path, all, depth + 1);
                 path.pop();
                 added?;
             }
@@ -123,30 +139,40 @@ fn add(
         FieldClass::Array(array) => {
             let Length::Static(length) = array.length else { return Ok(()) };
             if length > FIELDS_MAX as u64 {
-                return fail(scope, "an array of more elements than a header could have");
+                return fail(search.scope, "an array of more elements than a header could have");
             }
             for _ in 0..length {
-                add(scope, &array.element, path, all, depth + 1)?;
+                add(search, &array.element, path, all, depth + 1)?;
             }
         }
         FieldClass::Optional(optional) => {
             // Without its content, unless zero says that it is there.
             let zero = optional.ranges.as_ref().is_some_and(|ranges| ranges.contains(0));
             if zero {
-                add(scope, &optional.content, path, all, depth + 1)?;
+                add(search, &optional.content, path, all, depth + 1)?;
             }
         }
         FieldClass::Variant(variant) => {
             let before = std::mem::take(all);
-            for option in &variant.options {
+            // Of any that will do, the one that goes with the value that the selector has.
+            let goes =
+                |option: &VariantOption| before.iter().all(|way| way.has_chosen(variant, option));
+            let only = match search.is_any_enough {
+                true => variant.options.iter().position(goes).or(Some(0)),
+                false => None,
+            };
+            for (index, option) in variant.options.iter().enumerate() {
+                if only.is_some_and(|only| only != index) {
+                    continue;
+                }
                 let mut chosen: Vec<Way> = before
                     .iter()
                     .filter_map(|way| way.clone().choosing(&variant.selector, &option.ranges))
                     .collect();
                 if chosen.len() + all.len() > WAYS_MAX {
-                    return fail(scope, "more variants than a header could have");
+                    return fail(search.scope, "more variants than a header could have");
                 }
-                add(scope, &option.class, path, &mut chosen, depth + 1)?;
+                add(search, &option.class, path, &mut chosen, depth + 1)?;
                 all.append(&mut chosen);
             }
         }
@@ -187,6 +213,19 @@ impl Way {
             _ => field.what = What::Const(low as u64),
         }
         Some(self)
+    }
+
+    /// Whether the value that the selector has already is one of the option's.
+    fn has_chosen(&self, variant: &VariantClass, option: &VariantOption) -> bool {
+        let mut fields = self.fields.iter().rev();
+        let field = fields.find(|field| field.path == variant.selector.path);
+        field.is_some_and(|field| match field.what {
+            What::Const(value) => {
+                option.ranges.contains(value.into())
+                    || option.ranges.contains((value as i64).into())
+            }
+            _ => false,
+        })
     }
 
     /// An id that selects an option is no id if that option has one of its own.

@@ -21,7 +21,7 @@ pub use value::{Gather, Value};
 use crate::bits;
 use crate::decode::{Node, PACKET_MAGIC, Visitor};
 use crate::schema::{FieldClass, Role, Schema, Scope, StreamClass};
-use headers::{Form, HeadField, Way, What, set_var_int, ways};
+use headers::{Form, HeadField, Way, What, one_way, set_var_int, ways};
 use sink::{Mark, Sink};
 use std::fmt;
 use std::sync::Arc;
@@ -155,8 +155,7 @@ impl Encoder {
 }
 
 fn first_way(scope: Scope, class: &FieldClass) -> Result<Vec<HeadField>, EncodeError> {
-    let first = ways(scope, class)?.into_iter().next();
-    first.map(|way| way.fields).ok_or_else(|| {
+    one_way(scope, class)?.map(|way| way.fields).ok_or_else(|| {
         EncodeError::new(format!("{}: a variant without options", scope.tsdl_name()))
     })
 }

@@ -14,9 +14,9 @@ use shown::Shown;
 
 /// Decodes packets: their headers, contexts and events as text.
 fn decoded(decoder: &Decoder, packets: &[Vec<u8>]) -> String {
-    let mut machine = decoder.machine();
     let mut text = String::new();
     for bytes in packets {
+        let mut machine = decoder.machine();
         let header = decoder.packet(View::whole(bytes), &mut machine).unwrap();
         assert_eq!(header.total_bits, Some(bytes.len() as u64 * 8));
         let times = (header.begin, header.end, header.seq, header.discarded);
@@ -61,9 +61,9 @@ fn events(
 /// Feeds what `decoder` reads to an encoder.
 fn encoded_again(decoder: &Decoder, packets: &[Vec<u8>], lowered: Lowered) -> Vec<Vec<u8>> {
     let encoder = Arc::new(Encoder::new(lowered).unwrap());
-    let mut machine = decoder.machine();
     let mut written = Vec::new();
     for bytes in packets {
+        let mut machine = decoder.machine();
         let header = decoder.packet(View::whole(bytes), &mut machine).unwrap();
         let instance = header.instance.unwrap_or(0);
         let head = encoder.head(header.stream, instance, |writer| {
@@ -98,7 +98,8 @@ fn decoder(schema: Schema) -> Decoder {
 
 fn through_ctf1(from: &Decoder, packets: &[Vec<u8>]) -> (Decoder, Vec<Vec<u8>>) {
     let lowered = for_ctf1(from).unwrap();
-    let text = tsdl::write(&lowered.schema).unwrap_or_else(|e| panic!("{e}\n{:#?}", lowered.schema));
+    let text =
+        tsdl::write(&lowered.schema).unwrap_or_else(|e| panic!("{e}\n{:#?}", lowered.schema));
     let written = encoded_again(from, packets, lowered);
     (decoder(tsdl::parse(&text).unwrap_or_else(|e| panic!("{e}\n{text}"))), written)
 }
@@ -123,10 +124,10 @@ fn random_traces_survive_both_versions() {
         let source = decoder(trace.schema.clone());
         let (packets, expected) = trace.packets(&mut random, &source);
         let equal = |what: &str, text: String| {
-            assert!(
-                without_absent(&text) == without_absent(&expected),
-                "seed {seed}, {what}\n--- expected\n{expected}\n--- found\n{text}"
-            );
+            let lines = without_absent(&expected);
+            let found = without_absent(&text);
+            let first = lines.lines().zip(found.lines()).find(|(one, other)| one != other);
+            assert!(lines == found, "seed {seed}, {what}: {first:#?}");
         };
         equal("as it is", decoded(&source, &packets));
         let reread = decoder(ctf2::parse(&ctf2::write(&trace.schema)).unwrap());

@@ -38,9 +38,8 @@ fn packet(encoder: &Arc<Encoder>, source: &Decoder, times: &[u64]) -> Vec<u8> {
     let fields = Value::Struct(vec![Value::Unsigned(42), Value::String(b"bob".to_vec())]);
     let root = source.scope_node(0, Some(0), Scope::Payload).unwrap();
     for &time in times {
-        let fill = |writer: &mut FieldWriter<'_>| {
-            fields.visit(source.nodes(), root, writer).is_ok()
-        };
+        let fill =
+            |writer: &mut FieldWriter<'_>| fields.visit(source.nodes(), root, writer).is_ok();
         assert_eq!(writer.event(0, time, fill), Ok(true));
     }
     // An event that is given up leaves nothing behind.

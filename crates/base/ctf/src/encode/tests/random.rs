@@ -305,8 +305,7 @@ impl Maker<'_> {
             let class = clock.map(|_| int(size, align, Role::Timestamp, order));
             class.map(|class| member("timestamp", class))
         };
-        let structure =
-            |members, align| FieldClass::Struct(StructClass { members, align });
+        let structure = |members, align| FieldClass::Struct(StructClass { members, align });
         let (last, id_size, id_align, short, short_align) = match self.random.below(3) {
             0 => (31, 5, 1, 27, 1),
             1 => (65535, 16, 8, 32, 8),
@@ -540,7 +539,7 @@ impl Maker<'_> {
         for (index, ranges) in all.into_iter().enumerate() {
             let name = match self.random.below(4) {
                 0 => None,
-                1 => Some("int".to_owned()),
+                1 if index == 0 => Some("int".to_owned()),
                 2 => Some(format!("o-{index}")),
                 _ => Some(format!("o{index}")),
             };
