@@ -278,7 +278,7 @@ pub(super) const SIGN_BIT: u64 = 1 << 63;
 /// The clock after a reading of its low `size` bits: a smaller value than before means that these
 /// bits have wrapped, once.
 #[inline]
-pub(super) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
+pub(crate) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
     if size >= 64 {
         return value;
     }
