@@ -11,4 +11,4 @@ mod rewriter;
 mod stream;
 
 pub use error::Error;
-pub use rewriter::{Form, Pass, Rewriter, Summary};
+pub use rewriter::{Form, Rewriter, Summary};

@@ -8,6 +8,7 @@ use blkkin_ctf::schema::{Schema, Version};
 use blkkin_ctf::{ctf2, metadata, tsdl};
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ struct TraceOut {
 /// Bytes of a packet after which the next one begins.
 const PACKET_SIZE: usize = 256 << 10;
 /// Bytes of packets in memory.
-const PACKETS_SIZE: usize = 128 << 20;
+const PACKETS_SIZE: usize = 32 << 20;
 
 impl Rewriter {
     /// Prepares to write `traces` into `root`, a directory that is empty or not there yet.
@@ -105,11 +106,6 @@ impl Rewriter {
             }
         }
         Ok((rewriter, refused))
-    }
-
-    /// The consumer for a reading. It is handed over full when it wants to stop, and at the end.
-    pub fn pass(self) -> Pass {
-        Pass { rewriter: Some(Box::new(self)) }
     }
 
     /// Ends all packets and makes traces of what was written. After an error all of it is
@@ -177,58 +173,39 @@ impl Rewriter {
         Some(stream)
     }
 
-    #[inline]
-    fn event(&mut self, event: &mut Event<'_>) {
-        let known = self.stream_of_number.get(event.stream_number()).copied().flatten();
-        let Some(stream) = known.or_else(|| self.new_stream(event)) else { return };
-        if let Err(error) = self.streams[stream].event(&mut self.output, event) {
-            self.error = Some(error);
+    fn goes_on(&self) -> ControlFlow<()> {
+        match self.error.is_some() || (self.stop)() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
         }
     }
+}
 
-    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) {
-        let Some(stream) = self.stream(trace, stream) else { return };
-        if let Err(error) = self.streams[stream].loss(&mut self.output, loss) {
+impl Consumer for Rewriter {
+    #[inline]
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        let known = self.stream_of_number.get(event.stream_number()).copied().flatten();
+        if let Some(stream) = known.or_else(|| self.new_stream(event))
+            && let Err(error) = self.streams[stream].event(&mut self.output, event)
+        {
             self.error = Some(error);
         }
+        self.goes_on()
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
+        if let Some(stream) = self.stream(trace, stream)
+            && let Err(error) = self.streams[stream].loss(&mut self.output, loss)
+        {
+            self.error = Some(error);
+        }
+        self.goes_on()
     }
 }
 
 /// Whether other streams of the trace have the same file.
 fn trace_is_shared(trace: &Trace, stream: &Stream) -> bool {
     trace.streams.iter().filter(|other| other.name == stream.name).count() > 1
-}
-
-/// A rewriter on its way through a reading. Without one it passes over all.
-#[derive(Debug, Default)]
-pub struct Pass {
-    rewriter: Option<Box<Rewriter>>,
-}
-
-impl Consumer for Pass {
-    type Output = Option<Box<Rewriter>>;
-
-    #[inline]
-    fn event(&mut self, event: &mut Event<'_>) {
-        if let Some(rewriter) = &mut self.rewriter {
-            rewriter.event(event);
-        }
-    }
-
-    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) {
-        if let Some(rewriter) = &mut self.rewriter {
-            rewriter.loss(trace, stream, loss);
-        }
-    }
-
-    #[inline]
-    fn is_full(&self) -> bool {
-        self.rewriter.as_ref().is_some_and(|rewriter| rewriter.error.is_some() || (rewriter.stop)())
-    }
-
-    fn take(&mut self) -> Option<Box<Rewriter>> {
-        self.rewriter.take()
-    }
 }
 
 /// The encoder and the metadata file for a trace.

@@ -8,9 +8,7 @@ use crate::progress::ProgressLine;
 use blkkin_reader::{Reading, Stats};
 use blkkin_rewrite::{Form, Rewriter, Summary};
 use std::io::{self, IsTerminal, Write};
-use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Mutex;
 
 /// Where to write.
 #[derive(clap::Args, Debug)]
@@ -39,11 +37,11 @@ pub(crate) fn run(
     let mut reading = Reading::new(&opened.traces);
     if let Some((select, utc)) = select {
         let color = crate::output::ColorChoice::Auto.applies(&io::stderr());
-        reading = select.apply(reading, &opened.traces, utc, color)?;
+        reading = select.resolve(&opened.traces, utc, color)?.apply(reading);
     }
     let interrupt = Interrupt::listen()?;
     let asked = interrupt.clone();
-    let (rewriter, refused) =
+    let (mut rewriter, refused) =
         Rewriter::new(&opened.traces, &output.output, form, move || asked.is_asked())
             .map_err(failed)?;
     if refused.len() == opened.traces.len() {
@@ -51,19 +49,8 @@ pub(crate) fn run(
         return Err(Error::failed("nothing was written"));
     }
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), false);
-    // The reading makes its consumer itself, and gives back what that hands over.
-    let consumer = Mutex::new(Some(rewriter.pass()));
-    let make = || {
-        let taken = consumer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        taken.unwrap_or_default()
-    };
-    let mut done = None;
-    let mut stats = reading.ordered(make, |rewriter| {
-        done = rewriter.or(done.take());
-        ControlFlow::Break(())
-    });
+    let mut stats = reading.ordered(&mut rewriter);
     drop(line);
-    let Some(rewriter) = done else { return Err(Error::failed("nothing was written")) };
     let summary = rewriter
         .finish()
         .map_err(|error| failed(error).hint("what had been written so far was removed"))?;
