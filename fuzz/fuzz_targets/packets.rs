@@ -86,7 +86,7 @@ const CTF2: &str = concat!(
         { "name": "o", "field-class": { "type": "optional", "selector-field-location": { "path": ["s"] }, "selector-field-ranges": [[-5, -1]], "field-class": "n" } },
         { "name": "v", "field-class": { "type": "variant", "selector-field-location": { "path": ["n"] }, "options": [
           { "selector-field-ranges": [[0, 3]], "field-class": { "type": "null-terminated-string", "encoding": "utf-16le" } },
-          { "selector-field-ranges": [[4, 99]], "field-class": { "type": "dynamic-length-blob", "length-field-location": { "path": [null, "n"] } } } ] } } ] } }"#,
+          { "selector-field-ranges": [[4, 99]], "field-class": { "type": "dynamic-length-blob", "length-field-location": { "path": ["n"] } } } ] } } ] } }"#,
     "\x1e",
     r#"{ "type": "event-record-class", "id": 1, "payload-field-class": { "type": "structure", "member-classes": [
         { "name": "b", "field-class": { "type": "fixed-length-boolean", "length": 1, "byte-order": "little-endian" } },

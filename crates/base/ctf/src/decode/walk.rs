@@ -551,7 +551,8 @@ impl<'w> Walk<'w> {
     fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
         let length = self.count(length);
         let at = (self.take(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
-        Ok(&self.view.bytes[at..at + length as usize])
+        // Nothing at all may lie behind padding that goes on beyond the view.
+        Ok(self.view.bytes.get(at..at + length as usize).unwrap_or_default())
     }
 
     fn array<V: Visitor>(

@@ -7,7 +7,7 @@ use crate::ctf2::tests::random::{self, Random};
 #[test]
 fn random_bytes_do_no_harm() {
     let (mut events, mut refused, mut schemas) = (0, 0, 0);
-    for seed in 0..1200 {
+    for seed in 0..3000 {
         let mut random = Random::new(seed);
         let schema = random::schema(&mut random);
         if schema.streams.first().is_none_or(|stream| stream.events.is_empty()) {
@@ -99,4 +99,16 @@ fn claims_beyond_the_view_cost_nothing() {
             }
         }
     }
+}
+
+/// Padding may go on beyond the end, and a text of no bytes behind it.
+#[test]
+fn empty_text_behind_the_end() {
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        typealias integer { size = 8; align = 8; } := u8;
+        typealias integer { size = 8; align = 8; encoding = UTF8; } := utf8;
+        stream { }; event { fields := struct { u8 n; struct { utf8 t[n]; } align(64) s; }; };";
+    let decoder = decoder(metadata);
+    let result = event(&decoder, View::whole(&[0]), 0, &mut decoder.machine());
+    assert_eq!(result, Ok(("n=0 s={t=\"\"}".to_owned(), 64)));
 }
