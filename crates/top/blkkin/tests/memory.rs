@@ -17,7 +17,7 @@ const STREAM_SIZE: u64 = 1 << 30;
 /// The largest resident size of a run, in KiB. A run that ends before it can be looked at is done
 /// again.
 fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
-    (0..100).find_map(|_| peak_kib_once(directory, arguments)).expect("a run that can be measured")
+    (0..5000).find_map(|_| peak_kib_once(directory, arguments)).expect("a run that can be measured")
 }
 
 fn peak_kib_once(directory: &Path, arguments: &[&str]) -> Option<u64> {
