@@ -520,7 +520,7 @@ impl<'d> Lowering<'d> {
 
     /// The usual order of bits; where bytes are shared, that of the trace.
     fn bits(&self, bits: Bits) -> Bits {
-        let whole = bits.size % 8 == 0 && bits.align >= 8;
+        let whole = bits.size.is_multiple_of(8) && bits.align >= 8;
         let order = if whole { bits.byte_order } else { self.order };
         usual(bits.size, bits.align, order)
     }
