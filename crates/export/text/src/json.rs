@@ -416,8 +416,8 @@ pub(crate) fn string(out: &mut Vec<u8>, value: &[u8]) {
     out.push(b'"');
     if !quote::append_plain(out, value, needs_escape) {
         escaped(out, value);
+        out.push(b'"');
     }
-    out.push(b'"');
 }
 
 /// Whether a JSON string cannot hold one of the bytes as it is, or it needs a look at UTF-8.

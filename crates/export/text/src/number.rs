@@ -3,17 +3,28 @@
 /// Appends a decimal number.
 #[inline]
 pub(crate) fn unsigned(out: &mut Vec<u8>, value: u64) {
-    const EIGHT: u64 = 100_000_000;
-    if value < EIGHT {
-        let digits = eight_digits(value as u32);
-        let zeros = (digits | 1 << 56).trailing_zeros() / 8;
-        let text = (digits | ASCII_ZEROS) >> (8 * zeros);
-        append_short(out, text.to_le_bytes(), 8 - zeros as usize);
-    } else {
-        unsigned(out, value / EIGHT);
-        let digits = eight_digits((value % EIGHT) as u32) | ASCII_ZEROS;
-        out.extend_from_slice(&digits.to_le_bytes());
+    match value {
+        0..EIGHT => up_to_eight(out, value as u32),
+        _ => more_than_eight(out, value),
     }
+}
+
+/// The first number that has more than eight digits.
+const EIGHT: u64 = 100_000_000;
+
+#[inline(always)]
+fn up_to_eight(out: &mut Vec<u8>, value: u32) {
+    let digits = eight_digits(value);
+    let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+    let text = (digits | ASCII_ZEROS) >> (8 * zeros);
+    append_short(out, text.to_le_bytes(), 8 - zeros as usize);
+}
+
+#[inline(never)]
+fn more_than_eight(out: &mut Vec<u8>, value: u64) {
+    unsigned(out, value / EIGHT);
+    let digits = eight_digits((value % EIGHT) as u32) | ASCII_ZEROS;
+    out.extend_from_slice(&digits.to_le_bytes());
 }
 
 /// Appends a decimal number.

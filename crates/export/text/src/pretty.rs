@@ -298,7 +298,7 @@ impl LinePrinter for Printer {
             self.traces.resize_with(trace.id + 1, || None);
         }
         let trace_text = self.traces[trace.id].get_or_insert_with(|| TraceText {
-            styles: Styles::new(trace.decoder().nodes(), &self.colors),
+            styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
             heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
         });
         let number = event.stream_number();
@@ -381,7 +381,7 @@ impl LinePrinter for Printer {
 #[derive(Debug)]
 struct Styles {
     styles: Vec<Style>,
-    /// The text before members' values that is too long for [`Style::lead`].
+    /// The text before values that is too long for [`Style::lead`].
     long: Vec<u8>,
 }
 
@@ -390,8 +390,9 @@ struct Style {
     /// Separator, name, and for plain strings the quote.
     lead: [u8; LEAD_SIZE],
     lead_length: u8,
-    separator_length: u8,
     kind: StyleKind,
+    /// Whether elements are printed with their indexes.
+    with_names: bool,
     /// Where the text lies in [`Styles::long`], if it is there.
     long: Option<(u32, u32)>,
 }
@@ -413,56 +414,73 @@ enum StyleKind {
 }
 
 impl Styles {
-    fn new(nodes: &[Node], colors: &Colors) -> Styles {
-        let mut long = Vec::new();
-        let plain = colors.value.is_empty();
-        let mut style = |node: &Node| {
-            let mut style = Style {
-                lead: [0; LEAD_SIZE],
-                lead_length: 0,
-                separator_length: 0,
-                kind: StyleKind::Content,
-                long: None,
-            };
-            match node.parent.map(|parent| &nodes[parent as usize].kind) {
-                Some(NodeKind::Struct) => {}
-                Some(NodeKind::Array) => style.kind = StyleKind::Element,
-                _ => {}
-            }
-            if !matches!(node.parent.map(|p| &nodes[p as usize].kind), Some(NodeKind::Struct)) {
-                return style;
-            }
-            style.kind = match &node.kind {
-                NodeKind::Int {
-                    kind: IntKind::Unsigned | IntKind::Signed,
-                    base: Base::Decimal,
-                    labels: None,
-                    ..
-                } if plain => StyleKind::Integer,
-                NodeKind::String(encoding) if plain && encoding.unit_size() == 1 => {
-                    StyleKind::String
-                }
-                _ => StyleKind::Member,
-            };
-            let separator = if node.first { " " } else { ", " };
-            let name = node.name.as_deref().unwrap_or("");
-            let quote = if style.kind == StyleKind::String { "\"" } else { "" };
-            let parts = [separator, colors.field_name, name, colors.reset, " = ", quote];
-            let text = parts.concat();
-            style.separator_length = separator.len() as u8;
-            if let Some(place) = style.lead.get_mut(..text.len()) {
-                place.copy_from_slice(text.as_bytes());
-                style.lead_length = text.len() as u8;
-            } else {
-                style.kind = StyleKind::Member;
-                let start = long.len() as u32;
-                long.extend_from_slice(text.trim_end_matches('"').as_bytes());
-                style.long = Some((start, long.len() as u32));
-            }
-            style
+    fn new(nodes: &[Node], options: &Options, colors: &Colors) -> Styles {
+        let mut styles = Styles { styles: Vec::with_capacity(nodes.len()), long: Vec::new() };
+        for node in nodes {
+            let parent = node.parent.map(|parent| &nodes[parent as usize].kind);
+            let style = styles.style(node, parent, options, colors);
+            styles.styles.push(style);
+        }
+        styles
+    }
+
+    fn style(
+        &mut self,
+        node: &Node,
+        parent: Option<&NodeKind>,
+        options: &Options,
+        colors: &Colors,
+    ) -> Style {
+        let with_names = match node.scope {
+            Scope::Payload => options.names_payload,
+            _ => options.names_context,
         };
-        let styles = nodes.iter().map(&mut style).collect();
-        Styles { styles, long }
+        let mut style = Style {
+            lead: [0; LEAD_SIZE],
+            lead_length: 0,
+            kind: style_kind(node, parent, colors),
+            with_names,
+            long: None,
+        };
+        if matches!(style.kind, StyleKind::Element | StyleKind::Content) {
+            return style;
+        }
+        let mut text = if node.first { " " } else { ", " }.to_owned();
+        if with_names {
+            let name = node.name.as_deref().unwrap_or("");
+            text.extend([colors.field_name, name, colors.reset, " = "]);
+        }
+        if let Some(place) = style.lead.get_mut(..text.len() + 1) {
+            place[..text.len()].copy_from_slice(text.as_bytes());
+            // Behind the text, where it counts only for plain strings.
+            place[text.len()] = b'"';
+            style.lead_length = text.len() as u8 + u8::from(style.kind == StyleKind::String);
+        } else {
+            style.kind = StyleKind::Member;
+            let start = self.long.len() as u32;
+            self.long.extend_from_slice(text.as_bytes());
+            style.long = Some((start, self.long.len() as u32));
+        }
+        style
+    }
+}
+
+fn style_kind(node: &Node, parent: Option<&NodeKind>, colors: &Colors) -> StyleKind {
+    match parent {
+        Some(NodeKind::Struct) => {}
+        Some(NodeKind::Array) => return StyleKind::Element,
+        _ => return StyleKind::Content,
+    }
+    match &node.kind {
+        _ if !colors.value.is_empty() => StyleKind::Member,
+        NodeKind::Int {
+            kind: IntKind::Unsigned | IntKind::Signed,
+            base: Base::Decimal,
+            labels: None,
+            ..
+        } => StyleKind::Integer,
+        NodeKind::String(encoding) if encoding.unit_size() == 1 => StyleKind::String,
+        _ => StyleKind::Member,
     }
 }
 
@@ -475,7 +493,6 @@ struct Fields<'f> {
     colors: &'f Colors,
     /// Whether the next scope is the first of the line.
     first_scope: bool,
-    names: bool,
     /// Indexes of the next elements of the arrays around.
     indexes: Vec<u64>,
 }
@@ -489,7 +506,7 @@ impl<'f> Fields<'f> {
     ) -> Fields<'f> {
         let start = out.len();
         let indexes = Vec::new();
-        Fields { start, out, styles, options, colors, first_scope: true, names: true, indexes }
+        Fields { start, out, styles, options, colors, first_scope: true, indexes }
     }
 
     #[inline]
@@ -501,44 +518,37 @@ impl<'f> Fields<'f> {
     #[inline]
     fn lead(&mut self, node: &Node) {
         let style = &self.styles.styles[node.id as usize];
-        match style.kind {
-            StyleKind::Element => self.element(),
-            StyleKind::Content => {}
-            _ => match style.long {
-                Some((start, end)) => {
-                    let text = &self.styles.long[start as usize..end as usize];
-                    let length =
-                        if self.names { text.len() } else { style.separator_length.into() };
-                    self.out.extend_from_slice(&text[..length]);
-                }
-                None => {
-                    let quote = u8::from(style.kind == StyleKind::String);
-                    let length =
-                        if self.names { style.lead_length - quote } else { style.separator_length };
-                    number::append_short(self.out, style.lead, length.into());
-                }
-            },
+        match (style.kind, style.long) {
+            (StyleKind::Element, _) => self.element(style.with_names),
+            (StyleKind::Content, _) => {}
+            (_, Some((start, end))) => {
+                let text = &self.styles.long[start as usize..end as usize];
+                self.out.extend_from_slice(text);
+            }
+            (_, None) => {
+                number::append_short(self.out, style.lead, style.lead_length.into());
+            }
         }
     }
 
-    /// The style of a field whose lead and value are printed in the plainest way, if it is one
-    /// such.
+    /// Prints what comes before the value of a field that is printed in the plainest way, if it
+    /// is one of that kind.
     #[inline(always)]
     fn plain(&mut self, node: &Node, kind: StyleKind) -> bool {
         let style = &self.styles.styles[node.id as usize];
-        let plain = style.kind == kind && self.names;
+        let plain = style.kind == kind;
         if plain {
             number::append_short(self.out, style.lead, style.lead_length.into());
         }
         plain
     }
 
-    fn element(&mut self) {
+    fn element(&mut self, with_names: bool) {
         let Some(index) = self.indexes.last_mut() else { return };
         let current = *index;
         *index += 1;
         self.text(if current == 0 { " " } else { ", " });
-        if self.names {
+        if with_names {
             self.out.push(b'[');
             number::unsigned(self.out, current);
             self.text("] = ");
@@ -660,10 +670,6 @@ impl Visitor for Fields<'_> {
         if self.options.names_scope {
             named(self.out, self.colors, scope.tsdl_name());
         }
-        self.names = match scope {
-            Scope::Payload => self.options.names_payload,
-            _ => self.options.names_context,
-        };
         self.text("{");
     }
 
@@ -740,8 +746,9 @@ impl Visitor for Fields<'_> {
         if self.plain(node, StyleKind::String) {
             if !quote::append_plain(self.out, value, needs_escape) {
                 print_escaped(self.out, value);
+                self.out.push(b'"');
             }
-            return self.out.push(b'"');
+            return;
         }
         self.lead(node);
         self.text(self.colors.value);
