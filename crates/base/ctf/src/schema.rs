@@ -450,7 +450,7 @@ pub struct FieldRef {
 }
 
 /// The parts of a packet and of an event, in the order in which they are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// Starts each packet.
     PacketHeader,

@@ -229,7 +229,7 @@ impl Cursor {
                     self.end();
                     return Err(problem);
                 }
-                self.fill((held * 2).max(AHEAD))?;
+                self.fill((held * 2).clamp(AHEAD, EVENT_SIZE_MAX))?;
                 Ok(true)
             }
             Stop::Short => {

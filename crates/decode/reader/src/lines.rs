@@ -212,6 +212,11 @@ impl Reading<'_> {
 }
 
 impl Lines {
+    /// Room for a block and its last line, so that it need not grow.
+    fn with_room() -> Lines {
+        Lines { text: Vec::with_capacity(BLOCK_SIZE + BLOCK_SIZE / 4), lines: Vec::new() }
+    }
+
     fn push(&mut self, line: Line) {
         self.lines.push(Line { end: self.text.len() as u32, ..line });
     }

@@ -342,7 +342,8 @@ fn losses(before: Option<&Packet>, packet: &Packet, scale: Option<TimeScale>) ->
     if let (Some(seq), Some(before)) = (packet.seq, before)
         && let Some(seq_before) = before.seq
     {
-        let count = seq.wrapping_sub(seq_before);
+        // A smaller number than before says nothing: copies of a trace, or a tracer that began anew.
+        let count = seq.saturating_sub(seq_before);
         if count > 1 {
             losses.push(Loss {
                 kind: LossKind::Packets,

@@ -1,1 +1,14 @@
-//! To be filled.
+//! Traces out of traces: what a reading passes on is written as trace directories again.
+//!
+//! Start at [`Rewriter`], a consumer of events. Each trace that is read becomes a trace that is
+//! written (one CTF trace cannot have two metadata), all below one directory, so that whoever
+//! opens that directory reads them merged. `directory` owns what is made on disk, `stream` cuts a
+//! stream's events into packets.
+
+mod directory;
+mod error;
+mod rewriter;
+mod stream;
+
+pub use error::Error;
+pub use rewriter::{Form, Rewriter, Summary};

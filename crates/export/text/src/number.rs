@@ -42,10 +42,10 @@ const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
 fn eight_digits(value: u32) -> u64 {
     let (high, low) = (u64::from(value / 10_000), u64::from(value % 10_000));
     let halves = high | low << 32;
-    let hundreds = (halves * 10_486 >> 20) & 0x0000_007f_0000_007f;
-    let quarters = hundreds | (halves - 100 * hundreds) << 16;
-    let tens = (quarters * 103 >> 10) & 0x000f_000f_000f_000f;
-    tens | (quarters - 10 * tens) << 8
+    let hundreds = ((halves * 10_486) >> 20) & 0x0000_007f_0000_007f;
+    let quarters = hundreds | ((halves - 100 * hundreds) << 16);
+    let tens = ((quarters * 103) >> 10) & 0x000f_000f_000f_000f;
+    tens | ((quarters - 10 * tens) << 8)
 }
 
 /// Appends the first `length` bytes of `bytes`. Copying all of them and taking the rest back is
@@ -143,7 +143,9 @@ mod tests {
             check(|out| signed(out, value as i64), &(value as i64).to_string());
         }
         for power in 0..20 {
-            for value in [10u64.pow(power) - 1, 10u64.pow(power), 10u64.pow(power) / 3 * 7] {
+            for value in
+                [10u64.pow(power) - 1, 10u64.pow(power), (10u64.pow(power) / 3).wrapping_mul(7)]
+            {
                 check(|out| unsigned(out, value), &value.to_string());
             }
         }

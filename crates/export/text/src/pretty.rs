@@ -140,10 +140,21 @@ impl Printer {
         cycles: u64,
         last: Option<u64>,
     ) -> Printed {
-        let Options { names_header, delta, .. } = self.options;
-        let colors = self.colors;
+        let Options { names_header, delta, color, .. } = self.options;
         let start = out.len();
         let now = if self.time.in_cycles() { cycles } else { ns as u64 };
+        if delta && !names_header && !color {
+            // What nearly everybody wants.
+            out.push(b'[');
+            self.time.print(out, ns, cycles);
+            out.extend_from_slice(b"] (");
+            let delta_start = (out.len() - start) as u16;
+            print_delta(out, now, last, self.time.in_cycles());
+            let delta = delta_start..(out.len() - start) as u16;
+            out.extend_from_slice(b") ");
+            return Printed { now: Some(now), delta };
+        }
+        let colors = self.colors;
         if names_header {
             named(out, &colors, "timestamp");
         } else {

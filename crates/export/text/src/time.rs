@@ -24,8 +24,12 @@ pub struct TimePrinter {
     format: TimeFormat,
     zone: TimeZone,
     second: i64,
-    text: Vec<u8>,
+    /// What is printed before the nanoseconds, with room for the longest.
+    text: [u8; TEXT_SIZE],
+    length: usize,
 }
+
+const TEXT_SIZE: usize = 32;
 
 const NS: i64 = 1_000_000_000;
 
@@ -33,7 +37,7 @@ impl TimePrinter {
     /// Prints in UTC or in the local time zone.
     pub fn new(format: TimeFormat, utc: bool) -> TimePrinter {
         let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-        TimePrinter { format, zone, second: i64::MIN, text: Vec::new() }
+        TimePrinter { format, zone, second: i64::MIN, text: [0; TEXT_SIZE], length: 0 }
     }
 
     /// Whether it prints cycles.
@@ -56,28 +60,32 @@ impl TimePrinter {
         let (second, rest) = (ns / NS, ns % NS);
         if second != self.second || ns < 0 {
             self.second = second;
-            self.text.clear();
-            if ns < 0 {
-                self.text.push(b'-');
-            }
-            if ns < 0 || self.format == TimeFormat::Seconds || !self.civil(second) {
-                number::unsigned(&mut self.text, second.unsigned_abs());
-            }
-            self.text.push(b'.');
+            self.set_text(ns, second);
         }
-        out.extend_from_slice(&self.text);
+        number::append_short(out, self.text, self.length);
         number::nanoseconds(out, rest.unsigned_abs() as u32);
     }
 
-    fn civil(&mut self, second: i64) -> bool {
-        let Ok(timestamp) = jiff::Timestamp::from_second(second) else { return false };
-        let time = self.zone.to_datetime(timestamp);
+    #[cold]
+    fn set_text(&mut self, ns: i64, second: i64) {
+        let seconds = || format!("{}{}.", if ns < 0 { "-" } else { "" }, second.unsigned_abs());
         let text = match self.format {
-            TimeFormat::Date => time.strftime("%Y-%m-%d %H:%M:%S"),
-            _ => time.strftime("%H:%M:%S"),
+            TimeFormat::Seconds => seconds(),
+            _ if ns < 0 => seconds(),
+            format => self.civil(format, second).unwrap_or_else(seconds),
         };
-        self.text.extend_from_slice(text.to_string().as_bytes());
-        true
+        self.length = text.len().min(TEXT_SIZE);
+        self.text[..self.length].copy_from_slice(&text.as_bytes()[..self.length]);
+    }
+
+    fn civil(&self, format: TimeFormat, second: i64) -> Option<String> {
+        let timestamp = jiff::Timestamp::from_second(second).ok()?;
+        let time = self.zone.to_datetime(timestamp);
+        let text = match format {
+            TimeFormat::Date => time.strftime("%Y-%m-%d %H:%M:%S."),
+            _ => time.strftime("%H:%M:%S."),
+        };
+        Some(text.to_string())
     }
 }
 

@@ -44,6 +44,9 @@ const EXIT_HELP: &str = "Exit status: 0 all well, 1 something could not be read 
 enum Command {
     View(commands::view::Args),
     Info(commands::info::Args),
+    Merge(commands::merge::Args),
+    Cut(commands::cut::Args),
+    Convert(commands::convert::Args),
 }
 
 fn main() -> ExitCode {
@@ -57,6 +60,9 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::View(args) => commands::view::run(args),
         Command::Info(args) => commands::info::run(args),
+        Command::Merge(args) => commands::merge::run(args),
+        Command::Cut(args) => commands::cut::run(args),
+        Command::Convert(args) => commands::convert::run(args),
     };
     match done {
         Ok(exit) => exit.into(),

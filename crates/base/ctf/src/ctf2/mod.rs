@@ -12,7 +12,7 @@ mod properties;
 mod ranges;
 mod read;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod words;
 mod write;
 mod write_classes;

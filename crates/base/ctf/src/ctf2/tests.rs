@@ -3,7 +3,7 @@
 mod classes;
 mod fragments;
 mod locations;
-mod random;
+pub(crate) mod random;
 mod round_trips;
 
 use super::{parse, write};

@@ -5,9 +5,7 @@
 //! `bits` reads what is not a whole number of bytes. Nothing here does I/O: a [`View`] is what
 //! somebody has read of a packet so far, and [`Stop::Short`] asks for more of it.
 
-mod bits;
 mod compile;
-mod float;
 mod header;
 mod node;
 mod plain;
@@ -22,9 +20,11 @@ mod tests;
 pub use compile::CompileError;
 pub use node::{Node, NodeKind, NodeLabels};
 pub use visit::{Nothing, Visitor};
+pub(crate) use walk::clock_after;
 pub use walk::{DecodeError, DecodeErrorKind, Machine, Stop, View};
 
-use crate::schema::{Role, Schema};
+use crate::schema::{Role, Schema, Scope};
+use crate::{bits, float};
 use header::Header;
 use program::Program;
 use std::collections::HashMap;
@@ -129,6 +129,25 @@ impl Decoder {
     /// All visible fields of all event classes and packet contexts; a node's id is its index.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
+    }
+
+    /// The node of a scope's structure: of a stream's packet context, or of a scope of one of its
+    /// events; `None` if people see nothing of it.
+    pub(crate) fn scope_node(
+        &self,
+        stream: usize,
+        event: Option<usize>,
+        scope: Scope,
+    ) -> Option<u32> {
+        let stream = self.streams.get(stream)?;
+        let program = match event {
+            Some(event) => stream.bodies.get(event)?,
+            None => &stream.packet_context,
+        };
+        program.ops.iter().find_map(|op| match op {
+            program::Op::BeginScope(other, node) if *other == scope => Some(*node),
+            _ => None,
+        })
     }
 
     /// The working memory for one stream.

@@ -10,8 +10,8 @@ use crate::schema::{Base, Encoding, IntKind, Mapping, Scope};
 pub struct Node {
     /// Index in [`super::Decoder::nodes`].
     pub id: u32,
-    /// The structure member's name; none for elements of arrays, contents of optionals and
-    /// options of variants, and for scopes.
+    /// The structure member's or the variant option's name; none for elements of arrays, contents
+    /// of optionals, and scopes.
     pub name: Option<Box<str>>,
     /// The node that holds it; none for a scope's structure.
     pub parent: Option<u32>,

@@ -278,7 +278,7 @@ pub(super) const SIGN_BIT: u64 = 1 << 63;
 /// The clock after a reading of its low `size` bits: a smaller value than before means that these
 /// bits have wrapped, once.
 #[inline]
-pub(super) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
+pub(crate) fn clock_after(clock: u64, value: u64, size: u32) -> u64 {
     if size >= 64 {
         return value;
     }
@@ -551,7 +551,8 @@ impl<'w> Walk<'w> {
     fn bytes(&mut self, length: Count) -> Result<&'w [u8], Stop> {
         let length = self.count(length);
         let at = (self.take(length.checked_mul(8).ok_or(Stop::Short)?)? / 8) as usize;
-        Ok(&self.view.bytes[at..at + length as usize])
+        // Nothing at all may lie behind padding that goes on beyond the view.
+        Ok(self.view.bytes.get(at..at + length as usize).unwrap_or_default())
     }
 
     fn array<V: Visitor>(

@@ -69,7 +69,7 @@ const KEYWORDS: [&str; 28] = [
 ];
 
 /// Whether `word` is reserved by the language.
-pub(super) fn is_keyword(word: &str) -> bool {
+pub(crate) fn is_keyword(word: &str) -> bool {
     KEYWORDS.contains(&word)
 }
 

@@ -289,7 +289,8 @@ impl<'t> Lowering<'t> {
             name,
             uid: None,
             log_level,
-            emf_uri,
+            // An empty one says nothing; babeltrace2 takes it for none, too.
+            emf_uri: emf_uri.filter(|uri: &String| !uri.is_empty()),
             specific_context: classes.take(Scope::SpecificContext),
             payload: classes.take(Scope::Payload),
         });

@@ -19,6 +19,7 @@ mod tests;
 mod types;
 mod write;
 
+pub(crate) use lexer::is_keyword;
 pub use write::{WriteError, write};
 
 use crate::metadata::MetadataError;

@@ -11,6 +11,8 @@ use std::sync::{Condvar, Mutex, MutexGuard};
 
 /// Bytes of blocks that may wait to be merged.
 const READY_SIZE: usize = 12 << 20;
+/// Empty blocks that are kept: as many as may wait to be merged.
+const BLOCKS_KEPT: usize = READY_SIZE / super::BLOCK_SIZE;
 /// Bytes of packets that are worth a task.
 const TASK_SIZE: u64 = 256 << 10;
 
@@ -34,6 +36,9 @@ struct State {
     /// Tasks of one stream that may be begun before the first one is done.
     tasks_ahead: usize,
     closed: bool,
+    /// Who waits, so that nobody is woken in vain: waking costs a system call.
+    workers_waiting: usize,
+    merge_waits: bool,
 }
 
 /// A stream's packets and the tasks made of them.
@@ -89,6 +94,8 @@ impl Shared {
             cursors: Vec::new(),
             tasks_ahead: 2 * reading.threads,
             closed: false,
+            workers_waiting: 0,
+            merge_waits: false,
         };
         Shared { state: Mutex::new(state), work: Condvar::new(), ready: Condvar::new() }
     }
@@ -110,12 +117,24 @@ impl Shared {
             let is_over =
                 |source: &Source| source.exhausted && source.tasks.iter().all(|task| task.done);
             if state.sources.iter().all(is_over) {
-                drop(state);
-                self.work.notify_all();
-                self.ready.notify_all();
+                self.wake(state);
                 return None;
             }
+            state.workers_waiting += 1;
             state = self.work.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.workers_waiting -= 1;
+        }
+    }
+
+    /// Lets those who wait look again, after something has changed.
+    fn wake(&self, state: MutexGuard<'_, State>) {
+        let (workers, merge) = (state.workers_waiting > 0, state.merge_waits);
+        drop(state);
+        if workers {
+            self.work.notify_all();
+        }
+        if merge {
+            self.ready.notify_one();
         }
     }
 
@@ -137,9 +156,7 @@ impl Shared {
         task.done = done;
         task.rest = Some(Rest { packets, floor, cursor });
         task.ready.push_back(lines);
-        drop(state);
-        self.work.notify_all();
-        self.ready.notify_all();
+        self.wake(state);
     }
 
     /// Waits for a stream's next block; `None` at the stream's end. `spent` is a block that has
@@ -155,19 +172,22 @@ impl Shared {
                 Some(task) => {
                     if let Some(lines) = task.ready.pop_front() {
                         state.ready_size -= lines.text.len();
-                        drop(state);
-                        self.work.notify_all();
+                        self.wake(state);
                         return Some(lines);
                     }
                     if task.done {
                         source.tasks.pop_front();
                         source.first += 1;
-                        self.work.notify_all();
+                        if state.workers_waiting > 0 {
+                            self.work.notify_all();
+                        }
                         continue;
                     }
                 }
             }
+            state.merge_waits = true;
             state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.merge_waits = false;
         }
     }
 
@@ -187,7 +207,7 @@ impl Shared {
 
 impl State {
     fn recycle(&mut self, mut block: Lines) {
-        if block.text.capacity() > 0 && self.blocks.len() < 16 {
+        if block.text.capacity() > 0 && self.blocks.len() < BLOCKS_KEPT {
             block.text.clear();
             block.lines.clear();
             self.blocks.push(block);
@@ -222,7 +242,7 @@ impl State {
             }
         });
         let task = source.first + index;
-        let lines = self.blocks.pop().unwrap_or_default();
+        let lines = self.blocks.pop().unwrap_or_else(Lines::with_room);
         let trace = trace.id;
         Some(Job { stream, task, trace, packets, cursor, floor, lines, done: false })
     }

@@ -341,8 +341,9 @@ fn report_losses(stats: &Stats) {
         let lost = parts.join(", ");
         let _ = writeln!(
             io::stderr(),
-            "lost by the tracer in all: {lost} ({} events shown)",
-            stats.events
+            "lost by the tracer in all: {lost} ({} event{} shown)",
+            stats.events,
+            plural(stats.events)
         );
     }
 }

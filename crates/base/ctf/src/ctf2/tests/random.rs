@@ -4,10 +4,10 @@ use super::*;
 use crate::ctf2::words::role_belongs;
 
 /// Marsaglia's xorshift generator.
-pub(super) struct Random(u64);
+pub(crate) struct Random(u64);
 
 impl Random {
-    pub(super) fn new(seed: u64) -> Random {
+    pub(crate) fn new(seed: u64) -> Random {
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
@@ -19,7 +19,7 @@ impl Random {
     }
 
     /// From 0 to below `end`.
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         (self.next() >> 11) as usize % end
     }
 
@@ -61,7 +61,7 @@ impl Random {
 }
 
 /// A schema; everything but its byte order, which the fields decide.
-pub(super) fn schema(random: &mut Random) -> Schema {
+pub(crate) fn schema(random: &mut Random) -> Schema {
     let uuid = random.chance(50).then(|| Uuid(std::array::from_fn(|_| random.next() as u8)));
     let clocks: Vec<Clock> =
         (0..random.below(3)).map(|index| self::clock(random, format!("c{index}"))).collect();

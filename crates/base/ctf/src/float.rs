@@ -1,6 +1,6 @@
 //! IEEE 754 binary numbers of any legal width, as `f64`.
 
-use super::bits;
+use crate::bits;
 use crate::schema::{Bits, ByteOrder, FloatClass};
 
 /// Reads a float at bit `position`; the caller has checked that it is there. Widths beyond 64
@@ -26,6 +26,90 @@ pub(crate) fn read(bytes: &[u8], position: u64, class: &FloatClass) -> f64 {
         ByteOrder::Big => (half(low_size, high_size), half(high_size, 0)),
     };
     assemble(u128::from(high) << 64 | u128::from(low), class.exponent, size)
+}
+
+/// Writes a number at bit `position`; `bytes` is zero there and long enough. What the format
+/// cannot hold is rounded: too large becomes infinite, too small becomes zero.
+pub(crate) fn write(bytes: &mut [u8], position: u64, class: &FloatClass, value: f64) {
+    let size = class.bits.size;
+    match size {
+        32 => return bits::write(bytes, position, class.bits, u64::from((value as f32).to_bits())),
+        64 => return bits::write(bytes, position, class.bits, value.to_bits()),
+        _ => {}
+    }
+    let raw = disassemble(value, class.exponent, size);
+    if size < 64 {
+        return bits::write(bytes, position, class.bits, raw as u64);
+    }
+    let high_size = size - 64;
+    let mut half = |size, offset: u32, raw: u128| {
+        let part = Bits { size, ..class.bits };
+        bits::write(bytes, position + u64::from(offset), part, raw as u64);
+    };
+    match class.bits.byte_order {
+        ByteOrder::Little => {
+            half(64, 0, raw);
+            half(high_size, 64, raw >> 64);
+        }
+        ByteOrder::Big => {
+            half(high_size, 0, raw >> 64);
+            half(64, high_size, raw);
+        }
+    }
+}
+
+/// What [`assemble`] reads back as `value`.
+fn disassemble(value: f64, exponent_bits: u32, size: u32) -> u128 {
+    let fraction_bits = size - 1 - exponent_bits;
+    let exponent_max = (1i64 << exponent_bits) - 1;
+    let bias = (1i64 << (exponent_bits - 1)) - 1;
+    let sign = u128::from(value.is_sign_negative()) << (size - 1);
+    let special = |fraction: u128| sign | (exponent_max as u128) << fraction_bits | fraction;
+    if value.is_nan() {
+        return special(1 << (fraction_bits - 1));
+    }
+    let raw = value.to_bits();
+    let stored = (raw >> 52 & 0x7ff) as i64;
+    let fraction = u128::from(raw & ((1 << 52) - 1));
+    if value == 0.0 {
+        return sign;
+    }
+    if value.is_infinite() {
+        return special(0);
+    }
+    // value = mantissa * 2^power, with the mantissa's top bit at bit 52.
+    let (mut mantissa, mut power) = match stored {
+        0 => (fraction, -1074),
+        _ => (fraction | 1 << 52, stored - 1075),
+    };
+    while mantissa >> 52 == 0 {
+        mantissa <<= 1;
+        power -= 1;
+    }
+    let exponent = power + 52 + bias;
+    if exponent >= exponent_max {
+        return special(0);
+    }
+    // Below the least normal number the mantissa loses bits instead of the exponent.
+    let missing = (1 - exponent).max(0);
+    let shift = i64::from(fraction_bits) - 52 - missing;
+    let shifted = match shift {
+        0.. => mantissa << shift,
+        -127..0 => {
+            let down = -shift as u32;
+            let kept = mantissa >> down;
+            let rest = mantissa & ((1 << down) - 1);
+            let half = 1 << (down - 1);
+            // To the nearest, of two the even one.
+            kept + u128::from(rest > half || rest == half && kept & 1 == 1)
+        }
+        _ => 0,
+    };
+    // A carry out of the fraction moves into the exponent, as it should.
+    match exponent {
+        1.. => sign | (((exponent as u128 - 1) << fraction_bits) + shifted),
+        _ => sign | shifted,
+    }
 }
 
 fn assemble(raw: u128, exponent_bits: u32, size: u32) -> f64 {
@@ -67,6 +151,9 @@ mod tests {
         };
         let value = read(bytes, 0, &class);
         assert!(value == expected || value.is_nan() && expected.is_nan(), "{value} {expected}");
+        let mut written = vec![0; bytes.len()];
+        write(&mut written, 0, &class, expected);
+        assert!(written == bytes || expected.is_nan(), "{written:x?} {bytes:x?}");
         let swapped: Vec<u8> = bytes.iter().rev().copied().collect();
         let class = FloatClass { bits: bits::usual(size, 8, ByteOrder::Little), ..class };
         assert_eq!(read(&swapped, 0, &class).to_bits(), value.to_bits());

@@ -1,0 +1,770 @@
+//! Walks field classes and the decoder's nodes side by side: for each visible field its new class,
+//! and how to write it. Start at [`Lowering::scope`].
+
+use super::selectors::{Labels, Use, labels};
+use super::standard::plain;
+use super::{Key, SlotOfKey, Target, length_field, names};
+use crate::bits::usual;
+use crate::decode::{Decoder, Node};
+use crate::encode::EncodeError;
+use crate::encode::step::{Count, Prefix, Step, Write};
+use crate::metadata::DEPTH_MAX;
+use crate::schema::*;
+use std::collections::{HashMap, HashSet};
+
+/// More classes are not made: variants that depend on one selector multiply their options.
+const CLASSES_MAX: usize = 1 << 20;
+
+pub(super) struct Lowering<'d> {
+    pub(super) target: Target,
+    source: &'d Decoder,
+    nodes: &'d [Node],
+    order: ByteOrder,
+    steps: Vec<Step>,
+    /// Lengths of texts.
+    slots: SlotOfKey,
+    /// What is known of integers, which may be selectors.
+    ints: HashMap<Key, Selector>,
+    uses: HashMap<Key, Vec<Use>>,
+    /// By address of a variant or optional: its selector, and its number among the uses.
+    use_of: HashMap<usize, (Key, usize)>,
+    labels: HashMap<Key, Labels>,
+    renamed: HashMap<Key, String>,
+    // The current place.
+    stream: usize,
+    event: Option<usize>,
+    scope: Scope,
+    path: Vec<String>,
+    target_path: Vec<String>,
+    next: usize,
+    depth: usize,
+    class_count: usize,
+}
+
+/// An integer as selector.
+struct Selector {
+    bounds: (i128, i128),
+    mappings: Option<Vec<Mapping>>,
+}
+
+/// A field's class, and what has to come before it.
+struct Lower {
+    class: FieldClass,
+    prefix: Option<Member>,
+}
+
+impl From<FieldClass> for Lower {
+    fn from(class: FieldClass) -> Lower {
+        Lower { class, prefix: None }
+    }
+}
+
+fn empty_struct() -> FieldClass {
+    FieldClass::Struct(StructClass { members: Vec::new(), align: 1 })
+}
+
+impl<'d> Lowering<'d> {
+    pub(super) fn new(source: &'d Decoder, target: Target) -> Lowering<'d> {
+        let nothing = Step { align: 1, write: Write::Nothing, save: None, prefix: None };
+        Lowering {
+            target,
+            source,
+            nodes: source.nodes(),
+            order: source.schema().trace.byte_order,
+            steps: vec![nothing; source.nodes().len()],
+            slots: HashMap::new(),
+            ints: HashMap::new(),
+            uses: HashMap::new(),
+            use_of: HashMap::new(),
+            labels: HashMap::new(),
+            renamed: HashMap::new(),
+            stream: 0,
+            event: None,
+            scope: Scope::PacketHeader,
+            path: Vec::new(),
+            target_path: Vec::new(),
+            next: 0,
+            depth: 0,
+            class_count: 0,
+        }
+    }
+
+    pub(super) fn finish(self) -> (Vec<Step>, usize) {
+        (self.steps, self.slots.len())
+    }
+
+    fn enter(&mut self, stream: usize, event: Option<usize>, scope: Scope) {
+        (self.stream, self.event, self.scope) = (stream, event, scope);
+        self.path.clear();
+        self.target_path.clear();
+        self.depth = 0;
+    }
+
+    fn key(&self) -> Key {
+        Key::new(self.stream, self.event, self.scope, &self.path)
+    }
+
+    fn key_of(&self, field: &FieldRef) -> Key {
+        Key::of(self.stream, self.event, field)
+    }
+
+    fn fail<T>(&self, message: &str) -> Result<T, EncodeError> {
+        let scope = self.scope.tsdl_name();
+        Err(EncodeError::new(format!("{scope}.{}: {message}", self.path.join("."))))
+    }
+
+    fn deeper(&mut self) -> Result<(), EncodeError> {
+        self.depth += 1;
+        self.class_count += 1;
+        match self.depth > DEPTH_MAX || self.class_count > CLASSES_MAX {
+            true => self.fail("too many or too deeply nested fields"),
+            false => Ok(()),
+        }
+    }
+
+    // The first pass: what depends on what.
+
+    /// Notes lengths and selectors of a scope.
+    pub(super) fn collect_scope(
+        &mut self,
+        stream: usize,
+        event: Option<usize>,
+        scope: Scope,
+        class: Option<&FieldClass>,
+    ) -> Result<(), EncodeError> {
+        self.enter(stream, event, scope);
+        class.map_or(Ok(()), |class| self.collect(class))
+    }
+
+    fn collect(&mut self, class: &FieldClass) -> Result<(), EncodeError> {
+        self.deeper()?;
+        match class {
+            FieldClass::Int(int) => {
+                let size = int.bits.size.clamp(1, 64);
+                let bounds = match int.kind {
+                    IntKind::Signed => (-(1i128 << (size - 1)), (1i128 << (size - 1)) - 1),
+                    IntKind::Bool => (0, 1),
+                    _ => (0, (1i128 << size) - 1),
+                };
+                self.integer(bounds, int.mappings.as_deref());
+            }
+            FieldClass::VarInt(int) => {
+                let bounds = match int.signed {
+                    true => (i64::MIN.into(), i64::MAX.into()),
+                    false => (0, u64::MAX.into()),
+                };
+                self.integer(bounds, int.mappings.as_deref());
+            }
+            FieldClass::Float(_) | FieldClass::String(_) | FieldClass::Blob(_) => {}
+            FieldClass::Text(text) => {
+                if let Length::Dynamic(field) = &text.length
+                    && !is_header(field)
+                {
+                    let count = self.slots.len();
+                    let Ok(slot) = u16::try_from(count) else {
+                        return self.fail("too many texts have lengths of their own");
+                    };
+                    self.slots.entry(self.key_of(field)).or_insert(slot);
+                }
+            }
+            FieldClass::Struct(structure) => {
+                for member in &structure.members {
+                    self.path.push(member.name.clone());
+                    let done = self.collect(&member.class);
+                    self.path.pop();
+                    done?;
+                }
+            }
+            FieldClass::Array(array) => self.collect(&array.element)?,
+            FieldClass::Optional(optional) => {
+                let (present, absent) = match &optional.ranges {
+                    None => ("true", "false"),
+                    Some(_) => ("present", "absent"),
+                };
+                let true_ranges = || Ranges(vec![(1, u64::MAX.into())]);
+                let ranges = optional.ranges.clone().unwrap_or_else(true_ranges);
+                let options = vec![(Some(present.to_owned()), ranges)];
+                let one = Use { options, otherwise: Some(absent), is_variant: false };
+                self.uses(&optional.selector, address(&**optional), one);
+                self.collect(&optional.content)?;
+            }
+            FieldClass::Variant(variant) => {
+                let option = |option: &VariantOption| (option.name.clone(), option.ranges.clone());
+                let options = variant.options.iter().map(option).collect();
+                let one = Use { options, otherwise: None, is_variant: true };
+                self.uses(&variant.selector, address(variant), one);
+                for option in &variant.options {
+                    self.collect(&option.class)?;
+                }
+            }
+        }
+        self.depth -= 1;
+        Ok(())
+    }
+
+    fn integer(&mut self, bounds: (i128, i128), mappings: Option<&[Mapping]>) {
+        let key = self.key();
+        let known = self
+            .ints
+            .entry(key)
+            .or_insert_with(|| Selector { bounds, mappings: mappings.map(<[Mapping]>::to_vec) });
+        known.bounds = (known.bounds.0.min(bounds.0), known.bounds.1.max(bounds.1));
+    }
+
+    fn uses(&mut self, selector: &FieldRef, address: usize, one: Use) {
+        if self.target != Target::Ctf1 || !self.is_reachable_selector(selector) {
+            return;
+        }
+        let key = self.key_of(selector);
+        let uses = self.uses.entry(key.clone()).or_default();
+        self.use_of.insert(address, (key, uses.len()));
+        uses.push(one);
+    }
+
+    /// Makes the labels of all selectors.
+    pub(super) fn make_labels(&mut self) -> Result<(), EncodeError> {
+        for (key, uses) in std::mem::take(&mut self.uses) {
+            let Some(selector) = self.ints.get(&key) else {
+                let name = key.path.join(".");
+                return Err(EncodeError::new(format!("selector {name} is no integer")));
+            };
+            let known = selector.mappings.as_deref();
+            let known = known.filter(|&known| clean(known, selector.bounds) == known);
+            let labels = labels(&uses, known, selector.bounds)?;
+            self.labels.insert(key, labels);
+        }
+        Ok(())
+    }
+
+    /// Whether what depends on a selector can go on depending on it: it is not in a header, and
+    /// for CTF 1.8 it is in a structure around the current field.
+    fn is_reachable_selector(&self, field: &FieldRef) -> bool {
+        if self.target == Target::Same {
+            return true;
+        }
+        let parents = field.path.len().saturating_sub(1);
+        let is_around = field.scope == self.scope
+            && parents < self.path.len()
+            && field.path[..parents] == self.path[..parents];
+        !is_header(field) && (is_around || self.target != Target::Ctf1)
+    }
+
+    // The second pass: new classes, and steps.
+
+    /// The new structure of a scope; `None` if people see nothing of it. `taken` are names that
+    /// members must not have.
+    pub(super) fn scope(
+        &mut self,
+        stream: usize,
+        event: Option<usize>,
+        scope: Scope,
+        class: Option<&FieldClass>,
+        taken: HashSet<String>,
+    ) -> Result<Option<StructClass>, EncodeError> {
+        self.enter(stream, event, scope);
+        self.class_count = 0;
+        let Some(FieldClass::Struct(structure)) = class else { return Ok(None) };
+        let Some(root) = self.source.scope_node(stream, event, scope) else {
+            let is_hidden = self.target == Target::Same && scope != Scope::PacketContext;
+            return if is_hidden { self.fail("nothing of it is visible") } else { Ok(None) };
+        };
+        self.next = root as usize + 1;
+        let structure = self.structure(structure, root, taken)?;
+        self.steps[root as usize].align = struct_align(&structure);
+        Ok(Some(structure))
+    }
+
+    /// By member of a packet context: whether it is visible.
+    pub(super) fn shown_members(&self, stream: usize, class: Option<&FieldClass>) -> Vec<bool> {
+        let Some(FieldClass::Struct(structure)) = class else { return Vec::new() };
+        let root = self.source.scope_node(stream, None, Scope::PacketContext);
+        let shown: HashSet<&str> = match root {
+            None => HashSet::new(),
+            Some(_) => self
+                .nodes
+                .iter()
+                .filter(|node| node.parent == root)
+                .filter_map(|node| node.name.as_deref())
+                .collect(),
+        };
+        structure.members.iter().map(|member| shown.contains(member.name.as_str())).collect()
+    }
+
+    fn has_child(&self, parent: u32, name: Option<&str>) -> bool {
+        let next = self.nodes.get(self.next);
+        next.is_some_and(|node| {
+            node.parent == Some(parent) && (name.is_none() || node.name.as_deref() == name)
+        })
+    }
+
+    fn structure(
+        &mut self,
+        structure: &StructClass,
+        node: u32,
+        mut taken: HashSet<String>,
+    ) -> Result<StructClass, EncodeError> {
+        let mut members = Vec::with_capacity(structure.members.len());
+        let mut all_names: HashSet<String> = taken.clone();
+        all_names.extend(structure.members.iter().map(|member| member.name.clone()));
+        for member in &structure.members {
+            self.path.push(member.name.clone());
+            if !self.has_child(node, Some(&member.name)) {
+                if self.target == Target::Same && self.scope != Scope::PacketContext {
+                    return self.fail("it has a role or clock outside of a header");
+                }
+                self.path.pop();
+                continue;
+            }
+            let name = match self.target {
+                Target::Ctf1 => names::unique(names::member(&member.name), &mut taken),
+                Target::Ctf2 => names::unique(member.name.clone(), &mut taken),
+                Target::Same => member.name.clone(),
+            };
+            if name != member.name {
+                self.renamed.insert(self.key(), name.clone());
+            }
+            all_names.insert(name.clone());
+            self.target_path.push(name.clone());
+            let Lower { class, prefix } = self.field(&member.class, Some(&mut all_names))?;
+            if let Some(prefix) = prefix {
+                taken.insert(prefix.name.clone());
+                members.push(prefix);
+            }
+            members.push(Member { name, class });
+            self.target_path.pop();
+            self.path.pop();
+        }
+        Ok(StructClass { members, align: structure.align })
+    }
+
+    /// The new class of the field of the next node. `names` are those of the members around, if
+    /// it is a member itself.
+    fn field(
+        &mut self,
+        class: &FieldClass,
+        names: Option<&mut HashSet<String>>,
+    ) -> Result<Lower, EncodeError> {
+        self.deeper()?;
+        let node = self.next as u32;
+        self.next += 1;
+        if node as usize >= self.nodes.len() {
+            return self.fail("it is not visible where it should be");
+        }
+        let mut prefix = self.prefix(class, names);
+        let new = self.class(class, node, prefix.as_ref())?;
+        let new = if self.target == Target::Same { class.clone() } else { new };
+        let from = match class {
+            FieldClass::String(string) => string.encoding,
+            FieldClass::Text(text) => text.encoding,
+            _ => Encoding::Utf8,
+        };
+        let mut step = Step::of(&new, from);
+        self.finish_step(&mut step, class, &new, prefix.is_some());
+        let wraps = prefix.as_ref().is_some_and(|prefix| prefix.wraps);
+        let lower = match prefix.take() {
+            Some(NewPrefix { member, bits, .. }) => {
+                let tag = Member { name: member.name.clone(), class: member.class.clone() };
+                let wrapper = StructClass {
+                    members: vec![tag, Member { name: "value".to_owned(), class: new.clone() }],
+                    align: 1,
+                };
+                let align = if wraps { struct_align(&wrapper) } else { 1 };
+                step.prefix = Some(Prefix { align, bits });
+                match wraps {
+                    true => FieldClass::Struct(wrapper).into(),
+                    false => Lower { class: new, prefix: Some(member) },
+                }
+            }
+            None => new.into(),
+        };
+        self.steps[node as usize] = step;
+        self.depth -= 1;
+        Ok(lower)
+    }
+
+    fn finish_step(&self, step: &mut Step, old: &FieldClass, new: &FieldClass, prefixed: bool) {
+        match (old, new) {
+            (FieldClass::Int(IntClass { kind: IntKind::Bool, .. }), FieldClass::Int(int))
+                if self.target == Target::Ctf1 =>
+            {
+                step.write = Write::Truth(int.bits);
+            }
+            (FieldClass::Blob(blob), FieldClass::Array(_)) => {
+                step.write = Write::Blob(match blob.length {
+                    Length::Static(length) => Count::Static(length),
+                    Length::Dynamic(_) => Count::Exact,
+                });
+            }
+            (FieldClass::Text(text), FieldClass::Text(_)) => {
+                if let Length::Dynamic(field) = &text.length
+                    && !prefixed
+                    && let Some(&slot) = self.slots.get(&self.key_of(field))
+                {
+                    step.write = Write::Text(Count::Slot(slot));
+                }
+            }
+            _ => {}
+        }
+        if let FieldClass::Int(_) | FieldClass::VarInt(_) = old {
+            step.save = self.slots.get(&self.key()).copied();
+        }
+    }
+
+    fn class(
+        &mut self,
+        class: &FieldClass,
+        node: u32,
+        prefix: Option<&NewPrefix>,
+    ) -> Result<FieldClass, EncodeError> {
+        let is_ctf1 = self.target == Target::Ctf1;
+        Ok(match class {
+            FieldClass::Int(int) => FieldClass::Int(self.int(int)),
+            FieldClass::VarInt(int) if is_ctf1 => {
+                let kind = if int.signed { IntKind::Signed } else { IntKind::Unsigned };
+                let labels = self.mappings(int.mappings.as_deref());
+                let plain = plain(64, self.order, kind);
+                FieldClass::Int(IntClass { base: int.base, mappings: labels, ..plain })
+            }
+            FieldClass::VarInt(int) => {
+                FieldClass::VarInt(VarIntClass { roles: Roles::NONE, ..int.clone() })
+            }
+            FieldClass::Float(float) => FieldClass::Float(self.float(float)),
+            FieldClass::String(string) => {
+                FieldClass::String(StringClass { encoding: self.encoding(string.encoding) })
+            }
+            FieldClass::Text(text) if is_ctf1 && text.encoding.unit_size() > 1 => {
+                FieldClass::String(StringClass { encoding: Encoding::Utf8 })
+            }
+            FieldClass::Text(text) => FieldClass::Text(TextClass {
+                length: self.length(&text.length, prefix),
+                encoding: self.encoding(text.encoding),
+            }),
+            FieldClass::Blob(blob) if is_ctf1 => {
+                let byte = plain(8, self.order, IntKind::Unsigned);
+                let byte = IntClass { base: Base::Hexadecimal, ..byte };
+                FieldClass::Array(Box::new(ArrayClass {
+                    length: self.length(&blob.length, prefix),
+                    element: FieldClass::Int(byte),
+                    align: 1,
+                }))
+            }
+            FieldClass::Blob(blob) => FieldClass::Blob(BlobClass {
+                length: self.length(&blob.length, prefix),
+                media_type: blob.media_type.clone(),
+                roles: Roles::NONE,
+            }),
+            FieldClass::Struct(structure) => {
+                FieldClass::Struct(self.structure(structure, node, HashSet::new())?)
+            }
+            FieldClass::Array(array) => FieldClass::Array(Box::new(ArrayClass {
+                length: self.length(&array.length, prefix),
+                element: self.field(&array.element, None)?.class,
+                align: if is_ctf1 { 1 } else { array.align },
+            })),
+            FieldClass::Optional(optional) => {
+                let content = match self.has_child(node, None) {
+                    true => self.field(&optional.content, None)?.class,
+                    false => empty_struct(),
+                };
+                self.optional(optional, content, prefix)?
+            }
+            FieldClass::Variant(variant) => {
+                let mut options = Vec::with_capacity(variant.options.len());
+                for option in &variant.options {
+                    options.push(self.field(&option.class, None)?.class);
+                }
+                self.variant(variant, options, prefix)?
+            }
+        })
+    }
+
+    fn int(&self, int: &IntClass) -> IntClass {
+        let bits = self.bits(int.bits);
+        let (roles, clock) = (Roles::NONE, None);
+        let same = IntClass { bits, roles, clock, ..int.clone() };
+        if self.target != Target::Ctf1 {
+            return same;
+        }
+        match int.kind {
+            IntKind::Unsigned | IntKind::Signed => {
+                IntClass { mappings: self.mappings(int.mappings.as_deref()), ..same }
+            }
+            IntKind::Bool => {
+                let label = |label: &str, value| Mapping {
+                    label: label.to_owned(),
+                    ranges: Ranges(vec![(value, value)]),
+                };
+                let known = [label("false", 0), label("true", 1)];
+                let byte = plain(8, self.order, IntKind::Unsigned);
+                IntClass { mappings: self.mappings(Some(&known)), ..byte }
+            }
+            IntKind::BitArray | IntKind::BitMap => IntClass {
+                kind: IntKind::Unsigned,
+                base: Base::Hexadecimal,
+                mappings: None,
+                ..same
+            },
+        }
+    }
+
+    /// Labels of the current integer in CTF 1.8: those of a selector, or its own as far as they
+    /// can be said.
+    fn mappings(&self, own: Option<&[Mapping]>) -> Option<Vec<Mapping>> {
+        let key = self.key();
+        if let Some(labels) = self.labels.get(&key) {
+            return Some(labels.mappings.clone()).filter(|mappings| !mappings.is_empty());
+        }
+        let bounds = self.ints.get(&key).map_or((0, 1), |selector| selector.bounds);
+        own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty())
+    }
+
+    /// The usual order of bits; where bytes are shared, that of the trace.
+    fn bits(&self, bits: Bits) -> Bits {
+        let whole = bits.size.is_multiple_of(8) && bits.align >= 8;
+        let order = if whole { bits.byte_order } else { self.order };
+        usual(bits.size, bits.align, order)
+    }
+
+    fn float(&self, float: &FloatClass) -> FloatClass {
+        let exponent = match (float.bits.size, self.target) {
+            (32, _) => 8,
+            (64, _) => 11,
+            (16, Target::Ctf2) => 5,
+            (128, Target::Ctf2) => 15,
+            _ => 0,
+        };
+        if float.exponent == exponent {
+            return FloatClass { bits: self.bits(float.bits), ..float.clone() };
+        }
+        let bits = usual(64, float.bits.align.max(8), self.order);
+        FloatClass { bits, exponent: 11, mantissa: 53 }
+    }
+
+    fn encoding(&self, encoding: Encoding) -> Encoding {
+        match (self.target, encoding) {
+            (Target::Ctf2, Encoding::Ascii) => Encoding::Utf8,
+            (Target::Ctf1, encoding) if encoding.unit_size() > 1 => Encoding::Utf8,
+            _ => encoding,
+        }
+    }
+
+    fn length(&self, length: &Length, prefix: Option<&NewPrefix>) -> Length {
+        match (length, prefix) {
+            (Length::Static(length), _) => Length::Static(*length),
+            (Length::Dynamic(_), Some(prefix)) => Length::Dynamic(prefix.field.clone()),
+            (Length::Dynamic(field), None) => Length::Dynamic(self.reference(field)),
+        }
+    }
+
+    /// The new names on the way to a field.
+    fn reference(&self, field: &FieldRef) -> FieldRef {
+        let name = |index: usize| {
+            let way = &field.path[..=index];
+            let key = Key::new(self.stream, self.event, field.scope, way);
+            self.renamed.get(&key).unwrap_or(&field.path[index]).clone()
+        };
+        FieldRef { scope: field.scope, path: (0..field.path.len()).map(name).collect() }
+    }
+
+    fn optional(
+        &mut self,
+        optional: &OptionalClass,
+        content: FieldClass,
+        prefix: Option<&NewPrefix>,
+    ) -> Result<FieldClass, EncodeError> {
+        let selector = match prefix {
+            Some(prefix) => prefix.field.clone(),
+            None => self.reference(&optional.selector),
+        };
+        if self.target == Target::Ctf1 {
+            let options = vec![content, empty_struct()];
+            return self.labelled(address(optional), selector, options, prefix);
+        }
+        let ranges = if prefix.is_some() { None } else { optional.ranges.clone() };
+        Ok(FieldClass::Optional(Box::new(OptionalClass { selector, ranges, content })))
+    }
+
+    fn variant(
+        &mut self,
+        variant: &VariantClass,
+        classes: Vec<FieldClass>,
+        prefix: Option<&NewPrefix>,
+    ) -> Result<FieldClass, EncodeError> {
+        let selector = match prefix {
+            Some(prefix) => prefix.field.clone(),
+            None => self.reference(&variant.selector),
+        };
+        if self.target == Target::Ctf1 {
+            return self.labelled(address(variant), selector, classes, prefix);
+        }
+        let options = variant.options.iter().zip(classes).enumerate();
+        let options = options.map(|(index, (option, class))| VariantOption {
+            name: option.name.clone(),
+            ranges: match prefix {
+                Some(_) => Ranges(vec![(index as i128, index as i128)]),
+                None => option.ranges.clone(),
+            },
+            class,
+        });
+        Ok(FieldClass::Variant(VariantClass { selector, options: options.collect() }))
+    }
+
+    /// A variant whose options have the names of its selector's labels.
+    fn labelled(
+        &mut self,
+        address: usize,
+        selector: FieldRef,
+        classes: Vec<FieldClass>,
+        prefix: Option<&NewPrefix>,
+    ) -> Result<FieldClass, EncodeError> {
+        let of_prefix;
+        let none = Vec::new();
+        let (mappings, choices) = match (prefix, self.use_of.get(&address)) {
+            (Some(prefix), _) => {
+                of_prefix = (0..prefix.order.len()).map(|l| (l, prefix.order[l])).collect();
+                (&prefix.mappings, &of_prefix)
+            }
+            (None, Some((key, number))) => match self.labels.get(key) {
+                Some(labels) => (&labels.mappings, &labels.choices[*number]),
+                None => (&none, &Vec::new()),
+            },
+            (None, None) => (&none, &Vec::new()),
+        };
+        let mut options = Vec::with_capacity(choices.len());
+        for &(label, option) in choices {
+            let class = &classes[option];
+            self.class_count += class_count(class);
+            if self.class_count > CLASSES_MAX {
+                return self.fail("its selector's variants would have too many options");
+            }
+            options.push(VariantOption {
+                name: Some(mappings[label].label.clone()),
+                ranges: mappings[label].ranges.clone(),
+                class: class.clone(),
+            });
+        }
+        match options.is_empty() {
+            true => self.fail("no value of its selector chooses an option"),
+            false => Ok(FieldClass::Variant(VariantClass { selector, options })),
+        }
+    }
+
+    /// The field to write before one whose own length or selector is out of reach.
+    fn prefix(&self, class: &FieldClass, names: Option<&mut HashSet<String>>) -> Option<NewPrefix> {
+        if self.target == Target::Same {
+            return None;
+        }
+        let is_ctf1 = self.target == Target::Ctf1;
+        let mut taken = HashSet::new();
+        let one = |label: String, value: usize| Mapping {
+            label,
+            ranges: Ranges(vec![(value as i128, value as i128)]),
+        };
+        let plain = |size, kind| plain(size, self.order, kind);
+        let (suffix, int, order) = match class {
+            FieldClass::Variant(variant) if !self.is_reachable_selector(&variant.selector) => {
+                let label = |(index, option): (usize, &VariantOption)| {
+                    let name = option.name.as_deref().unwrap_or_default();
+                    one(names::option(name, "option", &mut taken), index)
+                };
+                let mappings = variant.options.iter().enumerate().map(label).collect();
+                let mappings = Some(mappings).filter(|_| is_ctf1);
+                let int = IntClass { mappings, ..plain(32, IntKind::Unsigned) };
+                ("tag", int, (0..variant.options.len()).collect())
+            }
+            FieldClass::Optional(optional) if !self.is_reachable_selector(&optional.selector) => {
+                let labels = vec![one("absent".to_owned(), 0), one("present".to_owned(), 1)];
+                let int = match is_ctf1 {
+                    true => IntClass { mappings: Some(labels), ..plain(8, IntKind::Unsigned) },
+                    false => plain(8, IntKind::Bool),
+                };
+                // Absent is the option after the content.
+                ("tag", int, vec![1, 0])
+            }
+            class if length_field(class).is_some_and(is_header) => {
+                let is_text = matches!(class, FieldClass::Text(text)
+                    if is_ctf1 && text.encoding.unit_size() > 1);
+                if is_text {
+                    return None;
+                }
+                ("length", plain(64, IntKind::Unsigned), Vec::new())
+            }
+            _ => return None,
+        };
+        let wraps = names.is_none();
+        let mut path = self.target_path.clone();
+        let name = match (names, path.last()) {
+            (Some(names), Some(last)) => {
+                let name = names::unique(format!("{last}_{suffix}"), names);
+                path.pop();
+                name
+            }
+            _ => suffix.to_owned(),
+        };
+        path.push(name.clone());
+        Some(NewPrefix {
+            field: FieldRef { scope: self.scope, path },
+            bits: int.bits,
+            mappings: int.mappings.clone().unwrap_or_default(),
+            order,
+            wraps,
+            member: Member { name, class: FieldClass::Int(int) },
+        })
+    }
+}
+
+/// A field before another one, which holds the other's length or selector.
+struct NewPrefix {
+    field: FieldRef,
+    bits: Bits,
+    member: Member,
+    mappings: Vec<Mapping>,
+    /// By label: the option.
+    order: Vec<usize>,
+    /// Whether a structure has to be made to hold both.
+    wraps: bool,
+}
+
+fn is_header(field: &FieldRef) -> bool {
+    matches!(field.scope, Scope::PacketHeader | Scope::EventHeader)
+}
+
+fn address<T>(class: &T) -> usize {
+    std::ptr::from_ref(class).addr()
+}
+
+fn struct_align(structure: &StructClass) -> u64 {
+    let members = structure.members.iter().map(|member| member.class.align());
+    members.fold(structure.align.max(1), u64::max)
+}
+
+fn class_count(class: &FieldClass) -> usize {
+    1 + match class {
+        FieldClass::Struct(structure) => {
+            structure.members.iter().map(|member| class_count(&member.class)).sum()
+        }
+        FieldClass::Array(array) => class_count(&array.element),
+        FieldClass::Optional(optional) => class_count(&optional.content),
+        FieldClass::Variant(variant) => {
+            variant.options.iter().map(|option| class_count(&option.class)).sum()
+        }
+        _ => 0,
+    }
+}
+
+/// Labels as an enumeration of CTF 1.8 takes them: each once, with ranges within the bounds.
+fn clean(mappings: &[Mapping], (least, most): (i128, i128)) -> Vec<Mapping> {
+    let mut cleaned: Vec<Mapping> = Vec::with_capacity(mappings.len());
+    let mut index_of: HashMap<&str, usize> = HashMap::new();
+    for Mapping { label, ranges } in mappings {
+        let ranges = ranges.0.iter().map(|&(low, high)| (low.max(least), high.min(most)));
+        let ranges = ranges.filter(|(low, high)| low <= high);
+        let index = *index_of.entry(label).or_insert(cleaned.len());
+        if index == cleaned.len() {
+            cleaned.push(Mapping { label: label.clone(), ranges: Ranges::default() });
+        }
+        cleaned[index].ranges.0.extend(ranges);
+    }
+    cleaned.retain(|mapping| !mapping.ranges.0.is_empty());
+    cleaned
+}

@@ -1,0 +1,266 @@
+//! From the schema of a trace that was read to that of the trace to be written.
+//!
+//! The new schema has standard headers ([`standard`]) and of all else what people see: names, log
+//! levels, environment, clocks, contexts and payloads. Fields that only serve the format (times,
+//! ids, sizes) are left out, as the decoder leaves them out of visits, so each visited node has its
+//! place in what is written. `fields` walks classes and nodes side by side; for CTF 1.8 it
+//! replaces what that cannot say, with the help of `selectors` (labels for variants) and `names`:
+//!
+//! - variable-length integers become integers of 64 bits, booleans enumerations of "false" and
+//!   "true", bit arrays and bit maps unsigned hexadecimal integers;
+//! - optionals become variants with an empty structure for what is absent; their selectors and
+//!   those of variants become enumerations, whose labels are the options' names;
+//! - text in UTF-16 or UTF-32, be it terminated or counted, becomes a terminated string in UTF-8
+//!   (a length field stays as it was, and counts the original's bytes);
+//! - blobs become arrays of hexadecimal bytes, floats of other sizes those of 64 bits;
+//! - bits in an unusual order or at odd places become those of the trace's byte order.
+//!
+//! A length or selector that is in a header, which is not kept, or (for CTF 1.8) not in a
+//! structure around, becomes a new field before what depends on it.
+
+mod fields;
+mod names;
+mod selectors;
+mod standard;
+
+use super::EncodeError;
+use super::step::Step;
+use crate::decode::Decoder;
+use crate::schema::{
+    ClockOrigin, EventClass, FieldClass, FieldRef, Length, Schema, Scope, StreamClass, StructClass,
+    TextClass, TraceClass, Version,
+};
+use fields::Lowering;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What to write for what is visited. Made for the nodes of one decoder.
+#[derive(Debug)]
+pub struct Lowered {
+    /// The schema of what is written.
+    pub schema: Arc<Schema>,
+    /// By node id.
+    pub(super) steps: Vec<Step>,
+    pub(super) slot_count: usize,
+    /// By stream and member of its packet context: whether it is visited.
+    pub(super) context_given: Vec<Vec<bool>>,
+}
+
+/// A schema in CTF 1.8 that babeltrace2 reads too.
+pub fn for_ctf1(source: &Decoder) -> Result<Lowered, EncodeError> {
+    lower(source, Target::Ctf1)
+}
+
+/// A schema in CTF 2.
+pub fn for_ctf2(source: &Decoder) -> Result<Lowered, EncodeError> {
+    lower(source, Target::Ctf2)
+}
+
+/// The schema itself, for those who make events by hand. All fields outside of headers must be
+/// visible.
+pub fn unchanged(source: &Decoder) -> Result<Lowered, EncodeError> {
+    lower(source, Target::Same)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Ctf1,
+    Ctf2,
+    Same,
+}
+
+/// A place in a schema: stream and event (where the scope has one), scope, path.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    stream: Option<usize>,
+    event: Option<usize>,
+    scope: Scope,
+    path: Vec<String>,
+}
+
+impl Key {
+    fn new(stream: usize, event: Option<usize>, scope: Scope, path: &[String]) -> Key {
+        let stream = (scope > Scope::PacketHeader).then_some(stream);
+        let event = event.filter(|_| scope > Scope::CommonContext);
+        Key { stream, event, scope, path: path.to_vec() }
+    }
+
+    fn of(stream: usize, event: Option<usize>, field: &FieldRef) -> Key {
+        Key::new(stream, event, field.scope, &field.path)
+    }
+}
+
+fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
+    let schema = source.schema();
+    let mut lowering = Lowering::new(source, target);
+    for (stream, class) in schema.streams.iter().enumerate() {
+        lowering.collect_scope(
+            stream,
+            None,
+            Scope::PacketContext,
+            class.packet_context.as_ref(),
+        )?;
+        lowering.collect_scope(
+            stream,
+            None,
+            Scope::CommonContext,
+            class.common_context.as_ref(),
+        )?;
+        for (event, class) in class.events.iter().enumerate() {
+            let event = Some(event);
+            let specific = class.specific_context.as_ref();
+            lowering.collect_scope(stream, event, Scope::SpecificContext, specific)?;
+            lowering.collect_scope(stream, event, Scope::Payload, class.payload.as_ref())?;
+        }
+    }
+    lowering.make_labels()?;
+    let mut streams = Vec::with_capacity(schema.streams.len());
+    let mut context_given = Vec::with_capacity(schema.streams.len());
+    for (stream, class) in schema.streams.iter().enumerate() {
+        let (class, given) = self::stream(&mut lowering, schema, stream, class)?;
+        streams.push(class);
+        context_given.push(given);
+    }
+    let (steps, slot_count) = lowering.finish();
+    let schema = match target {
+        Target::Same => schema.clone(),
+        _ => Arc::new(Schema {
+            version: if target == Target::Ctf1 { Version::Ctf1 } else { Version::Ctf2 },
+            trace: TraceClass {
+                packet_header: Some(standard::packet_header(schema)),
+                ..schema.trace.clone()
+            },
+            clocks: clocks(schema, target),
+            streams,
+        }),
+    };
+    Ok(Lowered { schema, steps, slot_count, context_given })
+}
+
+fn stream(
+    lowering: &mut Lowering<'_>,
+    schema: &Schema,
+    stream: usize,
+    class: &StreamClass,
+) -> Result<(StreamClass, Vec<bool>), EncodeError> {
+    let is_same = lowering.target == Target::Same;
+    let mut own = match is_same {
+        true => StructClass::default(),
+        false => standard::packet_context(schema, class),
+    };
+    let taken = own.members.iter().map(|member| member.name.clone()).collect();
+    let context = class.packet_context.as_ref();
+    let visible = lowering.scope(stream, None, Scope::PacketContext, context, taken)?;
+    let mut given = vec![false; own.members.len()];
+    let packet_context = if is_same {
+        let shown = lowering.shown_members(stream, context);
+        given = shown;
+        context.cloned()
+    } else {
+        if let Some(visible) = visible {
+            // Inserted prefixes are visited together with what they belong to.
+            given.extend(visible.members.iter().map(|_| true));
+            own.align = own.align.max(visible.align);
+            own.members.extend(visible.members);
+        }
+        Some(FieldClass::Struct(own))
+    };
+    let mut events = Vec::with_capacity(class.events.len());
+    let mut common_context = None;
+    for (index, event) in class.events.iter().enumerate() {
+        let mut scope = |scope, class: &Option<FieldClass>| {
+            let class = class.as_ref();
+            lowering
+                .scope(stream, Some(index), scope, class, Default::default())
+                .map(|class| class.map(FieldClass::Struct))
+                .map_err(|error| named(error, event))
+        };
+        common_context = scope(Scope::CommonContext, &class.common_context)?;
+        events.push(EventClass {
+            specific_context: scope(Scope::SpecificContext, &event.specific_context)?,
+            payload: scope(Scope::Payload, &event.payload)?,
+            ..describe(event, lowering.target)
+        });
+    }
+    let event_header = Some(standard::event_header(schema, class));
+    let class = StreamClass {
+        packet_context,
+        event_header,
+        common_context,
+        events,
+        ..class.clone_without_events()
+    };
+    Ok((class, given))
+}
+
+fn named(error: EncodeError, event: &EventClass) -> EncodeError {
+    let name = event.name.clone().unwrap_or_else(|| event.id.to_string());
+    EncodeError::new(format!("event {name}: {error}"))
+}
+
+impl StreamClass {
+    fn clone_without_events(&self) -> StreamClass {
+        StreamClass {
+            id: self.id,
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            clock: self.clock,
+            packet_context: None,
+            event_header: None,
+            common_context: None,
+            events: Vec::new(),
+        }
+    }
+}
+
+/// An event class's names and the like. babeltrace2 refuses events without a name, and negative
+/// log levels.
+fn describe(event: &EventClass, target: Target) -> EventClass {
+    let is_ctf1 = target == Target::Ctf1;
+    let name = event.name.clone().or_else(|| is_ctf1.then(|| format!("event {}", event.id)));
+    EventClass {
+        id: event.id,
+        namespace: event.namespace.clone(),
+        name,
+        uid: event.uid.clone(),
+        log_level: event.log_level.filter(|&level| level >= 0 || !is_ctf1),
+        emf_uri: event.emf_uri.clone(),
+        specific_context: None,
+        payload: None,
+    }
+}
+
+/// Clocks, with names that can stand in TSDL, and a UUID where the identity is one.
+fn clocks(schema: &Schema, target: Target) -> Vec<crate::schema::Clock> {
+    let mut clocks = schema.clocks.clone();
+    if target != Target::Ctf1 {
+        return clocks;
+    }
+    let mut taken = std::collections::HashSet::new();
+    for clock in &mut clocks {
+        clock.name = names::option(&clock.name, "clock", &mut taken);
+        let uid = clock.identity.as_ref().and_then(|identity| identity.uid.as_ref());
+        clock.uuid = clock.uuid.or_else(|| uid?.parse().ok());
+        if clock.origin != ClockOrigin::UnixEpoch {
+            clock.origin = ClockOrigin::Unknown;
+        }
+    }
+    clocks
+}
+
+/// The field that a class's own length is in, if it is in one.
+fn length_field(class: &FieldClass) -> Option<&FieldRef> {
+    let length = match class {
+        FieldClass::Array(array) => &array.length,
+        FieldClass::Text(TextClass { length, .. }) => length,
+        FieldClass::Blob(blob) => &blob.length,
+        _ => return None,
+    };
+    match length {
+        Length::Static(_) => None,
+        Length::Dynamic(field) => Some(field),
+    }
+}
+
+type SlotOfKey = HashMap<Key, u16>;

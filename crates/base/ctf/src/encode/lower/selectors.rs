@@ -1,0 +1,126 @@
+//! Labels for selectors: in CTF 1.8 a variant's option is chosen by the label that its tag's value
+//! bears, so that the values that choose an option become a label with the option's name.
+//!
+//! Several variants may depend on one selector in different ways. Its values are divided so that
+//! those with the same label choose the same option in each variant; a variant then has an option
+//! for each label.
+
+use super::names;
+use crate::encode::EncodeError;
+use crate::schema::{Mapping, Ranges};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// More labels times variants than this are refused.
+const LABELS_MAX: usize = 1 << 14;
+
+/// A variant or optional that depends on a selector.
+#[derive(Clone, Debug)]
+pub(super) struct Use {
+    /// Names and values of the options, the first fitting one counts.
+    pub(super) options: Vec<(Option<String>, Ranges)>,
+    /// Whether values without an option choose a last one, of that name.
+    pub(super) otherwise: Option<&'static str>,
+    /// Whether it is a variant, whose options have the names of their labels.
+    pub(super) is_variant: bool,
+}
+
+/// A selector's labels, and for each the chosen option by use.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Labels {
+    pub(super) mappings: Vec<Mapping>,
+    /// By use: index of label and of option, in the order of the labels.
+    pub(super) choices: Vec<Vec<(usize, usize)>>,
+}
+
+/// Divides the values from `least` to `most`. `known` are the labels that the selector has.
+pub(super) fn labels(
+    uses: &[Use],
+    known: Option<&[Mapping]>,
+    (least, most): (i128, i128),
+) -> Result<Labels, EncodeError> {
+    if let Some(known) = known
+        && let Some(choices) = as_they_are(uses, known)
+    {
+        return Ok(Labels { mappings: known.to_vec(), choices });
+    }
+    let mut starts = BTreeSet::from([least]);
+    for (_, ranges) in uses.iter().flat_map(|one| &one.options) {
+        for &(low, high) in &ranges.0 {
+            let bounds = [low, high.saturating_add(1)];
+            starts.extend(bounds.into_iter().filter(|&bound| least < bound && bound <= most));
+        }
+    }
+    if starts.len().saturating_mul(uses.len()) > LABELS_MAX {
+        return Err(EncodeError::new("too many variants depend on one selector"));
+    }
+    let starts: Vec<i128> = starts.into_iter().collect();
+    // By what the values choose in each use.
+    let mut groups: BTreeMap<Vec<usize>, Vec<(i128, i128)>> = BTreeMap::new();
+    for (index, &low) in starts.iter().enumerate() {
+        let high = starts.get(index + 1).map_or(most, |next| next - 1);
+        let chosen: Vec<usize> = uses.iter().map(|one| one.chosen(low)).collect();
+        if chosen.iter().all(|&option| option == NO_OPTION) {
+            continue;
+        }
+        let ranges = groups.entry(chosen).or_default();
+        match ranges.last_mut() {
+            Some((_, end)) if *end + 1 == low => *end = high,
+            _ => ranges.push((low, high)),
+        }
+    }
+    let mut taken = HashSet::new();
+    let mut result = Labels { mappings: Vec::new(), choices: vec![Vec::new(); uses.len()] };
+    for (chosen, ranges) in groups {
+        let parts: Vec<String> = uses
+            .iter()
+            .zip(&chosen)
+            .filter(|&(_, &option)| option != NO_OPTION)
+            .map(|(one, &option)| one.name(option))
+            .collect();
+        let index = result.mappings.len();
+        let label = names::option(&parts.join("_"), "option", &mut taken);
+        result.mappings.push(Mapping { label, ranges: Ranges(ranges) });
+        for (choices, option) in result.choices.iter_mut().zip(chosen) {
+            if option != NO_OPTION {
+                choices.push((index, option));
+            }
+        }
+    }
+    Ok(result)
+}
+
+const NO_OPTION: usize = usize::MAX;
+
+impl Use {
+    fn chosen(&self, value: i128) -> usize {
+        let found = self.options.iter().position(|(_, ranges)| ranges.contains(value));
+        found.or(self.otherwise.map(|_| self.options.len())).unwrap_or(NO_OPTION)
+    }
+
+    fn name(&self, option: usize) -> String {
+        match (self.options.get(option), self.otherwise) {
+            (Some((Some(name), _)), _) => names::member(name),
+            (None, Some(otherwise)) => otherwise.to_owned(),
+            _ => format!("option{option}"),
+        }
+    }
+}
+
+/// The choices, if the labels that the selector has are those that its variants need.
+fn as_they_are(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)>>> {
+    let label_of = |(name, ranges): &(Option<String>, Ranges)| {
+        let name = name.as_ref().filter(|name| names::is_option(name))?;
+        let index = known.iter().position(|mapping| mapping.label == *name)?;
+        (known[index].ranges == *ranges).then_some(index)
+    };
+    let mut all = Vec::new();
+    for one in uses {
+        let mut seen = HashSet::new();
+        let labels: Option<Vec<usize>> = one.options.iter().map(label_of).collect();
+        let labels = labels.filter(|labels| {
+            one.is_variant && one.otherwise.is_none() && labels.iter().all(|&l| seen.insert(l))
+        })?;
+        all.push(labels.into_iter().enumerate().map(|(option, label)| (label, option)).collect());
+    }
+    Some(all)
+}

@@ -1,0 +1,213 @@
+//! Fields as a tree, for those who make events by hand and for tests.
+
+use super::EncodeError;
+use crate::decode::{Node, NodeKind, Visitor};
+use crate::schema::Scope;
+
+/// A field's value.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of an integer that is not signed.
+    Unsigned(u64),
+    /// Of a signed integer.
+    Signed(i64),
+    /// Of a floating-point number.
+    Float(f64),
+    /// Of a string, in its encoding.
+    String(Vec<u8>),
+    /// Of a blob.
+    Blob(Vec<u8>),
+    /// Of a structure: its members'.
+    Struct(Vec<Value>),
+    /// Of an array: its elements'.
+    Array(Vec<Value>),
+    /// Of an optional.
+    Optional(Option<Box<Value>>),
+    /// Of a variant: index and value of the option.
+    Variant(usize, Box<Value>),
+}
+
+impl Value {
+    /// Visits the value of a scope, whose structure is the node of id `root`. `nodes` are those of
+    /// the decoder that the encoder was made for.
+    pub fn visit(
+        &self,
+        nodes: &[Node],
+        root: u32,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), EncodeError> {
+        let node = nodes.get(root as usize).ok_or_else(|| misfit(None))?;
+        let Value::Struct(members) = self else { return Err(misfit(Some(node))) };
+        visitor.begin_scope(node.scope, node);
+        self::members(members, nodes, node, visitor)?;
+        visitor.end_scope(node.scope);
+        Ok(())
+    }
+
+    fn field(
+        &self,
+        nodes: &[Node],
+        node: &Node,
+        visitor: &mut impl Visitor,
+    ) -> Result<(), EncodeError> {
+        match (self, &node.kind) {
+            (Value::Unsigned(value), NodeKind::Int { .. } | NodeKind::VarInt { .. }) => {
+                visitor.unsigned(node, *value);
+            }
+            (Value::Signed(value), NodeKind::Int { .. } | NodeKind::VarInt { .. }) => {
+                visitor.signed(node, *value);
+            }
+            (Value::Float(value), NodeKind::Float) => visitor.float(node, *value),
+            (Value::String(value), NodeKind::String(_)) => visitor.string(node, value),
+            (Value::Blob(value), NodeKind::Blob) => visitor.blob(node, value),
+            (Value::Struct(values), NodeKind::Struct) => {
+                visitor.begin_struct(node);
+                members(values, nodes, node, visitor)?;
+                visitor.end_struct(node);
+            }
+            (Value::Array(values), NodeKind::Array) => {
+                visitor.begin_array(node, values.len() as u64);
+                for value in values {
+                    value.field(nodes, child(nodes, node, 0)?, visitor)?;
+                }
+                visitor.end_array(node);
+            }
+            (Value::Optional(value), NodeKind::Optional) => {
+                visitor.begin_optional(node, value.is_some());
+                if let Some(value) = value {
+                    value.field(nodes, child(nodes, node, 0)?, visitor)?;
+                }
+                visitor.end_optional(node);
+            }
+            (Value::Variant(option, value), NodeKind::Variant { .. }) => {
+                visitor.begin_variant(node, *option);
+                value.field(nodes, child(nodes, node, *option)?, visitor)?;
+                visitor.end_variant(node);
+            }
+            _ => return Err(misfit(Some(node))),
+        }
+        Ok(())
+    }
+}
+
+fn members(
+    values: &[Value],
+    nodes: &[Node],
+    parent: &Node,
+    visitor: &mut impl Visitor,
+) -> Result<(), EncodeError> {
+    let mut children = children(nodes, parent);
+    for value in values {
+        value.field(nodes, children.next().ok_or_else(|| misfit(Some(parent)))?, visitor)?;
+    }
+    match children.next() {
+        None => Ok(()),
+        Some(missing) => Err(misfit(Some(missing))),
+    }
+}
+
+/// Nodes follow their parents, with what they hold between them.
+fn children<'n>(nodes: &'n [Node], parent: &Node) -> impl Iterator<Item = &'n Node> {
+    let id = parent.id;
+    let within = move |node: &&Node| node.parent.is_some_and(|parent| parent >= id);
+    let after = nodes.get(id as usize + 1..).unwrap_or_default().iter();
+    after.take_while(within).filter(move |node| node.parent == Some(id))
+}
+
+fn child<'n>(nodes: &'n [Node], parent: &Node, index: usize) -> Result<&'n Node, EncodeError> {
+    children(nodes, parent).nth(index).ok_or_else(|| misfit(Some(parent)))
+}
+
+fn misfit(node: Option<&Node>) -> EncodeError {
+    EncodeError::new(match node.and_then(|node| node.name.as_deref()) {
+        Some(name) => format!("the value does not go with the class of field `{name}`"),
+        None => "the value does not go with the field's class".to_owned(),
+    })
+}
+
+/// Gathers visited fields as values.
+#[derive(Debug, Default)]
+pub struct Gather {
+    /// The scopes visited so far.
+    pub scopes: Vec<(Scope, Value)>,
+    /// The members or elements of what has begun, outermost first.
+    open: Vec<Vec<Value>>,
+    options: Vec<usize>,
+}
+
+impl Gather {
+    fn add(&mut self, value: Value) {
+        if let Some(open) = self.open.last_mut() {
+            open.push(value);
+        }
+    }
+
+    fn begin(&mut self) {
+        self.open.push(Vec::new());
+    }
+
+    fn end(&mut self) -> Vec<Value> {
+        self.open.pop().unwrap_or_default()
+    }
+}
+
+impl Visitor for Gather {
+    fn restart(&mut self) {
+        *self = Gather::default();
+    }
+    fn begin_scope(&mut self, _: Scope, _: &Node) {
+        self.begin();
+    }
+    fn end_scope(&mut self, scope: Scope) {
+        // Scopes of which people see nothing end without having begun.
+        if let Some(members) = self.open.pop() {
+            self.scopes.push((scope, Value::Struct(members)));
+        }
+    }
+    fn begin_struct(&mut self, _: &Node) {
+        self.begin();
+    }
+    fn end_struct(&mut self, _: &Node) {
+        let members = self.end();
+        self.add(Value::Struct(members));
+    }
+    fn begin_array(&mut self, _: &Node, _: u64) {
+        self.begin();
+    }
+    fn end_array(&mut self, _: &Node) {
+        let elements = self.end();
+        self.add(Value::Array(elements));
+    }
+    fn begin_optional(&mut self, _: &Node, _: bool) {
+        self.begin();
+    }
+    fn end_optional(&mut self, _: &Node) {
+        let content = self.end().pop().map(Box::new);
+        self.add(Value::Optional(content));
+    }
+    fn begin_variant(&mut self, _: &Node, option: usize) {
+        self.begin();
+        self.options.push(option);
+    }
+    fn end_variant(&mut self, _: &Node) {
+        let value = self.end().pop();
+        if let (Some(option), Some(value)) = (self.options.pop(), value) {
+            self.add(Value::Variant(option, Box::new(value)));
+        }
+    }
+    fn unsigned(&mut self, _: &Node, value: u64) {
+        self.add(Value::Unsigned(value));
+    }
+    fn signed(&mut self, _: &Node, value: i64) {
+        self.add(Value::Signed(value));
+    }
+    fn float(&mut self, _: &Node, value: f64) {
+        self.add(Value::Float(value));
+    }
+    fn string(&mut self, _: &Node, value: &[u8]) {
+        self.add(Value::String(value.to_vec()));
+    }
+    fn blob(&mut self, _: &Node, value: &[u8]) {
+        self.add(Value::Blob(value.to_vec()));
+    }
+}

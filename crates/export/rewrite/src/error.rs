@@ -1,0 +1,39 @@
+//! What can go wrong when a trace is written.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why something could not be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The file or directory.
+    pub path: PathBuf,
+    /// A lower-case fragment.
+    pub message: String,
+    /// What to do about it.
+    pub hint: Option<&'static str>,
+}
+
+impl Error {
+    pub(crate) fn new(path: &Path, message: impl Into<String>) -> Error {
+        Error { path: path.to_owned(), message: message.into(), hint: None }
+    }
+
+    pub(crate) fn io(path: &Path, action: &str, error: &io::Error) -> Error {
+        let reason = match error.kind() {
+            io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+            io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+            _ => error.to_string(),
+        };
+        Error::new(path, format!("cannot {action}: {reason}"))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.path.display(), self.message)
+    }
+}
+
+impl std::error::Error for Error {}

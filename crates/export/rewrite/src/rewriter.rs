@@ -1,0 +1,275 @@
+//! The consumer: from traces that are read to traces that are written.
+
+use crate::directory::Output;
+use crate::error::Error;
+use crate::stream::StreamWriter;
+use blkkin_ctf::encode::{self, Encoder};
+use blkkin_ctf::schema::{Schema, Version};
+use blkkin_ctf::{ctf2, metadata, tsdl};
+use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+
+/// The version of what is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// That of each trace.
+    Same,
+    /// This one.
+    Version(Version),
+}
+
+/// What was written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// Traces.
+    pub traces: u64,
+    /// Stream files.
+    pub streams: u64,
+    /// Packets in them.
+    pub packets: u64,
+    /// Bytes of packets.
+    pub bytes: u64,
+}
+
+/// Writes traces. Pass it to a reading with [`Rewriter::pass`].
+pub struct Rewriter {
+    output: Output,
+    /// By id of the source trace.
+    traces: HashMap<usize, TraceOut>,
+    /// By number of the source stream: index in `streams`, or that it is not written.
+    stream_of_number: Vec<Option<usize>>,
+    /// By source trace and index of the stream in it.
+    stream_of_place: HashMap<(usize, usize), usize>,
+    streams: Vec<StreamWriter>,
+    packet_size: usize,
+    stop: Box<dyn Fn() -> bool + Send>,
+    error: Option<Error>,
+}
+
+impl std::fmt::Debug for Rewriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Rewriter").field("output", &self.output).finish_non_exhaustive()
+    }
+}
+
+struct TraceOut {
+    directory: PathBuf,
+    encoder: Arc<Encoder>,
+    file_names: HashSet<String>,
+    /// Streams of a class without ids get the ones that are free.
+    instances: HashSet<(usize, u64)>,
+}
+
+/// Bytes of a packet after which the next one begins.
+const PACKET_SIZE: usize = 256 << 10;
+/// Bytes of packets in memory.
+const PACKETS_SIZE: usize = 32 << 20;
+
+impl Rewriter {
+    /// Prepares to write `traces` into `root`, a directory that is empty or not there yet.
+    /// Also gives what cannot be written at all. `stop` is asked at each event.
+    pub fn new(
+        traces: &[Arc<Trace>],
+        root: &Path,
+        form: Form,
+        stop: impl Fn() -> bool + Send + 'static,
+    ) -> Result<(Rewriter, Vec<Error>), Error> {
+        let stream_count: usize = traces.iter().map(|trace| trace.streams.len()).sum();
+        let mut rewriter = Rewriter {
+            output: Output::create(root)?,
+            traces: HashMap::new(),
+            stream_of_number: Vec::new(),
+            stream_of_place: HashMap::new(),
+            streams: Vec::new(),
+            packet_size: (PACKETS_SIZE / stream_count.max(1)).clamp(4 << 10, PACKET_SIZE),
+            stop: Box::new(stop),
+            error: None,
+        };
+        let mut refused = Vec::new();
+        for (trace, directory) in traces.iter().zip(directories(traces, root)) {
+            let prepared = prepare(trace, form).map_err(|message| Error::new(&trace.path, message));
+            match prepared {
+                Ok((encoder, metadata)) => {
+                    rewriter.output.trace(&directory, &metadata)?;
+                    let trace_out = TraceOut {
+                        directory,
+                        encoder: Arc::new(encoder),
+                        file_names: HashSet::from(["metadata".to_owned(), "index".to_owned()]),
+                        instances: HashSet::new(),
+                    };
+                    rewriter.traces.insert(trace.id, trace_out);
+                }
+                Err(error) => refused.push(error),
+            }
+        }
+        Ok((rewriter, refused))
+    }
+
+    /// Ends all packets and makes traces of what was written. After an error all of it is
+    /// removed.
+    pub fn finish(mut self) -> Result<Summary, Error> {
+        if let Some(error) = self.error.take() {
+            return Err(error);
+        }
+        let mut summary = Summary { traces: self.traces.len() as u64, ..Summary::default() };
+        for stream in &mut self.streams {
+            stream.finish(&mut self.output)?;
+            summary.streams += 1;
+            summary.packets += stream.packets;
+            summary.bytes += stream.bytes;
+        }
+        self.output.keep()?;
+        Ok(summary)
+    }
+
+    fn stream(&mut self, trace: &Trace, stream: &Stream) -> Option<usize> {
+        let index = trace.streams.iter().position(|other| std::ptr::eq(other, stream))?;
+        if let Some(&number) = self.stream_of_place.get(&(trace.id, index)) {
+            return Some(number);
+        }
+        let out = self.traces.get_mut(&trace.id)?;
+        let class = stream.class;
+        let instance = stream.instance.filter(|&id| out.instances.insert((class, id)));
+        let instance = instance.or_else(|| {
+            (0..).find(|&id| {
+                let is_known = trace
+                    .streams
+                    .iter()
+                    .any(|other| other.class == class && other.instance == Some(id));
+                !is_known && out.instances.insert((class, id))
+            })
+        })?;
+        let base = Path::new(&stream.name).file_name().and_then(|name| name.to_str());
+        let base = match base.filter(|name| !name.starts_with(['.', '<'])) {
+            Some(name) if !trace_is_shared(trace, stream) => name.to_owned(),
+            _ => format!("stream{}_{instance}", stream.class_id),
+        };
+        let mut name = base.clone();
+        let mut number = 1;
+        while !out.file_names.insert(name.clone()) {
+            number += 1;
+            name = format!("{base}_{number}");
+        }
+        let path = out.directory.join(name);
+        let encoder = out.encoder.clone();
+        let number = self.streams.len();
+        let place = (class, instance);
+        self.streams.push(StreamWriter::new(path, encoder, place, self.packet_size));
+        self.stream_of_place.insert((trace.id, index), number);
+        Some(number)
+    }
+
+    #[cold]
+    fn new_stream(&mut self, event: &Event<'_>) -> Option<usize> {
+        let number = event.stream_number();
+        let stream = self.stream(event.trace(), event.stream())?;
+        if self.stream_of_number.len() <= number {
+            self.stream_of_number.resize(number + 1, None);
+        }
+        self.stream_of_number[number] = Some(stream);
+        Some(stream)
+    }
+
+    fn goes_on(&self) -> ControlFlow<()> {
+        match self.error.is_some() || (self.stop)() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+}
+
+impl Consumer for Rewriter {
+    #[inline]
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        let known = self.stream_of_number.get(event.stream_number()).copied().flatten();
+        if let Some(stream) = known.or_else(|| self.new_stream(event))
+            && let Err(error) = self.streams[stream].event(&mut self.output, event)
+        {
+            self.error = Some(error);
+        }
+        self.goes_on()
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
+        if let Some(stream) = self.stream(trace, stream)
+            && let Err(error) = self.streams[stream].loss(&mut self.output, loss)
+        {
+            self.error = Some(error);
+        }
+        self.goes_on()
+    }
+}
+
+/// Whether other streams of the trace have the same file.
+fn trace_is_shared(trace: &Trace, stream: &Stream) -> bool {
+    trace.streams.iter().filter(|other| other.name == stream.name).count() > 1
+}
+
+/// The encoder and the metadata file for a trace.
+fn prepare(trace: &Trace, form: Form) -> Result<(Encoder, Vec<u8>), String> {
+    let version = match form {
+        Form::Same => trace.schema().version,
+        Form::Version(version) => version,
+    };
+    let lowered = match version {
+        Version::Ctf1 => encode::for_ctf1(trace.decoder()),
+        Version::Ctf2 => encode::for_ctf2(trace.decoder()),
+    };
+    let lowered = lowered.map_err(|error| format!("cannot be written: {error}"))?;
+    let metadata = metadata_file(&lowered.schema, version)?;
+    let encoder = Encoder::new(lowered).map_err(|error| format!("cannot be written: {error}"))?;
+    Ok((encoder, metadata))
+}
+
+fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
+    if version == Version::Ctf2 {
+        return Ok(ctf2::write(schema).into_bytes());
+    }
+    let text = tsdl::write(schema).map_err(|error| format!("cannot be written: {error}"))?;
+    Ok(match schema.trace.uuid {
+        Some(uuid) => metadata::pack(&text, uuid, schema.trace.byte_order),
+        None => text.into_bytes(),
+    })
+}
+
+/// A directory for each trace: the root for a single one, else below it what is left of the
+/// trace's path after the part that all have in common.
+fn directories(traces: &[Arc<Trace>], root: &Path) -> Vec<PathBuf> {
+    if let [_] = traces {
+        return vec![root.to_owned()];
+    }
+    let ways: Vec<Vec<String>> = traces.iter().map(|trace| way(&trace.path)).collect();
+    let first = ways.first().cloned().unwrap_or_default();
+    let common = (0..first.len())
+        .take_while(|&index| ways.iter().all(|way| way.get(index) == first.get(index)))
+        .count();
+    let mut taken: HashSet<PathBuf> = HashSet::new();
+    let mut made = Vec::with_capacity(ways.len());
+    for way in &ways {
+        let below: PathBuf = way[common..].iter().collect();
+        let below = if way.len() == common { PathBuf::from("trace") } else { below };
+        let mut unique = below.clone();
+        let mut number = 1;
+        while !taken.insert(unique.clone()) {
+            number += 1;
+            let mut name = below.as_os_str().to_owned();
+            name.push(format!("_{number}"));
+            unique = name.into();
+        }
+        made.push(root.join(unique));
+    }
+    made
+}
+
+/// The names of a path, from the root if it can be found.
+fn way(path: &Path) -> Vec<String> {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let name = |component: Component<'_>| match component {
+        Component::Normal(name) => Some(name.to_string_lossy().replace(['<', '>'], "")),
+        _ => None,
+    };
+    path.components().filter_map(name).collect()
+}

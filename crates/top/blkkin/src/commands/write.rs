@@ -1,0 +1,125 @@
+//! What the commands that write traces have in common: where to, how, and what to tell at the end.
+
+use crate::exit::{self, Error, Exit};
+use crate::input::{InputArgs, SelectArgs};
+use crate::interrupt::Interrupt;
+use crate::output::unless_closed;
+use crate::progress::ProgressLine;
+use blkkin_reader::{Reading, Stats};
+use blkkin_rewrite::{Form, Rewriter, Summary};
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+/// Where to write.
+#[derive(clap::Args, Debug)]
+pub(crate) struct OutputArgs {
+    /// The directory to write: new, or empty
+    #[arg(short, long, value_name = "DIR", required = true)]
+    output: PathBuf,
+
+    /// Print what was done as one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// Reads and writes.
+pub(crate) fn run(
+    input: &InputArgs,
+    select: Option<(&SelectArgs, bool)>,
+    output: &OutputArgs,
+    form: Form,
+) -> Result<Exit, Error> {
+    let opened = input.open()?;
+    if opened.traces.is_empty() {
+        let exit = exit::report_problems(&opened.problems);
+        return Ok(exit);
+    }
+    let mut reading = Reading::new(&opened.traces);
+    if let Some((select, utc)) = select {
+        let color = crate::output::ColorChoice::Auto.applies(&io::stderr());
+        reading = select.resolve(&opened.traces, utc, color)?.apply(reading);
+    }
+    let interrupt = Interrupt::listen()?;
+    let asked = interrupt.clone();
+    let (mut rewriter, refused) =
+        Rewriter::new(&opened.traces, &output.output, form, move || asked.is_asked())
+            .map_err(failed)?;
+    if refused.len() == opened.traces.len() {
+        report(&refused);
+        return Err(Error::failed("nothing was written"));
+    }
+    let line = ProgressLine::start(reading.progress(), reading.total_bytes(), false);
+    let mut stats = reading.ordered(&mut rewriter);
+    drop(line);
+    let summary = rewriter
+        .finish()
+        .map_err(|error| failed(error).hint("what had been written so far was removed"))?;
+    stats.problems.splice(0..0, opened.problems);
+    tell(&summary, &stats, output)?;
+    report(&refused);
+    let exit = exit::report_problems(&stats.problems);
+    Ok(match interrupt.is_asked() {
+        true => {
+            let _ = writeln!(io::stderr(), "interrupted: what was read until then is written");
+            Exit::Interrupted
+        }
+        false if !refused.is_empty() => Exit::Failed,
+        false => exit,
+    })
+}
+
+fn failed(error: blkkin_rewrite::Error) -> Error {
+    let failed = Error::failed(error.to_string());
+    match error.hint {
+        Some(hint) => failed.hint(hint),
+        None => failed,
+    }
+}
+
+fn report(refused: &[blkkin_rewrite::Error]) {
+    for error in refused {
+        failed(error.clone()).report();
+    }
+}
+
+fn tell(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::Result<()> {
+    let Summary { traces, streams, packets, bytes } = summary;
+    if output.json {
+        let object = serde_json::json!({
+            "output": output.output.display().to_string(),
+            "traces": traces,
+            "streams": streams,
+            "events": stats.events,
+            "packets": packets,
+            "bytes": bytes,
+            "events_lost": stats.events_lost,
+            "events_lost_unknown": stats.events_lost_unknown,
+            "packets_lost": stats.packets_lost,
+            "problems": stats.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        });
+        return unless_closed(writeln!(io::stdout(), "{object}"));
+    }
+    let events = stats.events;
+    let mut err = io::stderr().lock();
+    let megabytes = *bytes as f64 / 1e6;
+    let path = output.output.display();
+    let _ = writeln!(err, "{path}: {events} events in {packets} packets, {megabytes:.1} MB");
+    let mut lost = Vec::new();
+    if stats.events_lost > 0 {
+        lost.push(format!("{} events", stats.events_lost));
+    }
+    if stats.events_lost_unknown > 0 {
+        lost.push(format!("unknown numbers of events at {} places", stats.events_lost_unknown));
+    }
+    if stats.packets_lost > 0 {
+        lost.push(format!("{} packets", stats.packets_lost));
+    }
+    if !lost.is_empty() {
+        let _ =
+            writeln!(err, "lost by the tracer, as the new trace tells too: {}", lost.join(", "));
+    }
+    if err.is_terminal() {
+        let _ = writeln!(err, "look at it with: blkkin view {path}");
+    }
+    Ok(())
+}

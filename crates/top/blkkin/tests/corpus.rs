@@ -1,0 +1,217 @@
+//! Each trace of `tests/corpus` shows one thing. It is made from its recipe in a scratch folder,
+//! and `view` must print what stands beside the recipe (`NAME.txt`, and `NAME.err` for what goes
+//! to standard error), in each way of reading it; and where babeltrace2 can read the trace, what
+//! that prints.
+//!
+//! After a change that is meant, write the expectations anew and look at the difference:
+//! `cargo test -p blkkin --test corpus -- --ignored regenerate_expectations`
+
+mod support;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use support::recipe::Recipe;
+use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus")
+}
+
+/// The recipes of a folder of the corpus, by name.
+fn recipes(folder: &str) -> Vec<Recipe> {
+    let entries = fs::read_dir(corpus().join(folder)).expect("the corpus");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "ctf"));
+    paths.sort();
+    let recipes: Vec<Recipe> = paths.iter().map(|path| Recipe::read(path)).collect();
+    assert!(recipes.len() > 10, "the corpus has only {} recipes in {folder}", recipes.len());
+    recipes
+}
+
+/// Runs `check` on all recipes of a folder, a few at a time; it gives what is wrong.
+fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sync) {
+    static RUN: AtomicUsize = AtomicUsize::new(0);
+    let scratch = Scratch::new(&format!("{folder}-{}", RUN.fetch_add(1, Ordering::Relaxed)));
+    let recipes = recipes(folder);
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    recipe.write(&scratch.0);
+                    for error in check(recipe, &scratch.0) {
+                        wrong.lock().expect("a lock").push(format!("{}: {error}", recipe.name));
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("a lock");
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn view(directory: &Path, arguments: &[&str]) -> Output {
+    run(blkkin(directory).arg("view").args(arguments))
+}
+
+/// What is wrong, if the two are not equal.
+fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
+    (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
+}
+
+fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
+    // What is empty has no file.
+    fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
+}
+
+/// Each way of reading a trace gives what stands beside its recipe.
+fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
+    let name = recipe.name.as_str();
+    let expected = expectation(folder, name, "txt");
+    let expected_err = expectation(folder, name, "err");
+    let events = expected.iter().filter(|&&byte| byte == b'\n').count();
+    let mut wrong = Vec::new();
+
+    for threads in ["1", "2", "3"] {
+        let output = view(directory, &["--threads", threads, name]);
+        let what = |stream: &str| format!("--threads {threads}, standard {stream}");
+        wrong.extend(differs(&what("output"), &expected, &output.stdout));
+        wrong.extend(differs(&what("error"), &expected_err, &output.stderr));
+        if output.status.code() != Some(exit) {
+            wrong.push(format!("--threads {threads} ends with {}", output.status));
+        }
+    }
+
+    let output = view(directory, &["--count", name]);
+    // Losses are told one by one only where there is a place for them between the events.
+    let expected_err = text(&expected_err);
+    let totals = expected_err.lines().filter(|line| !line.starts_with("WARNING"));
+    let totals: String = totals.map(|line| format!("{line}\n")).collect();
+    wrong.extend(differs("--count, standard error", totals.as_bytes(), &output.stderr));
+    if exit == 0 {
+        wrong.extend(check_count(folder, recipe, directory));
+    }
+
+    let output = view(directory, &["--json", name]);
+    let mut json_events = 0;
+    for line in text(&output.stdout).lines() {
+        match serde_json::from_str::<serde_json::Value>(line) {
+            Ok(value) if value["type"] == "event" => json_events += 1,
+            Ok(_) => (),
+            Err(error) => wrong.push(format!("--json: {error} in {line}")),
+        }
+    }
+    if std::str::from_utf8(&output.stdout).is_err() {
+        wrong.push("--json prints what is not UTF-8".to_owned());
+    }
+    if json_events != events {
+        wrong.push(format!("--json has {json_events} events, not {events}"));
+    }
+
+    if let Some(input) = recipe.as_stdin() {
+        let output = run_with_input(blkkin(directory).args(["view", "-"]), &input);
+        wrong.extend(differs("standard input", &expected, &output.stdout));
+        if output.status.code() != Some(exit) {
+            wrong.push(format!("standard input ends with {}", output.status));
+        }
+    }
+    wrong
+}
+
+/// `--count` gives as many events as are printed.
+fn check_count(folder: &str, recipe: &Recipe, directory: &Path) -> Option<String> {
+    let expected = expectation(folder, &recipe.name, "txt");
+    let events = expected.iter().filter(|&&byte| byte == b'\n').count();
+    let output = view(directory, &["--count", &recipe.name]);
+    differs("--count", format!("{events}\n").as_bytes(), &output.stdout)
+}
+
+#[test]
+fn broken_traces_count_as_many_events_as_they_show() {
+    for_each("broken", |recipe, directory| {
+        check_count("broken", recipe, directory).into_iter().collect()
+    });
+}
+
+#[test]
+fn good_traces_read_in_full() {
+    for_each("good", |recipe, directory| check_all_ways("good", 0, recipe, directory));
+}
+
+#[test]
+fn broken_traces_read_as_far_as_they_are_sound() {
+    for_each("broken", |recipe, directory| check_all_ways("broken", 1, recipe, directory));
+}
+
+/// Sets of options that both programs know, and the time zone to run them in.
+const OPTIONS: &[(&str, &[&str])] = &[
+    ("UTC", &[]),
+    ("UTC", &["--names", "all", "--fields", "all"]),
+    ("UTC", &["--names", "none"]),
+    ("UTC", &["--clock-seconds", "--no-delta"]),
+    ("UTC", &["--clock-cycles"]),
+    ("UTC", &["--clock-date", "--clock-gmt"]),
+    ("UTC", &["--color", "always"]),
+    ("UTC", &["--color", "always", "--names", "all", "--fields", "all"]),
+    ("Europe/Athens", &[]),
+    ("Europe/Athens", &["--clock-date"]),
+];
+
+#[test]
+fn good_traces_read_as_babeltrace2_reads_them() {
+    if !is_installed("babeltrace2") {
+        return skip("corpus", "babeltrace2 is not installed");
+    }
+    for_each("good", |recipe, directory| {
+        if recipe.not_babeltrace.is_some() {
+            return Vec::new();
+        }
+        let mut wrong = Vec::new();
+        for (zone, options) in OPTIONS {
+            let mut theirs = Command::new("babeltrace2");
+            let theirs = theirs.current_dir(directory).env("TZ", zone).args(*options);
+            if options.contains(&"--color") {
+                // `--color always` alone is not enough for it where there is no terminal.
+                theirs.env("BABELTRACE_TERM_COLOR", "always");
+                theirs.env("BABELTRACE_TERM_COLOR_BRIGHT_MEANS_BOLD", "0");
+            }
+            let mut theirs = run(theirs.arg(&recipe.name));
+            if options.contains(&"--color") && theirs.stdout.ends_with(b"\n\x1b[0m") {
+                // It also colours what it leaves behind.
+                theirs.stdout.truncate(theirs.stdout.len() - 4);
+            }
+            let ours =
+                run(blkkin(directory).env("TZ", zone).arg("view").args(*options).arg(&recipe.name));
+            let what = format!("TZ={zone} {}", options.join(" "));
+            wrong.extend(differs(&what, &theirs.stdout, &ours.stdout));
+            if !theirs.status.success() {
+                wrong.push(format!("babeltrace2 fails:\n{}", text(&theirs.stderr)));
+                break;
+            }
+        }
+        wrong
+    });
+}
+
+#[test]
+#[ignore = "writes what the other tests expect"]
+fn regenerate_expectations() {
+    for folder in ["good", "broken"] {
+        for_each(folder, |recipe, directory| {
+            let output = view(directory, &["--threads", "1", &recipe.name]);
+            for (extension, content) in [("txt", output.stdout), ("err", output.stderr)] {
+                let path = corpus().join(folder).join(format!("{}.{extension}", recipe.name));
+                if content.is_empty() {
+                    let _ = fs::remove_file(path);
+                } else {
+                    fs::write(path, content).expect("to write");
+                }
+            }
+            Vec::new()
+        });
+    }
+}

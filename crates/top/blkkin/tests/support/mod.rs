@@ -1,0 +1,76 @@
+//! What the tests of the program share: running it, recipes of traces, and skipping what this
+//! machine cannot do.
+
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+pub mod recipe;
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// The program, in `directory`, with times in UTC.
+pub fn blkkin(directory: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+    command.current_dir(directory).env("TZ", "UTC").env_remove("NO_COLOR");
+    command
+}
+
+/// Runs a command to its end.
+pub fn run(command: &mut Command) -> Output {
+    command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"))
+}
+
+/// Runs a command with `input` on its standard input.
+pub fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut pipe = child.stdin.take().expect("a pipe");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            // It may end before it has read everything.
+            let _ = pipe.write_all(input);
+        });
+        child.wait_with_output().expect("the command to end")
+    })
+}
+
+pub fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Whether `program` is installed.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
+pub fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    // Not `eprint!`: the test harness would keep that to itself.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
+    }
+    assert!(std::env::var_os("CI").as_deref() != Some(OsStr::new("true")), "{line}");
+}
+
+/// A folder that is removed when the test ends.
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    pub fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("blkkin-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("to make a folder");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
