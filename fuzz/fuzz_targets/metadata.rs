@@ -1,0 +1,8 @@
+//! The unpacker of metadata packets, and the parsers behind it, survive any bytes.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = blkkin_ctf::metadata::parse(bytes);
+});

@@ -1,0 +1,8 @@
+//! The parser of CTF 1.8 metadata text survives any text.
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let _ = blkkin_ctf::tsdl::parse(&String::from_utf8_lossy(bytes));
+});

@@ -1,0 +1,244 @@
+//! `cargo xtask bench NAME`: the benches, and what is common to how they report.
+//!
+//! A bench is a module with a function in [`BENCHES`]. It says what it does through a [`Report`]:
+//! tables for people, targets as met or not met, and for `--json` one line for machines.
+
+mod ctf;
+mod lttng;
+mod recording;
+mod sizes;
+
+use crate::measure::{Measured, Table, show_bytes, show_duration};
+use crate::{Outcome, is_ci};
+use serde_json::{Value, json};
+use std::fs;
+use std::process::{Command, ExitCode};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+struct Bench {
+    name: &'static str,
+    about: &'static str,
+    run: fn(&Options, &mut Report) -> Result<(), String>,
+}
+
+const BENCHES: [Bench; 1] = [Bench {
+    name: "ctf",
+    about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
+    run: ctf::run,
+}];
+
+/// With more than this running beside it, a bench measures the neighbours.
+const LOAD_AVERAGE_MAX: f64 = 0.5;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Which bench; without a name they are listed
+    name: Option<String>,
+    /// One line of JSON on standard output, and all else on standard error
+    #[arg(long)]
+    json: bool,
+    /// Smaller input and fewer runs: to see that it works, not for figures to quote
+    #[arg(long)]
+    quick: bool,
+    /// The largest inputs too (ctf: a trace of 10 GB)
+    #[arg(long)]
+    full: bool,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let Some(name) = &options.name else {
+        let mut table = Table::new(&["bench"]);
+        BENCHES
+            .iter()
+            .for_each(|bench| table.row(vec![format!("{}  {}", bench.name, bench.about)]));
+        print!("{}", table.render());
+        return Ok(ExitCode::SUCCESS);
+    };
+    let bench = BENCHES.iter().find(|bench| bench.name == name).ok_or_else(|| {
+        let names: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
+        format!("no bench `{name}`; there is {}", names.join(", "))
+    })?;
+    let mut report = Report::new(options.json);
+    if load_average() > LOAD_AVERAGE_MAX {
+        report.say(format!(
+            "this machine is busy (load average {}): figures are not to be quoted",
+            load_average()
+        ));
+    }
+    (bench.run)(options, &mut report)?;
+    let ok = report.finish(bench.name);
+    // A target that is not met is news, not an error, except where nobody reads the news.
+    Ok(if ok || !is_ci() || options.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Collects what a bench finds out, and prints it as it comes.
+struct Report {
+    json: bool,
+    rows: Vec<Value>,
+    targets: Vec<Target>,
+}
+
+/// A figure to reach.
+struct Target {
+    what: String,
+    wanted: String,
+    /// As shown, or `None` if it could not be measured.
+    measured: Option<String>,
+    is_met: bool,
+}
+
+impl Report {
+    fn new(json: bool) -> Report {
+        Report { json, rows: Vec::new(), targets: Vec::new() }
+    }
+
+    /// Prints text for people.
+    fn say(&self, text: impl AsRef<str>) {
+        if self.json { eprintln!("{}", text.as_ref()) } else { println!("{}", text.as_ref()) }
+    }
+
+    /// Adds a row for machines.
+    fn row(&mut self, row: Value) {
+        self.rows.push(row);
+    }
+
+    /// Prints measured commands, all of which went through `events` events.
+    fn measured(&mut self, title: &str, measured: &[Measured], events: u64) {
+        let mut table = Table::new(&[
+            title, "median", "min", "p10", "p90", "ns/event", "CPU", "peak RSS", "speed", "than",
+        ]);
+        for one in measured {
+            let name = &one.candidate.name;
+            let ns_per_event = one.wall_median().as_nanos() as f64 / events as f64;
+            let baseline = one.candidate.baseline.as_deref();
+            let speed_up =
+                baseline.and_then(|baseline| crate::measure::speed_up(measured, name, baseline));
+            table.row(vec![
+                name.clone(),
+                show_duration(one.wall_median()),
+                show_duration(one.wall(0)),
+                show_duration(one.wall(10)),
+                show_duration(one.wall(90)),
+                if events > 1 { format!("{ns_per_event:.1}") } else { String::new() },
+                show_duration(one.cpu_median()),
+                show_bytes(one.rss_bytes_max()),
+                speed_up.map_or_else(String::new, |times| format!("{times:.2}x")),
+                baseline.unwrap_or("").to_owned(),
+            ]);
+            self.row(json!({
+                "table": title,
+                "name": name,
+                "command": one.candidate.command,
+                "events": events,
+                "wall_ns_median": one.wall_median().as_nanos() as u64,
+                "wall_ns_min": one.wall(0).as_nanos() as u64,
+                "wall_ns_p10": one.wall(10).as_nanos() as u64,
+                "wall_ns_p90": one.wall(90).as_nanos() as u64,
+                "cpu_ns_median": one.cpu_median().as_nanos() as u64,
+                "rss_bytes_max": one.rss_bytes_max(),
+                "baseline": baseline,
+                "speed_up": speed_up,
+            }));
+        }
+        self.say(table.render());
+    }
+
+    /// Judges a figure that should be at least (`sign` 1) or at most (`sign` -1) `wanted`.
+    fn target(&mut self, what: &str, sign: i8, wanted: f64, unit: &str, measured: Option<f64>) {
+        let is_met = measured.is_some_and(|value| (value - wanted) * f64::from(sign) >= 0.0);
+        let comparison = if sign > 0 { "≥" } else { "≤" };
+        self.targets.push(Target {
+            what: what.to_owned(),
+            wanted: format!("{comparison} {wanted}{unit}"),
+            measured: measured.map(|value| format!("{value:.2}{unit}")),
+            is_met,
+        });
+    }
+
+    /// Prints the targets, and the line for machines; true if all targets are met.
+    fn finish(&self, name: &str) -> bool {
+        let mut table = Table::new(&["target", "wanted", "measured", ""]);
+        for target in &self.targets {
+            table.row(vec![
+                target.what.clone(),
+                target.wanted.clone(),
+                target.measured.clone().unwrap_or_else(|| "not measured".to_owned()),
+                if target.is_met { "met" } else { "NOT MET" }.to_owned(),
+            ]);
+        }
+        self.say(table.render());
+        if self.json {
+            let when =
+                SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs());
+            let targets: Vec<Value> = self
+                .targets
+                .iter()
+                .map(|target| {
+                    json!({"target": target.what, "wanted": target.wanted,
+                           "measured": target.measured, "met": target.is_met})
+                })
+                .collect();
+            let line = json!({"bench": name, "when": when, "machine": machine(),
+                              "rows": self.rows, "targets": targets});
+            println!("{line}");
+        }
+        self.targets.iter().all(|target| target.is_met)
+    }
+}
+
+/// What a figure depends on.
+fn machine() -> Value {
+    let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let rustc = Command::new("rustc").arg("--version").output();
+    let rustc = rustc.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned());
+    json!({
+        "cpu": after_colon(&cpuinfo, "model name"),
+        "cpus": std::thread::available_parallelism().map_or(1, usize::from),
+        "memory": after_colon(&meminfo, "MemTotal"),
+        "kernel": kernel.trim(),
+        "load_average": load_average(),
+        "rustc": rustc.unwrap_or_default(),
+    })
+}
+
+/// Of the last minute.
+fn load_average() -> f64 {
+    let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    loadavg.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0.0)
+}
+
+/// The value of the first line `key : value`.
+fn after_colon<'a>(text: &'a str, key: &str) -> Option<&'a str> {
+    let line = text.lines().find(|line| line.starts_with(key))?;
+    line.split_once(':').map(|(_, value)| value.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Report, after_colon};
+
+    #[test]
+    fn targets_are_judged() {
+        fn check(sign: i8, wanted: f64, measured: Option<f64>, expected: bool) {
+            let mut report = Report::new(false);
+            report.target("speed", sign, wanted, "x", measured);
+            assert_eq!(report.targets[0].is_met, expected, "{sign} {wanted} {measured:?}");
+        }
+        check(1, 30.0, Some(31.0), true);
+        check(1, 30.0, Some(30.0), true);
+        check(1, 30.0, Some(29.9), false);
+        check(-1, 64.0, Some(20.0), true);
+        check(-1, 64.0, Some(65.0), false);
+        check(1, 30.0, None, false);
+        check(-1, 64.0, None, false);
+    }
+
+    #[test]
+    fn proc_files_are_read() {
+        let text = "processor\t: 0\nmodel name\t: A CPU @ 3 GHz: fast\nprocessor\t: 1\n";
+        assert_eq!(after_colon(text, "model name"), Some("A CPU @ 3 GHz: fast"));
+        assert_eq!(after_colon(text, "flags"), None);
+    }
+}

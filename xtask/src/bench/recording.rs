@@ -1,0 +1,222 @@
+//! The packets and events of the benches' own recordings, read just far enough to count them and
+//! to repeat them. Start at [`Recording::open`].
+//!
+//! What a stream file looks like (packets of LTTng-UST 2.13, little-endian):
+//!
+//! ```text
+//! packet   magic 4 | uuid 16 | stream 4 | instance 8 | begin 8 @32 | end 8 @40 | content bits 8 @48
+//!          | packet bits 8 @56 | sequence number 8 @64 | discarded 8 @72 | cpu 4 | events ... padding
+//! event    id 2 | time 4 | payload 65                     id 0 .. 65534
+//!          0xffff 2 | id 4 | time 8 | payload 65          after a pause
+//! ```
+//!
+//! `benches/lttng/annotate.c` sees to it that a payload always has 65 bytes; anything else is an
+//! error here, so that a bench never measures what it did not expect.
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+const MAGIC: u32 = 0xC1FC_1FC1;
+const HEADER_SIZE: usize = 84;
+pub(super) const TIMESTAMP_BEGIN: usize = 32;
+pub(super) const TIMESTAMP_END: usize = 40;
+pub(super) const CONTENT_BITS: usize = 48;
+pub(super) const PACKET_BITS: usize = 56;
+pub(super) const SEQUENCE_NUMBER: usize = 64;
+const DISCARDED: usize = 72;
+
+const ID_EXTENDED: u64 = 0xffff;
+const SHORT_SIZE: usize = 6;
+const EXTENDED_SIZE: usize = 14;
+const EXTENDED_TIMESTAMP: usize = 6;
+const PAYLOAD_SIZE: usize = 65;
+
+/// A trace in memory.
+pub(super) struct Recording {
+    pub(super) metadata: Vec<u8>,
+    pub(super) streams: Vec<Stream>,
+}
+
+/// A stream file.
+pub(super) struct Stream {
+    pub(super) file_name: String,
+    pub(super) bytes: Vec<u8>,
+    pub(super) packets: Vec<Packet>,
+}
+
+/// A packet of a stream.
+pub(super) struct Packet {
+    /// In the stream's bytes.
+    pub(super) range: Range<usize>,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    pub(super) discarded: u64,
+    pub(super) events: u64,
+    /// Where the first event ends, counted from the packet's start, if there is one.
+    pub(super) first_event_end: Option<usize>,
+    /// Where 64-bit times of events are, counted from the packet's start.
+    pub(super) extended: Vec<usize>,
+}
+
+impl Recording {
+    /// Reads the trace whose `metadata` file is in `folder`.
+    pub(super) fn open(folder: &Path) -> Result<Recording, String> {
+        let fail = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
+        let mut streams = Vec::new();
+        for entry in fs::read_dir(folder).map_err(|error| fail(folder, error))? {
+            let path = entry.map_err(|error| fail(folder, error))?.path();
+            let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if path.is_dir() || file_name == "metadata" {
+                continue;
+            }
+            let bytes = fs::read(&path).map_err(|error| fail(&path, error))?;
+            let packets =
+                read_packets(&bytes).map_err(|why| format!("{}: {why}", path.display()))?;
+            streams.push(Stream { file_name: file_name.to_owned(), bytes, packets });
+        }
+        streams.sort_by(|left, right| left.file_name.cmp(&right.file_name));
+        let metadata = folder.join("metadata");
+        let metadata = fs::read(&metadata).map_err(|error| fail(&metadata, error))?;
+        Ok(Recording { metadata, streams })
+    }
+
+    pub(super) fn packets(&self) -> impl Iterator<Item = &Packet> {
+        self.streams.iter().flat_map(|stream| &stream.packets)
+    }
+
+    pub(super) fn events(&self) -> u64 {
+        self.packets().map(|packet| packet.events).sum()
+    }
+
+    /// Events that LTTng had to drop.
+    pub(super) fn discarded(&self) -> u64 {
+        let last = |stream: &Stream| stream.packets.last().map_or(0, |packet| packet.discarded);
+        self.streams.iter().map(last).sum()
+    }
+}
+
+fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
+    let mut packets = Vec::new();
+    let mut offset = 0;
+    while offset < bytes.len() {
+        let packet = read_packet(bytes, offset)
+            .ok_or_else(|| format!("not a packet of the expected layout at byte {offset}"))?;
+        offset = packet.range.end;
+        packets.push(packet);
+    }
+    Ok(packets)
+}
+
+fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
+    let bytes = bytes.get(offset..)?;
+    let field = |at: usize, size: usize| number(bytes, at, size);
+    let content_size = usize::try_from(field(CONTENT_BITS, 8)? / 8).ok()?;
+    let packet_size = usize::try_from(field(PACKET_BITS, 8)? / 8).ok()?;
+    if field(0, 4)? != u64::from(MAGIC)
+        || content_size < HEADER_SIZE
+        || content_size > packet_size
+        || packet_size > bytes.len()
+    {
+        return None;
+    }
+    let mut packet = Packet {
+        range: offset..offset.checked_add(packet_size)?,
+        begin: field(TIMESTAMP_BEGIN, 8)?,
+        end: field(TIMESTAMP_END, 8)?,
+        discarded: field(DISCARDED, 8)?,
+        events: 0,
+        first_event_end: None,
+        extended: Vec::new(),
+    };
+    let mut at = HEADER_SIZE;
+    while at < content_size {
+        if field(at, 2)? == ID_EXTENDED {
+            packet.extended.push(at + EXTENDED_TIMESTAMP);
+            at += EXTENDED_SIZE;
+        } else {
+            at += SHORT_SIZE;
+        }
+        at += PAYLOAD_SIZE;
+        // The payload's last byte ends a string.
+        if field(at - 1, 1)? != 0 {
+            return None;
+        }
+        packet.events += 1;
+        packet.first_event_end.get_or_insert(at);
+    }
+    (at == content_size).then_some(packet)
+}
+
+/// A little-endian number of `size` bytes.
+fn number(bytes: &[u8], at: usize, size: usize) -> Option<u64> {
+    let field = bytes.get(at..at.checked_add(size)?)?;
+    Some(field.iter().rev().fold(0, |value, &byte| value << 8 | u64::from(byte)))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A packet with an event per time; times from 2^32 on get the extended header.
+    pub(crate) fn packet(begin: u64, end: u64, sequence_number: u64, times: &[u64]) -> Vec<u8> {
+        let mut events = Vec::new();
+        for &time in times {
+            match u32::try_from(time) {
+                Ok(time) => {
+                    events.extend(0_u16.to_le_bytes());
+                    events.extend(time.to_le_bytes());
+                }
+                Err(_) => {
+                    events.extend(0xffff_u16.to_le_bytes());
+                    events.extend(0_u32.to_le_bytes());
+                    events.extend(time.to_le_bytes());
+                }
+            }
+            events.extend([b'x'; PAYLOAD_SIZE - 1]);
+            events.push(0);
+        }
+        let content = HEADER_SIZE + events.len();
+        let size = content.next_multiple_of(128);
+        let mut bytes = MAGIC.to_le_bytes().to_vec();
+        bytes.resize(32, 0);
+        for field in [begin, end, content as u64 * 8, size as u64 * 8, sequence_number, 3] {
+            bytes.extend(field.to_le_bytes());
+        }
+        bytes.extend([0; 4]);
+        bytes.extend(events);
+        bytes.resize(size, 0);
+        bytes
+    }
+
+    #[test]
+    fn packets_are_read() {
+        let mut bytes = packet(5, 9, 0, &[6, 7]);
+        let first_size = bytes.len();
+        bytes.extend(packet(10, 11, 1, &[]));
+        bytes.extend(packet(12, 2 << 32, 2, &[13, 1 << 32]));
+        let packets = read_packets(&bytes).expect("well-formed");
+        let events: Vec<u64> = packets.iter().map(|packet| packet.events).collect();
+        assert_eq!(events, [2, 0, 2]);
+        assert_eq!(packets[0].range, 0..first_size);
+        assert_eq!((packets[0].begin, packets[0].end, packets[0].discarded), (5, 9, 3));
+        assert_eq!(packets[0].first_event_end, Some(84 + 71));
+        assert_eq!(packets[1].first_event_end, None);
+        assert_eq!(packets[2].extended, [84 + 71 + 6]);
+    }
+
+    #[test]
+    fn other_layouts_are_refused() {
+        fn check(change: impl Fn(&mut Vec<u8>)) {
+            let mut bytes = packet(5, 9, 0, &[6, 7]);
+            change(&mut bytes);
+            assert!(read_packets(&bytes).is_err());
+        }
+        check(|bytes| bytes[0] = 0);
+        check(|bytes| bytes[CONTENT_BITS] ^= 8);
+        check(|bytes| bytes[PACKET_BITS + 7] = 0xff);
+        check(|bytes| bytes[84 + 70] = b'x');
+        check(|bytes| bytes.truncate(100));
+        check(|bytes| bytes.truncate(20));
+    }
+}

@@ -1,0 +1,204 @@
+//! `cargo xtask fuzz`: libFuzzer on the stable toolchain, so that nobody needs a second compiler.
+//!
+//! Targets are the files of `fuzz/fuzz_targets`. Committed seeds are in `fuzz/corpus/TARGET`; what
+//! the fuzzer finds goes to `target/fuzz/corpus/TARGET`, crashes to `target/fuzz/crashes/TARGET`.
+
+use crate::{Outcome, cargo, target_dir, workspace_root};
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+/// The compiler flags that let libFuzzer see which code an input reaches. They are not stable,
+/// which `RUSTC_BOOTSTRAP` permits; nothing that is shipped is built so.
+const RUSTFLAGS: [&str; 8] = [
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "--cfg=fuzzing",
+    "-Cdebug-assertions",
+    "-Ccodegen-units=1",
+];
+
+/// Finds out-of-bounds access in the unsafe code of dependencies.
+const ADDRESS_SANITIZER: &str = "-Zsanitizer=address";
+
+/// Largest input. Our texts are small, and bugs of parsers show on small inputs.
+const INPUT_SIZE_MAX: u32 = 8192;
+
+/// More memory than this for an input of that size is a bug.
+const MEMORY_MIB_MAX: u32 = 256;
+
+/// More time than this for an input of that size is a bug.
+const INPUT_SECONDS_MAX: u32 = 10;
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// A target, or `all`
+    #[arg(required_unless_present = "list")]
+    target: Option<String>,
+    /// Lists the targets
+    #[arg(long)]
+    list: bool,
+    /// How long to run each target; 0 is until a crash is found
+    #[arg(long, default_value_t = 60)]
+    seconds: u32,
+    /// How many processes work on a target
+    #[arg(long, default_value_t = 1)]
+    jobs: u32,
+    /// Shows how the fuzzer gets on, and what it learnt
+    #[arg(long)]
+    verbose: bool,
+    /// Runs the target once, on this file: to look into a crash
+    #[arg(long)]
+    input: Option<PathBuf>,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let targets = find_targets(&workspace_root().join("fuzz/fuzz_targets"))?;
+    let Some(wanted) = options.target.as_ref().filter(|_| !options.list) else {
+        println!("{}", targets.join("\n"));
+        return Ok(ExitCode::SUCCESS);
+    };
+    let chosen: Vec<&String> =
+        targets.iter().filter(|name| wanted == "all" || *name == wanted).collect();
+    if chosen.is_empty() {
+        return Err(format!("no fuzz target `{wanted}`; there are all, {}", targets.join(", ")));
+    }
+    build(&chosen)?;
+    let mut ok = true;
+    for target in chosen {
+        ok &= match &options.input {
+            Some(input) => run_once(target, input)?,
+            None => fuzz(target, options)?,
+        };
+    }
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The names of the source files in `folder`.
+fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut names: Vec<String> = entries
+        .filter_map(|entry| {
+            let name = entry.ok()?.file_name().into_string().ok()?;
+            name.strip_suffix(".rs").map(str::to_owned)
+        })
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Builds the targets with the address sanitizer, or without where its runtime is missing.
+fn build(targets: &[&String]) -> Result<(), String> {
+    println!("fuzz: building {}", join(targets));
+    let flags = RUSTFLAGS.join(" ");
+    if build_with(targets, &format!("{flags} {ADDRESS_SANITIZER}"))? {
+        return Ok(());
+    }
+    println!("fuzz: trying again without the address sanitizer");
+    if build_with(targets, &flags)? { Ok(()) } else { Err("the fuzz targets do not build".into()) }
+}
+
+fn build_with(targets: &[&String], flags: &str) -> Result<bool, String> {
+    // No --locked: the lock file of fuzz/ also holds the dependencies of our own crates, and is
+    // not worth a failure whenever one of these changes.
+    let status = Command::new(cargo())
+        .args(["build", "--release", "--quiet", "--target", TRIPLE, "--manifest-path"])
+        .arg(workspace_root().join("fuzz/Cargo.toml"))
+        .args(targets.iter().flat_map(|target| ["--bin", target]))
+        .arg("--target-dir")
+        .arg(target_dir().join("fuzz"))
+        .env("RUSTC_BOOTSTRAP", "1")
+        .env("RUSTFLAGS", flags)
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    Ok(status.success())
+}
+
+/// Fuzzes one target; true if nothing was found.
+fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
+    let found = target_dir().join("fuzz/corpus").join(target);
+    let crashes = target_dir().join("fuzz/crashes").join(target);
+    let log = target_dir().join("fuzz").join(target).with_extension("log");
+    for folder in [&found, &crashes] {
+        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
+    let mut command = command(target);
+    command
+        .arg(format!("-max_total_time={}", options.seconds))
+        .arg(format!("-max_len={INPUT_SIZE_MAX}"))
+        .arg(format!("-artifact_prefix={}/", crashes.display()))
+        .arg("-print_final_stats=1");
+    if options.jobs > 1 {
+        command.arg(format!("-fork={}", options.jobs));
+    }
+    command.arg(&found);
+    let seeds = workspace_root().join("fuzz/corpus").join(target);
+    if seeds.is_dir() {
+        command.arg(seeds);
+    }
+    if !options.verbose {
+        // What libFuzzer says fills screens, and matters only if it found something.
+        let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        command.stderr(file);
+    }
+    let before = list(&crashes);
+    println!("fuzz: {target} for {} s", options.seconds);
+    let status = command.status().map_err(|error| format!("cannot start {target}: {error}"))?;
+    let said = if options.verbose {
+        String::new()
+    } else {
+        String::from_utf8_lossy(&fs::read(&log).unwrap_or_default()).into_owned()
+    };
+    let new: Vec<PathBuf> =
+        list(&crashes).into_iter().filter(|file| !before.contains(file)).collect();
+    if status.success() && new.is_empty() {
+        for line in said.lines().filter_map(|line| line.strip_prefix("stat::")) {
+            println!("  {line}");
+        }
+        return Ok(true);
+    }
+    eprint!("{said}");
+    for file in &new {
+        println!("fuzz: {target} failed on {}", file.display());
+        println!("      again with: cargo xtask fuzz {target} --input {}", file.display());
+    }
+    println!("fuzz: {target} ended with {status}");
+    Ok(false)
+}
+
+/// Runs one target on one file; true if it survives.
+fn run_once(target: &str, input: &Path) -> Result<bool, String> {
+    let status = command(target)
+        .arg(input)
+        .status()
+        .map_err(|error| format!("cannot start {target}: {error}"))?;
+    println!("fuzz: {target} on {}: {status}", input.display());
+    Ok(status.success())
+}
+
+/// The built target with the limits that hold for each input.
+fn command(target: &str) -> Command {
+    let mut command =
+        Command::new(target_dir().join("fuzz").join(TRIPLE).join("release").join(target));
+    command
+        .arg(format!("-rss_limit_mb={MEMORY_MIB_MAX}"))
+        .arg(format!("-timeout={INPUT_SECONDS_MAX}"))
+        // The sanitizer keeps freed memory to find its later use; by default as much as our limit.
+        .env("ASAN_OPTIONS", "quarantine_size_mb=16:detect_leaks=0");
+    command
+}
+
+fn list(folder: &Path) -> Vec<PathBuf> {
+    fs::read_dir(folder)
+        .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+        .unwrap_or_default()
+}
+
+fn join(names: &[&String]) -> String {
+    names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
+}

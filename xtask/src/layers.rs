@@ -1,0 +1,221 @@
+//! `cargo xtask layers`: data flows one way through the stations, and dependencies with it.
+//!
+//! What is checked is in [`STATIONS`] and the constants below it; [`check_graph`] has the rules on
+//! dependencies, [`check_unsafe`] the one on source text. Each problem names the crate, the
+//! dependency, the rule, and what to do.
+
+mod graph;
+mod licence;
+#[cfg(test)]
+mod tests;
+
+use crate::{Outcome, workspace_root};
+use graph::{Graph, Kind, Place};
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The folders of `crates/`. Their alphabetical order is the way that data takes.
+const STATIONS: [&str; 9] =
+    ["base", "capture", "carry", "decode", "distill", "export", "keep", "serve", "top"];
+
+/// `capture` lives in other people's processes: nothing there may start threads or parse JSON.
+const FORBIDDEN_IN_CAPTURE: [&str; 9] = [
+    "async-executor",
+    "async-global-executor",
+    "async-std",
+    "futures-executor",
+    "hyper",
+    "mio",
+    "serde_json",
+    "smol",
+    "tokio",
+];
+
+/// Not to appear in `Cargo.lock`, and why.
+const FORBIDDEN_ANYWHERE: [(&str, &str); 4] = [
+    ("openssl-sys", "needs a C library on the user's machine; use rustls with ring"),
+    ("native-tls", "needs a C library on the user's machine; use rustls with ring"),
+    ("aws-lc-sys", "needs cmake and a C compiler to build; use rustls with ring"),
+    ("btf-rs", "BTF is read by our own code"),
+];
+
+/// The only folders of `crates/` with unsafe code.
+const UNSAFE_ALLOWED: [&str; 4] = ["base/sys", "capture/ring", "capture/capi", "capture/kernel"];
+
+/// Source text that is unsafe code, or permits it.
+const UNSAFE_TEXT: [&str; 8] = [
+    "allow(unsafe_code",
+    "expect(unsafe_code",
+    "unsafe {",
+    "unsafe fn",
+    "unsafe impl",
+    "unsafe extern",
+    "unsafe trait",
+    "#[unsafe(",
+];
+
+pub(crate) fn run() -> Outcome {
+    let root = workspace_root();
+    let graph = graph::load(&root)?;
+    let mut problems = check_graph(&graph);
+    problems.extend(check_lock(&read(&root.join("Cargo.lock"))?));
+    let mut files = Vec::new();
+    for folder in ["crates", "tests", "examples", "benches"] {
+        find_sources(&root.join(folder), &mut files)?;
+    }
+    for file in &files {
+        let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy();
+        problems.extend(check_unsafe(&name, &read(file)?));
+    }
+    for problem in &problems {
+        eprintln!("{problem}");
+    }
+    let crates = graph.packages.iter().filter(|package| package.place.is_some()).count();
+    if problems.is_empty() {
+        println!(
+            "layers: {crates} crates of ours, {} in all, {} source files: no problem",
+            graph.packages.len(),
+            files.len()
+        );
+        Ok(ExitCode::SUCCESS)
+    } else {
+        eprintln!("layers: {} problem(s)", problems.len());
+        Ok(ExitCode::FAILURE)
+    }
+}
+
+/// The rules on places, dependencies and licences.
+fn check_graph(graph: &Graph) -> Vec<String> {
+    let mut problems = Vec::new();
+    for (index, package) in graph.packages.iter().enumerate() {
+        let Some(place) = &package.place else { continue };
+        if let Place::Elsewhere(folder) = place {
+            problems.push(format!(
+                "{}: is in {folder}, where no crate belongs; move it to crates/STATION/NAME with \
+                 STATION one of {}",
+                package.name,
+                STATIONS.join(", ")
+            ));
+        }
+        for dependency in &package.dependencies {
+            let other = &graph.packages[dependency.package];
+            let Some(other_place) = &other.place else { continue };
+            if !may_depend(place, other_place, dependency.kind) {
+                problems.push(format!(
+                    "{} ({place}): {} on {} ({other_place}) goes against the data's way; a crate \
+                     depends only on its own station or on one that sorts before it. Move what is \
+                     shared to an earlier station, or turn the call round",
+                    package.name, dependency.kind, other.name
+                ));
+            }
+        }
+        if matches!(place, Place::Station("capture")) {
+            for name in FORBIDDEN_IN_CAPTURE {
+                if let Some(path) = graph.path_to(index, name) {
+                    problems.push(format!(
+                        "{} (capture): links {name} through {}; capture runs inside other \
+                         people's programs and links no async runtime and no JSON. Drop the \
+                         dependency, or put it behind a feature that capture leaves off",
+                        package.name,
+                        path.join(" > ")
+                    ));
+                }
+            }
+        }
+    }
+    problems.extend(check_licences(graph));
+    problems
+}
+
+/// Whether a crate at `from` may depend on one at `to`.
+fn may_depend(from: &Place, to: &Place, kind: Kind) -> bool {
+    match (from, to) {
+        // Only tests start every role, so only they may look at all stations.
+        (Place::Station("top") | Place::Leaf, Place::Station(_)) => true,
+        (Place::Station(from), Place::Station(to)) => to <= from,
+        // Test support crates beside the workspace's tests may be used by tests.
+        (_, Place::Leaf) => kind == Kind::Dev || matches!(from, Place::Leaf),
+        // Reported on its own.
+        (Place::Elsewhere(_), _) | (_, Place::Elsewhere(_)) => true,
+    }
+}
+
+fn check_licences(graph: &Graph) -> Vec<String> {
+    let linked = graph.linked();
+    let mut problems = Vec::new();
+    for (index, package) in graph.packages.iter().enumerate() {
+        if package.place.is_some() {
+            continue;
+        }
+        let verdict = match &package.licence {
+            Some(licence) => licence::check(licence, linked[index]),
+            None => Err("states no licence expression".to_owned()),
+        };
+        if let Err(why) = verdict {
+            problems.push(format!(
+                "{}: {why}; look for another crate, or discuss the licence and add it to \
+                 xtask/src/layers/licence.rs",
+                package.name
+            ));
+        }
+    }
+    problems
+}
+
+/// The rule on what `Cargo.lock` may hold, for all platforms and features.
+fn check_lock(lock: &str) -> Vec<String> {
+    FORBIDDEN_ANYWHERE
+        .iter()
+        .filter(|(name, _)| lock.lines().any(|line| line == format!("name = \"{name}\"")))
+        .map(|(name, why)| {
+            format!(
+                "Cargo.lock: {name} is forbidden ({why}); see who brings it in with \
+                 `cargo tree --invert {name} --target all`"
+            )
+        })
+        .collect()
+}
+
+/// The rule on where unsafe code may be, on the text of one file.
+fn check_unsafe(file: &str, text: &str) -> Vec<String> {
+    let allowed =
+        UNSAFE_ALLOWED.iter().any(|folder| file.starts_with(&format!("crates/{folder}/")));
+    if allowed {
+        return Vec::new();
+    }
+    let mut problems = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let code = line.trim_start();
+        if code.starts_with("//") {
+            continue;
+        }
+        if let Some(found) = UNSAFE_TEXT.iter().find(|pattern| code.contains(*pattern)) {
+            problems.push(format!(
+                "{file}:{}: `{found}` outside of {}; put the unsafe part behind a safe function \
+                 in crates/base/sys",
+                index + 1,
+                UNSAFE_ALLOWED.join(", ")
+            ));
+        }
+    }
+    problems
+}
+
+fn find_sources(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), String> {
+    let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
+    for entry in entries {
+        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
+        if path.is_dir() {
+            find_sources(&path, files)?;
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files.sort();
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}

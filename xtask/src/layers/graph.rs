@@ -1,0 +1,199 @@
+//! Who depends on whom, as `cargo metadata` tells it. Start at [`Graph`]; [`load`] asks cargo,
+//! [`parse`] reads its answer.
+
+use super::STATIONS;
+use serde_json::Value;
+use std::collections::{HashMap, VecDeque};
+use std::fmt;
+use std::path::Path;
+use std::process::Command;
+
+/// All packages that are built for Linux, ours and others'.
+pub(super) struct Graph {
+    pub(super) packages: Vec<Package>,
+}
+
+/// One package and what it depends on.
+pub(super) struct Package {
+    pub(super) name: String,
+    /// `None` for other people's.
+    pub(super) place: Option<Place>,
+    pub(super) licence: Option<String>,
+    pub(super) is_proc_macro: bool,
+    pub(super) dependencies: Vec<Dependency>,
+}
+
+/// An edge of the graph.
+pub(super) struct Dependency {
+    /// Index into [`Graph::packages`].
+    pub(super) package: usize,
+    pub(super) kind: Kind,
+}
+
+/// What a dependency is needed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Normal,
+    Build,
+    Dev,
+}
+
+/// Where a crate of ours lives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// `crates/STATION/NAME`
+    Station(&'static str),
+    /// `xtask`, or a folder of `tests`, `examples`, `benches`: nothing shipped depends on it.
+    Leaf,
+    /// Where no crate belongs.
+    Elsewhere(String),
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Place::Station(station) => f.write_str(station),
+            Place::Leaf => f.write_str("outside of the stations"),
+            Place::Elsewhere(folder) => f.write_str(folder),
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Kind::Normal => "dependency",
+            Kind::Build => "build-dependency",
+            Kind::Dev => "dev-dependency",
+        })
+    }
+}
+
+impl Place {
+    /// The place of a crate by its folder, relative to the workspace.
+    pub(super) fn of_folder(folder: &str) -> Place {
+        let parts: Vec<&str> = folder.split('/').collect();
+        let place = match parts[..] {
+            ["crates", station, _] => {
+                STATIONS.iter().find(|name| **name == station).map(|name| Place::Station(name))
+            }
+            ["xtask"] | ["tests" | "examples" | "benches", ..] => Some(Place::Leaf),
+            _ => None,
+        };
+        place.unwrap_or_else(|| Place::Elsewhere(folder.to_owned()))
+    }
+}
+
+impl Graph {
+    /// The shortest way over normal dependencies from a package to one called `name`, without
+    /// its start.
+    pub(super) fn path_to(&self, start: usize, name: &str) -> Option<Vec<&str>> {
+        let mut came_from = HashMap::from([(start, start)]);
+        let mut queue = VecDeque::from([start]);
+        while let Some(at) = queue.pop_front() {
+            if at != start && self.packages[at].name == name {
+                let mut path = Vec::new();
+                let mut step = at;
+                while step != start {
+                    path.push(self.packages[step].name.as_str());
+                    step = came_from[&step];
+                }
+                path.reverse();
+                return Some(path);
+            }
+            for next in self.linked_dependencies(at) {
+                came_from.entry(next).or_insert_with(|| {
+                    queue.push_back(next);
+                    at
+                });
+            }
+        }
+        None
+    }
+
+    /// For each package, whether it becomes part of what we ship: reached from a station over
+    /// normal dependencies. The others only help to build and test.
+    pub(super) fn linked(&self) -> Vec<bool> {
+        let mut linked = vec![false; self.packages.len()];
+        let mut queue: Vec<usize> = (0..self.packages.len())
+            .filter(|index| matches!(self.packages[*index].place, Some(Place::Station(_))))
+            .collect();
+        while let Some(at) = queue.pop() {
+            if !std::mem::replace(&mut linked[at], true) {
+                queue.extend(self.linked_dependencies(at));
+            }
+        }
+        linked
+    }
+
+    /// Normal dependencies; a procedural macro runs in the compiler and is linked by nobody.
+    fn linked_dependencies(&self, package: usize) -> impl Iterator<Item = usize> {
+        self.packages[package]
+            .dependencies
+            .iter()
+            .filter(|dependency| dependency.kind == Kind::Normal)
+            .map(|dependency| dependency.package)
+            .filter(|index| !self.packages[*index].is_proc_macro)
+    }
+}
+
+/// Asks cargo for the graph of the workspace at `root`.
+pub(super) fn load(root: &Path) -> Result<Graph, String> {
+    let output = Command::new(crate::cargo())
+        .args(["metadata", "--format-version", "1", "--locked"])
+        .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
+        .current_dir(root)
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("cargo metadata: {}", String::from_utf8_lossy(&output.stderr).trim()));
+    }
+    parse(&output.stdout)
+}
+
+/// Reads what `cargo metadata --format-version 1` prints.
+pub(super) fn parse(json: &[u8]) -> Result<Graph, String> {
+    let metadata: Value =
+        serde_json::from_slice(json).map_err(|error| format!("cargo metadata: {error}"))?;
+    let root = text(&metadata["workspace_root"]);
+    let members = array(&metadata["workspace_members"]);
+    let mut indexes = HashMap::new();
+    let mut packages = Vec::new();
+    for package in array(&metadata["packages"]) {
+        indexes.insert(text(&package["id"]), packages.len());
+        let folder = Path::new(text(&package["manifest_path"])).parent().unwrap_or(Path::new(""));
+        let folder = folder.strip_prefix(root).unwrap_or(folder).to_string_lossy();
+        packages.push(Package {
+            name: text(&package["name"]).to_owned(),
+            place: members.contains(&package["id"]).then(|| Place::of_folder(&folder)),
+            licence: package["license"].as_str().map(str::to_owned),
+            is_proc_macro: array(&package["targets"])
+                .iter()
+                .any(|target| array(&target["kind"]).iter().any(|kind| kind == "proc-macro")),
+            dependencies: Vec::new(),
+        });
+    }
+    for node in array(&metadata["resolve"]["nodes"]) {
+        let Some(&from) = indexes.get(text(&node["id"])) else { continue };
+        for dependency in array(&node["deps"]) {
+            let Some(&package) = indexes.get(text(&dependency["pkg"])) else { continue };
+            for kind in array(&dependency["dep_kinds"]) {
+                let kind = match kind["kind"].as_str() {
+                    Some("dev") => Kind::Dev,
+                    Some("build") => Kind::Build,
+                    _ => Kind::Normal,
+                };
+                packages[from].dependencies.push(Dependency { package, kind });
+            }
+        }
+    }
+    Ok(Graph { packages })
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or("")
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}

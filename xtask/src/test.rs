@@ -1,0 +1,143 @@
+//! `cargo xtask test`: all tests, and at the end one line that counts them.
+//!
+//! Tests find out what they may use from two environment variables. `BLKKIN_PEERS` lists the
+//! peers that are there (see [`crate::peers`]), separated by commas. A test that cannot do its
+//! work without a missing one appends one line, `TEST: reason`, to the file that `BLKKIN_SKIPS`
+//! names, and returns; with `CI=true` it fails instead. Such a test counts as skipped here, not
+//! as passed, though cargo cannot know that.
+
+use crate::{Outcome, cargo, is_ci, peers, target_dir, workspace_root};
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, ExitCode, Stdio};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Passed on to `cargo test`, for instance `-- --nocapture`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+/// How many tests ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Counts {
+    passed: u64,
+    failed: u64,
+    skipped: u64,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    let peers = peers::install();
+    let skips = target_dir().join("test-skips.txt");
+    fs::create_dir_all(target_dir())
+        .and_then(|()| fs::write(&skips, ""))
+        .map_err(|error| format!("{}: {error}", skips.display()))?;
+
+    let mut child = Command::new(cargo())
+        .args(["test", "--workspace", "--locked", "--no-fail-fast"])
+        .args(&options.arguments)
+        .current_dir(workspace_root())
+        .env("BLKKIN_PEERS", peers.names.join(","))
+        .env("BLKKIN_SKIPS", &skips)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    let output = child.stdout.take().ok_or("cargo has no output")?;
+    let mut counts = pass_through(BufReader::new(output), std::io::stdout())?;
+    let status = child.wait().map_err(|error| format!("waiting for cargo: {error}"))?;
+
+    let skips = fs::read_to_string(&skips).unwrap_or_default();
+    let skips: Vec<&str> = skips.lines().filter(|line| !line.trim().is_empty()).collect();
+    let skipped = skips.len() as u64;
+    counts.passed = counts.passed.saturating_sub(skipped);
+    counts.skipped += skipped;
+
+    println!();
+    for line in &peers.skipped {
+        println!("{line}");
+    }
+    for line in &skips {
+        println!("skipped: {line}");
+    }
+    let peers_fail = is_ci() && !peers.skipped.is_empty();
+    if peers_fail {
+        println!("failed: a peer is missing, and CI is set");
+    }
+    if !status.success() && counts.failed == 0 {
+        println!("failed: cargo test ended with {status}; see above");
+    }
+    println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
+    let ok = status.success() && counts.failed == 0 && !peers_fail;
+    Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Copies cargo's output, line by line as it comes, and adds up its result lines.
+fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, String> {
+    let mut counts = Counts::default();
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        let length = from.read_until(b'\n', &mut line).map_err(|error| error.to_string())?;
+        if length == 0 {
+            return Ok(counts);
+        }
+        to.write_all(&line).and_then(|()| to.flush()).map_err(|error| error.to_string())?;
+        if let Some(result) = result_line(&String::from_utf8_lossy(&line)) {
+            counts.passed += result.passed;
+            counts.failed += result.failed;
+            counts.skipped += result.skipped;
+        }
+    }
+}
+
+/// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
+fn result_line(line: &str) -> Option<Counts> {
+    let rest = line.trim_start().strip_prefix("test result: ")?;
+    let mut counts = Counts::default();
+    for part in rest.split(['.', ';']) {
+        let mut words = part.split_whitespace();
+        let (Some(number), Some(what)) = (words.next(), words.next()) else { continue };
+        let Ok(number) = number.parse() else { continue };
+        match what {
+            "passed" => counts.passed = number,
+            "failed" => counts.failed = number,
+            "ignored" => counts.skipped = number,
+            _ => {}
+        }
+    }
+    Some(counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Counts, pass_through};
+
+    fn check(output: &str, passed: u64, failed: u64, skipped: u64) {
+        let mut copy = Vec::new();
+        let counts = pass_through(output.as_bytes(), &mut copy).expect("no I/O here");
+        assert_eq!(counts, Counts { passed, failed, skipped });
+        assert_eq!(copy, output.as_bytes(), "every byte is passed on");
+    }
+
+    #[test]
+    fn results_are_added_up() {
+        check("", 0, 0, 0);
+        check("running 2 tests\n..\n", 0, 0, 0);
+        check(
+            "test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out; \
+             finished in 0.01s\n",
+            12,
+            0,
+            1,
+        );
+        check(
+            "test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured\nnoise\n\
+             test result: FAILED. 3 passed; 4 failed; 5 ignored; 0 measured",
+            5,
+            4,
+            5,
+        );
+        check("the test result: 9 passed\n", 0, 0, 0);
+    }
+}
