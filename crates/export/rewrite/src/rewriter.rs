@@ -34,7 +34,7 @@ pub struct Summary {
     pub bytes: u64,
 }
 
-/// Writes traces. Pass it to a reading with [`Rewriter::pass`].
+/// Writes traces: the consumer of a reading, which is finished after it.
 pub struct Rewriter {
     output: Output,
     /// By id of the source trace.

@@ -1,7 +1,7 @@
 //! Events as `babeltrace2` prints them, byte for byte.
 //!
 //! What a line has in common with others is made once: the text before each field's value by
-//! [`Styles`], the words between time and fields by event class and packet. Members that are
+//! `Styles`, the words between time and fields by event class and packet. Members that are
 //! decimal integers or strings without colour, which nearly all are, take a short way.
 
 use crate::time::{TimeFormat, TimePrinter};
