@@ -39,7 +39,7 @@ pub struct Trace {
     pub path: PathBuf,
     /// The name that babeltrace2 gives it: host name and path.
     pub name: String,
-    /// All streams, in the order of [`Stream::key`].
+    /// All streams, by the ids of their class and their own.
     pub streams: Vec<Stream>,
     pub(crate) data: Arc<TraceData>,
 }
