@@ -192,7 +192,7 @@ impl Compiler {
         let packet_context =
             self.program(&[(Scope::PacketContext, stream.packet_context.as_ref())], true)?;
         let program = self.program(&[(Scope::EventHeader, stream.event_header.as_ref())], false)?;
-        let only_header = !scopes_after_header(stream).any(|class| refers_to_header(class));
+        let only_header = !scopes_after_header(stream).any(refers_to_header);
         let event_header = stream
             .event_header
             .as_ref()

@@ -485,6 +485,15 @@ impl<'d> Lowering<'d> {
         if self.target != Target::Ctf1 {
             return same;
         }
+        let is_hexadecimal = int.base == Base::Hexadecimal
+            || matches!(int.kind, IntKind::BitArray | IntKind::BitMap);
+        let same = match bits.size {
+            // babeltrace2 prints such numbers as 0.
+            61..=63 if is_hexadecimal => {
+                IntClass { bits: usual(64, bits.align.max(8), self.order), ..same }
+            }
+            _ => same,
+        };
         match int.kind {
             IntKind::Unsigned | IntKind::Signed => {
                 IntClass { mappings: self.mappings(int.mappings.as_deref()), ..same }
@@ -520,7 +529,7 @@ impl<'d> Lowering<'d> {
 
     /// The usual order of bits; where bytes are shared, that of the trace.
     fn bits(&self, bits: Bits) -> Bits {
-        let whole = bits.size % 8 == 0 && bits.align >= 8;
+        let whole = bits.size.is_multiple_of(8) && bits.align >= 8;
         let order = if whole { bits.byte_order } else { self.order };
         usual(bits.size, bits.align, order)
     }

@@ -65,7 +65,7 @@ fn lttng_headers_to_the_byte() {
         // Further than 32 bits from the record before, and back in time: the extended form.
         let far = [1_000_000_500, 6_000_000_000, 5_999_999_999];
         let bytes = packet(&encoder, &source, &far);
-        let text = decoded(&source, &[bytes.clone()]);
+        let text = decoded(&source, std::slice::from_ref(&bytes));
         assert_eq!(bytes.len(), 84 + 18 + 2 * 26);
         assert!(text.contains("at 5999999999 Payload(u42 \"bob\" )"), "{text}");
     }
@@ -95,8 +95,8 @@ fn what_depends_on_a_header_gets_a_field_of_its_own() {
     };
     for version in [Version::Ctf1, Version::Ctf2] {
         let (target, written) = match version {
-            Version::Ctf1 => through_ctf1(&source, &[bytes.clone()]),
-            Version::Ctf2 => through_ctf2(&source, &[bytes.clone()]),
+            Version::Ctf1 => through_ctf1(&source, std::slice::from_ref(&bytes)),
+            Version::Ctf2 => through_ctf2(&source, std::slice::from_ref(&bytes)),
         };
         let text = decoded(&target, &written);
         assert!(text.contains("PacketContext(u3 u0 [])"), "{text}");

@@ -458,7 +458,7 @@ impl Maker<'_> {
     /// Fields that share bytes with others all have the same byte order.
     fn bits(&mut self, size: u32) -> Bits {
         let align = 1 << self.random.below(6);
-        let is_whole = size % 8 == 0 && align >= 8;
+        let is_whole = size.is_multiple_of(8) && align >= 8;
         let byte_order = match is_whole {
             true => self.random.one_of(&[ByteOrder::Little, ByteOrder::Big]),
             false => self.order,
