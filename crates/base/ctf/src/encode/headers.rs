@@ -35,7 +35,9 @@ pub(super) struct HeadField {
 pub(super) enum Form {
     Bits(Bits),
     /// LEB128, always of ten bytes, so that its value can be set afterwards.
-    VarInt,
+    VarInt {
+        signed: bool,
+    },
     /// So many bits.
     Filling(u64),
 }
@@ -78,6 +80,12 @@ fn settled(search: &Search, class: &FieldClass) -> Result<Vec<Way>, EncodeError>
     let mut path = Vec::new();
     add(search, class, &mut path, &mut all, 0)?;
     for way in &mut all {
+        // What is empty may align all the same.
+        if way.align > 1 {
+            let (form, what) = (Form::Filling(0), What::Const(0));
+            let path = Vec::new();
+            way.fields.push(HeadField { align: way.align, form, what, path, clock_bits: 0 });
+        }
         way.settle();
     }
     Ok(all)
@@ -115,7 +123,7 @@ fn add(
         }
         FieldClass::VarInt(int) => {
             let clock_bits = if int.roles.has(Role::Timestamp) { 64 } else { 0 };
-            push(Form::VarInt, role(int.roles), clock_bits);
+            push(Form::VarInt { signed: int.signed }, role(int.roles), clock_bits);
         }
         FieldClass::Float(float) => {
             push(Form::Filling(u64::from(float.bits.size)), What::Const(0), 0);
@@ -301,9 +309,9 @@ impl HeadField {
                 }
                 _ => sink.bits(bits, value),
             },
-            Form::VarInt => {
+            Form::VarInt { signed } => {
                 let at = sink.reserve(VAR_INT_SIZE as u64 * 8);
-                set_var_int(&mut sink.bytes, at, value);
+                set_var_int(&mut sink.bytes, at, value, signed);
             }
             Form::Filling(size) => {
                 sink.reserve(size.min(FIELDS_MAX as u64 * 8));
@@ -315,11 +323,15 @@ impl HeadField {
 const VAR_INT_SIZE: usize = 10;
 
 /// Writes a LEB128 integer of exactly ten bytes at bit `at`.
-pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64) {
+pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64, signed: bool) {
     let start = (at / 8) as usize;
     for (index, byte) in bytes[start..start + VAR_INT_SIZE].iter_mut().enumerate() {
         let more = if index + 1 < VAR_INT_SIZE { 0x80 } else { 0 };
-        *byte = (value >> (7 * index) & 0x7f) as u8 | more;
+        let rest = match signed {
+            true => ((value as i64) >> (7 * index)) as u64,
+            false => value >> (7 * index),
+        };
+        *byte = (rest & 0x7f) as u8 | more;
     }
 }
 
