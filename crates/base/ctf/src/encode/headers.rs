@@ -11,8 +11,9 @@ use crate::decode::clock_after;
 use crate::metadata::DEPTH_MAX;
 use crate::schema::{
     Bits, FieldClass, FieldRef, IntClass, IntKind, Length, Ranges, Role, Roles, Scope,
-    VariantClass, VariantOption,
+    VariantOption,
 };
+use std::collections::HashMap;
 
 /// More combinations of options are not looked at.
 const WAYS_MAX: usize = 64;
@@ -29,13 +30,16 @@ pub(super) struct HeadField {
     path: Vec<String>,
     /// The width, if its value advances the clock.
     clock_bits: u32,
+    is_signed: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Form {
     Bits(Bits),
     /// LEB128, always of ten bytes, so that its value can be set afterwards.
-    VarInt,
+    VarInt {
+        signed: bool,
+    },
     /// So many bits.
     Filling(u64),
 }
@@ -59,18 +63,36 @@ pub(super) struct Way {
 
 /// All ways to write a structure.
 pub(super) fn ways(scope: Scope, class: &FieldClass) -> Result<Vec<Way>, EncodeError> {
-    settled(&Search { scope, is_any_enough: false }, class)
+    settled(&Search { scope, is_any_enough: false, values: HashMap::new() }, class)
 }
 
 /// One of the ways.
+///
+/// A selector gets its value when a variant needs it, perhaps after something else has taken it for
+/// zero; so the values that were found are the start of another try.
 pub(super) fn one_way(scope: Scope, class: &FieldClass) -> Result<Option<Way>, EncodeError> {
-    Ok(settled(&Search { scope, is_any_enough: true }, class)?.into_iter().next())
+    const TRIES_MAX: usize = 8;
+    let mut search = Search { scope, is_any_enough: true, values: HashMap::new() };
+    for _ in 0..TRIES_MAX {
+        let Some(way) = settled(&search, class)?.into_iter().next() else { return Ok(None) };
+        let known = search.values.len();
+        search.values.extend(way.fields.iter().filter_map(|field| match field.what {
+            What::Const(value) if value != 0 => Some((field.path.clone(), value)),
+            _ => None,
+        }));
+        if search.values.len() == known {
+            return Ok(Some(way));
+        }
+    }
+    fail(scope, "its selectors depend on each other")
 }
 
 struct Search {
     scope: Scope,
     /// Whether one option of each variant will do.
     is_any_enough: bool,
+    /// Values of selectors, by path.
+    values: HashMap<Vec<String>, u64>,
 }
 
 fn settled(search: &Search, class: &FieldClass) -> Result<Vec<Way>, EncodeError> {
@@ -78,6 +100,14 @@ fn settled(search: &Search, class: &FieldClass) -> Result<Vec<Way>, EncodeError>
     let mut path = Vec::new();
     add(search, class, &mut path, &mut all, 0)?;
     for way in &mut all {
+        // What is empty may align all the same.
+        if way.align > 1 {
+            let (form, what) = (Form::Filling(0), What::Const(0));
+            let path = Vec::new();
+            let align = way.align;
+            let (clock_bits, is_signed) = (0, false);
+            way.fields.push(HeadField { align, form, what, path, clock_bits, is_signed });
+        }
         way.settle();
     }
     Ok(all)
@@ -100,22 +130,39 @@ fn add(
     for way in all.iter_mut() {
         way.align = way.align.max(class.align());
     }
+    let is_signed = match class {
+        FieldClass::Int(int) => int.kind == IntKind::Signed,
+        FieldClass::VarInt(int) => int.signed,
+        _ => false,
+    };
+    let value = |what: What, path: &[String]| match (what, search.values.get(path)) {
+        (What::Const(_), Some(&value)) => What::Const(value),
+        _ => what,
+    };
     let mut push = |form: Form, what: What, clock_bits: u32| {
         for way in all.iter_mut() {
             let align = way.align.max(class.align());
             way.align = 0;
-            way.fields.push(HeadField { align, form, what, path: path.clone(), clock_bits });
+            way.fields.push(HeadField {
+                align,
+                form,
+                what,
+                path: path.clone(),
+                clock_bits,
+                is_signed,
+            });
         }
     };
     match class {
         FieldClass::Int(int) => {
-            let what = role(int.roles);
+            let what = value(role(int.roles), path);
             let clock_bits = if int.roles.has(Role::Timestamp) { int.bits.size } else { 0 };
             push(Form::Bits(int.bits), what, clock_bits);
         }
         FieldClass::VarInt(int) => {
             let clock_bits = if int.roles.has(Role::Timestamp) { 64 } else { 0 };
-            push(Form::VarInt, role(int.roles), clock_bits);
+            let what = value(role(int.roles), path);
+            push(Form::VarInt { signed: int.signed }, what, clock_bits);
         }
         FieldClass::Float(float) => {
             push(Form::Filling(u64::from(float.bits.size)), What::Const(0), 0);
@@ -146,17 +193,25 @@ fn add(
             }
         }
         FieldClass::Optional(optional) => {
-            // Without its content, unless zero says that it is there.
-            let zero = optional.ranges.as_ref().is_some_and(|ranges| ranges.contains(0));
-            if zero {
-                add(search, &optional.content, path, all, depth + 1)?;
+            // Whether it is there is up to the value that its selector has by now.
+            let ranges = match &optional.ranges {
+                Some(ranges) => ranges.clone(),
+                None => Ranges(vec![(1, u64::MAX.into())]),
+            };
+            let is_there = |way: &Way| way.has_value(&optional.selector, &ranges);
+            let (mut with, without): (Vec<Way>, _) =
+                std::mem::take(all).into_iter().partition(is_there);
+            if !with.is_empty() {
+                add(search, &optional.content, path, &mut with, depth + 1)?;
             }
+            all.extend(with.into_iter().chain(without));
         }
         FieldClass::Variant(variant) => {
             let before = std::mem::take(all);
             // Of any that will do, the one that goes with the value that the selector has.
-            let goes =
-                |option: &VariantOption| before.iter().all(|way| way.has_chosen(variant, option));
+            let goes = |option: &VariantOption| {
+                before.iter().all(|way| way.has_value(&variant.selector, &option.ranges))
+            };
             let only = match search.is_any_enough {
                 true => variant.options.iter().position(goes).or(Some(0)),
                 false => None,
@@ -215,15 +270,12 @@ impl Way {
         Some(self)
     }
 
-    /// Whether the value that the selector has already is one of the option's.
-    fn has_chosen(&self, variant: &VariantClass, option: &VariantOption) -> bool {
-        let mut fields = self.fields.iter().rev();
-        let field = fields.find(|field| field.path == variant.selector.path);
+    /// Whether the value that a selector has already is in `ranges`.
+    fn has_value(&self, selector: &FieldRef, ranges: &Ranges) -> bool {
+        let field = self.fields.iter().rev().find(|field| field.path == selector.path);
         field.is_some_and(|field| match field.what {
-            What::Const(value) => {
-                option.ranges.contains(value.into())
-                    || option.ranges.contains((value as i64).into())
-            }
+            What::Const(value) if field.is_signed => ranges.contains((value as i64).into()),
+            What::Const(value) => ranges.contains(value.into()),
             _ => false,
         })
     }
@@ -301,9 +353,9 @@ impl HeadField {
                 }
                 _ => sink.bits(bits, value),
             },
-            Form::VarInt => {
+            Form::VarInt { signed } => {
                 let at = sink.reserve(VAR_INT_SIZE as u64 * 8);
-                set_var_int(&mut sink.bytes, at, value);
+                set_var_int(&mut sink.bytes, at, value, signed);
             }
             Form::Filling(size) => {
                 sink.reserve(size.min(FIELDS_MAX as u64 * 8));
@@ -315,11 +367,15 @@ impl HeadField {
 const VAR_INT_SIZE: usize = 10;
 
 /// Writes a LEB128 integer of exactly ten bytes at bit `at`.
-pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64) {
+pub(super) fn set_var_int(bytes: &mut [u8], at: u64, value: u64, signed: bool) {
     let start = (at / 8) as usize;
     for (index, byte) in bytes[start..start + VAR_INT_SIZE].iter_mut().enumerate() {
         let more = if index + 1 < VAR_INT_SIZE { 0x80 } else { 0 };
-        *byte = (value >> (7 * index) & 0x7f) as u8 | more;
+        let rest = match signed {
+            true => ((value as i64) >> (7 * index)) as u64,
+            false => value >> (7 * index),
+        };
+        *byte = (rest & 0x7f) as u8 | more;
     }
 }
 

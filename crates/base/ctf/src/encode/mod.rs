@@ -456,7 +456,7 @@ impl PacketWriter {
                     )));
                 }
                 Some(bits) => bits::write(&mut self.sink.bytes, patch.at, bits, value),
-                None => set_var_int(&mut self.sink.bytes, patch.at, value),
+                None => set_var_int(&mut self.sink.bytes, patch.at, value, false),
             }
         }
         Ok(&self.sink.bytes)

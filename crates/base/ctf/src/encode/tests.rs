@@ -115,6 +115,20 @@ fn without_absent(text: &str) -> String {
     text.replace("<{}>", "<>")
 }
 
+/// Packets whose context nobody knows are packets all the same.
+fn blank_contexts_decode(source: &Decoder) {
+    let encoder = Arc::new(Encoder::new(unchanged(source).unwrap()).unwrap());
+    for stream in 0..source.schema().streams.len() {
+        let mut writer = PacketWriter::new(encoder.clone());
+        writer.begin(&encoder.head_blank(stream, 1), 5);
+        let end = PacketEnd { begin: 5, end: 6, seq: 7, discarded: 8 };
+        let bytes = writer.finish(end).unwrap();
+        let packet = source.packet(View::whole(bytes), &mut source.machine()).unwrap();
+        assert_eq!((packet.stream, packet.discarded), (stream, Some(8)));
+        assert_eq!(packet.content_bits, Some(packet.first_event));
+    }
+}
+
 /// Values, what the encoder makes of them, and what both versions make of that.
 #[test]
 fn random_traces_survive_both_versions() {
@@ -130,6 +144,7 @@ fn random_traces_survive_both_versions() {
             assert!(lines == found, "seed {seed}, {what}: {first:#?}");
         };
         equal("as it is", decoded(&source, &packets));
+        blank_contexts_decode(&source);
         let reread = decoder(ctf2::parse(&ctf2::write(&trace.schema)).unwrap());
         equal("with metadata in JSON", decoded(&reread, &packets));
         let (old, old_packets) = through_ctf1(&source, &packets);

@@ -485,6 +485,15 @@ impl<'d> Lowering<'d> {
         if self.target != Target::Ctf1 {
             return same;
         }
+        let is_hexadecimal = int.base == Base::Hexadecimal
+            || matches!(int.kind, IntKind::BitArray | IntKind::BitMap);
+        let same = match bits.size {
+            // babeltrace2 prints such numbers as 0.
+            61..=63 if is_hexadecimal => {
+                IntClass { bits: usual(64, bits.align.max(8), self.order), ..same }
+            }
+            _ => same,
+        };
         match int.kind {
             IntKind::Unsigned | IntKind::Signed => {
                 IntClass { mappings: self.mappings(int.mappings.as_deref()), ..same }

@@ -13,10 +13,14 @@
 //! - text in UTF-16 or UTF-32, be it terminated or counted, becomes a terminated string in UTF-8
 //!   (a length field stays as it was, and counts the original's bytes);
 //! - blobs become arrays of hexadecimal bytes, floats of other sizes those of 64 bits;
-//! - bits in an unusual order or at odd places become those of the trace's byte order.
+//! - bits in an unusual order or at odd places become those of the trace's byte order, and
+//!   hexadecimal integers of 61 to 63 bits those of 64.
 //!
 //! A length or selector that is in a header, which is not kept, or (for CTF 1.8) not in a
 //! structure around, becomes a new field before what depends on it.
+//!
+//! Two things babeltrace2 2.0.4 cannot read whatever is written: variants and arrays of dynamic
+//! length in an event's specific context, and streams with and without a clock in one trace.
 
 mod fields;
 mod names;
