@@ -8,12 +8,28 @@
 use crate::error::{Problem, ProblemKind};
 use crate::packets::PacketRef;
 use crate::trace::TraceData;
-use blkkin_ctf::decode::{DecodeError, Machine, Nothing, Stop, View, Visitor};
+use blkkin_ctf::decode::{DecodeError, Machine, Nothing, Skipping, Stop, View, Visitor};
 
 /// Bytes that are at hand before an event is decoded, if the packet has them.
 const AHEAD: usize = 16 << 10;
 /// Largest event.
 pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
+
+/// What came of skipping events in the window.
+struct Skipped {
+    position: u64,
+    count: u64,
+    stop: Option<Stop>,
+    at_end: bool,
+}
+
+impl Skipped {
+    fn of(skipping: Skipping<'_>) -> Skipped {
+        let at_end = skipping.is_at_end();
+        let Skipping { position, count, stop, .. } = skipping;
+        Skipped { position, count, stop, at_end }
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Cursor {
@@ -148,22 +164,66 @@ impl Cursor {
         let mut count = 0;
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
-            let Some(packet) = &self.packet else { return (count, None) };
-            let view = view(&self.buffer[..self.held], self.base, packet);
-            let stream = packet.packet.stream;
-            let (position, machine) = (&mut self.event_start, &mut self.machine);
-            let (skipped, stop) = data.decoder.skip_events(stream, view, position, machine);
-            count += skipped;
-            let more = match stop {
-                None if self.complete => Ok(false),
-                None => self.fill(AHEAD).map(|()| true),
-                Some(stop) => self.more(stop),
-            };
-            match more {
+            let Some(mut skipping) = self.skipping(data) else { return (count, None) };
+            skipping.run();
+            let skipped = Skipped::of(skipping);
+            count += skipped.count;
+            match self.after_skipping(skipped) {
                 Ok(true) => {}
                 Ok(false) => return (count, None),
                 Err(problem) => return (count, Some(problem)),
             }
+        }
+    }
+
+    /// Moves over the events of two packets at the same time, until one of them is at its end or
+    /// has a problem; gives how many these were.
+    pub(crate) fn skip_together(
+        (a, data_a): (&mut Cursor, &TraceData),
+        (b, data_b): (&mut Cursor, &TraceData),
+        problems: &mut Vec<Problem>,
+    ) -> u64 {
+        let mut count = 0;
+        for cursor in [&mut *a, &mut *b] {
+            cursor.event_start = cursor.next_start.take().unwrap_or(cursor.event_start);
+        }
+        loop {
+            let (Some(mut of_a), Some(mut of_b)) = (a.skipping(data_a), b.skipping(data_b)) else {
+                break;
+            };
+            Skipping::run_two(&mut of_a, &mut of_b);
+            let (of_a, of_b) = (Skipped::of(of_a), Skipped::of(of_b));
+            count += of_a.count + of_b.count;
+            let more_a = a.after_skipping(of_a);
+            let more_b = b.after_skipping(of_b);
+            let go_on = matches!((&more_a, &more_b), (Ok(true), Ok(true)));
+            problems.extend(more_a.err());
+            problems.extend(more_b.err());
+            if !go_on {
+                break;
+            }
+        }
+        for cursor in [a, b] {
+            cursor.next_start = Some(cursor.event_start);
+        }
+        count
+    }
+
+    fn skipping<'c>(&'c mut self, data: &'c TraceData) -> Option<Skipping<'c>> {
+        let packet = self.packet.as_ref()?;
+        let view = view(&self.buffer[..self.held], self.base, packet);
+        let (stream, machine) = (packet.packet.stream, &mut self.machine);
+        Some(Skipping::new(&data.decoder, stream, view, self.event_start, machine))
+    }
+
+    /// Whether there is more to skip; reads it.
+    fn after_skipping(&mut self, skipped: Skipped) -> Result<bool, Problem> {
+        self.event_start = skipped.position;
+        match skipped.stop {
+            Some(stop) => self.more(stop),
+            None if !skipped.at_end => Ok(true),
+            None if self.complete => Ok(false),
+            None => self.fill(AHEAD).map(|()| true),
         }
     }
 

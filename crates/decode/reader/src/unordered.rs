@@ -11,6 +11,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::mpsc;
 use std::thread;
+use std::vec;
 
 /// Makes something of events that come in any order, packet by packet.
 pub trait Unordered: Send {
@@ -40,11 +41,19 @@ impl Reading<'_> {
         let work_on_batches = || {
             let mut consumer = make();
             let mut work = Work::new(self);
-            let mut cursors = HashMap::new();
+            let mut cursors = Cursors::default();
             loop {
                 let batch = receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
                 let Ok(batch) = batch else { return (consumer, work.stats) };
-                for (number, packet) in batch {
+                let mut packets = batch.into_iter();
+                if !U::EVENTS && work.takes_all() {
+                    while let Some(()) =
+                        self.count(&mut work, &mut cursors, &mut packets, &mut consumer)
+                    {
+                    }
+                    continue;
+                }
+                for (number, packet) in packets {
                     self.packet(&mut work, &mut cursors, number, packet, &mut consumer);
                 }
             }
@@ -61,7 +70,7 @@ impl Reading<'_> {
                     // Without a time of its own a packet goes on from the one before.
                     let is_free = packet.packet.begin.is_some();
                     batch.push((number, packet));
-                    if size >= BATCH_SIZE && is_free {
+                    if size >= BATCH_SIZE && is_free && batch.len() > 1 {
                         let _ = sender.send(std::mem::take(&mut batch));
                         size = 0;
                     }
@@ -84,34 +93,22 @@ impl Reading<'_> {
         })
     }
 
+    /// Passes a packet's events on.
     fn packet<U: Unordered>(
         &self,
         work: &mut Work<'_, '_>,
-        cursors: &mut HashMap<usize, Cursor>,
+        cursors: &mut Cursors,
         number: usize,
-        mut packet: PacketRef,
+        packet: PacketRef,
         consumer: &mut U,
     ) {
         let (trace, stream) = self.stream(number);
-        let cursor = cursors.entry(trace.id).or_insert_with(|| Cursor::new(&trace.data, WINDOW));
-        for loss in std::mem::take(&mut packet.losses) {
-            if work.loss(&loss) {
-                consumer.loss(trace, stream, &loss);
-            }
-        }
-        let view =
-            PacketView { place: packet.place(), begin_ns: packet.begin_ns, end_ns: packet.end_ns };
-        consumer.packet(trace, stream, &view);
-        let size = packet.size;
+        let (cursor, _) = cursors.of(trace);
         let scale = trace.scale(stream.class);
-        let mut next = cursor.start(&trace.data, packet);
-        if !U::EVENTS && work.takes_all() && next.is_ok() {
-            let (count, problem) = cursor.skip_rest(&trace.data);
-            work.events(count);
-            work.stats.problems.extend(problem);
-            return work.tell(size);
+        if !self.begin(work, cursor, number, packet, consumer) {
+            return;
         }
-        while next.is_ok() {
+        loop {
             match cursor.next(&trace.data) {
                 Ok(Some(class)) => {
                     let time = scale.map(|scale| scale.ns(cursor.cycles()));
@@ -120,10 +117,90 @@ impl Reading<'_> {
                     }
                 }
                 Ok(None) => break,
-                Err(problem) => next = Err(problem),
+                Err(problem) => {
+                    work.stats.problems.push(problem);
+                    break;
+                }
             }
         }
-        work.stats.problems.extend(next.err());
-        work.tell(size);
+        work.tell(0);
+    }
+
+    /// Counts the events of one packet, or of two at the same time.
+    fn count<U: Unordered>(
+        &self,
+        work: &mut Work<'_, '_>,
+        cursors: &mut Cursors,
+        packets: &mut vec::IntoIter<(usize, PacketRef)>,
+        consumer: &mut U,
+    ) -> Option<()> {
+        let (number, packet) = packets.next()?;
+        let (trace, _) = self.stream(number);
+        let (cursor, other_cursor) = cursors.of(trace);
+        // Without a time of its own a packet goes on from the one before.
+        let is_free = packet.packet.begin.is_some();
+        if !self.begin(work, cursor, number, packet, consumer) {
+            return Some(());
+        }
+        let goes_with = |(other, packet): &(usize, PacketRef)| {
+            is_free && packet.packet.begin.is_some() && self.stream(*other).0.id == trace.id
+        };
+        let data = &*trace.data;
+        if packets.as_slice().first().is_some_and(goes_with)
+            && let Some((number, packet)) = packets.next()
+            && self.begin(work, other_cursor, number, packet, consumer)
+        {
+            let problems = &mut work.stats.problems;
+            let count = Cursor::skip_together((cursor, data), (other_cursor, data), problems);
+            work.events(count);
+            let (count, problem) = other_cursor.skip_rest(data);
+            work.events(count);
+            work.stats.problems.extend(problem);
+        }
+        let (count, problem) = cursor.skip_rest(data);
+        work.events(count);
+        work.stats.problems.extend(problem);
+        work.tell(0);
+        Some(())
+    }
+
+    /// Tells the consumer of a packet, and has the cursor begin it; `false` if it cannot.
+    fn begin<U: Unordered>(
+        &self,
+        work: &mut Work<'_, '_>,
+        cursor: &mut Cursor,
+        number: usize,
+        mut packet: PacketRef,
+        consumer: &mut U,
+    ) -> bool {
+        let (trace, stream) = self.stream(number);
+        for loss in std::mem::take(&mut packet.losses) {
+            if work.loss(&loss) {
+                consumer.loss(trace, stream, &loss);
+            }
+        }
+        let view =
+            PacketView { place: packet.place(), begin_ns: packet.begin_ns, end_ns: packet.end_ns };
+        consumer.packet(trace, stream, &view);
+        work.tell(packet.size);
+        match cursor.start(&trace.data, packet) {
+            Ok(()) => true,
+            Err(problem) => {
+                work.stats.problems.push(problem);
+                false
+            }
+        }
+    }
+}
+
+/// Two cursors for each trace.
+#[derive(Default)]
+struct Cursors(HashMap<usize, (Cursor, Cursor)>);
+
+impl Cursors {
+    fn of(&mut self, trace: &Trace) -> (&mut Cursor, &mut Cursor) {
+        let make = || Cursor::new(&trace.data, WINDOW);
+        let (one, other) = self.0.entry(trace.id).or_insert_with(|| (make(), make()));
+        (one, other)
     }
 }

@@ -10,6 +10,7 @@ mod header;
 mod node;
 mod plain;
 mod program;
+mod skip;
 mod strings;
 mod visit;
 mod walk;
@@ -19,6 +20,7 @@ mod tests;
 
 pub use compile::CompileError;
 pub use node::{Node, NodeKind, NodeLabels};
+pub use skip::Skipping;
 pub use visit::{Nothing, Visitor};
 pub(crate) use walk::clock_after;
 pub use walk::{DecodeError, DecodeErrorKind, Machine, Stop, View};
@@ -285,62 +287,6 @@ impl Decoder {
             return bad(DecodeErrorKind::EmptyEvent);
         }
         Ok(event)
-    }
-
-    /// Moves over all events that the view holds in full, and gives how many there are. A stop
-    /// other than for want of bytes comes with the count before it; `position` and the machine's
-    /// clock are left at the event where it happened.
-    pub fn skip_events(
-        &self,
-        stream: usize,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-    ) -> (u64, Option<Stop>) {
-        let stream = &self.streams[stream];
-        match stream.event_header {
-            Header::Large => self.skip_with(stream, view, position, machine, |at, machine| {
-                self.lttng_header::<true>(stream, view, at, machine)
-            }),
-            Header::Compact => self.skip_with(stream, view, position, machine, |at, machine| {
-                self.lttng_header::<false>(stream, view, at, machine)
-            }),
-            Header::Program(ref program) => {
-                self.skip_with(stream, view, position, machine, |at, machine| {
-                    self.other_header(stream, program, view, at, machine)
-                })
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn skip_with(
-        &self,
-        stream: &StreamDecoder,
-        view: View<'_>,
-        position: &mut u64,
-        machine: &mut Machine,
-        header: impl Fn(&mut u64, &mut Machine) -> Result<u32, Stop>,
-    ) -> (u64, Option<Stop>) {
-        let mut count = 0;
-        while *position < view.end_bits() {
-            let mut at = *position;
-            let clock = machine.clock;
-            let skipped = header(&mut at, machine).and_then(|event| {
-                let body = &stream.bodies[event as usize];
-                match &body.plain {
-                    Some(plain) => plain.skip(view, &mut at),
-                    None => self.walk(body, view, &mut at, machine, &mut Nothing),
-                }
-            });
-            if let Err(stop) = skipped {
-                machine.clock = clock;
-                return (count, Some(stop));
-            }
-            *position = at;
-            count += 1;
-        }
-        (count, None)
     }
 
     /// Visits the fields of the event whose header ends at `position`, and moves to its end.
