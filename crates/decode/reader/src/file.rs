@@ -13,16 +13,18 @@ use std::sync::{Arc, Mutex};
 pub(crate) struct StreamFile {
     path: PathBuf,
     open: Mutex<Option<Arc<File>>>,
+    /// Whether it can be opened again by its path.
+    has_path: bool,
 }
 
 impl StreamFile {
     pub(crate) fn new(path: PathBuf) -> StreamFile {
-        StreamFile { path, open: Mutex::new(None) }
+        StreamFile { path, open: Mutex::new(None), has_path: true }
     }
 
     /// A file that has no path to open it by.
     pub(crate) fn from_open(path: PathBuf, file: File) -> StreamFile {
-        StreamFile { path, open: Mutex::new(Some(Arc::new(file))) }
+        StreamFile { path, open: Mutex::new(Some(Arc::new(file))), has_path: false }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -43,7 +45,7 @@ impl StreamFile {
 
     /// Closes the file once its last reader is done.
     pub(crate) fn close(&self) {
-        if self.path.is_absolute() || self.path.exists() {
+        if self.has_path {
             *self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
         }
     }
