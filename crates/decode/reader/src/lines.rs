@@ -1,7 +1,8 @@
 //! Lines of text, in order of time, made on several threads.
 //!
 //! Each packet is a task of its own: a worker prints its events into [`Lines`], a block at a
-//! time, and notes when each line happened. The caller's thread merges the blocks of all streams:
+//! time, and notes when each line happened. The caller's thread merges the blocks of all streams
+//! (and prints too, when there is nothing to merge):
 //! as long as one stream's lines are earlier than all others', they are passed on as one piece.
 //! So the work is parallel within a stream and between streams, no byte is decoded twice, and
 //! what is left for one thread to do is a comparison a line.
@@ -97,12 +98,11 @@ impl Reading<'_> {
         }
         let shared = Shared::new(self);
         thread::scope(|scope| {
-            let workers: Vec<_> = (0..self.threads)
+            let workers: Vec<_> = (1..self.threads)
                 .map(|_| scope.spawn(|| self.print_jobs(&shared, make())))
                 .collect();
-            Merging::new(self, &shared, make()).pass_on(&mut sink);
+            let mut stats = Merging::new(self, &shared, make()).pass_on(&mut sink);
             shared.close();
-            let mut stats = Stats::default();
             for worker in workers {
                 match worker.join() {
                     Ok(part) => stats.add(part),
@@ -125,17 +125,27 @@ impl Reading<'_> {
     /// A worker: prints what there is to print.
     fn print_jobs<P: LinePrinter>(&self, shared: &Shared, mut printer: P) -> Stats {
         let mut work = Work::new(self);
-        while let Some(mut job) = shared.take_job(self) {
-            let mut last = None;
-            while !job.done && job.lines.text.len() < BLOCK_SIZE {
-                if !self.print_next(&mut job, &mut work, &mut printer, &mut last) {
-                    self.begin_packet(&mut job, &mut work, &mut printer);
-                }
-            }
-            work.tell(0);
-            shared.give_back(job);
+        while let Some(job) = shared.take_job(self) {
+            shared.give_back(self.print_job(job, &mut work, &mut printer));
         }
         work.stats
+    }
+
+    /// Prints a block of the job's lines.
+    fn print_job<P: LinePrinter>(
+        &self,
+        mut job: Job,
+        work: &mut Work<'_, '_>,
+        printer: &mut P,
+    ) -> Job {
+        let mut last = None;
+        while !job.done && job.lines.text.len() < BLOCK_SIZE {
+            if !self.print_next(&mut job, work, printer, &mut last) {
+                self.begin_packet(&mut job, work, printer);
+            }
+        }
+        work.tell(0);
+        job
     }
 
     /// Prints the packet's next event; `false` at its end.

@@ -1,9 +1,10 @@
 //! Merges the blocks of all streams: as long as one stream's lines are earlier than all others',
 //! they are passed on as one piece.
 
-use super::tasks::Shared;
+use super::tasks::{Next, Shared};
 use super::{LinePrinter, Lines, Target};
 use crate::reading::Reading;
+use crate::work::{Stats, Work};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
@@ -12,6 +13,7 @@ pub(super) struct Merging<'m, 'r, P> {
     reading: &'m Reading<'r>,
     shared: &'m Shared,
     printer: P,
+    work: Work<'m, 'r>,
     /// What the next line's delta refers to.
     last: Option<u64>,
 }
@@ -34,11 +36,15 @@ type Key = (i64, u32, u32, usize);
 
 impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
     pub(super) fn new(reading: &'m Reading<'r>, shared: &'m Shared, printer: P) -> Self {
-        Merging { reading, shared, printer, last: None }
+        Merging { reading, shared, printer, work: Work::new(reading), last: None }
     }
 
-    /// Passes all lines on, in order, until the sink breaks.
-    pub(super) fn pass_on(mut self, sink: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>) {
+    /// Passes all lines on, in order, until the sink breaks. Gives the accounts of what it has
+    /// printed itself.
+    pub(super) fn pass_on(
+        mut self,
+        sink: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>,
+    ) -> Stats {
         let mut fronts = Vec::with_capacity(self.reading.stream_count());
         let mut waiting = BinaryHeap::with_capacity(self.reading.stream_count());
         for stream in 0..self.reading.stream_count() {
@@ -67,7 +73,7 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
                 }
                 let end = front.next;
                 if self.pass_on_run(front, first, end, sink).is_break() {
-                    return;
+                    return self.work.stats;
                 }
                 if let Some(next) = next {
                     waiting.push(Reverse(next));
@@ -80,13 +86,26 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
                 }
             }
         }
+        self.work.stats
     }
 
     /// The key of the stream's next line, from its next block if this one is spent.
-    fn key(&self, stream: usize, front: &mut Front) -> Option<Key> {
+    fn key(&mut self, stream: usize, front: &mut Front) -> Option<Key> {
         while front.next == front.block.lines.len() {
-            let spent = std::mem::take(&mut front.block);
-            front.block = self.shared.next_block(stream, spent)?;
+            self.shared.recycle(std::mem::take(&mut front.block));
+            front.block = loop {
+                match self.shared.next(stream, self.reading) {
+                    Next::Lines(lines) => break lines,
+                    Next::Job(job) => {
+                        let job = self.reading.print_job(job, &mut self.work, &mut self.printer);
+                        self.shared.give_back(job);
+                    }
+                    Next::End => {
+                        front.next = 0;
+                        return None;
+                    }
+                }
+            };
             (front.next, front.start, front.last) = (0, 0, None);
         }
         Some(self.key_here(stream, front))

@@ -79,6 +79,16 @@ pub(super) struct Job {
     pub(super) done: bool,
 }
 
+/// What the merge does next.
+pub(super) enum Next {
+    /// It goes on with these lines.
+    Lines(Lines),
+    /// It prints, since the lines that it needs are not there yet.
+    Job(Job),
+    /// The stream is at its end.
+    End,
+}
+
 impl Shared {
     pub(super) fn new(reading: &Reading<'_>) -> Shared {
         let source = |number| Source {
@@ -159,36 +169,39 @@ impl Shared {
         self.wake(state);
     }
 
-    /// Waits for a stream's next block; `None` at the stream's end. `spent` is a block that has
-    /// been merged.
-    pub(super) fn next_block(&self, stream: usize, spent: Lines) -> Option<Lines> {
+    /// A stream's next block. If there is none yet, gives something to print instead, or waits.
+    pub(super) fn next(&self, stream: usize, reading: &Reading<'_>) -> Next {
         let mut state = self.lock();
-        state.recycle(spent);
         loop {
             let source = &mut state.sources[stream];
             match source.tasks.front_mut() {
-                None if source.exhausted => return None,
+                None if source.exhausted => return Next::End,
                 None => {}
                 Some(task) => {
                     if let Some(lines) = task.ready.pop_front() {
                         state.ready_size -= lines.text.len();
                         self.wake(state);
-                        return Some(lines);
+                        return Next::Lines(lines);
                     }
                     if task.done {
                         source.tasks.pop_front();
                         source.first += 1;
-                        if state.workers_waiting > 0 {
-                            self.work.notify_all();
-                        }
                         continue;
                     }
                 }
+            }
+            if let Some(job) = state.take_job(reading) {
+                return Next::Job(job);
             }
             state.merge_waits = true;
             state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
             state.merge_waits = false;
         }
+    }
+
+    /// Takes back a block that has been merged.
+    pub(super) fn recycle(&self, spent: Lines) {
+        self.lock().recycle(spent);
     }
 
     /// Lets workers end.
