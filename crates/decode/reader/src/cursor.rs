@@ -187,10 +187,7 @@ impl Cursor {
         for cursor in [&mut *a, &mut *b] {
             cursor.event_start = cursor.next_start.take().unwrap_or(cursor.event_start);
         }
-        loop {
-            let (Some(mut of_a), Some(mut of_b)) = (a.skipping(data_a), b.skipping(data_b)) else {
-                break;
-            };
+        while let (Some(mut of_a), Some(mut of_b)) = (a.skipping(data_a), b.skipping(data_b)) {
             Skipping::run_two(&mut of_a, &mut of_b);
             let (of_a, of_b) = (Skipped::of(of_a), Skipped::of(of_b));
             count += of_a.count + of_b.count;

@@ -97,7 +97,7 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
                 match self.shared.next(stream, self.reading) {
                     Next::Lines(lines) => break lines,
                     Next::Job(job) => {
-                        let job = self.reading.print_job(job, &mut self.work, &mut self.printer);
+                        let job = self.reading.print_job(*job, &mut self.work, &mut self.printer);
                         self.shared.give_back(job);
                     }
                     Next::End => {

@@ -84,7 +84,7 @@ pub(super) enum Next {
     /// It goes on with these lines.
     Lines(Lines),
     /// It prints, since the lines that it needs are not there yet.
-    Job(Job),
+    Job(Box<Job>),
     /// The stream is at its end.
     End,
 }
@@ -191,7 +191,7 @@ impl Shared {
                 }
             }
             if let Some(job) = state.take_job(reading) {
-                return Next::Job(job);
+                return Next::Job(Box::new(job));
             }
             state.merge_waits = true;
             state = self.ready.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
