@@ -64,7 +64,7 @@ impl fmt::Display for MetadataError {
 impl std::error::Error for MetadataError {}
 
 /// Largest metadata text that is looked at.
-pub const METADATA_SIZE_MAX: usize = 64 << 20;
+pub const METADATA_SIZE_MAX: usize = 256 << 20;
 /// Deepest nesting of types and blocks.
 pub const DEPTH_MAX: usize = 64;
 
