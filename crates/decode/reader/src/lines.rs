@@ -21,27 +21,31 @@ use std::thread;
 
 mod merging;
 mod tasks;
+mod text;
+
+pub use text::{Piece, Text};
 
 use merging::Merging;
 use tasks::{Job, Shared};
 
 /// Prints events as lines.
 pub trait LinePrinter: Send {
-    /// Appends an event's line to `out`. `last` is what the line before gave as its `now`; there
+    /// Appends an event's line to `out`; may be asked again for the same event, with more room.
+    /// `last` is what the line before gave as its `now`; there
     /// may be no line before, or it may turn out to be another one: then [`LinePrinter::delta`]
     /// is asked. `None`: the event could not be read; what was appended is dropped.
     fn event(
         &mut self,
-        out: &mut Vec<u8>,
+        out: &mut Text,
         event: &mut Event<'_>,
         last: Option<u64>,
     ) -> Option<Printed>;
 
     /// Appends a loss' line to `out`, and says where it goes.
-    fn loss(&mut self, out: &mut Vec<u8>, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
+    fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
     /// Appends the part of a line that depends on the line before.
-    fn delta(&self, out: &mut Vec<u8>, now: u64, last: Option<u64>);
+    fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
 /// What a printer says of a line.
@@ -65,7 +69,7 @@ pub enum Target {
 /// A block of lines of one stream.
 #[derive(Debug, Default)]
 struct Lines {
-    text: Vec<u8>,
+    text: Text,
     lines: Vec<Line>,
 }
 
@@ -175,7 +179,7 @@ impl Reading<'_> {
         let start = lines.text.len();
         let mut printed = None;
         work.event(job.stream, &mut job.cursor, class, time, |event| {
-            printed = printer.event(&mut lines.text, event, *last);
+            printed = lines.text.append(|text| printer.event(text, event, *last));
         });
         match printed {
             Some(Printed { now, delta }) => {
@@ -203,7 +207,8 @@ impl Reading<'_> {
         for loss in std::mem::take(&mut packet.losses) {
             job.floor = job.floor.max(loss.from.map_or(i64::MIN, |(ns, _)| ns));
             if work.loss(&loss) {
-                let target = printer.loss(&mut job.lines.text, trace, stream, &loss);
+                let text = &mut job.lines.text;
+                let target = text.append(|text| printer.loss(text, trace, stream, &loss));
                 job.lines.push(Line {
                     time: job.floor,
                     now: None,
@@ -224,7 +229,7 @@ impl Reading<'_> {
 impl Lines {
     /// Room for a block and its last line, so that it need not grow.
     fn with_room() -> Lines {
-        Lines { text: Vec::with_capacity(BLOCK_SIZE + BLOCK_SIZE / 4), lines: Vec::new() }
+        Lines { text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 4), lines: Vec::new() }
     }
 
     fn push(&mut self, line: Line) {
@@ -236,7 +241,7 @@ impl Lines {
 #[derive(Debug)]
 pub struct Printing<P, S> {
     printer: P,
-    out: Vec<u8>,
+    out: Text,
     last: Option<u64>,
     sink: S,
 }
@@ -244,7 +249,7 @@ pub struct Printing<P, S> {
 impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> {
     /// Prints with `printer` to `sink`.
     pub fn new(printer: P, sink: S) -> Printing<P, S> {
-        Printing { printer, out: Vec::new(), last: None, sink }
+        Printing { printer, out: Text::default(), last: None, sink }
     }
 
     /// Hands over what has been printed.
@@ -262,14 +267,14 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
     #[inline]
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         let start = self.out.len();
-        match self.printer.event(&mut self.out, event, self.last) {
+        let (printer, last) = (&mut self.printer, self.last);
+        match self.out.append(|out| printer.event(out, event, last)) {
             None => self.out.truncate(start),
             Some(Printed { now, delta }) => {
                 if self.last.is_none() && !delta.is_empty() {
-                    let mut text = Vec::new();
-                    self.printer.delta(&mut text, now.unwrap_or(0), None);
+                    let text = Text::of(|text| printer.delta(text, now.unwrap_or(0), None));
                     let range = start + usize::from(delta.start)..start + usize::from(delta.end);
-                    self.out.splice(range, text);
+                    self.out.replace(range, &text);
                 }
                 self.last = now.or(self.last);
             }
@@ -279,8 +284,11 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
 
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
         let start = self.out.len();
-        if self.printer.loss(&mut self.out, trace, stream, loss) == Target::Messages {
-            let message = self.out.split_off(start);
+        let printer = &mut self.printer;
+        let target = self.out.append(|out| printer.loss(out, trace, stream, loss));
+        if target == Target::Messages {
+            let message = self.out[start..].to_vec();
+            self.out.truncate(start);
             self.flush()?;
             return (self.sink)(Target::Messages, &message);
         }

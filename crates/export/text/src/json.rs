@@ -8,7 +8,10 @@
 use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
-use blkkin_reader::{Event, LinePrinter, Loss, LossKind, Printed, Stats, Stream, Target, Trace};
+use blkkin_reader::{
+    Event, LinePrinter, Loss, LossKind, Piece, Printed, Stats, Stream, Target, Text,
+    Trace,
+};
 use std::io::Write;
 use wide::u8x16;
 
@@ -21,7 +24,7 @@ pub struct JsonPrinter {
     /// By trace id.
     traces: Vec<Option<TraceText>>,
     /// By stream number: number and text of the packet context that was last printed.
-    packets: Vec<(u64, Vec<u8>)>,
+    packets: Vec<(u64, Text)>,
 }
 
 /// What lines of a trace have in common.
@@ -29,13 +32,13 @@ pub struct JsonPrinter {
 struct TraceText {
     keys: Keys,
     /// By stream class and event class: from the stream's number to the name.
-    heads: Vec<Vec<Option<Vec<u8>>>>,
+    heads: Vec<Vec<Option<Piece>>>,
 }
 
 impl LinePrinter for JsonPrinter {
     fn event(
         &mut self,
-        out: &mut Vec<u8>,
+        out: &mut Text,
         event: &mut Event<'_>,
         _: Option<u64>,
     ) -> Option<Printed> {
@@ -47,17 +50,17 @@ impl LinePrinter for JsonPrinter {
             keys: Keys::new(trace.decoder().nodes()),
             heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
         });
-        out.extend_from_slice(b"{\"type\":\"event\"");
+        out.push_all(b"{\"type\":\"event\"");
         if let Some(time) = event.time() {
-            out.extend_from_slice(b",\"time\":");
+            out.push_all(b",\"time\":");
             number::signed(out, time);
-            out.extend_from_slice(b",\"cycles\":");
+            out.push_all(b",\"cycles\":");
             number::unsigned(out, event.cycles());
         }
-        out.extend_from_slice(b",\"stream\":");
+        out.push_all(b",\"stream\":");
         number::unsigned(out, event.stream_number() as u64);
         let head = &mut text.heads[event.stream().class][event.class_index()];
-        out.extend_from_slice(head.get_or_insert_with(|| head_of(event)));
+        out.push_piece(head.get_or_insert_with(|| head_of(event)));
 
         let number = event.stream_number();
         if self.packets.len() <= number {
@@ -67,17 +70,19 @@ impl LinePrinter for JsonPrinter {
         if *packet != event.packet_number() {
             *packet = event.packet_number();
             context.clear();
-            event.visit_packet_context(&mut Fields::new(context, &text.keys));
+            context.append(|context| {
+                event.visit_packet_context(&mut Fields::new(context, &text.keys));
+            });
         }
         out.extend_from_slice(context);
         if !event.visit(&mut Fields::new(out, &text.keys)) {
             return None;
         }
-        out.extend_from_slice(b"}\n");
+        out.push_all(b"}\n");
         Some(Printed { now: None, delta: 0..0 })
     }
 
-    fn loss(&mut self, out: &mut Vec<u8>, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
+    fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
         let kind = match loss.kind {
             LossKind::Events => "events",
             LossKind::Packets => "packets",
@@ -85,7 +90,7 @@ impl LinePrinter for JsonPrinter {
         let _ = write!(out, "{{\"type\":\"loss\",\"kind\":\"{kind}\",\"count\":");
         match loss.count {
             Some(count) => number::unsigned(out, count),
-            None => out.extend_from_slice(b"null"),
+            None => out.push_all(b"null"),
         }
         for (key, time) in [("from", loss.from), ("to", loss.to)] {
             if let Some((ns, _)) = time {
@@ -96,18 +101,21 @@ impl LinePrinter for JsonPrinter {
         if let Some(id) = stream.instance {
             let _ = write!(out, ",\"stream_id\":{id}");
         }
-        out.extend_from_slice(b",\"file\":");
+        out.push_all(b",\"file\":");
         string(out, stream.name.as_bytes());
-        out.extend_from_slice(b"}\n");
+        out.push_all(b"}\n");
         Target::Output
     }
 
-    fn delta(&self, _: &mut Vec<u8>, _: u64, _: Option<u64>) {}
+    fn delta(&self, _: &mut Text, _: u64, _: Option<u64>) {}
 }
 
 /// The first line: what is read.
-pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
-    let mut out = Vec::new();
+pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace> + Clone) -> Text {
+    Text::of(|out| print_begin(out, traces.clone()))
+}
+
+fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
     let _ = write!(out, "{{\"type\":\"begin\",\"schema\":\"{SCHEMA}\",\"traces\":[");
     let mut stream_number = 0;
     for (index, trace) in traces.enumerate() {
@@ -115,25 +123,25 @@ pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
             out.push(b',');
         }
         let _ = write!(out, "{{\"trace\":{},\"path\":", trace.id);
-        string(&mut out, trace.path.display().to_string().as_bytes());
-        out.extend_from_slice(b",\"name\":");
-        string(&mut out, trace.name.as_bytes());
+        string(out, trace.path.display().to_string().as_bytes());
+        out.push_all(b",\"name\":");
+        string(out, trace.name.as_bytes());
         if let Some(uuid) = trace.schema().trace.uuid {
             let _ = write!(out, ",\"uuid\":\"{uuid}\"");
         }
-        out.extend_from_slice(b",\"env\":{");
+        out.push_all(b",\"env\":{");
         for (index, (key, value)) in trace.schema().trace.env.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
             }
-            string(&mut out, key.as_bytes());
+            string(out, key.as_bytes());
             out.push(b':');
             match value {
-                EnvValue::Int(value) => number::signed(&mut out, *value),
-                EnvValue::Str(value) => string(&mut out, value.as_bytes()),
+                EnvValue::Int(value) => number::signed(out, *value),
+                EnvValue::Str(value) => string(out, value.as_bytes()),
             }
         }
-        out.extend_from_slice(b"},\"streams\":[");
+        out.push_all(b"},\"streams\":[");
         for (index, stream) in trace.streams.iter().enumerate() {
             if index > 0 {
                 out.push(b',');
@@ -143,20 +151,22 @@ pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace>) -> Vec<u8> {
             if let Some(id) = stream.instance {
                 let _ = write!(out, ",\"stream_id\":{id}");
             }
-            out.extend_from_slice(b",\"file\":");
-            string(&mut out, stream.name.as_bytes());
+            out.push_all(b",\"file\":");
+            string(out, stream.name.as_bytes());
             out.push(b'}');
             stream_number += 1;
         }
-        out.extend_from_slice(b"]}");
+        out.push_all(b"]}");
     }
-    out.extend_from_slice(b"]}\n");
-    out
+    out.push_all(b"]}\n");
 }
 
 /// The last line: the totals.
-pub fn end(stats: &Stats) -> Vec<u8> {
-    let mut out = Vec::new();
+pub fn end(stats: &Stats) -> Text {
+    Text::of(|out| print_end(out, stats))
+}
+
+fn print_end(out: &mut Text, stats: &Stats) {
     let Stats { events, events_lost, events_lost_unknown, packets_lost, problems } = stats;
     let _ = write!(
         out,
@@ -168,76 +178,67 @@ pub fn end(stats: &Stats) -> Vec<u8> {
         if index > 0 {
             out.push(b',');
         }
-        out.extend_from_slice(b"{\"file\":");
-        string(&mut out, problem.path.display().to_string().as_bytes());
+        out.push_all(b"{\"file\":");
+        string(out, problem.path.display().to_string().as_bytes());
         if let Some(offset) = problem.offset {
             let _ = write!(out, ",\"offset\":{offset}");
         }
-        out.extend_from_slice(b",\"message\":");
-        string(&mut out, problem.to_string().as_bytes());
+        out.push_all(b",\"message\":");
+        string(out, problem.to_string().as_bytes());
         out.push(b'}');
     }
-    out.extend_from_slice(b"]}\n");
-    out
+    out.push_all(b"]}\n");
 }
 
-fn head_of(event: &Event<'_>) -> Vec<u8> {
-    let mut out = Vec::new();
+fn head_of(event: &Event<'_>) -> Piece {
+    Piece::new(&Text::of(|out| print_head(out, event)))
+}
+
+fn print_head(out: &mut Text, event: &Event<'_>) {
     let _ = write!(out, ",\"trace\":{}", event.trace().id);
     let class = event.class();
     if let Some(level) = class.log_level {
-        out.extend_from_slice(b",\"severity\":");
+        out.push_all(b",\"severity\":");
         match crate::severity(Some(level)) {
-            Some(severity) => string(&mut out, severity.word().as_bytes()),
-            None => number::signed(&mut out, level),
+            Some(severity) => string(out, severity.word().as_bytes()),
+            None => number::signed(out, level),
         }
     }
-    out.extend_from_slice(b",\"name\":");
+    out.push_all(b",\"name\":");
     match &class.name {
-        Some(name) => string(&mut out, name.as_bytes()),
-        None => out.extend_from_slice(b"null"),
+        Some(name) => string(out, name.as_bytes()),
+        None => out.push_all(b"null"),
     }
-    out
 }
 
 /// The text before each field's value.
 #[derive(Debug)]
-struct Keys {
-    text: Vec<u8>,
-    ends: Vec<u32>,
-}
+struct Keys(Vec<Piece>);
 
 impl Keys {
     fn new(nodes: &[Node]) -> Keys {
-        let mut text = Vec::new();
-        let mut key = |node: &Node| {
+        let key = |node: &Node| {
             let in_struct = node
                 .parent
                 .is_some_and(|parent| matches!(nodes[parent as usize].kind, NodeKind::Struct));
-            if let Some(name) = node.name.as_deref().filter(|_| in_struct) {
+            let Some(name) = node.name.as_deref().filter(|_| in_struct) else {
+                return Piece::default();
+            };
+            Piece::new(&Text::of(|text| {
                 if !node.first {
                     text.push(b',');
                 }
-                string(&mut text, name.as_bytes());
+                string(text, name.as_bytes());
                 text.push(b':');
-            }
-            text.len() as u32
+            }))
         };
-        let ends = nodes.iter().map(&mut key).collect();
-        Keys { text, ends }
-    }
-
-    #[inline]
-    fn of(&self, node: &Node) -> &[u8] {
-        let id = node.id as usize;
-        let start = if id == 0 { 0 } else { self.ends[id - 1] as usize };
-        &self.text[start..self.ends[id] as usize]
+        Keys(nodes.iter().map(key).collect())
     }
 }
 
 /// Prints the fields of one event or packet context.
 struct Fields<'f> {
-    out: &'f mut Vec<u8>,
+    out: &'f mut Text,
     keys: &'f Keys,
     start: usize,
     /// For each array around: whether an element has been printed.
@@ -245,17 +246,17 @@ struct Fields<'f> {
 }
 
 impl<'f> Fields<'f> {
-    fn new(out: &'f mut Vec<u8>, keys: &'f Keys) -> Fields<'f> {
+    fn new(out: &'f mut Text, keys: &'f Keys) -> Fields<'f> {
         Fields { start: out.len(), out, keys, arrays: Vec::new() }
     }
 
     #[inline]
     fn key(&mut self, node: &Node) {
-        let key = self.keys.of(node);
+        let key = &self.keys.0[node.id as usize];
         if key.is_empty() {
             self.element();
         } else {
-            self.out.extend_from_slice(key);
+            self.out.push_piece(key);
         }
     }
 
@@ -295,16 +296,16 @@ impl<'f> Fields<'f> {
     }
 
     fn labelled<'l>(&mut self, raw: u64, signed: bool, labels: impl Iterator<Item = &'l str>) {
-        self.out.extend_from_slice(b"{\"value\":");
+        self.out.push_all(b"{\"value\":");
         self.number(raw, signed);
-        self.out.extend_from_slice(b",\"labels\":[");
+        self.out.push_all(b",\"labels\":[");
         for (index, label) in labels.enumerate() {
             if index > 0 {
                 self.out.push(b',');
             }
             string(self.out, label.as_bytes());
         }
-        self.out.extend_from_slice(b"]}");
+        self.out.push_all(b"]}");
     }
 }
 
@@ -351,7 +352,7 @@ impl Visitor for Fields<'_> {
     fn begin_optional(&mut self, node: &Node, present: bool) {
         self.key(node);
         if !present {
-            self.out.extend_from_slice(b"null");
+            self.out.push_all(b"null");
         }
         self.arrays.push(false);
     }
@@ -389,14 +390,18 @@ impl Visitor for Fields<'_> {
         };
     }
 
-    #[inline]
     fn string(&mut self, node: &Node, value: &[u8]) {
+        self.string_within(node, value, 0, value.len());
+    }
+
+    #[inline]
+    fn string_within(&mut self, node: &Node, bytes: &[u8], start: usize, end: usize) {
         self.key(node);
         match &node.kind {
             NodeKind::String(encoding) if encoding.unit_size() > 1 => {
-                string(self.out, encoding.decode(value).as_bytes());
+                string(self.out, encoding.decode(&bytes[start..end]).as_bytes());
             }
-            _ => string(self.out, value),
+            _ => string_within(self.out, bytes, start, end),
         }
     }
 
@@ -412,31 +417,37 @@ impl Visitor for Fields<'_> {
 
 /// Appends a string in quotes.
 #[inline]
-pub(crate) fn string(out: &mut Vec<u8>, value: &[u8]) {
+fn string(out: &mut Text, value: &[u8]) {
+    string_within(out, value, 0, value.len());
+}
+
+/// Appends the string `bytes[start..end]` in quotes.
+#[inline(always)]
+fn string_within(out: &mut Text, bytes: &[u8], start: usize, end: usize) {
     out.push(b'"');
-    if !quote::append_plain(out, value, needs_escape) {
-        escaped(out, value);
+    if !quote::append_plain(out, bytes, (start, end), needs_escape) {
+        escaped(out, &bytes[start..end]);
         out.push(b'"');
     }
 }
 
-/// Whether a JSON string cannot hold one of the bytes as it is, or it needs a look at UTF-8.
+/// Marks bytes that a JSON string cannot hold as they are, or that need a look at UTF-8.
 #[inline(always)]
-fn needs_escape(bytes: u8x16) -> bool {
+fn needs_escape(bytes: u8x16) -> u8x16 {
     let is = |byte| bytes.simd_eq(u8x16::splat(byte));
     let beyond_ascii = bytes.max(u8x16::splat(0x80)).simd_eq(bytes);
-    (quote::is_control(bytes) | is(b'"') | is(b'\\') | beyond_ascii).any()
+    quote::is_control(bytes) | is(b'"') | is(b'\\') | beyond_ascii
 }
 
-fn escaped(out: &mut Vec<u8>, value: &[u8]) {
+fn escaped(out: &mut Text, value: &[u8]) {
     for chunk in value.utf8_chunks() {
         for &byte in chunk.valid().as_bytes() {
             match byte {
-                b'"' => out.extend_from_slice(b"\\\""),
-                b'\\' => out.extend_from_slice(b"\\\\"),
-                b'\n' => out.extend_from_slice(b"\\n"),
-                b'\r' => out.extend_from_slice(b"\\r"),
-                b'\t' => out.extend_from_slice(b"\\t"),
+                b'"' => out.push_all(b"\\\""),
+                b'\\' => out.push_all(b"\\\\"),
+                b'\n' => out.push_all(b"\\n"),
+                b'\r' => out.push_all(b"\\r"),
+                b'\t' => out.push_all(b"\\t"),
                 0..0x20 => out.extend_from_slice(format!("\\u{byte:04x}").as_bytes()),
                 _ => out.push(byte),
             }
@@ -452,9 +463,8 @@ mod tests {
     #[test]
     fn strings() {
         let check = |value: &[u8], expected: &str| {
-            let mut out = Vec::new();
-            super::string(&mut out, value);
-            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            let out = Text::of(|out| super::string(out, value));
+            assert_eq!(String::from_utf8(out.to_vec()).unwrap(), expected);
         };
         check(b"plain", r#""plain""#);
         check(b"a\"b\\c\n\x01", r#""a\"b\\c\n\u0001""#);

@@ -1,8 +1,10 @@
 //! Numbers as C's `printf` writes them, appended to a buffer.
 
+use blkkin_reader::Text;
+
 /// Appends a decimal number.
-#[inline]
-pub(crate) fn unsigned(out: &mut Vec<u8>, value: u64) {
+#[inline(always)]
+pub(crate) fn unsigned(out: &mut Text, value: u64) {
     match value {
         0..EIGHT => up_to_eight(out, value as u32),
         _ => more_than_eight(out, value),
@@ -13,23 +15,23 @@ pub(crate) fn unsigned(out: &mut Vec<u8>, value: u64) {
 const EIGHT: u64 = 100_000_000;
 
 #[inline(always)]
-fn up_to_eight(out: &mut Vec<u8>, value: u32) {
+fn up_to_eight(out: &mut Text, value: u32) {
     let digits = eight_digits(value);
     let zeros = (digits | 1 << 56).trailing_zeros() / 8;
     let text = (digits | ASCII_ZEROS) >> (8 * zeros);
-    append_short(out, text.to_le_bytes(), 8 - zeros as usize);
+    out.push_some(text.to_le_bytes(), 8 - zeros as usize);
 }
 
 #[inline(never)]
-fn more_than_eight(out: &mut Vec<u8>, value: u64) {
+fn more_than_eight(out: &mut Text, value: u64) {
     unsigned(out, value / EIGHT);
     let digits = eight_digits((value % EIGHT) as u32) | ASCII_ZEROS;
-    out.extend_from_slice(&digits.to_le_bytes());
+    out.push_all(&digits.to_le_bytes());
 }
 
 /// Appends a decimal number.
-#[inline]
-pub(crate) fn signed(out: &mut Vec<u8>, value: i64) {
+#[inline(always)]
+pub(crate) fn signed(out: &mut Text, value: i64) {
     if value < 0 {
         out.push(b'-');
     }
@@ -37,11 +39,11 @@ pub(crate) fn signed(out: &mut Vec<u8>, value: i64) {
 }
 
 /// Appends `value` (below 10^9) with nine digits.
-#[inline]
-pub(crate) fn nanoseconds(out: &mut Vec<u8>, value: u32) {
+#[inline(always)]
+pub(crate) fn nanoseconds(out: &mut Text, value: u32) {
     out.push(b'0' + (value / 100_000_000) as u8);
     let digits = eight_digits(value % 100_000_000) | ASCII_ZEROS;
-    out.extend_from_slice(&digits.to_le_bytes());
+    out.push_all(&digits.to_le_bytes());
 }
 
 const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
@@ -59,26 +61,17 @@ fn eight_digits(value: u32) -> u64 {
     tens | ((quarters - 10 * tens) << 8)
 }
 
-/// Appends the first `length` bytes of `bytes`. Copying all of them and taking the rest back is
-/// cheaper than copying a length that is only known here.
-#[inline(always)]
-pub(crate) fn append_short<const N: usize>(out: &mut Vec<u8>, bytes: [u8; N], length: usize) {
-    let start = out.len();
-    out.extend_from_slice(&bytes);
-    out.truncate(start + length);
-}
-
 /// Appends an uppercase hexadecimal number.
-pub(crate) fn hexadecimal(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn hexadecimal(out: &mut Text, value: u64) {
     digits(out, value, 4);
 }
 
 /// Appends an octal number.
-pub(crate) fn octal(out: &mut Vec<u8>, value: u64) {
+pub(crate) fn octal(out: &mut Text, value: u64) {
     digits(out, value, 3);
 }
 
-fn digits(out: &mut Vec<u8>, value: u64, bits: u32) {
+fn digits(out: &mut Text, value: u64, bits: u32) {
     let count = (64 - value.leading_zeros()).div_ceil(bits).max(1);
     for index in (0..count).rev() {
         let digit = value.checked_shr(index * bits).unwrap_or(0) & ((1 << bits) - 1);
@@ -88,7 +81,7 @@ fn digits(out: &mut Vec<u8>, value: u64, bits: u32) {
 
 /// Appends a number as `%g` does: six significant digits, no trailing zeros, an exponent only
 /// for very small and very large numbers.
-pub(crate) fn general(out: &mut Vec<u8>, value: f64) {
+pub(crate) fn general(out: &mut Text, value: f64) {
     const DIGITS: i32 = 6;
     if value.is_nan() {
         let text: &[u8] = if value.is_sign_negative() { b"-nan" } else { b"nan" };
@@ -123,10 +116,9 @@ fn without_zeros(text: &str) -> &str {
 mod tests {
     use super::*;
 
-    fn check(write: impl Fn(&mut Vec<u8>), expected: &str) {
-        let mut out = Vec::new();
-        write(&mut out);
-        assert_eq!(String::from_utf8(out).unwrap(), expected);
+    fn check(write: impl Fn(&mut Text), expected: &str) {
+        let out = Text::of(write);
+        assert_eq!(String::from_utf8(out.to_vec()).unwrap(), expected);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::time::{TimeFormat, TimePrinter};
 use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
-use blkkin_reader::{Event, LinePrinter, Loss, Printed, Stream, Target, Trace};
+use blkkin_reader::{Event, LinePrinter, Loss, Piece, Printed, Stream, Target, Text, Trace};
 use std::io::Write;
 use wide::u8x16;
 
@@ -108,7 +108,7 @@ pub struct Printer {
 struct TraceText {
     styles: Styles,
     /// By stream class and event class: the words between time and fields.
-    heads: Vec<Vec<Option<Vec<u8>>>>,
+    heads: Vec<Vec<Option<Text>>>,
 }
 
 /// What the last line of a stream had between its time and its fields: the next line's is the
@@ -117,10 +117,9 @@ struct TraceText {
 struct StreamText {
     packet: u64,
     class: usize,
-    head: Vec<u8>,
-    packet_context: Vec<u8>,
-    /// Both of them.
-    text: Vec<u8>,
+    packet_context: Text,
+    /// What comes before it, and itself.
+    text: Piece,
 }
 
 impl Printer {
@@ -135,7 +134,7 @@ impl Printer {
     #[inline]
     fn print_time(
         &mut self,
-        out: &mut Vec<u8>,
+        out: &mut Text,
         ns: i64,
         cycles: u64,
         last: Option<u64>,
@@ -147,11 +146,11 @@ impl Printer {
             // What nearly everybody wants.
             out.push(b'[');
             self.time.print(out, ns, cycles);
-            out.extend_from_slice(b"] (");
+            out.push_all(b"] (");
             let delta_start = (out.len() - start) as u16;
             print_delta(out, now, last, self.time.in_cycles());
             let delta = delta_start..(out.len() - start) as u16;
-            out.extend_from_slice(b") ");
+            out.push_all(b") ");
             return Printed { now: Some(now), delta };
         }
         let colors = self.colors;
@@ -164,13 +163,13 @@ impl Printer {
         self.time.print(out, ns, cycles);
         out.extend_from_slice(colors.reset.as_bytes());
         if !names_header {
-            out.extend_from_slice(b"] ");
+            out.push_all(b"] ");
         }
         if !delta {
             return Printed { now: Some(now), delta: 0..0 };
         }
         if names_header {
-            out.extend_from_slice(b", ");
+            out.push_all(b", ");
             named(out, &colors, "delta");
         } else {
             out.push(b'(');
@@ -179,21 +178,20 @@ impl Printer {
         print_delta(out, now, last, self.time.in_cycles());
         let delta = delta_start..(out.len() - start) as u16;
         if !names_header {
-            out.extend_from_slice(b") ");
+            out.push_all(b") ");
         }
         Printed { now: Some(now), delta }
     }
 
     /// The words between time and fields.
-    fn head(options: &Options, colors: &Colors, event: &Event<'_>) -> Vec<u8> {
-        let mut out = Vec::new();
+    fn head(out: &mut Text, options: &Options, colors: &Colors, event: &Event<'_>) {
         let trace = &event.trace().schema().trace;
         // After a time with names, and only then, a comma is due.
         let comma = options.names_header && event.time().is_some();
         let mut part_printed = false;
-        let mut part = |out: &mut Vec<u8>, name: &str, text: &str, colon: bool| {
+        let mut part = |out: &mut Text, name: &str, text: &str, colon: bool| {
             if comma {
-                out.extend_from_slice(b", ");
+                out.push_all(b", ");
             }
             if options.names_header {
                 named(out, colors, name);
@@ -204,9 +202,9 @@ impl Printer {
             part_printed |= colon;
         };
         if options.trace {
-            part(&mut out, "trace", &event.trace().name, false);
+            part(out, "trace", &event.trace().name, false);
             if options.names_header {
-                out.extend_from_slice(b", ");
+                out.push_all(b", ");
             }
         }
         let env = |key| match trace.env(key) {
@@ -214,34 +212,34 @@ impl Printer {
             _ => None,
         };
         if let Some(text) = env("hostname").filter(|_| options.hostname) {
-            part(&mut out, "trace:hostname", &text, true);
+            part(out, "trace:hostname", &text, true);
         }
         if let Some(text) = env("domain").filter(|_| options.domain) {
-            part(&mut out, "trace:domain", &text, true);
+            part(out, "trace:domain", &text, true);
         }
         if let Some(text) = env("procname").filter(|_| options.procname) {
-            part(&mut out, "trace:procname", &text, true);
+            part(out, "trace:procname", &text, true);
         }
         if let Some(EnvValue::Int(vpid)) = trace.env("vpid").filter(|_| options.vpid) {
-            part(&mut out, "trace:vpid", &format!("({vpid})"), true);
+            part(out, "trace:vpid", &format!("({vpid})"), true);
         }
         let class = event.class();
         let level = crate::severity(class.log_level);
         if let Some(level) = level.filter(|_| options.loglevel) {
             let text = format!("TRACE_{} ({})", level.word().to_uppercase(), level.number());
-            part(&mut out, "loglevel", &text, true);
+            part(out, "loglevel", &text, true);
         }
         if let Some(uri) = class.emf_uri.as_ref().filter(|_| options.emf) {
-            part(&mut out, "model.emf.uri", uri, true);
+            part(out, "model.emf.uri", uri, true);
         }
         if part_printed && !options.names_header {
             out.push(b' ');
         }
         if comma {
-            out.extend_from_slice(b", ");
+            out.push_all(b", ");
         }
         if options.names_header {
-            named(&mut out, colors, "name");
+            named(out, colors, "name");
         }
         let (color, name) = match &class.name {
             Some(name) => (colors.event_name, name.as_str()),
@@ -250,11 +248,10 @@ impl Printer {
         for text in [color, name, colors.reset, if options.names_header { ", " } else { ": " }] {
             out.extend_from_slice(text.as_bytes());
         }
-        out
     }
 }
 
-fn named(out: &mut Vec<u8>, colors: &Colors, name: &str) {
+fn named(out: &mut Text, colors: &Colors, name: &str) {
     for text in [colors.name, name, colors.reset, " = "] {
         out.extend_from_slice(text.as_bytes());
     }
@@ -262,13 +259,13 @@ fn named(out: &mut Vec<u8>, colors: &Colors, name: &str) {
 
 /// Prints the time since the line before.
 #[inline]
-fn print_delta(out: &mut Vec<u8>, now: u64, last: Option<u64>, cycles: bool) {
+fn print_delta(out: &mut Text, now: u64, last: Option<u64>, cycles: bool) {
     match last.map(|last| now.wrapping_sub(last)) {
-        None if cycles => out.extend_from_slice(b"+????????????"),
-        None => out.extend_from_slice(b"+?.?????????"),
+        None if cycles => out.push_all(b"+????????????"),
+        None => out.push_all(b"+?.?????????"),
         Some(since) if cycles => out.extend_from_slice(format!("+{since:012}").as_bytes()),
         Some(since) if since < NS => {
-            out.extend_from_slice(b"+0.");
+            out.push_all(b"+0.");
             number::nanoseconds(out, since as u32);
         }
         Some(since) => {
@@ -285,7 +282,7 @@ const NS: u64 = 1_000_000_000;
 impl LinePrinter for Printer {
     fn event(
         &mut self,
-        out: &mut Vec<u8>,
+        out: &mut Text,
         event: &mut Event<'_>,
         last: Option<u64>,
     ) -> Option<Printed> {
@@ -310,20 +307,22 @@ impl LinePrinter for Printer {
         if (stream.packet, stream.class) != (packet, class) {
             let heads = &mut trace_text.heads[event.stream().class][class];
             let head =
-                heads.get_or_insert_with(|| Printer::head(&self.options, &self.colors, event));
-            stream.head.clone_from(head);
+                heads.get_or_insert_with(|| {
+                Text::of(|out| Printer::head(out, &self.options, &self.colors, event))
+            });
             if stream.packet != packet {
                 let context = &mut stream.packet_context;
                 context.clear();
                 let styles = &trace_text.styles;
-                let mut fields = Fields::new(context, styles, &self.options, &self.colors);
-                event.visit_packet_context(&mut fields);
+                context.append(|context| {
+                    let mut fields = Fields::new(context, styles, &self.options, &self.colors);
+                    event.visit_packet_context(&mut fields);
+                });
             }
             (stream.packet, stream.class) = (packet, class);
-            stream.text.clone_from(&stream.head);
-            stream.text.extend_from_slice(&stream.packet_context);
+            stream.text = Piece::new(&[&head[..], &stream.packet_context].concat());
         }
-        out.extend_from_slice(&stream.text);
+        out.push_piece(&stream.text);
         let styles = &trace_text.styles;
         let mut fields = Fields::new(out, styles, &self.options, &self.colors);
         fields.first_scope = stream.packet_context.is_empty();
@@ -334,7 +333,7 @@ impl LinePrinter for Printer {
         Some(printed)
     }
 
-    fn loss(&mut self, out: &mut Vec<u8>, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
+    fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
         let (on, off) = match self.options.color {
             true => ("\x1b[33m", "\x1b[0m"),
             false => ("", ""),
@@ -348,13 +347,13 @@ impl LinePrinter for Printer {
         let _ = write!(out, "{on}{bold}WARNING{off}{on}: {what} ");
         match (loss.from, loss.to) {
             (Some((from, _)), Some((to, _))) => {
-                out.extend_from_slice(b"between [");
+                out.push_all(b"between [");
                 self.time.print_wall(out, from);
-                out.extend_from_slice(b"] and [");
+                out.push_all(b"] and [");
                 self.time.print_wall(out, to);
-                out.extend_from_slice(b"]");
+                out.push_all(b"]");
             }
-            _ => out.extend_from_slice(b"(unknown time range)"),
+            _ => out.push_all(b"(unknown time range)"),
         }
         let uuid = match trace.schema().trace.uuid {
             Some(uuid) => format!("UUID: {uuid}"),
@@ -372,7 +371,7 @@ impl LinePrinter for Printer {
         Target::Messages
     }
 
-    fn delta(&self, out: &mut Vec<u8>, now: u64, last: Option<u64>) {
+    fn delta(&self, out: &mut Text, now: u64, last: Option<u64>) {
         print_delta(out, now, last, self.time.in_cycles());
     }
 }
@@ -486,7 +485,7 @@ fn style_kind(node: &Node, parent: Option<&NodeKind>, colors: &Colors) -> StyleK
 
 /// Prints the fields of one event or packet context.
 struct Fields<'f> {
-    out: &'f mut Vec<u8>,
+    out: &'f mut Text,
     start: usize,
     styles: &'f Styles,
     options: &'f Options,
@@ -499,7 +498,7 @@ struct Fields<'f> {
 
 impl<'f> Fields<'f> {
     fn new(
-        out: &'f mut Vec<u8>,
+        out: &'f mut Text,
         styles: &'f Styles,
         options: &'f Options,
         colors: &'f Colors,
@@ -526,7 +525,7 @@ impl<'f> Fields<'f> {
                 self.out.extend_from_slice(text);
             }
             (_, None) => {
-                number::append_short(self.out, style.lead, style.lead_length.into());
+                self.out.push_some(style.lead, style.lead_length.into());
             }
         }
     }
@@ -538,7 +537,7 @@ impl<'f> Fields<'f> {
         let style = &self.styles.styles[node.id as usize];
         let plain = style.kind == kind;
         if plain {
-            number::append_short(self.out, style.lead, style.lead_length.into());
+            self.out.push_some(style.lead, style.lead_length.into());
         }
         plain
     }
@@ -634,6 +633,19 @@ impl<'f> Fields<'f> {
         }
     }
 
+    #[inline(never)]
+    fn any_string(&mut self, node: &Node, value: &[u8]) {
+        self.lead(node);
+        self.text(self.colors.value);
+        match &node.kind {
+            NodeKind::String(encoding) if encoding.unit_size() > 1 => {
+                print_string(self.out, encoding.decode(value).as_bytes());
+            }
+            _ => print_string(self.out, value),
+        }
+        self.text(self.colors.reset);
+    }
+
     #[inline]
     fn maybe_labelled(
         &mut self,
@@ -662,19 +674,21 @@ impl Visitor for Fields<'_> {
         self.indexes.clear();
     }
 
+    #[inline]
     fn begin_scope(&mut self, scope: Scope, _: &Node) {
         if !self.first_scope {
-            self.text(", ");
+            self.out.push_all(b", ");
         }
         self.first_scope = false;
         if self.options.names_scope {
             named(self.out, self.colors, scope.tsdl_name());
         }
-        self.text("{");
+        self.out.push(b'{');
     }
 
+    #[inline]
     fn end_scope(&mut self, _: Scope) {
-        self.text(" }");
+        self.out.push_all(b" }");
     }
 
     fn begin_struct(&mut self, node: &Node) {
@@ -742,25 +756,19 @@ impl Visitor for Fields<'_> {
     }
 
     #[inline]
-    fn string(&mut self, node: &Node, value: &[u8]) {
-        if self.plain(node, StyleKind::String) {
-            if !quote::append_plain(self.out, value, needs_escape) {
-                print_escaped(self.out, value);
-                self.out.push(b'"');
-            }
-            return;
+    fn string_within(&mut self, node: &Node, bytes: &[u8], start: usize, end: usize) {
+        if !self.plain(node, StyleKind::String) {
+            return self.any_string(node, &bytes[start..end]);
         }
-        self.lead(node);
-        self.text(self.colors.value);
-        match &node.kind {
-            NodeKind::String(encoding) if encoding.unit_size() > 1 => {
-                print_string(self.out, encoding.decode(value).as_bytes());
-            }
-            _ => print_string(self.out, value),
+        if !quote::append_plain(self.out, bytes, (start, end), needs_escape) {
+            print_escaped(self.out, &bytes[start..end]);
+            self.out.push(b'"');
         }
-        self.text(self.colors.reset);
     }
 
+    fn string(&mut self, node: &Node, value: &[u8]) {
+        self.string_within(node, value, 0, value.len());
+    }
     fn blob(&mut self, node: &Node, value: &[u8]) {
         self.lead(node);
         self.text(self.colors.value);
@@ -788,22 +796,22 @@ const ESCAPED: [bool; 256] = {
     escaped
 };
 
-/// Whether a printed string cannot hold one of the bytes as it is; see [`ESCAPED`].
+/// Marks bytes that a printed string cannot hold as they are; see [`ESCAPED`].
 #[inline(always)]
-fn needs_escape(bytes: u8x16) -> bool {
+fn needs_escape(bytes: u8x16) -> u8x16 {
     let is = |byte| bytes.simd_eq(u8x16::splat(byte));
     let quotes = is(b'"') | is(b'\'') | is(b'\\') | is(b'?');
-    (quote::is_control(bytes) | quotes | is(0x7f)).any()
+    quote::is_control(bytes) | quotes | is(0x7f)
 }
 
 /// Prints a string in quotes, with C's escapes.
-fn print_string(out: &mut Vec<u8>, value: &[u8]) {
+fn print_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
     print_escaped(out, value);
     out.push(b'"');
 }
 
-fn print_escaped(out: &mut Vec<u8>, value: &[u8]) {
+fn print_escaped(out: &mut Text, value: &[u8]) {
     for &byte in value {
         let letter = match byte {
             b'\\' | b'\'' | b'"' | b'?' => byte,

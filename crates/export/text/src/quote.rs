@@ -1,71 +1,63 @@
 //! Strings in quotes. Most need no escapes, which is found out sixteen bytes at a time while they
 //! are copied.
 
-use crate::number::append_short;
+use blkkin_reader::Text;
 use wide::u8x16;
 
-/// Appends `value` and a closing quote, if it is short and needs no escape; otherwise appends
+/// Bytes that are looked at together.
+const LANE: usize = 16;
+
+/// Appends `bytes[start..end]` and a closing quote, if no byte needs an escape; otherwise appends
 /// nothing.
 ///
-/// `special` tells for sixteen bytes whether one of them needs a closer look; it may be asked
-/// about bytes twice.
+/// `special` marks the bytes that need a closer look; it may be asked about others than these.
 #[inline(always)]
 pub(crate) fn append_plain(
-    out: &mut Vec<u8>,
-    value: &[u8],
-    special: impl Fn(u8x16) -> bool,
+    out: &mut Text,
+    bytes: &[u8],
+    (start, end): (usize, usize),
+    special: impl Fn(u8x16) -> u8x16,
 ) -> bool {
-    let length = value.len();
-    // Two pieces that overlap cover any length of up to sixteen; put together they are one write.
-    let (first, last, step) = match length {
-        8..16 => match (value.first_chunk::<8>(), value.last_chunk::<8>()) {
-            (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last), 8),
-            _ => return false,
-        },
-        4..8 => match (value.first_chunk::<4>(), value.last_chunk::<4>()) {
-            (Some(first), Some(last)) => {
-                (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into(), 4)
-            }
-            _ => return false,
-        },
-        0..4 => return append_tiny(out, value, special),
-        _ => return append_longer(out, value, special),
-    };
-    // Half a word without bytes is filled with some that are surely plain.
-    let filling = if step == 8 { 0 } else { u64::from_ne_bytes([b'a'; 8]) << 32 };
-    let mut lane = [0; 16];
-    lane[..8].copy_from_slice(&(first | filling).to_le_bytes());
-    lane[8..].copy_from_slice(&(last | filling).to_le_bytes());
-    if special(u8x16::new(lane)) {
-        return false;
+    let length = end - start;
+    match bytes.get(start..).and_then(|rest| rest.first_chunk()) {
+        Some(lane) if length <= LANE => append_lane(out, *lane, length, special),
+        _ => append_any(out, &bytes[start..end], special),
     }
-    let rest = u128::from(last) | u128::from(b'"') << (8 * step);
-    let whole = u128::from(first) | rest << (8 * (length - step));
-    append_short(out, whole.to_le_bytes(), length + 1);
-    true
 }
 
-fn append_tiny(out: &mut Vec<u8>, value: &[u8], special: impl Fn(u8x16) -> bool) -> bool {
-    let mut lane = [b'a'; 16];
-    for (byte, value) in lane.iter_mut().zip(value) {
-        *byte = *value;
-    }
-    if special(u8x16::new(lane)) {
-        return false;
-    }
-    lane[value.len()] = b'"';
-    append_short(out, lane, value.len() + 1);
-    true
-}
-
-fn append_longer(out: &mut Vec<u8>, value: &[u8], special: impl Fn(u8x16) -> bool) -> bool {
-    let (lanes, _) = value.as_chunks::<16>();
-    let Some(last) = value.last_chunk::<16>() else { return false };
-    let is_plain = |lane: &[u8; 16]| !special(u8x16::new(*lane));
-    let plain = lanes.iter().all(is_plain) && is_plain(last);
+#[inline(always)]
+fn append_lane(
+    out: &mut Text,
+    lane: [u8; LANE],
+    length: usize,
+    special: impl Fn(u8x16) -> u8x16,
+) -> bool {
+    let marks = special(u8x16::new(lane)).to_bitmask();
+    let plain = marks & !(u32::MAX << length) == 0;
     if plain {
-        out.extend_from_slice(value);
+        out.push_some(lane, length);
         out.push(b'"');
+    }
+    plain
+}
+
+/// A string of any length, or one with too little behind it.
+#[inline(never)]
+fn append_any(out: &mut Text, value: &[u8], special: impl Fn(u8x16) -> u8x16) -> bool {
+    let (lanes, rest) = value.as_chunks();
+    let is_plain = |lane: &[u8; LANE]| special(u8x16::new(*lane)).to_bitmask() == 0;
+    if !lanes.iter().all(is_plain) {
+        return false;
+    }
+    let before = out.len();
+    for lane in lanes {
+        out.push_all(lane);
+    }
+    let mut lane = [0; LANE];
+    lane[..rest.len()].copy_from_slice(rest);
+    let plain = append_lane(out, lane, rest.len(), special);
+    if !plain {
+        out.truncate(before);
     }
     plain
 }
@@ -82,18 +74,22 @@ mod tests {
 
     #[test]
     fn copies_what_is_plain_and_nothing_else() {
-        let special = |bytes: u8x16| is_control(bytes).any();
-        for length in 0..=100 {
-            let value: Vec<u8> = (0..length).map(|i| b'a' + (i % 26) as u8).collect();
-            let mut out = b"x".to_vec();
-            assert!(append_plain(&mut out, &value, special), "{length}");
-            assert_eq!(out, [b"x", &value[..], b"\""].concat(), "{length}");
-            for at in 0..length {
-                let mut value = value.clone();
-                value[at] = 0x1f;
-                let mut out = b"x".to_vec();
-                assert!(!append_plain(&mut out, &value, special), "{length} {at}");
-                assert_eq!(out, b"x");
+        for (length, behind) in (0..=100).flat_map(|length| [(length, 0), (length, 40)]) {
+            // What is around the string needs escapes, and must not matter.
+            let mut bytes = vec![0x1f];
+            bytes.extend((0..length).map(|i| b'a' + (i % 26) as u8));
+            bytes.extend(vec![0x1f; behind]);
+            let range = (1, 1 + length);
+            let mut out = Text::with_room(1000);
+            out.push(b'x');
+            assert!(append_plain(&mut out, &bytes, range, is_control), "{length}");
+            assert_eq!(*out, [b"x", &bytes[1..1 + length], b"\""].concat(), "{length}");
+            for at in 1..=length {
+                let mut bytes = bytes.clone();
+                bytes[at] = 0x1f;
+                out.truncate(1);
+                assert!(!append_plain(&mut out, &bytes, range, is_control), "{length} {at}");
+                assert_eq!(*out, *b"x");
             }
         }
     }

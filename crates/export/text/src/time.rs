@@ -1,6 +1,7 @@
 //! Times as people write and read them: of day, with date, in seconds, in cycles.
 
 use crate::number;
+use blkkin_reader::Text;
 use jiff::civil;
 use jiff::tz::TimeZone;
 
@@ -47,7 +48,7 @@ impl TimePrinter {
 
     /// Appends a time.
     #[inline]
-    pub fn print(&mut self, out: &mut Vec<u8>, ns: i64, cycles: u64) {
+    pub fn print(&mut self, out: &mut Text, ns: i64, cycles: u64) {
         if self.format == TimeFormat::Cycles {
             return out.extend_from_slice(format!("{cycles:020}").as_bytes());
         }
@@ -56,13 +57,13 @@ impl TimePrinter {
 
     /// Appends a time, in seconds if the format is cycles.
     #[inline]
-    pub(crate) fn print_wall(&mut self, out: &mut Vec<u8>, ns: i64) {
+    pub(crate) fn print_wall(&mut self, out: &mut Text, ns: i64) {
         let (second, rest) = (ns / NS, ns % NS);
         if second != self.second || ns < 0 {
             self.second = second;
             self.set_text(ns, second);
         }
-        number::append_short(out, self.text, self.length);
+        out.push_some(self.text, self.length);
         number::nanoseconds(out, rest.unsigned_abs() as u32);
     }
 
@@ -222,9 +223,9 @@ mod tests {
     #[test]
     fn prints_as_babeltrace2() {
         let check = |format, ns, expected: &str| {
-            let mut out = Vec::new();
-            TimePrinter::new(format, true).print(&mut out, ns, 77);
-            assert_eq!(String::from_utf8(out).unwrap(), expected);
+            let mut printer = TimePrinter::new(format, true);
+            let out = Text::of(|out| printer.print(out, ns, 77));
+            assert_eq!(String::from_utf8(out.to_vec()).unwrap(), expected);
         };
         check(TimeFormat::Clock, 45_296 * NS + 5, "12:34:56.000000005");
         check(TimeFormat::Date, 86_401 * NS, "1970-01-02 00:00:01.000000000");

@@ -145,7 +145,7 @@ impl Plain {
                 Kind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
                 Kind::String => {
                     let end = nuls.find(at, 1).ok_or(Stop::Short)?;
-                    visitor.string(node, &bytes[at..end]);
+                    visitor.string_within(node, bytes, at, end);
                     at = end + 1;
                 }
                 Kind::Text(length) => {

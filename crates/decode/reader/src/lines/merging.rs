@@ -2,7 +2,7 @@
 //! they are passed on as one piece.
 
 use super::tasks::{Next, Shared};
-use super::{LinePrinter, Lines, Target};
+use super::{LinePrinter, Lines, Target, Text};
 use crate::reading::Reading;
 use crate::work::{Stats, Work};
 use std::cmp::Reverse;
@@ -136,8 +136,8 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
             }
             if line.now.is_some() {
                 if *last != self.last || last.is_none() {
-                    let mut delta = Vec::new();
-                    self.printer.delta(&mut delta, line.now.unwrap_or(0), self.last);
+                    let (printer, last) = (&self.printer, self.last);
+                    let delta = Text::of(|out| printer.delta(out, line.now.unwrap_or(0), last));
                     if !line.delta.is_empty() {
                         sink(target, &block.text[piece..*start + usize::from(line.delta.start)])?;
                         sink(target, &delta)?;

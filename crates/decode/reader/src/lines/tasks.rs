@@ -220,7 +220,7 @@ impl Shared {
 
 impl State {
     fn recycle(&mut self, mut block: Lines) {
-        if block.text.capacity() > 0 && self.blocks.len() < BLOCKS_KEPT {
+        if block.text.room() > 0 && self.blocks.len() < BLOCKS_KEPT {
             block.text.clear();
             block.lines.clear();
             self.blocks.push(block);

@@ -8,7 +8,7 @@ use crate::time::{TimeFormat, TimePrinter};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
 use blkkin_filter::Severity;
-use blkkin_reader::LossKind;
+use blkkin_reader::{LossKind, Text};
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -118,8 +118,8 @@ impl Drawing<'_> {
 
     fn date(&self, ns: i64, absolute: bool) -> String {
         let format = if absolute { TimeFormat::Date } else { TimeFormat::Seconds };
-        let mut text = Vec::new();
-        TimePrinter::new(format, self.options.utc).print(&mut text, ns, 0);
+        let mut printer = TimePrinter::new(format, self.options.utc);
+        let text = Text::of(|text| printer.print(text, ns, 0));
         let unit = match (absolute, self.options.utc) {
             (false, _) => " s",
             (true, true) => " UTC",

@@ -1,0 +1,222 @@
+//! A buffer for lines, made for many small pieces.
+//!
+//! A piece is written as a whole chunk of fixed size, of which some bytes count: that is two
+//! stores, where copying a length that is only known here is a call. What does not fit is counted
+//! but not written, so that no piece has to be able to make room, which would cost each of them
+//! more than writing it does. [`Text::append`] makes room afterwards, and has the line printed
+//! again.
+
+use std::fmt;
+use std::io;
+use std::ops::{Deref, Range};
+
+/// Text that is being written.
+#[derive(Clone, Default)]
+pub struct Text {
+    /// The text, and room for more.
+    bytes: Vec<u8>,
+    /// Of the text; more than there is room for, if it did not fit.
+    length: usize,
+}
+
+/// A piece of text of any length that is written often.
+#[derive(Clone, Debug, Default)]
+pub struct Piece {
+    chunks: Vec<[u8; CHUNK]>,
+    /// Bytes of the last chunk that do not count.
+    padding: usize,
+}
+
+const CHUNK: usize = 32;
+
+impl Text {
+    /// An empty text with room for `size` bytes.
+    pub fn with_room(size: usize) -> Text {
+        Text { bytes: vec![0; size], length: 0 }
+    }
+
+    /// Bytes that it may have before it moves.
+    pub fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Drops all of it; the room stays.
+    pub fn clear(&mut self) {
+        self.length = 0;
+    }
+
+    /// Drops all but the first `length` bytes.
+    pub fn truncate(&mut self, length: usize) {
+        self.length = self.length.min(length);
+    }
+
+    /// A text of what `print` prints.
+    pub fn of(print: impl FnMut(&mut Text)) -> Text {
+        let mut text = Text::default();
+        text.append(print);
+        text
+    }
+
+    /// Lets `print` append to the text; again from the start with more room, if there is too
+    /// little.
+    #[inline]
+    pub fn append<T>(&mut self, mut print: impl FnMut(&mut Text) -> T) -> T {
+        let start = self.length;
+        loop {
+            let result = print(self);
+            if self.length <= self.bytes.len() {
+                return result;
+            }
+            self.grow();
+            self.length = start;
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let size = self.length.max(2 * self.bytes.len()) + CHUNK;
+        self.bytes.resize(size, 0);
+    }
+
+    /// Appends the first `count` bytes of `chunk`.
+    #[inline(always)]
+    pub fn push_some<const N: usize>(&mut self, chunk: [u8; N], count: usize) {
+        debug_assert!(count <= N);
+        match self.bytes.get_mut(self.length..self.length.wrapping_add(N)) {
+            Some(place) => place.copy_from_slice(&chunk),
+            // The bytes that count might have fitted, but not the chunk.
+            None => self.length = self.length.max(self.bytes.len()) + N,
+        }
+        self.length += count;
+    }
+
+    /// Appends a byte.
+    #[inline(always)]
+    pub fn push(&mut self, byte: u8) {
+        self.push_some([byte], 1);
+    }
+
+    /// Appends a few bytes whose number is known to the compiler.
+    #[inline(always)]
+    pub fn push_all<const N: usize>(&mut self, bytes: &[u8; N]) {
+        self.push_some(*bytes, N);
+    }
+
+    /// Appends any bytes.
+    #[inline]
+    pub fn extend_from_slice(&mut self, bytes: &[u8]) {
+        if let Some(place) = self.bytes.get_mut(self.length..self.length + bytes.len()) {
+            place.copy_from_slice(bytes);
+        }
+        self.length += bytes.len();
+    }
+
+    /// Appends a piece.
+    #[inline(always)]
+    pub fn push_piece(&mut self, piece: &Piece) {
+        for chunk in &piece.chunks {
+            self.push_some(*chunk, CHUNK);
+        }
+        self.length -= piece.padding;
+    }
+
+    /// Puts `bytes` in the place of others.
+    pub fn replace(&mut self, range: Range<usize>, bytes: &[u8]) {
+        let behind = self[range.end..].to_vec();
+        self.truncate(range.start);
+        self.append(|text| {
+            text.extend_from_slice(bytes);
+            text.extend_from_slice(&behind);
+        });
+    }
+}
+
+impl Deref for Text {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        &self.bytes[..self.length.min(self.bytes.len())]
+    }
+}
+
+impl io::Write for Text {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Text {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self))
+    }
+}
+
+impl Piece {
+    /// Whether it has no bytes.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+
+    /// The piece of these bytes.
+    pub fn new(bytes: &[u8]) -> Piece {
+        let chunk = |part: &[u8]| {
+            let mut chunk = [0; CHUNK];
+            chunk[..part.len()].copy_from_slice(part);
+            chunk
+        };
+        let chunks = bytes.chunks(CHUNK).map(chunk).collect();
+        Piece { chunks, padding: bytes.len().next_multiple_of(CHUNK) - bytes.len() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grows_by_lines_of_any_size() {
+        for room in [0, 1, 31, 32, 33, 1000] {
+            let mut text = Text::with_room(room);
+            let mut expected = Vec::new();
+            for length in 0..200 {
+                let bytes: Vec<u8> = (0..length).map(|i| (i * 7 + length) as u8).collect();
+                let piece = Piece::new(&bytes);
+                text.append(|text| {
+                    text.push(b'x');
+                    text.push_piece(&piece);
+                    text.push_some(*b"0123456789", length % 11);
+                    text.extend_from_slice(&bytes);
+                    text.push_all(b"end");
+                });
+                expected.push(b'x');
+                expected.extend_from_slice(&bytes);
+                expected.extend_from_slice(&b"0123456789"[..length % 11]);
+                expected.extend_from_slice(&bytes);
+                expected.extend_from_slice(b"end");
+                assert_eq!(*text, expected, "{room} {length}");
+            }
+            text.truncate(10);
+            assert_eq!(*text, expected[..10]);
+            text.truncate(20);
+            assert_eq!(text.len(), 10);
+            text.clear();
+            assert!(text.is_empty());
+        }
+    }
+
+    #[test]
+    fn replaces_a_part_by_a_longer_or_shorter_one() {
+        for new in ["", "b", "longer than before"] {
+            let mut text = Text::of(|text| text.extend_from_slice(b"from here to there"));
+            text.replace(5..9, new.as_bytes());
+            assert_eq!(*text, *format!("from {new} to there").as_bytes());
+        }
+    }
+}
