@@ -424,9 +424,22 @@ fn string(out: &mut Text, value: &[u8]) {
 /// Appends the string `bytes[start..end]` in quotes.
 #[inline(always)]
 fn string_within(out: &mut Text, bytes: &[u8], start: usize, end: usize) {
+    match quote::short_plain(bytes, start, end, needs_escape) {
+        Some(lane) => out.push_with(|place: &mut [u8; quote::LANE + 2]| {
+            place[0] = b'"';
+            place[1..=quote::LANE].copy_from_slice(&lane);
+            place[1 + end - start] = b'"';
+            2 + end - start
+        }),
+        None => any_string(out, &bytes[start..end]),
+    }
+}
+
+#[inline(never)]
+fn any_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
-    if !quote::append_plain(out, bytes, (start, end), needs_escape) {
-        escaped(out, &bytes[start..end]);
+    if !quote::append_plain(out, value, needs_escape) {
+        escaped(out, value);
         out.push(b'"');
     }
 }

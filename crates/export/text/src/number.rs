@@ -5,45 +5,62 @@ use blkkin_reader::Text;
 /// Appends a decimal number.
 #[inline(always)]
 pub(crate) fn unsigned(out: &mut Text, value: u64) {
-    match value {
-        0..EIGHT => up_to_eight(out, value as u32),
-        _ => more_than_eight(out, value),
-    }
-}
-
-/// The first number that has more than eight digits.
-const EIGHT: u64 = 100_000_000;
-
-#[inline(always)]
-fn up_to_eight(out: &mut Text, value: u32) {
-    let digits = eight_digits(value);
-    let zeros = (digits | 1 << 56).trailing_zeros() / 8;
-    let text = (digits | ASCII_ZEROS) >> (8 * zeros);
-    out.push_some(text.to_le_bytes(), 8 - zeros as usize);
-}
-
-#[inline(never)]
-fn more_than_eight(out: &mut Text, value: u64) {
-    unsigned(out, value / EIGHT);
-    let digits = eight_digits((value % EIGHT) as u32) | ASCII_ZEROS;
-    out.push_all(&digits.to_le_bytes());
+    out.push_with(|place: &mut [u8; LONGEST]| put_unsigned(place, 0, value));
 }
 
 /// Appends a decimal number.
 #[inline(always)]
 pub(crate) fn signed(out: &mut Text, value: i64) {
-    if value < 0 {
-        out.push(b'-');
-    }
-    unsigned(out, value.unsigned_abs());
+    out.push_with(|place: &mut [u8; LONGEST]| put_signed(place, 0, value));
 }
 
-/// Appends `value` (below 10^9) with nine digits.
+/// Bytes that [`put_signed`] and [`put_unsigned`] may write; not all of them count.
+pub(crate) const LONGEST: usize = 1 + 3 * 8;
+
+/// Writes a decimal number at `at`; gives where it ends.
 #[inline(always)]
-pub(crate) fn nanoseconds(out: &mut Text, value: u32) {
-    out.push(b'0' + (value / 100_000_000) as u8);
-    let digits = eight_digits(value % 100_000_000) | ASCII_ZEROS;
-    out.push_all(&digits.to_le_bytes());
+pub(crate) fn put_unsigned(place: &mut [u8], at: usize, value: u64) -> usize {
+    if value >= EIGHT {
+        return put_long(place, at, value);
+    }
+    let digits = eight_digits(value as u32);
+    let zeros = (digits | 1 << 56).trailing_zeros() / 8;
+    let text = (digits | ASCII_ZEROS) >> (8 * zeros);
+    place[at..at + 8].copy_from_slice(&text.to_le_bytes());
+    at + 8 - zeros as usize
+}
+
+/// Writes a decimal number at `at`; gives where it ends.
+#[inline(always)]
+pub(crate) fn put_signed(place: &mut [u8], at: usize, value: i64) -> usize {
+    if value >= 0 {
+        return put_unsigned(place, at, value as u64);
+    }
+    place[at] = b'-';
+    put_unsigned(place, at + 1, value.unsigned_abs())
+}
+
+/// The first number that has more than eight digits.
+const EIGHT: u64 = 100_000_000;
+
+#[inline(never)]
+fn put_long(place: &mut [u8], at: usize, value: u64) -> usize {
+    let end = put_unsigned(place, at, value / EIGHT);
+    put_eight(place, end, (value % EIGHT) as u32)
+}
+
+#[inline(always)]
+fn put_eight(place: &mut [u8], at: usize, value: u32) -> usize {
+    let digits = eight_digits(value) | ASCII_ZEROS;
+    place[at..at + 8].copy_from_slice(&digits.to_le_bytes());
+    at + 8
+}
+
+/// Writes `value` (below 10^9) with nine digits at `at`; gives where they end.
+#[inline(always)]
+pub(crate) fn put_nanoseconds(place: &mut [u8], at: usize, value: u32) -> usize {
+    place[at] = b'0' + (value / 100_000_000) as u8;
+    put_eight(place, at + 1, value % 100_000_000)
 }
 
 const ASCII_ZEROS: u64 = u64::from_ne_bytes([b'0'; 8]);
@@ -157,7 +174,12 @@ mod tests {
         check(|out| hexadecimal(out, u64::MAX), "FFFFFFFFFFFFFFFF");
         check(|out| octal(out, 8), "10");
         check(|out| octal(out, u64::MAX), "1777777777777777777777");
-        check(|out| nanoseconds(out, 42), "000000042");
-        check(|out| nanoseconds(out, 987654321), "987654321");
+        let nanoseconds = |value| {
+            move |out: &mut Text| {
+                out.push_with(|place: &mut [u8; 9]| put_nanoseconds(place, 0, value))
+            }
+        };
+        check(nanoseconds(42), "000000042");
+        check(nanoseconds(987654321), "987654321");
     }
 }

@@ -4,7 +4,7 @@
 //! `Styles`, the words between time and fields by event class and packet. Members that are
 //! decimal integers or strings without colour, which nearly all are, take a short way.
 
-use crate::time::{TimeFormat, TimePrinter};
+use crate::time::{TIME_SIZE, TimeFormat, TimePrinter};
 use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
@@ -140,19 +140,22 @@ impl Printer {
         last: Option<u64>,
     ) -> Printed {
         let Options { names_header, delta, color, .. } = self.options;
-        let start = out.len();
         let now = if self.time.in_cycles() { cycles } else { ns as u64 };
         if delta && !names_header && !color {
             // What nearly everybody wants.
-            out.push(b'[');
-            self.time.print(out, ns, cycles);
-            out.push_all(b"] (");
-            let delta_start = (out.len() - start) as u16;
-            print_delta(out, now, last, self.time.in_cycles());
-            let delta = delta_start..(out.len() - start) as u16;
-            out.push_all(b") ");
-            return Printed { now: Some(now), delta };
+            let mut range = 0..0;
+            out.push_with(|place: &mut [u8; TIME_SIZE + DELTA_SIZE + 6]| {
+                place[0] = b'[';
+                let at = self.time.put(place, 1, ns, cycles);
+                place[at..at + 3].copy_from_slice(b"] (");
+                let end = put_delta(place, at + 3, now, last, self.time.in_cycles());
+                place[end..end + 2].copy_from_slice(b") ");
+                range = (at + 3) as u16..end as u16;
+                end + 2
+            });
+            return Printed { now: Some(now), delta: range };
         }
+        let start = out.len();
         let colors = self.colors;
         if names_header {
             named(out, &colors, "timestamp");
@@ -258,23 +261,35 @@ fn named(out: &mut Text, colors: &Colors, name: &str) {
 }
 
 /// Prints the time since the line before.
-#[inline]
 fn print_delta(out: &mut Text, now: u64, last: Option<u64>, cycles: bool) {
+    out.push_with(|place: &mut [u8; DELTA_SIZE]| put_delta(place, 0, now, last, cycles));
+}
+
+/// Bytes that [`put_delta`] may write: a sign, seconds, a point and nanoseconds.
+const DELTA_SIZE: usize = 1 + number::LONGEST + 1 + 9;
+
+/// Writes the time since the line before at `at`; gives where it ends.
+#[inline(always)]
+fn put_delta(place: &mut [u8], at: usize, now: u64, last: Option<u64>, cycles: bool) -> usize {
     match last.map(|last| now.wrapping_sub(last)) {
-        None if cycles => out.push_all(b"+????????????"),
-        None => out.push_all(b"+?.?????????"),
-        Some(since) if cycles => out.extend_from_slice(format!("+{since:012}").as_bytes()),
-        Some(since) if since < NS => {
-            out.push_all(b"+0.");
-            number::nanoseconds(out, since as u32);
+        Some(since) if since < NS && !cycles => {
+            place[at..at + 3].copy_from_slice(b"+0.");
+            number::put_nanoseconds(place, at + 3, since as u32)
         }
-        Some(since) => {
-            out.push(b'+');
-            number::unsigned(out, since / NS);
-            out.push(b'.');
-            number::nanoseconds(out, (since % NS) as u32);
-        }
+        since => put_rare_delta(place, at, since, cycles),
     }
+}
+
+#[inline(never)]
+fn put_rare_delta(place: &mut [u8], at: usize, since: Option<u64>, cycles: bool) -> usize {
+    let text = match since {
+        None if cycles => "+????????????".to_owned(),
+        None => "+?.?????????".to_owned(),
+        Some(since) if cycles => format!("+{since:012}"),
+        Some(since) => format!("+{}.{:09}", since / NS, since % NS),
+    };
+    place[at..at + text.len()].copy_from_slice(text.as_bytes());
+    at + text.len()
 }
 
 const NS: u64 = 1_000_000_000;
@@ -398,6 +413,9 @@ struct Style {
 
 const LEAD_SIZE: usize = 32;
 
+/// Bytes that a plain field may take: text before the value, and the longest value.
+const PLACE: usize = LEAD_SIZE + number::LONGEST;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StyleKind {
     /// A member that is a decimal integer.
@@ -449,7 +467,8 @@ impl Styles {
             let name = node.name.as_deref().unwrap_or("");
             text.extend([colors.field_name, name, colors.reset, " = "]);
         }
-        if let Some(place) = style.lead.get_mut(..text.len() + 1) {
+        if text.len() + 1 < LEAD_SIZE {
+            let place = &mut style.lead;
             place[..text.len()].copy_from_slice(text.as_bytes());
             // Behind the text, where it counts only for plain strings.
             place[text.len()] = b'"';
@@ -530,16 +549,15 @@ impl<'f> Fields<'f> {
         }
     }
 
-    /// Prints what comes before the value of a field that is printed in the plainest way, if it
-    /// is one of that kind.
+    /// Prints a field whose value `put` writes at the place that it is given; it gives where the
+    /// value ends.
     #[inline(always)]
-    fn plain(&mut self, node: &Node, kind: StyleKind) -> bool {
-        let style = &self.styles.styles[node.id as usize];
-        let plain = style.kind == kind;
-        if plain {
-            self.out.push_some(style.lead, style.lead_length.into());
-        }
-        plain
+    fn put(&mut self, style: &Style, put: impl FnOnce(&mut [u8; PLACE], usize) -> usize) {
+        self.out.push_with(|place: &mut [u8; PLACE]| {
+            place[..LEAD_SIZE].copy_from_slice(&style.lead);
+            // Never more; but so the compiler knows, and need not check places from here on.
+            put(place, usize::from(style.lead_length) % LEAD_SIZE)
+        });
     }
 
     fn element(&mut self, with_names: bool) {
@@ -732,20 +750,26 @@ impl Visitor for Fields<'_> {
         self.text(" }");
     }
 
-    #[inline]
+    #[inline(always)]
     fn unsigned(&mut self, node: &Node, value: u64) {
-        if self.plain(node, StyleKind::Integer) {
-            return number::unsigned(self.out, value);
+        let style = &self.styles.styles[node.id as usize];
+        match style.kind {
+            StyleKind::Integer => {
+                self.put(style, |place, at| number::put_unsigned(place, at, value));
+            }
+            _ => self.any_integer(node, value, false),
         }
-        self.any_integer(node, value, false);
     }
 
-    #[inline]
+    #[inline(always)]
     fn signed(&mut self, node: &Node, value: i64) {
-        if self.plain(node, StyleKind::Integer) {
-            return number::signed(self.out, value);
+        let style = &self.styles.styles[node.id as usize];
+        match style.kind {
+            StyleKind::Integer => {
+                self.put(style, |place, at| number::put_signed(place, at, value));
+            }
+            _ => self.any_integer(node, value as u64, true),
         }
-        self.any_integer(node, value as u64, true);
     }
 
     fn float(&mut self, node: &Node, value: f64) {
@@ -755,20 +779,33 @@ impl Visitor for Fields<'_> {
         self.text(self.colors.reset);
     }
 
-    #[inline]
+    #[inline(always)]
     fn string_within(&mut self, node: &Node, bytes: &[u8], start: usize, end: usize) {
-        if !self.plain(node, StyleKind::String) {
-            return self.any_string(node, &bytes[start..end]);
+        let style = &self.styles.styles[node.id as usize];
+        let is_plain = style.kind == StyleKind::String;
+        match quote::short_plain(bytes, start, end, needs_escape).filter(|_| is_plain) {
+            Some(lane) => self.put(style, |place, at| {
+                place[at..at + quote::LANE].copy_from_slice(&lane);
+                place[at + end - start] = b'"';
+                at + end - start + 1
+            }),
+            None => self.string(node, &bytes[start..end]),
         }
-        if !quote::append_plain(self.out, bytes, (start, end), needs_escape) {
-            print_escaped(self.out, &bytes[start..end]);
+    }
+
+    #[inline(never)]
+    fn string(&mut self, node: &Node, value: &[u8]) {
+        let style = &self.styles.styles[node.id as usize];
+        if style.kind != StyleKind::String {
+            return self.any_string(node, value);
+        }
+        self.put(style, |_, at| at);
+        if !quote::append_plain(self.out, value, needs_escape) {
+            print_escaped(self.out, value);
             self.out.push(b'"');
         }
     }
 
-    fn string(&mut self, node: &Node, value: &[u8]) {
-        self.string_within(node, value, 0, value.len());
-    }
     fn blob(&mut self, node: &Node, value: &[u8]) {
         self.lead(node);
         self.text(self.colors.value);

@@ -5,59 +5,49 @@ use blkkin_reader::Text;
 use wide::u8x16;
 
 /// Bytes that are looked at together.
-const LANE: usize = 16;
+pub(crate) const LANE: usize = 16;
 
-/// Appends `bytes[start..end]` and a closing quote, if no byte needs an escape; otherwise appends
-/// nothing.
+/// `bytes[start..end]` and what is behind it, if it is of up to [`LANE`] bytes of which none needs
+/// an escape, and there is enough behind it.
 ///
 /// `special` marks the bytes that need a closer look; it may be asked about others than these.
 #[inline(always)]
+pub(crate) fn short_plain(
+    bytes: &[u8],
+    start: usize,
+    end: usize,
+    special: impl Fn(u8x16) -> u8x16,
+) -> Option<[u8; LANE]> {
+    let length = end - start;
+    let lane = bytes.get(start..start.wrapping_add(LANE))?.as_array()?;
+    let is_plain = length <= LANE && marks(*lane, length, special) == 0;
+    is_plain.then_some(*lane)
+}
+
+/// The marks of the first `length` bytes.
+#[inline(always)]
+fn marks(lane: [u8; LANE], length: usize, special: impl Fn(u8x16) -> u8x16) -> u32 {
+    special(u8x16::new(lane)).to_bitmask() & !(u32::MAX << length)
+}
+
+/// Appends `value` and a closing quote, if no byte needs an escape; otherwise appends nothing.
+#[inline(never)]
 pub(crate) fn append_plain(
     out: &mut Text,
-    bytes: &[u8],
-    (start, end): (usize, usize),
+    value: &[u8],
     special: impl Fn(u8x16) -> u8x16,
 ) -> bool {
-    let length = end - start;
-    match bytes.get(start..).and_then(|rest| rest.first_chunk()) {
-        Some(lane) if length <= LANE => append_lane(out, *lane, length, special),
-        _ => append_any(out, &bytes[start..end], special),
-    }
-}
-
-#[inline(always)]
-fn append_lane(
-    out: &mut Text,
-    lane: [u8; LANE],
-    length: usize,
-    special: impl Fn(u8x16) -> u8x16,
-) -> bool {
-    let marks = special(u8x16::new(lane)).to_bitmask();
-    let plain = marks & !(u32::MAX << length) == 0;
-    if plain {
-        out.push_some(lane, length);
-        out.push(b'"');
-    }
-    plain
-}
-
-/// A string of any length, or one with too little behind it.
-#[inline(never)]
-fn append_any(out: &mut Text, value: &[u8], special: impl Fn(u8x16) -> u8x16) -> bool {
     let (lanes, rest) = value.as_chunks();
-    let is_plain = |lane: &[u8; LANE]| special(u8x16::new(*lane)).to_bitmask() == 0;
-    if !lanes.iter().all(is_plain) {
-        return false;
-    }
-    let before = out.len();
-    for lane in lanes {
-        out.push_all(lane);
-    }
-    let mut lane = [0; LANE];
-    lane[..rest.len()].copy_from_slice(rest);
-    let plain = append_lane(out, lane, rest.len(), special);
-    if !plain {
-        out.truncate(before);
+    let mut last = [0; LANE];
+    last[..rest.len()].copy_from_slice(rest);
+    let is_plain = |lane: &[u8; LANE]| marks(*lane, LANE, &special) == 0;
+    let plain = lanes.iter().all(is_plain) && marks(last, rest.len(), &special) == 0;
+    if plain {
+        for lane in lanes {
+            out.push_all(lane);
+        }
+        out.push_some(last, rest.len());
+        out.push(b'"');
     }
     plain
 }
@@ -79,17 +69,23 @@ mod tests {
             let mut bytes = vec![0x1f];
             bytes.extend((0..length).map(|i| b'a' + (i % 26) as u8));
             bytes.extend(vec![0x1f; behind]);
-            let range = (1, 1 + length);
+            let end = 1 + length;
             let mut out = Text::with_room(1000);
             out.push(b'x');
-            assert!(append_plain(&mut out, &bytes, range, is_control), "{length}");
-            assert_eq!(*out, [b"x", &bytes[1..1 + length], b"\""].concat(), "{length}");
+            assert!(append_plain(&mut out, &bytes[1..end], is_control), "{length}");
+            assert_eq!(*out, [b"x", &bytes[1..end], b"\""].concat(), "{length}");
+            let short = short_plain(&bytes, 1, end, is_control);
+            assert_eq!(short.is_some(), length <= LANE && length + behind >= LANE);
+            if let Some(lane) = short {
+                assert_eq!(lane[..length], bytes[1..end]);
+            }
             for at in 1..=length {
                 let mut bytes = bytes.clone();
                 bytes[at] = 0x1f;
                 out.truncate(1);
-                assert!(!append_plain(&mut out, &bytes, range, is_control), "{length} {at}");
+                assert!(!append_plain(&mut out, &bytes[1..end], is_control), "{length} {at}");
                 assert_eq!(*out, *b"x");
+                assert_eq!(short_plain(&bytes, 1, end, is_control), None, "{length} {at}");
             }
         }
     }

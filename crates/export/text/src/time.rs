@@ -32,6 +32,9 @@ pub struct TimePrinter {
 
 const TEXT_SIZE: usize = 32;
 
+/// Bytes that [`TimePrinter::put`] may write.
+pub(crate) const TIME_SIZE: usize = TEXT_SIZE + 9;
+
 const NS: i64 = 1_000_000_000;
 
 impl TimePrinter {
@@ -49,22 +52,32 @@ impl TimePrinter {
     /// Appends a time.
     #[inline]
     pub fn print(&mut self, out: &mut Text, ns: i64, cycles: u64) {
-        if self.format == TimeFormat::Cycles {
-            return out.extend_from_slice(format!("{cycles:020}").as_bytes());
-        }
-        self.print_wall(out, ns);
+        out.push_with(|place: &mut [u8; TIME_SIZE]| self.put(place, 0, ns, cycles));
     }
 
     /// Appends a time, in seconds if the format is cycles.
-    #[inline]
     pub(crate) fn print_wall(&mut self, out: &mut Text, ns: i64) {
+        out.push_with(|place: &mut [u8; TIME_SIZE]| self.put_wall(place, 0, ns));
+    }
+
+    /// Writes a time at `at`; gives where it ends.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, place: &mut [u8], at: usize, ns: i64, cycles: u64) -> usize {
+        match self.format {
+            TimeFormat::Cycles => put_cycles(place, at, cycles),
+            _ => self.put_wall(place, at, ns),
+        }
+    }
+
+    #[inline(always)]
+    fn put_wall(&mut self, place: &mut [u8], at: usize, ns: i64) -> usize {
         let (second, rest) = (ns / NS, ns % NS);
         if second != self.second || ns < 0 {
             self.second = second;
             self.set_text(ns, second);
         }
-        out.push_some(self.text, self.length);
-        number::nanoseconds(out, rest.unsigned_abs() as u32);
+        place[at..at + TEXT_SIZE].copy_from_slice(&self.text);
+        number::put_nanoseconds(place, at + self.length, rest.unsigned_abs() as u32)
     }
 
     #[cold]
@@ -88,6 +101,13 @@ impl TimePrinter {
         };
         Some(text.to_string())
     }
+}
+
+#[inline(never)]
+fn put_cycles(place: &mut [u8], at: usize, cycles: u64) -> usize {
+    let text = format!("{cycles:020}");
+    place[at..at + text.len()].copy_from_slice(text.as_bytes());
+    at + text.len()
 }
 
 /// A time as a user gives it.

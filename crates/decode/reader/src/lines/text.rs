@@ -78,16 +78,29 @@ impl Text {
         self.bytes.resize(size, 0);
     }
 
+    /// Lets `write` fill a place of `N` bytes behind the text, and say how many of them count.
+    #[inline(always)]
+    pub fn push_with<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
+        let end = self.length.wrapping_add(N);
+        let place = self.bytes.get_mut(self.length..end).and_then(|place| place.as_mut_array());
+        match place {
+            Some(place) => {
+                let count = write(place);
+                debug_assert!(count <= N);
+                self.length += count;
+            }
+            // The bytes that count might have fitted, but not the place.
+            None => self.length = self.length.max(self.bytes.len()) + N,
+        }
+    }
+
     /// Appends the first `count` bytes of `chunk`.
     #[inline(always)]
     pub fn push_some<const N: usize>(&mut self, chunk: [u8; N], count: usize) {
-        debug_assert!(count <= N);
-        match self.bytes.get_mut(self.length..self.length.wrapping_add(N)) {
-            Some(place) => place.copy_from_slice(&chunk),
-            // The bytes that count might have fitted, but not the chunk.
-            None => self.length = self.length.max(self.bytes.len()) + N,
-        }
-        self.length += count;
+        self.push_with(|place| {
+            *place = chunk;
+            count
+        });
     }
 
     /// Appends a byte.
