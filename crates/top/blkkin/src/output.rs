@@ -1,6 +1,8 @@
 //! Standard output: whether to colour it, and a quiet end when nobody reads it any more.
 
+use std::fs::File;
 use std::io::{self, IsTerminal};
+use std::os::fd::AsFd;
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -30,6 +32,11 @@ impl ColorChoice {
             }
         }
     }
+}
+
+/// Standard output without the library's line buffer, for those who write in large pieces.
+pub(crate) fn raw_stdout() -> io::Result<File> {
+    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
 }
 
 /// Turns the error of a closed pipe into a quiet end.

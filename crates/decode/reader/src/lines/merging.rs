@@ -7,6 +7,7 @@ use crate::reading::Reading;
 use crate::work::{Stats, Work};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
 use std::ops::ControlFlow;
 
 pub(super) struct Merging<'m, 'r, P> {
@@ -16,6 +17,8 @@ pub(super) struct Merging<'m, 'r, P> {
     work: Work<'m, 'r>,
     /// What the next line's delta refers to.
     last: Option<u64>,
+    /// A delta printed again.
+    delta: Text,
 }
 
 /// A stream's current block.
@@ -36,7 +39,8 @@ type Key = (i64, u32, u32, usize);
 
 impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
     pub(super) fn new(reading: &'m Reading<'r>, shared: &'m Shared, printer: P) -> Self {
-        Merging { reading, shared, printer, work: Work::new(reading), last: None }
+        let (work, delta) = (Work::new(reading), Text::default());
+        Merging { reading, shared, printer, work, last: None, delta }
     }
 
     /// Passes all lines on, in order, until the sink breaks. Gives the accounts of what it has
@@ -52,41 +56,23 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
             waiting.extend(self.key(stream, &mut front).map(Reverse));
             fronts.push(front);
         }
-        while let Some(Reverse(mut key)) = waiting.pop() {
+        let Some(Reverse(mut current)) = waiting.pop() else { return self.work.stats };
+        loop {
             let other = waiting.peek().map(|other| other.0);
-            let stream = key.3;
+            let stream = current.3;
             let front = &mut fronts[stream];
-            // A run: lines of this stream that are earlier than all others'.
-            loop {
-                let first = front.next;
-                let mut next = None;
-                loop {
-                    front.next += 1;
-                    if front.next == front.block.lines.len() {
-                        break;
-                    }
-                    key = self.key_here(stream, front);
-                    if other.is_some_and(|other| other < key) {
-                        next = Some(key);
-                        break;
-                    }
+            if self.pass_on_run(stream, front, other, sink).is_break() {
+                return self.work.stats;
+            }
+            match (self.key(stream, front), waiting.peek_mut()) {
+                (Some(next), Some(mut other)) if other.0 < next => {
+                    current = std::mem::replace(&mut *other, Reverse(next)).0;
                 }
-                let end = front.next;
-                if self.pass_on_run(front, first, end, sink).is_break() {
-                    return self.work.stats;
-                }
-                if let Some(next) = next {
-                    waiting.push(Reverse(next));
-                    break;
-                }
-                let Some(next) = self.key(stream, front) else { break };
-                if other.is_some_and(|other| other < next) {
-                    waiting.push(Reverse(next));
-                    break;
-                }
+                (Some(next), _) => current = next,
+                (None, Some(other)) => current = PeekMut::pop(other).0,
+                (None, None) => return self.work.stats,
             }
         }
-        self.work.stats
     }
 
     /// The key of the stream's next line, from its next block if this one is spent.
@@ -111,44 +97,63 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
         Some(self.key_here(stream, front))
     }
 
-    #[inline]
+    #[inline(always)]
     fn key_here(&self, stream: usize, front: &mut Front) -> Key {
         let line = &front.block.lines[front.next];
         front.floor = front.floor.max(line.time);
         (front.floor, self.reading.ranks[stream], line.class, stream)
     }
 
-    /// Passes on the lines from `first` to before `end`.
+    /// Passes on a run: the lines of the stream's block that are earlier than all `other`
+    /// streams' and go to the same target.
     fn pass_on_run(
         &mut self,
+        stream: usize,
         front: &mut Front,
-        first: usize,
-        end: usize,
+        other: Option<Key>,
         sink: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let Front { block, start, last, .. } = front;
-        let mut piece = *start;
-        let mut target = block.lines[first].target;
-        for line in &block.lines[first..end] {
-            if line.target != target {
-                sink(target, &block.text[piece..*start])?;
-                (piece, target) = (*start, line.target);
+        let first = front.next;
+        let target = front.block.lines[first].target;
+        let start = front.start;
+        loop {
+            front.next += 1;
+            match front.block.lines.get(front.next) {
+                Some(next) if next.target == target => {}
+                _ => break,
             }
-            if line.now.is_some() {
-                if *last != self.last || last.is_none() {
-                    let (printer, last) = (&self.printer, self.last);
-                    let delta = Text::of(|out| printer.delta(out, line.now.unwrap_or(0), last));
-                    if !line.delta.is_empty() {
-                        sink(target, &block.text[piece..*start + usize::from(line.delta.start)])?;
-                        sink(target, &delta)?;
-                        piece = *start + usize::from(line.delta.end);
-                    }
-                }
-                (*last, self.last) = (line.now, line.now);
+            if other.is_some_and(|other| other < self.key_here(stream, front)) {
+                break;
             }
-            *start = line.end as usize;
         }
-        sink(target, &block.text[piece..*start])
+        let Front { block, next, .. } = front;
+        let run = &block.lines[first..*next];
+        let end = run[run.len() - 1].end as usize;
+        front.start = end;
+        let mut piece = start;
+        // Only the first line's delta can be wrong: the others follow the line before.
+        let dated = run.iter().position(|line| line.now.is_some());
+        if let Some(index) = dated {
+            let line = &run[index];
+            if front.last != self.last || self.last.is_none() {
+                let line_start = if index == 0 { start } else { run[index - 1].end as usize };
+                let delta = line_start + usize::from(line.delta.start)
+                    ..line_start + usize::from(line.delta.end);
+                self.delta.clear();
+                let (printer, last) = (&self.printer, self.last);
+                self.delta.append(|out| printer.delta(out, line.now.unwrap_or(0), last));
+                if delta.len() == self.delta.len() {
+                    block.text.replace(delta, &self.delta);
+                } else if !delta.is_empty() {
+                    sink(target, &block.text[piece..delta.start])?;
+                    sink(target, &self.delta)?;
+                    piece = delta.end;
+                }
+            }
+            self.last = run.iter().rev().find_map(|line| line.now);
+            front.last = self.last;
+        }
+        sink(target, &block.text[piece..end])
     }
 }
 

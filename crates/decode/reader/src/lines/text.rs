@@ -135,6 +135,9 @@ impl Text {
 
     /// Puts `bytes` in the place of others.
     pub fn replace(&mut self, range: Range<usize>, bytes: &[u8]) {
+        if range.len() == bytes.len() {
+            return self.bytes[range].copy_from_slice(bytes);
+        }
         let behind = self[range.end..].to_vec();
         self.truncate(range.start);
         self.append(|text| {
@@ -226,7 +229,7 @@ mod tests {
 
     #[test]
     fn replaces_a_part_by_a_longer_or_shorter_one() {
-        for new in ["", "b", "longer than before"] {
+        for new in ["", "b", "same", "longer than before"] {
             let mut text = Text::of(|text| text.extend_from_slice(b"from here to there"));
             text.replace(5..9, new.as_bytes());
             assert_eq!(*text, *format!("from {new} to there").as_bytes());

@@ -3,7 +3,7 @@
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, unless_closed};
+use crate::output::{ColorChoice, raw_stdout, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{
     Consumer, Event, Follower, LinePrinter, Loss, PacketView, Printing, Reading, Source, Stats,
@@ -103,7 +103,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let quiet = !args.count && io::stdout().is_terminal();
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
 
-    let mut out = io::BufWriter::with_capacity(64 << 10, io::stdout().lock());
+    let mut out = io::BufWriter::with_capacity(64 << 10, raw_stdout()?);
     let mut wrote = Ok(());
     let mut keep = |result: io::Result<()>| match result {
         Ok(()) if interrupt.is_asked() => ControlFlow::Break(()),
@@ -160,7 +160,7 @@ fn follow(args: &Args, options: &Options) -> Result<Exit, Error> {
     let interrupt = Interrupt::listen()?;
     let mut follower = Follower::new(&sources);
     let mut wrote = Ok(());
-    let mut out = io::stdout().lock();
+    let mut out = raw_stdout()?;
     let mut write = |target, text: &[u8]| {
         let result = match target {
             Target::Output => out.write_all(text),
