@@ -253,6 +253,31 @@ impl Cursor {
         }
     }
 
+    /// Lets `read` read the current event's body, as [`crate::Event::read_plain`] says.
+    #[inline]
+    pub(crate) fn plain_body(
+        &mut self,
+        mut read: impl FnMut(&[u8]) -> Option<usize>,
+    ) -> Result<bool, Problem> {
+        loop {
+            let Some(packet) = &self.packet else { return Ok(false) };
+            let view = view(&self.buffer[..self.held], self.base, packet);
+            let start = self.body_start.div_ceil(8) as usize;
+            match read(view.whole_bytes().get(start..).unwrap_or(&[])) {
+                Some(size) => {
+                    let end = (start + size) as u64 * 8;
+                    self.next_start = Some(end.max(self.body_start));
+                    return Ok(true);
+                }
+                None => {
+                    if !self.more(Stop::Short)? {
+                        return Ok(false);
+                    }
+                }
+            }
+        }
+    }
+
     /// Visits the packet's context.
     pub(crate) fn packet_context<V: Visitor>(&mut self, data: &TraceData, visitor: &mut V) -> bool {
         let Some(packet) = &self.packet else { return false };

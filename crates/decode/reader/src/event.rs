@@ -71,7 +71,23 @@ impl<'e> Event<'e> {
     /// bytes make no sense, and that the event must be forgotten (the reader reports it).
     #[inline]
     pub fn visit<V: Visitor>(&mut self, visitor: &mut V) -> bool {
-        match self.cursor.body(&self.trace.data, visitor) {
+        let result = self.cursor.body(&self.trace.data, visitor);
+        self.noted(result)
+    }
+
+    /// Lets `read` take the event's contexts and payload from the bytes that start with them, and
+    /// say how many these are; `None` if there are too few bytes, then it is asked again with
+    /// more. For events that [`blkkin_ctf::decode::Decoder::plain_fields`] describes. `false` as
+    /// for [`Event::visit`].
+    #[inline]
+    pub fn read_plain(&mut self, read: impl FnMut(&[u8]) -> Option<usize>) -> bool {
+        let result = self.cursor.plain_body(read);
+        self.noted(result)
+    }
+
+    #[inline]
+    fn noted(&mut self, result: Result<bool, Problem>) -> bool {
+        match result {
             Ok(whole) => whole,
             Err(problem) => {
                 *self.problem = Some(problem);

@@ -5,12 +5,13 @@
 //! the buffer, since a tree of values for each event would cost several times what the rest does.
 //! Integers are written in full, also beyond 2^53; numbers that JSON lacks are strings.
 
-use crate::{number, quote};
+use crate::number;
+use crate::program::{Program, Words};
+use crate::quote::{self, Quotes};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
 use blkkin_reader::{
-    Event, LinePrinter, Loss, LossKind, Piece, Printed, Stats, Stream, Target, Text,
-    Trace,
+    Event, LinePrinter, Loss, LossKind, Piece, Printed, Stats, Stream, Target, Text, Trace,
 };
 use std::io::Write;
 use wide::u8x16;
@@ -31,24 +32,27 @@ pub struct JsonPrinter {
 #[derive(Debug)]
 struct TraceText {
     keys: Keys,
-    /// By stream class and event class: from the stream's number to the name.
-    heads: Vec<Vec<Option<Piece>>>,
+    /// By stream class and event class.
+    classes: Vec<Vec<Option<ClassText>>>,
+}
+
+/// What lines of an event class have in common.
+#[derive(Debug)]
+struct ClassText {
+    /// From the stream's number to the name.
+    head: Piece,
+    program: Option<Program>,
 }
 
 impl LinePrinter for JsonPrinter {
-    fn event(
-        &mut self,
-        out: &mut Text,
-        event: &mut Event<'_>,
-        _: Option<u64>,
-    ) -> Option<Printed> {
+    fn event(&mut self, out: &mut Text, event: &mut Event<'_>, _: Option<u64>) -> Option<Printed> {
         let trace = event.trace();
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
         }
         let text = self.traces[trace.id].get_or_insert_with(|| TraceText {
             keys: Keys::new(trace.decoder().nodes()),
-            heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
+            classes: crate::by_class(trace.schema()),
         });
         out.push_all(b"{\"type\":\"event\"");
         if let Some(time) = event.time() {
@@ -59,8 +63,10 @@ impl LinePrinter for JsonPrinter {
         }
         out.push_all(b",\"stream\":");
         number::unsigned(out, event.stream_number() as u64);
-        let head = &mut text.heads[event.stream().class][event.class_index()];
-        out.push_piece(head.get_or_insert_with(|| head_of(event)));
+        let (stream_class, class) = (event.stream().class, event.class_index());
+        let class = text.classes[stream_class][class]
+            .get_or_insert_with(|| ClassText::new(event, &text.keys));
+        out.push_piece(&class.head);
 
         let number = event.stream_number();
         if self.packets.len() <= number {
@@ -75,7 +81,15 @@ impl LinePrinter for JsonPrinter {
             });
         }
         out.extend_from_slice(context);
-        if !event.visit(&mut Fields::new(out, &text.keys)) {
+        let start = out.len();
+        let whole = match &class.program {
+            Some(program) => event.read_plain(|bytes| {
+                out.truncate(start);
+                program.print::<JsonQuotes>(out, bytes)
+            }),
+            None => event.visit(&mut Fields::new(out, &text.keys)),
+        };
+        if !whole {
             return None;
         }
         out.push_all(b"}\n");
@@ -190,8 +204,16 @@ fn print_end(out: &mut Text, stats: &Stats) {
     out.push_all(b"]}\n");
 }
 
-fn head_of(event: &Event<'_>) -> Piece {
-    Piece::new(&Text::of(|out| print_head(out, event)))
+impl ClassText {
+    fn new(event: &Event<'_>, keys: &Keys) -> ClassText {
+        let decoder = event.trace().decoder();
+        let fields = decoder.plain_fields(event.stream().class, event.class_index());
+        let program = fields.and_then(|fields| {
+            Text::default()
+                .append(|text| Program::new(fields, decoder.nodes(), &mut Fields::new(text, keys)))
+        });
+        ClassText { head: Piece::new(&Text::of(|out| print_head(out, event))), program }
+    }
 }
 
 fn print_head(out: &mut Text, event: &Event<'_>) {
@@ -295,6 +317,12 @@ impl<'f> Fields<'f> {
         }
     }
 
+    fn quote_if_string(&mut self, node: &Node) {
+        if matches!(node.kind, NodeKind::String(_)) {
+            self.out.push(b'"');
+        }
+    }
+
     fn labelled<'l>(&mut self, raw: u64, signed: bool, labels: impl Iterator<Item = &'l str>) {
         self.out.push_all(b"{\"value\":");
         self.number(raw, signed);
@@ -391,17 +419,12 @@ impl Visitor for Fields<'_> {
     }
 
     fn string(&mut self, node: &Node, value: &[u8]) {
-        self.string_within(node, value, 0, value.len());
-    }
-
-    #[inline]
-    fn string_within(&mut self, node: &Node, bytes: &[u8], start: usize, end: usize) {
         self.key(node);
         match &node.kind {
             NodeKind::String(encoding) if encoding.unit_size() > 1 => {
-                string(self.out, encoding.decode(&bytes[start..end]).as_bytes());
+                string(self.out, encoding.decode(value).as_bytes());
             }
-            _ => string_within(self.out, bytes, start, end),
+            _ => string(self.out, value),
         }
     }
 
@@ -415,41 +438,42 @@ impl Visitor for Fields<'_> {
     }
 }
 
+impl Words for Fields<'_> {
+    fn before(&mut self, node: &Node) {
+        self.key(node);
+        self.quote_if_string(node);
+    }
+
+    fn behind(&mut self, node: &Node) {
+        self.quote_if_string(node);
+    }
+
+    fn printed(&self) -> &[u8] {
+        self.out
+    }
+}
+
 /// Appends a string in quotes.
-#[inline]
 fn string(out: &mut Text, value: &[u8]) {
-    string_within(out, value, 0, value.len());
-}
-
-/// Appends the string `bytes[start..end]` in quotes.
-#[inline(always)]
-fn string_within(out: &mut Text, bytes: &[u8], start: usize, end: usize) {
-    match quote::short_plain(bytes, start, end, needs_escape) {
-        Some(lane) => out.push_with(|place: &mut [u8; quote::LANE + 2]| {
-            place[0] = b'"';
-            place[1..=quote::LANE].copy_from_slice(&lane);
-            place[1 + end - start] = b'"';
-            2 + end - start
-        }),
-        None => any_string(out, &bytes[start..end]),
-    }
-}
-
-#[inline(never)]
-fn any_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
-    if !quote::append_plain(out, value, needs_escape) {
-        escaped(out, value);
-        out.push(b'"');
-    }
+    quote::append::<JsonQuotes>(out, value);
+    out.push(b'"');
 }
 
-/// Marks bytes that a JSON string cannot hold as they are, or that need a look at UTF-8.
-#[inline(always)]
-fn needs_escape(bytes: u8x16) -> u8x16 {
-    let is = |byte| bytes.simd_eq(u8x16::splat(byte));
-    let beyond_ascii = bytes.max(u8x16::splat(0x80)).simd_eq(bytes);
-    quote::is_control(bytes) | is(b'"') | is(b'\\') | beyond_ascii
+struct JsonQuotes;
+
+impl Quotes for JsonQuotes {
+    /// Bytes beyond ASCII need a look at UTF-8.
+    #[inline(always)]
+    fn special(bytes: u8x16) -> u8x16 {
+        let is = |byte| bytes.simd_eq(u8x16::splat(byte));
+        let beyond_ascii = bytes.max(u8x16::splat(0x80)).simd_eq(bytes);
+        quote::control(bytes) | is(b'"') | is(b'\\') | beyond_ascii
+    }
+
+    fn append_escaped(out: &mut Text, value: &[u8]) {
+        escaped(out, value);
+    }
 }
 
 fn escaped(out: &mut Text, value: &[u8]) {

@@ -4,8 +4,10 @@
 //! `Styles`, the words between time and fields by event class and packet. Members that are
 //! decimal integers or strings without colour, which nearly all are, take a short way.
 
+use crate::number;
+use crate::program::{Program, Words};
+use crate::quote::{self, Quotes};
 use crate::time::{TIME_SIZE, TimeFormat, TimePrinter};
-use crate::{number, quote};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
 use blkkin_reader::{Event, LinePrinter, Loss, Piece, Printed, Stream, Target, Text, Trace};
@@ -107,8 +109,18 @@ pub struct Printer {
 #[derive(Debug)]
 struct TraceText {
     styles: Styles,
-    /// By stream class and event class: the words between time and fields.
-    heads: Vec<Vec<Option<Text>>>,
+    /// By stream class and event class.
+    classes: Vec<Vec<Option<ClassText>>>,
+}
+
+/// What lines of an event class have in common.
+#[derive(Debug)]
+struct ClassText {
+    /// The words between time and fields.
+    head: Text,
+    program: Option<Program>,
+    /// Whether the program has something to print.
+    has_fields: bool,
 }
 
 /// What the last line of a stream had between its time and its fields: the next line's is the
@@ -122,6 +134,24 @@ struct StreamText {
     text: Piece,
 }
 
+impl ClassText {
+    fn new(event: &Event<'_>, styles: &Styles, options: &Options, colors: &Colors) -> ClassText {
+        let decoder = event.trace().decoder();
+        let fields = decoder.plain_fields(event.stream().class, event.class_index());
+        let program = fields.and_then(|fields| {
+            Text::default().append(|text| {
+                let mut words = Fields::new(text, styles, options, colors);
+                Program::new(fields, decoder.nodes(), &mut words)
+            })
+        });
+        ClassText {
+            head: Text::of(|out| Printer::head(out, options, colors, event)),
+            program,
+            has_fields: fields.is_some_and(|fields| !fields.is_empty()),
+        }
+    }
+}
+
 impl Printer {
     /// A printer for one thread.
     pub fn new(options: Options) -> Printer {
@@ -132,13 +162,7 @@ impl Printer {
 
     /// Prints the time, and gives the place of the delta.
     #[inline]
-    fn print_time(
-        &mut self,
-        out: &mut Text,
-        ns: i64,
-        cycles: u64,
-        last: Option<u64>,
-    ) -> Printed {
+    fn print_time(&mut self, out: &mut Text, ns: i64, cycles: u64, last: Option<u64>) -> Printed {
         let Options { names_header, delta, color, .. } = self.options;
         let now = if self.time.in_cycles() { cycles } else { ns as u64 };
         if delta && !names_header && !color {
@@ -311,7 +335,7 @@ impl LinePrinter for Printer {
         }
         let trace_text = self.traces[trace.id].get_or_insert_with(|| TraceText {
             styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
-            heads: trace.schema().streams.iter().map(|s| vec![None; s.events.len()]).collect(),
+            classes: crate::by_class(trace.schema()),
         });
         let number = event.stream_number();
         if self.streams.len() <= number {
@@ -319,29 +343,40 @@ impl LinePrinter for Printer {
         }
         let stream = &mut self.streams[number];
         let (packet, class) = (event.packet_number(), event.class_index());
+        let styles = &trace_text.styles;
+        let class_text = trace_text.classes[event.stream().class][class]
+            .get_or_insert_with(|| ClassText::new(event, styles, &self.options, &self.colors));
         if (stream.packet, stream.class) != (packet, class) {
-            let heads = &mut trace_text.heads[event.stream().class][class];
-            let head =
-                heads.get_or_insert_with(|| {
-                Text::of(|out| Printer::head(out, &self.options, &self.colors, event))
-            });
             if stream.packet != packet {
                 let context = &mut stream.packet_context;
                 context.clear();
-                let styles = &trace_text.styles;
                 context.append(|context| {
                     let mut fields = Fields::new(context, styles, &self.options, &self.colors);
                     event.visit_packet_context(&mut fields);
                 });
             }
             (stream.packet, stream.class) = (packet, class);
-            stream.text = Piece::new(&[&head[..], &stream.packet_context].concat());
+            let mut text = [&class_text.head[..], &stream.packet_context].concat();
+            let program_follows = class_text.program.is_some() && class_text.has_fields;
+            if program_follows && !stream.packet_context.is_empty() {
+                text.extend_from_slice(b", ");
+            }
+            stream.text = Piece::new(&text);
         }
         out.push_piece(&stream.text);
-        let styles = &trace_text.styles;
-        let mut fields = Fields::new(out, styles, &self.options, &self.colors);
-        fields.first_scope = stream.packet_context.is_empty();
-        if !event.visit(&mut fields) {
+        let start = out.len();
+        let whole = match &class_text.program {
+            Some(program) => event.read_plain(|bytes| {
+                out.truncate(start);
+                program.print::<CQuotes>(out, bytes)
+            }),
+            None => {
+                let mut fields = Fields::new(out, styles, &self.options, &self.colors);
+                fields.first_scope = stream.packet_context.is_empty();
+                event.visit(&mut fields)
+            }
+        };
+        if !whole {
             return None;
         }
         out.push(b'\n');
@@ -391,114 +426,45 @@ impl LinePrinter for Printer {
     }
 }
 
-/// What is known of each field before its value is: the text before it, and how to print it.
+/// The text before each field's value.
 #[derive(Debug)]
-struct Styles {
-    styles: Vec<Style>,
-    /// The text before values that is too long for [`Style::lead`].
-    long: Vec<u8>,
-}
+struct Styles(Vec<Style>);
 
-#[derive(Clone, Copy, Debug)]
-struct Style {
-    /// Separator, name, and for plain strings the quote.
-    lead: [u8; LEAD_SIZE],
-    lead_length: u8,
-    kind: StyleKind,
-    /// Whether elements are printed with their indexes.
-    with_names: bool,
-    /// Where the text lies in [`Styles::long`], if it is there.
-    long: Option<(u32, u32)>,
-}
-
-const LEAD_SIZE: usize = 32;
-
-/// Bytes that a plain field may take: text before the value, and the longest value.
-const PLACE: usize = LEAD_SIZE + number::LONGEST;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum StyleKind {
-    /// A member that is a decimal integer.
-    Integer,
-    /// A member that is an UTF-8 string.
-    String,
-    /// Any other member.
-    Member,
+#[derive(Debug)]
+enum Style {
+    /// A structure's member: separator and name.
+    Member(Piece),
     /// An array's element: depends on its index.
-    Element,
+    Element { with_index: bool },
     /// The content of an optional or variant, or a scope.
     Content,
 }
 
 impl Styles {
     fn new(nodes: &[Node], options: &Options, colors: &Colors) -> Styles {
-        let mut styles = Styles { styles: Vec::with_capacity(nodes.len()), long: Vec::new() };
-        for node in nodes {
-            let parent = node.parent.map(|parent| &nodes[parent as usize].kind);
-            let style = styles.style(node, parent, options, colors);
-            styles.styles.push(style);
-        }
-        styles
-    }
-
-    fn style(
-        &mut self,
-        node: &Node,
-        parent: Option<&NodeKind>,
-        options: &Options,
-        colors: &Colors,
-    ) -> Style {
-        let with_names = match node.scope {
-            Scope::Payload => options.names_payload,
-            _ => options.names_context,
+        let style = |node: &Node| {
+            let with_names = match node.scope {
+                Scope::Payload => options.names_payload,
+                _ => options.names_context,
+            };
+            match node.parent.map(|parent| &nodes[parent as usize].kind) {
+                Some(NodeKind::Struct) => Style::member(node, with_names, colors),
+                Some(NodeKind::Array) => Style::Element { with_index: with_names },
+                _ => Style::Content,
+            }
         };
-        let mut style = Style {
-            lead: [0; LEAD_SIZE],
-            lead_length: 0,
-            kind: style_kind(node, parent, colors),
-            with_names,
-            long: None,
-        };
-        if matches!(style.kind, StyleKind::Element | StyleKind::Content) {
-            return style;
-        }
-        let mut text = if node.first { " " } else { ", " }.to_owned();
-        if with_names {
-            let name = node.name.as_deref().unwrap_or("");
-            text.extend([colors.field_name, name, colors.reset, " = "]);
-        }
-        if text.len() + 1 < LEAD_SIZE {
-            let place = &mut style.lead;
-            place[..text.len()].copy_from_slice(text.as_bytes());
-            // Behind the text, where it counts only for plain strings.
-            place[text.len()] = b'"';
-            style.lead_length = text.len() as u8 + u8::from(style.kind == StyleKind::String);
-        } else {
-            style.kind = StyleKind::Member;
-            let start = self.long.len() as u32;
-            self.long.extend_from_slice(text.as_bytes());
-            style.long = Some((start, self.long.len() as u32));
-        }
-        style
+        Styles(nodes.iter().map(style).collect())
     }
 }
 
-fn style_kind(node: &Node, parent: Option<&NodeKind>, colors: &Colors) -> StyleKind {
-    match parent {
-        Some(NodeKind::Struct) => {}
-        Some(NodeKind::Array) => return StyleKind::Element,
-        _ => return StyleKind::Content,
-    }
-    match &node.kind {
-        _ if !colors.value.is_empty() => StyleKind::Member,
-        NodeKind::Int {
-            kind: IntKind::Unsigned | IntKind::Signed,
-            base: Base::Decimal,
-            labels: None,
-            ..
-        } => StyleKind::Integer,
-        NodeKind::String(encoding) if encoding.unit_size() == 1 => StyleKind::String,
-        _ => StyleKind::Member,
+impl Style {
+    fn member(node: &Node, with_name: bool, colors: &Colors) -> Style {
+        let mut text = if node.first { " " } else { ", " }.to_owned();
+        if with_name {
+            let name = node.name.as_deref().unwrap_or("");
+            text.extend([colors.field_name, name, colors.reset, " = "]);
+        }
+        Style::Member(Piece::new(text.as_bytes()))
     }
 }
 
@@ -535,29 +501,11 @@ impl<'f> Fields<'f> {
     /// Prints what comes before a field's value.
     #[inline]
     fn lead(&mut self, node: &Node) {
-        let style = &self.styles.styles[node.id as usize];
-        match (style.kind, style.long) {
-            (StyleKind::Element, _) => self.element(style.with_names),
-            (StyleKind::Content, _) => {}
-            (_, Some((start, end))) => {
-                let text = &self.styles.long[start as usize..end as usize];
-                self.out.extend_from_slice(text);
-            }
-            (_, None) => {
-                self.out.push_some(style.lead, style.lead_length.into());
-            }
+        match &self.styles.0[node.id as usize] {
+            Style::Member(text) => self.out.push_piece(text),
+            Style::Element { with_index } => self.element(*with_index),
+            Style::Content => {}
         }
-    }
-
-    /// Prints a field whose value `put` writes at the place that it is given; it gives where the
-    /// value ends.
-    #[inline(always)]
-    fn put(&mut self, style: &Style, put: impl FnOnce(&mut [u8; PLACE], usize) -> usize) {
-        self.out.push_with(|place: &mut [u8; PLACE]| {
-            place[..LEAD_SIZE].copy_from_slice(&style.lead);
-            // Never more; but so the compiler knows, and need not check places from here on.
-            put(place, usize::from(style.lead_length) % LEAD_SIZE)
-        });
     }
 
     fn element(&mut self, with_names: bool) {
@@ -599,6 +547,12 @@ impl<'f> Fields<'f> {
         self.text(self.colors.reset);
     }
 
+    fn quote_if_string(&mut self, node: &Node) {
+        if matches!(node.kind, NodeKind::String(_)) {
+            self.out.push(b'"');
+        }
+    }
+
     fn labelled<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
         self.text("( ");
         let mut none = true;
@@ -619,7 +573,6 @@ impl<'f> Fields<'f> {
         self.text(" : container = ");
     }
 
-    #[inline(never)]
     fn any_integer(&mut self, node: &Node, raw: u64, signed: bool) {
         self.lead(node);
         let value = if signed { i128::from(raw as i64) } else { i128::from(raw) };
@@ -649,19 +602,6 @@ impl<'f> Fields<'f> {
             }
             _ => {}
         }
-    }
-
-    #[inline(never)]
-    fn any_string(&mut self, node: &Node, value: &[u8]) {
-        self.lead(node);
-        self.text(self.colors.value);
-        match &node.kind {
-            NodeKind::String(encoding) if encoding.unit_size() > 1 => {
-                print_string(self.out, encoding.decode(value).as_bytes());
-            }
-            _ => print_string(self.out, value),
-        }
-        self.text(self.colors.reset);
     }
 
     #[inline]
@@ -750,26 +690,12 @@ impl Visitor for Fields<'_> {
         self.text(" }");
     }
 
-    #[inline(always)]
     fn unsigned(&mut self, node: &Node, value: u64) {
-        let style = &self.styles.styles[node.id as usize];
-        match style.kind {
-            StyleKind::Integer => {
-                self.put(style, |place, at| number::put_unsigned(place, at, value));
-            }
-            _ => self.any_integer(node, value, false),
-        }
+        self.any_integer(node, value, false);
     }
 
-    #[inline(always)]
     fn signed(&mut self, node: &Node, value: i64) {
-        let style = &self.styles.styles[node.id as usize];
-        match style.kind {
-            StyleKind::Integer => {
-                self.put(style, |place, at| number::put_signed(place, at, value));
-            }
-            _ => self.any_integer(node, value as u64, true),
-        }
+        self.any_integer(node, value as u64, true);
     }
 
     fn float(&mut self, node: &Node, value: f64) {
@@ -779,31 +705,16 @@ impl Visitor for Fields<'_> {
         self.text(self.colors.reset);
     }
 
-    #[inline(always)]
-    fn string_within(&mut self, node: &Node, bytes: &[u8], start: usize, end: usize) {
-        let style = &self.styles.styles[node.id as usize];
-        let is_plain = style.kind == StyleKind::String;
-        match quote::short_plain(bytes, start, end, needs_escape).filter(|_| is_plain) {
-            Some(lane) => self.put(style, |place, at| {
-                place[at..at + quote::LANE].copy_from_slice(&lane);
-                place[at + end - start] = b'"';
-                at + end - start + 1
-            }),
-            None => self.string(node, &bytes[start..end]),
-        }
-    }
-
-    #[inline(never)]
     fn string(&mut self, node: &Node, value: &[u8]) {
-        let style = &self.styles.styles[node.id as usize];
-        if style.kind != StyleKind::String {
-            return self.any_string(node, value);
+        self.lead(node);
+        self.text(self.colors.value);
+        match &node.kind {
+            NodeKind::String(encoding) if encoding.unit_size() > 1 => {
+                print_string(self.out, encoding.decode(value).as_bytes());
+            }
+            _ => print_string(self.out, value),
         }
-        self.put(style, |_, at| at);
-        if !quote::append_plain(self.out, value, needs_escape) {
-            print_escaped(self.out, value);
-            self.out.push(b'"');
-        }
+        self.text(self.colors.reset);
     }
 
     fn blob(&mut self, node: &Node, value: &[u8]) {
@@ -817,35 +728,44 @@ impl Visitor for Fields<'_> {
     }
 }
 
-/// Bytes that a printed string cannot hold as they are.
-const ESCAPED: [bool; 256] = {
-    let mut escaped = [false; 256];
-    let mut byte = 0;
-    while byte < 0x20 {
-        escaped[byte] = true;
-        byte += 1;
+impl Words for Fields<'_> {
+    fn before(&mut self, node: &Node) {
+        self.lead(node);
+        self.text(self.colors.value);
+        self.quote_if_string(node);
     }
-    escaped[0x7f] = true;
-    escaped[b'\\' as usize] = true;
-    escaped[b'\'' as usize] = true;
-    escaped[b'"' as usize] = true;
-    escaped[b'?' as usize] = true;
-    escaped
-};
 
-/// Marks bytes that a printed string cannot hold as they are; see [`ESCAPED`].
-#[inline(always)]
-fn needs_escape(bytes: u8x16) -> u8x16 {
-    let is = |byte| bytes.simd_eq(u8x16::splat(byte));
-    let quotes = is(b'"') | is(b'\'') | is(b'\\') | is(b'?');
-    quote::is_control(bytes) | quotes | is(0x7f)
+    fn behind(&mut self, node: &Node) {
+        self.quote_if_string(node);
+        self.text(self.colors.reset);
+    }
+
+    fn printed(&self) -> &[u8] {
+        self.out
+    }
 }
 
-/// Prints a string in quotes, with C's escapes.
+/// Prints a string in quotes.
 fn print_string(out: &mut Text, value: &[u8]) {
     out.push(b'"');
-    print_escaped(out, value);
+    quote::append::<CQuotes>(out, value);
     out.push(b'"');
+}
+
+/// Strings with C's escapes.
+struct CQuotes;
+
+impl Quotes for CQuotes {
+    #[inline(always)]
+    fn special(bytes: u8x16) -> u8x16 {
+        let is = |byte| bytes.simd_eq(u8x16::splat(byte));
+        let quotes = is(b'"') | is(b'\'') | is(b'\\') | is(b'?');
+        quote::control(bytes) | quotes | is(0x7f)
+    }
+
+    fn append_escaped(out: &mut Text, value: &[u8]) {
+        print_escaped(out, value);
+    }
 }
 
 fn print_escaped(out: &mut Text, value: &[u8]) {
@@ -861,7 +781,7 @@ fn print_escaped(out: &mut Text, value: &[u8]) {
             b'\r' => b'r',
             b'\t' => b't',
             0x0b => b'v',
-            _ if ESCAPED[byte as usize] => {
+            0..0x20 | 0x7f => {
                 let _ = write!(out, "\\x{byte:02x}");
                 continue;
             }

@@ -1,5 +1,5 @@
-//! Strings in quotes. Most need no escapes, which is found out sixteen bytes at a time while they
-//! are copied.
+//! What strings look like in quotes. Most need no escapes, which is found out sixteen bytes at a
+//! time.
 
 use blkkin_reader::Text;
 use wide::u8x16;
@@ -7,54 +7,39 @@ use wide::u8x16;
 /// Bytes that are looked at together.
 pub(crate) const LANE: usize = 16;
 
-/// `bytes[start..end]` and what is behind it, if it is of up to [`LANE`] bytes of which none needs
-/// an escape, and there is enough behind it.
-///
-/// `special` marks the bytes that need a closer look; it may be asked about others than these.
-#[inline(always)]
-pub(crate) fn short_plain(
-    bytes: &[u8],
-    start: usize,
-    end: usize,
-    special: impl Fn(u8x16) -> u8x16,
-) -> Option<[u8; LANE]> {
-    let length = end - start;
-    let lane = bytes.get(start..start.wrapping_add(LANE))?.as_array()?;
-    let is_plain = length <= LANE && marks(*lane, length, special) == 0;
-    is_plain.then_some(*lane)
+/// A way to write strings in quotes.
+pub(crate) trait Quotes {
+    /// Marks bytes that cannot be written as they are, or that need a closer look; NUL is one.
+    fn special(bytes: u8x16) -> u8x16;
+    /// Appends a string of which some bytes are special.
+    fn append_escaped(out: &mut Text, value: &[u8]);
 }
 
-/// The marks of the first `length` bytes.
+/// How many bytes there are before the first special one.
 #[inline(always)]
-fn marks(lane: [u8; LANE], length: usize, special: impl Fn(u8x16) -> u8x16) -> u32 {
-    special(u8x16::new(lane)).to_bitmask() & !(u32::MAX << length)
+pub(crate) fn plain_length<Q: Quotes>(lane: [u8; LANE]) -> usize {
+    (Q::special(u8x16::new(lane)).to_bitmask() | 1 << LANE).trailing_zeros() as usize
 }
 
-/// Appends `value` and a closing quote, if no byte needs an escape; otherwise appends nothing.
-#[inline(never)]
-pub(crate) fn append_plain(
-    out: &mut Text,
-    value: &[u8],
-    special: impl Fn(u8x16) -> u8x16,
-) -> bool {
+/// Appends a string, without quotes.
+pub(crate) fn append<Q: Quotes>(out: &mut Text, value: &[u8]) {
     let (lanes, rest) = value.as_chunks();
-    let mut last = [0; LANE];
+    let mut last = [b'a'; LANE];
     last[..rest.len()].copy_from_slice(rest);
-    let is_plain = |lane: &[u8; LANE]| marks(*lane, LANE, &special) == 0;
-    let plain = lanes.iter().all(is_plain) && marks(last, rest.len(), &special) == 0;
-    if plain {
+    let is_plain = |lane: &[u8; LANE]| plain_length::<Q>(*lane) == LANE;
+    if lanes.iter().all(is_plain) && is_plain(&last) {
         for lane in lanes {
             out.push_all(lane);
         }
         out.push_some(last, rest.len());
-        out.push(b'"');
+    } else {
+        Q::append_escaped(out, value);
     }
-    plain
 }
 
-/// Whether one of the bytes is a control character (below 0x20).
+/// Marks control characters (below 0x20).
 #[inline(always)]
-pub(crate) fn is_control(bytes: u8x16) -> u8x16 {
+pub(crate) fn control(bytes: u8x16) -> u8x16 {
     bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)
 }
 
@@ -62,30 +47,34 @@ pub(crate) fn is_control(bytes: u8x16) -> u8x16 {
 mod tests {
     use super::*;
 
-    #[test]
-    fn copies_what_is_plain_and_nothing_else() {
-        for (length, behind) in (0..=100).flat_map(|length| [(length, 0), (length, 40)]) {
-            // What is around the string needs escapes, and must not matter.
-            let mut bytes = vec![0x1f];
-            bytes.extend((0..length).map(|i| b'a' + (i % 26) as u8));
-            bytes.extend(vec![0x1f; behind]);
-            let end = 1 + length;
-            let mut out = Text::with_room(1000);
-            out.push(b'x');
-            assert!(append_plain(&mut out, &bytes[1..end], is_control), "{length}");
-            assert_eq!(*out, [b"x", &bytes[1..end], b"\""].concat(), "{length}");
-            let short = short_plain(&bytes, 1, end, is_control);
-            assert_eq!(short.is_some(), length <= LANE && length + behind >= LANE);
-            if let Some(lane) = short {
-                assert_eq!(lane[..length], bytes[1..end]);
+    struct Dots;
+
+    impl Quotes for Dots {
+        fn special(bytes: u8x16) -> u8x16 {
+            control(bytes)
+        }
+
+        fn append_escaped(out: &mut Text, value: &[u8]) {
+            for &byte in value {
+                out.push(if byte < 0x20 { b'.' } else { byte });
             }
-            for at in 1..=length {
-                let mut bytes = bytes.clone();
-                bytes[at] = 0x1f;
-                out.truncate(1);
-                assert!(!append_plain(&mut out, &bytes[1..end], is_control), "{length} {at}");
-                assert_eq!(*out, *b"x");
-                assert_eq!(short_plain(&bytes, 1, end, is_control), None, "{length} {at}");
+        }
+    }
+
+    #[test]
+    fn escapes_where_it_must() {
+        for length in 0..=100 {
+            let value: Vec<u8> = (0..length).map(|i| b'a' + (i % 26) as u8).collect();
+            assert_eq!(*Text::of(|out| append::<Dots>(out, &value)), value, "{length}");
+            for at in 0..length {
+                let mut escaped = value.clone();
+                escaped[at] = b'.';
+                let mut value = value.clone();
+                value[at] = 0x1f;
+                assert_eq!(*Text::of(|out| append::<Dots>(out, &value)), escaped, "{length} {at}");
+                if let Some(lane) = value.first_chunk() {
+                    assert_eq!(plain_length::<Dots>(*lane), at.min(LANE));
+                }
             }
         }
     }

@@ -20,6 +20,7 @@ mod tests;
 
 pub use compile::CompileError;
 pub use node::{Node, NodeKind, NodeLabels};
+pub use plain::{PlainField, PlainKind};
 pub use skip::Skipping;
 pub use visit::{Nothing, Visitor};
 pub(crate) use walk::clock_after;
@@ -302,6 +303,13 @@ impl Decoder {
     ) -> Result<(), Stop> {
         let body = &self.streams[stream].bodies[event as usize];
         self.walk(body, view, position, machine, visitor)
+    }
+
+    /// The fields of an event's body, if they are nothing but whole, little-endian bytes and
+    /// strings, which start at a whole byte.
+    pub fn plain_fields(&self, stream: usize, event: usize) -> Option<&[PlainField]> {
+        let body = self.streams.get(stream)?.bodies.get(event)?;
+        body.plain.as_ref().map(|plain| &*plain.fields)
     }
 
     #[inline]

@@ -1,5 +1,6 @@
 //! Programs of nothing but whole, little-endian bytes and strings, which most events are. They
-//! need no bit positions, no slots and no recursion, and so take a short way.
+//! need no bit positions, no slots and no recursion, and so take a short way. Consumers that are
+//! in a hurry may walk the fields themselves.
 
 use super::program::{Count, NONE, Op};
 use super::strings::NulScan;
@@ -10,7 +11,7 @@ use crate::schema::Scope;
 /// The short form of a program.
 #[derive(Debug)]
 pub(super) struct Plain {
-    fields: Box<[Field]>,
+    pub(super) fields: Box<[PlainField]>,
     /// For those who want no values: how many bytes lie before strings that follow each other
     /// and how many strings these are, …
     before_strings: Box<[(u32, u32)]>,
@@ -18,14 +19,19 @@ pub(super) struct Plain {
     after: u32,
 }
 
+/// A step through an event that is nothing but whole, little-endian bytes and strings.
 #[derive(Clone, Copy, Debug)]
-struct Field {
-    node: u32,
-    kind: Kind,
+pub struct PlainField {
+    /// Index in [`super::Decoder::nodes`]; without meaning where a scope ends.
+    pub node: u32,
+    /// What comes.
+    pub kind: PlainKind,
 }
 
+/// What comes in a [`PlainField`]'s step; integers are named for their width in bits.
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+#[allow(missing_docs)]
+pub enum PlainKind {
     U8,
     U16,
     U32,
@@ -34,7 +40,7 @@ enum Kind {
     I16,
     I32,
     I64,
-    /// Terminated, of bytes.
+    /// A string that ends with a NUL.
     String,
     /// So many bytes, of which those before a NUL count.
     Text(u32),
@@ -58,14 +64,14 @@ impl Plain {
                 Op::Int { node, save: NONE, bytes: size, signed, big } if size == 1 || !big => {
                     bytes = bytes.checked_add(size.into())?;
                     let kind = match (size, signed) {
-                        (1, false) => Kind::U8,
-                        (2, false) => Kind::U16,
-                        (4, false) => Kind::U32,
-                        (_, false) => Kind::U64,
-                        (1, true) => Kind::I8,
-                        (2, true) => Kind::I16,
-                        (4, true) => Kind::I32,
-                        (_, true) => Kind::I64,
+                        (1, false) => PlainKind::U8,
+                        (2, false) => PlainKind::U16,
+                        (4, false) => PlainKind::U32,
+                        (_, false) => PlainKind::U64,
+                        (1, true) => PlainKind::I8,
+                        (2, true) => PlainKind::I16,
+                        (4, true) => PlainKind::I32,
+                        (_, true) => PlainKind::I64,
                     };
                     (node, kind)
                 }
@@ -74,25 +80,25 @@ impl Plain {
                 {
                     let length = u32::try_from(length).ok()?;
                     bytes = bytes.checked_add(length)?;
-                    (node, Kind::Text(length))
+                    (node, PlainKind::Text(length))
                 }
                 Op::String { node, encoding } if encoding.unit_size() == 1 => {
                     match before_strings.last_mut() {
                         Some((_, strings)) if bytes == 0 => *strings += 1,
                         _ => before_strings.push((std::mem::take(&mut bytes), 1)),
                     }
-                    (node, Kind::String)
+                    (node, PlainKind::String)
                 }
-                Op::BeginScope(scope, node) => (node, Kind::BeginScope(scope)),
-                Op::EndScope(scope) => (0, Kind::EndScope(scope)),
-                Op::BeginStruct(node) => (node, Kind::BeginStruct),
-                Op::EndStruct(node) => (node, Kind::EndStruct),
+                Op::BeginScope(scope, node) => (node, PlainKind::BeginScope(scope)),
+                Op::EndScope(scope) => (0, PlainKind::EndScope(scope)),
+                Op::BeginStruct(node) => (node, PlainKind::BeginStruct),
+                Op::EndStruct(node) => (node, PlainKind::EndStruct),
                 _ => return None,
             };
             if node == NONE {
                 return None;
             }
-            fields.push(Field { node, kind });
+            fields.push(PlainField { node, kind });
         }
         let (fields, before_strings) = (fields.into(), before_strings.into());
         Some(Plain { fields, before_strings, after: bytes })
@@ -131,33 +137,41 @@ impl Plain {
         for field in &self.fields {
             let node = &nodes[field.node as usize];
             match field.kind {
-                Kind::U8 => visitor.unsigned(node, u8::from_le_bytes(take(bytes, &mut at)?).into()),
-                Kind::U16 => {
+                PlainKind::U8 => {
+                    visitor.unsigned(node, u8::from_le_bytes(take(bytes, &mut at)?).into())
+                }
+                PlainKind::U16 => {
                     visitor.unsigned(node, u16::from_le_bytes(take(bytes, &mut at)?).into());
                 }
-                Kind::U32 => {
+                PlainKind::U32 => {
                     visitor.unsigned(node, u32::from_le_bytes(take(bytes, &mut at)?).into());
                 }
-                Kind::U64 => visitor.unsigned(node, u64::from_le_bytes(take(bytes, &mut at)?)),
-                Kind::I8 => visitor.signed(node, i8::from_le_bytes(take(bytes, &mut at)?).into()),
-                Kind::I16 => visitor.signed(node, i16::from_le_bytes(take(bytes, &mut at)?).into()),
-                Kind::I32 => visitor.signed(node, i32::from_le_bytes(take(bytes, &mut at)?).into()),
-                Kind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
-                Kind::String => {
+                PlainKind::U64 => visitor.unsigned(node, u64::from_le_bytes(take(bytes, &mut at)?)),
+                PlainKind::I8 => {
+                    visitor.signed(node, i8::from_le_bytes(take(bytes, &mut at)?).into())
+                }
+                PlainKind::I16 => {
+                    visitor.signed(node, i16::from_le_bytes(take(bytes, &mut at)?).into())
+                }
+                PlainKind::I32 => {
+                    visitor.signed(node, i32::from_le_bytes(take(bytes, &mut at)?).into())
+                }
+                PlainKind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
+                PlainKind::String => {
                     let end = nuls.find(at, 1).ok_or(Stop::Short)?;
-                    visitor.string_within(node, bytes, at, end);
+                    visitor.string(node, &bytes[at..end]);
                     at = end + 1;
                 }
-                Kind::Text(length) => {
+                PlainKind::Text(length) => {
                     let text = bytes.get(at..at + length as usize).ok_or(Stop::Short)?;
                     let used = memchr::memchr(0, text).unwrap_or(text.len());
                     visitor.string(node, &text[..used]);
                     at += text.len();
                 }
-                Kind::BeginScope(scope) => visitor.begin_scope(scope, node),
-                Kind::EndScope(scope) => visitor.end_scope(scope),
-                Kind::BeginStruct => visitor.begin_struct(node),
-                Kind::EndStruct => visitor.end_struct(node),
+                PlainKind::BeginScope(scope) => visitor.begin_scope(scope, node),
+                PlainKind::EndScope(scope) => visitor.end_scope(scope),
+                PlainKind::BeginStruct => visitor.begin_struct(node),
+                PlainKind::EndStruct => visitor.end_struct(node),
             }
         }
         *position = (at as u64 * 8).max(*position);

@@ -41,12 +41,6 @@ pub trait Visitor {
     fn float(&mut self, node: &Node, value: f64);
     /// A string in the node's encoding, without terminator; not checked for validity.
     fn string(&mut self, node: &Node, value: &[u8]);
-    /// The string `bytes[start..end]`, for visitors that are faster if they may look at what is
-    /// behind it too. The range is valid.
-    #[inline]
-    fn string_within(&mut self, node: &Node, bytes: &[u8], start: usize, end: usize) {
-        self.string(node, &bytes[start..end]);
-    }
     /// Bytes.
     fn blob(&mut self, node: &Node, value: &[u8]);
 }

@@ -37,7 +37,7 @@ impl<'a> View<'a> {
 
     /// The bytes that are content in full.
     #[inline]
-    pub(super) fn whole_bytes(&self) -> &'a [u8] {
+    pub fn whole_bytes(&self) -> &'a [u8] {
         &self.bytes[..(self.end / 8) as usize]
     }
 

@@ -15,8 +15,9 @@ use std::ops::{Deref, Range};
 pub struct Text {
     /// The text, and room for more.
     bytes: Vec<u8>,
-    /// Of the text; more than there is room for, if it did not fit.
-    length: usize,
+    /// Of the text; more than there is room for, if it did not fit. Blocks of text are small, and
+    /// sums of this and a place's size need no check.
+    length: u32,
 }
 
 /// A piece of text of any length that is written often.
@@ -47,7 +48,7 @@ impl Text {
 
     /// Drops all but the first `length` bytes.
     pub fn truncate(&mut self, length: usize) {
-        self.length = self.length.min(length);
+        self.length = self.length.min(length as u32);
     }
 
     /// A text of what `print` prints.
@@ -64,7 +65,7 @@ impl Text {
         let start = self.length;
         loop {
             let result = print(self);
-            if self.length <= self.bytes.len() {
+            if self.length as usize <= self.bytes.len() {
                 return result;
             }
             self.grow();
@@ -74,23 +75,23 @@ impl Text {
 
     #[cold]
     fn grow(&mut self) {
-        let size = self.length.max(2 * self.bytes.len()) + CHUNK;
+        let size = (self.length as usize).max(2 * self.bytes.len()) + CHUNK;
         self.bytes.resize(size, 0);
     }
 
     /// Lets `write` fill a place of `N` bytes behind the text, and say how many of them count.
     #[inline(always)]
     pub fn push_with<const N: usize>(&mut self, write: impl FnOnce(&mut [u8; N]) -> usize) {
-        let end = self.length.wrapping_add(N);
-        let place = self.bytes.get_mut(self.length..end).and_then(|place| place.as_mut_array());
+        let start = self.length as usize;
+        let place = self.bytes.get_mut(start..start + N).and_then(|place| place.as_mut_array());
         match place {
             Some(place) => {
                 let count = write(place);
                 debug_assert!(count <= N);
-                self.length += count;
+                self.length += count as u32;
             }
             // The bytes that count might have fitted, but not the place.
-            None => self.length = self.length.max(self.bytes.len()) + N,
+            None => self.length = self.length.max(self.bytes.len() as u32) + N as u32,
         }
     }
 
@@ -118,10 +119,11 @@ impl Text {
     /// Appends any bytes.
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
-        if let Some(place) = self.bytes.get_mut(self.length..self.length + bytes.len()) {
+        let start = self.length as usize;
+        if let Some(place) = self.bytes.get_mut(start..start + bytes.len()) {
             place.copy_from_slice(bytes);
         }
-        self.length += bytes.len();
+        self.length += bytes.len() as u32;
     }
 
     /// Appends a piece.
@@ -130,7 +132,7 @@ impl Text {
         for chunk in &piece.chunks {
             self.push_some(*chunk, CHUNK);
         }
-        self.length -= piece.padding;
+        self.length -= piece.padding as u32;
     }
 
     /// Puts `bytes` in the place of others.
@@ -152,7 +154,7 @@ impl Deref for Text {
 
     #[inline]
     fn deref(&self) -> &[u8] {
-        &self.bytes[..self.length.min(self.bytes.len())]
+        &self.bytes[..(self.length as usize).min(self.bytes.len())]
     }
 }
 
