@@ -69,6 +69,8 @@ pub enum Target {
 /// A block of lines of one stream.
 #[derive(Debug, Default)]
 struct Lines {
+    /// Number of the thread that prints it.
+    thread: usize,
     text: Text,
     lines: Vec<Line>,
 }
@@ -102,8 +104,9 @@ impl Reading<'_> {
         }
         let shared = Shared::new(self);
         thread::scope(|scope| {
+            let print_jobs = |thread| self.print_jobs(thread, &shared, make());
             let workers: Vec<_> = (1..self.threads)
-                .map(|_| scope.spawn(|| self.print_jobs(&shared, make())))
+                .map(|thread| scope.spawn(move || print_jobs(thread)))
                 .collect();
             let mut stats = Merging::new(self, &shared, make()).pass_on(&mut sink);
             shared.close();
@@ -127,9 +130,14 @@ impl Reading<'_> {
     }
 
     /// A worker: prints what there is to print.
-    fn print_jobs<P: LinePrinter>(&self, shared: &Shared, mut printer: P) -> Stats {
+    fn print_jobs<P: LinePrinter>(
+        &self,
+        thread: usize,
+        shared: &Shared,
+        mut printer: P,
+    ) -> Stats {
         let mut work = Work::new(self);
-        while let Some(job) = shared.take_job(self) {
+        while let Some(job) = shared.take_job(thread, self) {
             shared.give_back(self.print_job(job, &mut work, &mut printer));
         }
         work.stats
@@ -228,8 +236,8 @@ impl Reading<'_> {
 
 impl Lines {
     /// Room for a block and its last line, so that it need not grow.
-    fn with_room() -> Lines {
-        Lines { text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 4), lines: Vec::new() }
+    fn of_thread(thread: usize) -> Lines {
+        Lines { thread, text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 4), lines: Vec::new() }
     }
 
     fn push(&mut self, line: Line) {

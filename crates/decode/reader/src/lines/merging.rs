@@ -80,7 +80,7 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
         while front.next == front.block.lines.len() {
             self.shared.recycle(std::mem::take(&mut front.block));
             front.block = loop {
-                match self.shared.next(stream, self.reading) {
+                match self.shared.next(0, stream, self.reading) {
                     Next::Lines(lines) => break lines,
                     Next::Job(job) => {
                         let job = self.reading.print_job(*job, &mut self.work, &mut self.printer);

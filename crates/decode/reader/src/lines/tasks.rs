@@ -29,8 +29,10 @@ struct State {
     sources: Vec<Source>,
     /// Bytes of blocks that wait to be merged.
     ready_size: usize,
-    /// Empty blocks, to be used again: fresh memory costs more than printing into it.
-    blocks: Vec<Lines>,
+    /// Empty blocks, to be used again: fresh memory costs more than printing into it. Each
+    /// thread uses its own, because memory that another processor has just written costs more
+    /// still.
+    blocks: Vec<Vec<Lines>>,
     /// Cursors that nobody uses, with the ids of their traces.
     cursors: Vec<(usize, Cursor)>,
     /// Tasks of one stream that may be begun before the first one is done.
@@ -100,7 +102,7 @@ impl Shared {
         let state = State {
             sources: (0..reading.stream_count()).map(source).collect(),
             ready_size: 0,
-            blocks: Vec::new(),
+            blocks: (0..reading.threads).map(|_| Vec::new()).collect(),
             cursors: Vec::new(),
             tasks_ahead: 2 * reading.threads,
             closed: false,
@@ -114,14 +116,14 @@ impl Shared {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Waits for something to work on; `None` when there is nothing left.
-    pub(super) fn take_job(&self, reading: &Reading<'_>) -> Option<Job> {
+    /// Waits for something for a thread to work on; `None` when there is nothing left.
+    pub(super) fn take_job(&self, thread: usize, reading: &Reading<'_>) -> Option<Job> {
         let mut state = self.lock();
         loop {
             if state.closed {
                 return None;
             }
-            if let Some(job) = state.take_job(reading) {
+            if let Some(job) = state.take_job(thread, reading) {
                 return Some(job);
             }
             let is_over =
@@ -170,7 +172,7 @@ impl Shared {
     }
 
     /// A stream's next block. If there is none yet, gives something to print instead, or waits.
-    pub(super) fn next(&self, stream: usize, reading: &Reading<'_>) -> Next {
+    pub(super) fn next(&self, thread: usize, stream: usize, reading: &Reading<'_>) -> Next {
         let mut state = self.lock();
         loop {
             let source = &mut state.sources[stream];
@@ -190,7 +192,7 @@ impl Shared {
                     }
                 }
             }
-            if let Some(job) = state.take_job(reading) {
+            if let Some(job) = state.take_job(thread, reading) {
                 return Next::Job(Box::new(job));
             }
             state.merge_waits = true;
@@ -220,15 +222,16 @@ impl Shared {
 
 impl State {
     fn recycle(&mut self, mut block: Lines) {
-        if block.text.room() > 0 && self.blocks.len() < BLOCKS_KEPT {
+        let blocks = &mut self.blocks[block.thread];
+        if block.text.room() > 0 && blocks.len() < BLOCKS_KEPT {
             block.text.clear();
             block.lines.clear();
-            self.blocks.push(block);
+            blocks.push(block);
         }
     }
 
     /// The job that the merge is likely to need first.
-    fn take_job(&mut self, reading: &Reading<'_>) -> Option<Job> {
+    fn take_job(&mut self, thread: usize, reading: &Reading<'_>) -> Option<Job> {
         let may_go_ahead = self.ready_size < READY_SIZE;
         let mut chosen: Option<(i64, usize, usize)> = None;
         for (stream, source) in self.sources.iter_mut().enumerate() {
@@ -255,7 +258,7 @@ impl State {
             }
         });
         let task = source.first + index;
-        let lines = self.blocks.pop().unwrap_or_else(Lines::with_room);
+        let lines = self.blocks[thread].pop().unwrap_or_else(|| Lines::of_thread(thread));
         let trace = trace.id;
         Some(Job { stream, task, trace, packets, cursor, floor, lines, done: false })
     }
