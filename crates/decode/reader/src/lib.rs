@@ -36,7 +36,7 @@ pub use discover::{Opened, Source, open};
 pub use error::{Problem, ProblemKind};
 pub use event::{Event, PacketView};
 pub use follow::Follower;
-pub use lines::{LinePrinter, Piece, Printed, Printing, Target, Text};
+pub use lines::{LinePrinter, Piece, Printing, Target, Text};
 pub use loss::{Loss, LossKind};
 pub use packets::PacketPlace;
 pub use reading::{Consumer, Reading};

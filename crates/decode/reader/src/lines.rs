@@ -30,31 +30,25 @@ use tasks::{Job, Shared};
 
 /// Prints events as lines.
 pub trait LinePrinter: Send {
-    /// Appends an event's line to `out`; may be asked again for the same event, with more room.
-    /// `last` is what the line before gave as its `now`; there
-    /// may be no line before, or it may turn out to be another one: then [`LinePrinter::delta`]
-    /// is asked. `None`: the event could not be read; what was appended is dropped.
+    /// What the next line's delta refers to; `None`: what it would have been without this event.
+    fn now(&self, event: &Event<'_>) -> Option<u64>;
+
+    /// Appends an event's line to `out`, and says where its delta is, in bytes from the line's
+    /// start; empty if there is none. `last` is the `now` of the line before. If that turns out to
+    /// be another line, [`LinePrinter::delta`] is asked. `None`: the event could not be read; what
+    /// was appended is dropped. May be asked again for the same event, with more room.
     fn event(
         &mut self,
         out: &mut Text,
         event: &mut Event<'_>,
         last: Option<u64>,
-    ) -> Option<Printed>;
+    ) -> Option<Range<u16>>;
 
     /// Appends a loss' line to `out`, and says where it goes.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
     /// Appends the part of a line that depends on the line before.
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
-}
-
-/// What a printer says of a line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Printed {
-    /// What the next line's delta refers to; `None`: what it would have been without this line.
-    pub now: Option<u64>,
-    /// Where the delta is, in bytes from the line's start; empty if there is none.
-    pub delta: Range<u16>,
 }
 
 /// Where a line goes.
@@ -185,18 +179,15 @@ impl Reading<'_> {
         }
         let lines = &mut job.lines;
         let start = lines.text.len();
-        let mut printed = None;
         work.event(job.stream, &mut job.cursor, class, time, |event| {
-            printed = lines.text.append(|text| printer.event(text, event, *last));
+            let now = printer.now(event);
+            let Some(delta) = lines.text.append(|text| printer.event(text, event, *last)) else {
+                return lines.text.truncate(start);
+            };
+            *last = now.or(*last);
+            let (time, target) = (job.floor, Target::Output);
+            lines.push(Line { time, now, class, end: 0, delta, target });
         });
-        match printed {
-            Some(Printed { now, delta }) => {
-                *last = now.or(*last);
-                let (time, target) = (job.floor, Target::Output);
-                lines.push(Line { time, now, class, end: 0, delta, target });
-            }
-            None => lines.text.truncate(start),
-        }
         true
     }
 
@@ -276,9 +267,10 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         let start = self.out.len();
         let (printer, last) = (&mut self.printer, self.last);
+        let now = printer.now(event);
         match self.out.append(|out| printer.event(out, event, last)) {
             None => self.out.truncate(start),
-            Some(Printed { now, delta }) => {
+            Some(delta) => {
                 if self.last.is_none() && !delta.is_empty() {
                     let text = Text::of(|text| printer.delta(text, now.unwrap_or(0), None));
                     let range = start + usize::from(delta.start)..start + usize::from(delta.end);

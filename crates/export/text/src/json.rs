@@ -11,9 +11,10 @@ use crate::quote::{self, Quotes};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
 use blkkin_reader::{
-    Event, LinePrinter, Loss, LossKind, Piece, Printed, Stats, Stream, Target, Text, Trace,
+    Event, LinePrinter, Loss, LossKind, Piece, Stats, Stream, Target, Text, Trace,
 };
 use std::io::Write;
+use std::ops::Range;
 use wide::u8x16;
 
 /// Version of the lines' form; grows when a consumer might have to be changed.
@@ -45,7 +46,16 @@ struct ClassText {
 }
 
 impl LinePrinter for JsonPrinter {
-    fn event(&mut self, out: &mut Text, event: &mut Event<'_>, _: Option<u64>) -> Option<Printed> {
+    fn now(&self, _: &Event<'_>) -> Option<u64> {
+        None
+    }
+
+    fn event(
+        &mut self,
+        out: &mut Text,
+        event: &mut Event<'_>,
+        _: Option<u64>,
+    ) -> Option<Range<u16>> {
         let trace = event.trace();
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
@@ -93,7 +103,7 @@ impl LinePrinter for JsonPrinter {
             return None;
         }
         out.push_all(b"}\n");
-        Some(Printed { now: None, delta: 0..0 })
+        Some(0..0)
     }
 
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {

@@ -10,8 +10,9 @@ use crate::quote::{self, Quotes};
 use crate::time::{TIME_SIZE, TimeFormat, TimePrinter};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
-use blkkin_reader::{Event, LinePrinter, Loss, Piece, Printed, Stream, Target, Text, Trace};
+use blkkin_reader::{Event, LinePrinter, Loss, Piece, Stream, Target, Text, Trace};
 use std::io::Write;
+use std::ops::Range;
 use wide::u8x16;
 
 /// What to print; the default is babeltrace2's.
@@ -162,7 +163,13 @@ impl Printer {
 
     /// Prints the time, and gives the place of the delta.
     #[inline]
-    fn print_time(&mut self, out: &mut Text, ns: i64, cycles: u64, last: Option<u64>) -> Printed {
+    fn print_time(
+        &mut self,
+        out: &mut Text,
+        ns: i64,
+        cycles: u64,
+        last: Option<u64>,
+    ) -> Range<u16> {
         let Options { names_header, delta, color, .. } = self.options;
         let now = if self.time.in_cycles() { cycles } else { ns as u64 };
         if delta && !names_header && !color {
@@ -177,7 +184,7 @@ impl Printer {
                 range = (at + 3) as u16..end as u16;
                 end + 2
             });
-            return Printed { now: Some(now), delta: range };
+            return range;
         }
         let start = out.len();
         let colors = self.colors;
@@ -193,7 +200,7 @@ impl Printer {
             out.push_all(b"] ");
         }
         if !delta {
-            return Printed { now: Some(now), delta: 0..0 };
+            return 0..0;
         }
         if names_header {
             out.push_all(b", ");
@@ -207,7 +214,7 @@ impl Printer {
         if !names_header {
             out.push_all(b") ");
         }
-        Printed { now: Some(now), delta }
+        delta
     }
 
     /// The words between time and fields.
@@ -319,15 +326,21 @@ fn put_rare_delta(place: &mut [u8], at: usize, since: Option<u64>, cycles: bool)
 const NS: u64 = 1_000_000_000;
 
 impl LinePrinter for Printer {
+    #[inline]
+    fn now(&self, event: &Event<'_>) -> Option<u64> {
+        let ns = event.time()?;
+        Some(if self.time.in_cycles() { event.cycles() } else { ns as u64 })
+    }
+
     fn event(
         &mut self,
         out: &mut Text,
         event: &mut Event<'_>,
         last: Option<u64>,
-    ) -> Option<Printed> {
-        let printed = match event.time() {
+    ) -> Option<Range<u16>> {
+        let delta = match event.time() {
             Some(ns) => self.print_time(out, ns, event.cycles(), last),
-            None => Printed { now: None, delta: 0..0 },
+            None => 0..0,
         };
         let trace = event.trace();
         if self.traces.len() <= trace.id {
@@ -380,7 +393,7 @@ impl LinePrinter for Printer {
             return None;
         }
         out.push(b'\n');
-        Some(printed)
+        Some(delta)
     }
 
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
