@@ -21,11 +21,7 @@ pub trait Consumer {
 }
 
 /// A reading of traces: what to read of them, and how.
-///
-/// All threads look at it for each event. It has cache lines of its own, since it lies on the
-/// stack of a thread that writes other things beside it all the time.
 #[derive(Debug)]
-#[repr(align(128))]
 pub struct Reading<'r> {
     traces: &'r [Arc<Trace>],
     /// All streams: index of the trace, index in the trace.

@@ -20,10 +20,19 @@ pub(crate) const LONGEST: usize = 1 + 3 * 8;
 /// Writes a decimal number at `at`; gives where it ends.
 #[inline(always)]
 pub(crate) fn put_unsigned(place: &mut [u8], at: usize, value: u64) -> usize {
-    if value >= EIGHT {
-        return put_long(place, at, value);
+    match value {
+        0..EIGHT => put_up_to_eight(place, at, value as u32),
+        EIGHT..SIXTEEN => {
+            let end = put_up_to_eight(place, at, (value / EIGHT) as u32);
+            put_eight(place, end, (value % EIGHT) as u32)
+        }
+        _ => put_long(place, at, value),
     }
-    let digits = eight_digits(value as u32);
+}
+
+#[inline(always)]
+fn put_up_to_eight(place: &mut [u8], at: usize, value: u32) -> usize {
+    let digits = eight_digits(value);
     let zeros = (digits | 1 << 56).trailing_zeros() / 8;
     let text = (digits | ASCII_ZEROS) >> (8 * zeros);
     place[at..at + 8].copy_from_slice(&text.to_le_bytes());
@@ -42,11 +51,15 @@ pub(crate) fn put_signed(place: &mut [u8], at: usize, value: i64) -> usize {
 
 /// The first number that has more than eight digits.
 const EIGHT: u64 = 100_000_000;
+/// The first number that has more than sixteen digits.
+const SIXTEEN: u64 = EIGHT * EIGHT;
 
 #[inline(never)]
 fn put_long(place: &mut [u8], at: usize, value: u64) -> usize {
-    let end = put_unsigned(place, at, value / EIGHT);
-    put_eight(place, end, (value % EIGHT) as u32)
+    let (high, low) = (value / SIXTEEN, value % SIXTEEN);
+    let end = put_up_to_eight(place, at, high as u32);
+    let end = put_eight(place, end, (low / EIGHT) as u32);
+    put_eight(place, end, (low % EIGHT) as u32)
 }
 
 #[inline(always)]
