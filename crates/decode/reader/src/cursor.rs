@@ -44,6 +44,8 @@ pub(crate) struct Cursor {
     window: usize,
     /// Bytes from the packet's start to the start of `buffer`.
     base: u64,
+    /// Where the content ends in the held bytes, in bits.
+    end_bits: u64,
     /// Whether the held bytes reach to the end of the packet's content.
     complete: bool,
     /// The positions of the current event, in bits from the start of `buffer`.
@@ -65,6 +67,7 @@ impl Cursor {
             held: 0,
             window: window.max(4 * AHEAD),
             base: 0,
+            end_bits: 0,
             complete: true,
             event_start: 0,
             body_start: 0,
@@ -87,6 +90,7 @@ impl Cursor {
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
         self.held = 0;
         self.base = 0;
+        self.end_bits = 0;
         self.complete = false;
         self.event_start = 0;
         self.body_start = 0;
@@ -131,7 +135,7 @@ impl Cursor {
     fn header(&mut self, data: &TraceData) -> Result<Option<u32>, Problem> {
         loop {
             let Some(packet) = &self.packet else { return Ok(None) };
-            let view = view(&self.buffer[..self.held], self.base, packet);
+            let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
             if self.event_start >= view.end_bits() {
                 if self.complete {
                     return Ok(None);
@@ -208,7 +212,7 @@ impl Cursor {
 
     fn skipping<'c>(&'c mut self, data: &'c TraceData) -> Option<Skipping<'c>> {
         let packet = self.packet.as_ref()?;
-        let view = view(&self.buffer[..self.held], self.base, packet);
+        let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
         let (stream, machine) = (packet.packet.stream, &mut self.machine);
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, machine))
     }
@@ -233,7 +237,7 @@ impl Cursor {
     ) -> Result<bool, Problem> {
         loop {
             let Some(packet) = &self.packet else { return Ok(false) };
-            let view = view(&self.buffer[..self.held], self.base, packet);
+            let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
             let mut position = self.body_start;
             let machine = &mut self.machine;
             let stream = packet.packet.stream;
@@ -260,8 +264,10 @@ impl Cursor {
         mut read: impl FnMut(&[u8]) -> Option<usize>,
     ) -> Result<bool, Problem> {
         loop {
-            let Some(packet) = &self.packet else { return Ok(false) };
-            let view = view(&self.buffer[..self.held], self.base, packet);
+            if self.packet.is_none() {
+                return Ok(false);
+            }
+            let view = View::new(&self.buffer[..self.held], self.base, self.end_bits);
             let start = self.body_start.div_ceil(8) as usize;
             match read(view.whole_bytes().get(start..).unwrap_or(&[])) {
                 Some(size) => {
@@ -352,6 +358,8 @@ impl Cursor {
             }
         };
         self.held += read;
+        let end_bits = packet.content_bits.saturating_sub(self.base.saturating_mul(8));
+        self.end_bits = end_bits.min(self.held as u64 * 8);
         // A file that has shrunk since its packets were found ends early.
         self.complete = read as u64 == rest || read < want;
         Ok(())
@@ -359,6 +367,7 @@ impl Cursor {
 
     fn end(&mut self) {
         self.held = 0;
+        self.end_bits = 0;
         self.complete = true;
         self.event_start = 0;
         self.body_start = 0;
@@ -385,9 +394,4 @@ impl Cursor {
             None => Problem::new("".as_ref(), None, kind),
         }
     }
-}
-
-#[inline]
-fn view<'b>(buffer: &'b [u8], base: u64, packet: &PacketRef) -> View<'b> {
-    View::new(buffer, base, packet.content_bits.saturating_sub(base.saturating_mul(8)))
 }

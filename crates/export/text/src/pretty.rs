@@ -13,6 +13,7 @@ use blkkin_ctf::schema::{Base, EnvValue, IntKind, Scope};
 use blkkin_reader::{Event, LinePrinter, Loss, Piece, Stream, Target, Text, Trace};
 use std::io::Write;
 use std::ops::Range;
+use std::sync::Arc;
 use wide::u8x16;
 
 /// What to print; the default is babeltrace2's.
@@ -100,6 +101,8 @@ pub struct Printer {
     options: Options,
     colors: Colors,
     time: TimePrinter,
+    /// Whether lines start as they do by default: time and delta without names and colour.
+    usual_start: bool,
     /// By trace id.
     traces: Vec<Option<TraceText>>,
     /// By stream number.
@@ -119,9 +122,9 @@ struct TraceText {
 struct ClassText {
     /// The words between time and fields.
     head: Text,
-    program: Option<Program>,
-    /// Whether the program has something to print.
-    has_fields: bool,
+    program: Option<Arc<Program>>,
+    /// Whether the program's fields, of which there are some, need a comma if anything is before.
+    comma_before_fields: bool,
 }
 
 /// What the last line of a stream had between its time and its fields: the next line's is the
@@ -133,6 +136,7 @@ struct StreamText {
     packet_context: Text,
     /// What comes before it, and itself.
     text: Piece,
+    program: Option<Arc<Program>>,
 }
 
 impl ClassText {
@@ -147,8 +151,8 @@ impl ClassText {
         });
         ClassText {
             head: Text::of(|out| Printer::head(out, options, colors, event)),
-            program,
-            has_fields: fields.is_some_and(|fields| !fields.is_empty()),
+            comma_before_fields: program.is_some() && fields.is_some_and(|f| !f.is_empty()),
+            program: program.map(Arc::new),
         }
     }
 }
@@ -158,7 +162,46 @@ impl Printer {
     pub fn new(options: Options) -> Printer {
         let colors = if options.color { COLORS } else { Colors::default() };
         let time = TimePrinter::new(options.time, options.utc);
-        Printer { options, colors, time, traces: Vec::new(), streams: Vec::new() }
+        let usual_start = options.delta && !options.names_header && !options.color;
+        let (traces, streams) = (Vec::new(), Vec::new());
+        Printer { options, colors, time, usual_start, traces, streams }
+    }
+
+    /// Makes what the lines of the event's stream have in common, after packet or event class
+    /// have changed.
+    #[inline(never)]
+    fn change(&mut self, number: usize, event: &mut Event<'_>) {
+        let trace = event.trace();
+        if self.traces.len() <= trace.id {
+            self.traces.resize_with(trace.id + 1, || None);
+        }
+        let trace_text = self.traces[trace.id].get_or_insert_with(|| TraceText {
+            styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
+            classes: crate::by_class(trace.schema()),
+        });
+        if self.streams.len() <= number {
+            self.streams.resize_with(number + 1, Default::default);
+        }
+        let stream = &mut self.streams[number];
+        let styles = &trace_text.styles;
+        if stream.packet != event.packet_number() {
+            stream.packet = event.packet_number();
+            let context = &mut stream.packet_context;
+            context.clear();
+            context.append(|context| {
+                let mut fields = Fields::new(context, styles, &self.options, &self.colors);
+                event.visit_packet_context(&mut fields);
+            });
+        }
+        stream.class = event.class_index();
+        let class = trace_text.classes[event.stream().class][stream.class]
+            .get_or_insert_with(|| ClassText::new(event, styles, &self.options, &self.colors));
+        stream.program = class.program.clone();
+        let mut text = [&class.head[..], &stream.packet_context].concat();
+        if class.comma_before_fields && !stream.packet_context.is_empty() {
+            text.extend_from_slice(b", ");
+        }
+        stream.text = Piece::new(&text);
     }
 
     /// Prints the time, and gives the place of the delta.
@@ -170,10 +213,9 @@ impl Printer {
         cycles: u64,
         last: Option<u64>,
     ) -> Range<u16> {
-        let Options { names_header, delta, color, .. } = self.options;
+        let Options { names_header, delta, .. } = self.options;
         let now = if self.time.in_cycles() { cycles } else { ns as u64 };
-        if delta && !names_header && !color {
-            // What nearly everybody wants.
+        if self.usual_start {
             let mut range = 0..0;
             out.push_with(|place: &mut [u8; TIME_SIZE + DELTA_SIZE + 6]| {
                 place[0] = b'[';
@@ -342,48 +384,23 @@ impl LinePrinter for Printer {
             Some(ns) => self.print_time(out, ns, event.cycles(), last),
             None => 0..0,
         };
-        let trace = event.trace();
-        if self.traces.len() <= trace.id {
-            self.traces.resize_with(trace.id + 1, || None);
-        }
-        let trace_text = self.traces[trace.id].get_or_insert_with(|| TraceText {
-            styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
-            classes: crate::by_class(trace.schema()),
-        });
         let number = event.stream_number();
-        if self.streams.len() <= number {
-            self.streams.resize_with(number + 1, Default::default);
-        }
-        let stream = &mut self.streams[number];
         let (packet, class) = (event.packet_number(), event.class_index());
-        let styles = &trace_text.styles;
-        let class_text = trace_text.classes[event.stream().class][class]
-            .get_or_insert_with(|| ClassText::new(event, styles, &self.options, &self.colors));
-        if (stream.packet, stream.class) != (packet, class) {
-            if stream.packet != packet {
-                let context = &mut stream.packet_context;
-                context.clear();
-                context.append(|context| {
-                    let mut fields = Fields::new(context, styles, &self.options, &self.colors);
-                    event.visit_packet_context(&mut fields);
-                });
-            }
-            (stream.packet, stream.class) = (packet, class);
-            let mut text = [&class_text.head[..], &stream.packet_context].concat();
-            let program_follows = class_text.program.is_some() && class_text.has_fields;
-            if program_follows && !stream.packet_context.is_empty() {
-                text.extend_from_slice(b", ");
-            }
-            stream.text = Piece::new(&text);
+        let is_current = |stream: &StreamText| (stream.packet, stream.class) == (packet, class);
+        if !self.streams.get(number).is_some_and(is_current) {
+            self.change(number, event);
         }
+        let stream = &self.streams[number];
         out.push_piece(&stream.text);
         let start = out.len();
-        let whole = match &class_text.program {
+        let whole = match &stream.program {
             Some(program) => event.read_plain(|bytes| {
                 out.truncate(start);
                 program.print::<CQuotes>(out, bytes)
             }),
             None => {
+                let Some(Some(trace)) = self.traces.get(event.trace().id) else { return None };
+                let styles = &trace.styles;
                 let mut fields = Fields::new(out, styles, &self.options, &self.colors);
                 fields.first_scope = stream.packet_context.is_empty();
                 event.visit(&mut fields)
