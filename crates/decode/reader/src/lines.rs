@@ -33,21 +33,19 @@ pub trait LinePrinter: Send {
     /// What the next line's delta refers to; `None`: what it would have been without this event.
     fn now(&self, event: &Event<'_>) -> Option<u64>;
 
-    /// Appends an event's line to `out`, and says where its delta is, in bytes from the line's
-    /// start; empty if there is none. `last` is the `now` of the line before. If that turns out to
-    /// be another line, [`LinePrinter::delta`] is asked. `None`: the event could not be read; what
-    /// was appended is dropped. May be asked again for the same event, with more room.
-    fn event(
-        &mut self,
-        out: &mut Text,
-        event: &mut Event<'_>,
-        last: Option<u64>,
-    ) -> Option<Range<u16>>;
+    /// Appends an event's line to `out`, and says where its delta is to be, in bytes from the
+    /// line's start; empty if there is none. `None`: the event could not be read; what was
+    /// appended is dropped. May be asked again for the same event, with more room.
+    fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>>;
 
     /// Appends a loss' line to `out`, and says where it goes.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
-    /// Appends the part of a line that depends on the line before.
+    /// Writes the delta, the part of a line that depends on the line before, in its place; `false`
+    /// if it does not fit exactly. `last` is the `now` of the line before, if there was one.
+    fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
+
+    /// Appends the delta.
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
@@ -99,9 +97,8 @@ impl Reading<'_> {
         let shared = Shared::new(self);
         thread::scope(|scope| {
             let print_jobs = |thread| self.print_jobs(thread, &shared, make());
-            let workers: Vec<_> = (1..self.threads)
-                .map(|thread| scope.spawn(move || print_jobs(thread)))
-                .collect();
+            let workers: Vec<_> =
+                (1..self.threads).map(|thread| scope.spawn(move || print_jobs(thread))).collect();
             let mut stats = Merging::new(self, &shared, make()).pass_on(&mut sink);
             shared.close();
             for worker in workers {
@@ -124,12 +121,7 @@ impl Reading<'_> {
     }
 
     /// A worker: prints what there is to print.
-    fn print_jobs<P: LinePrinter>(
-        &self,
-        thread: usize,
-        shared: &Shared,
-        mut printer: P,
-    ) -> Stats {
+    fn print_jobs<P: LinePrinter>(&self, thread: usize, shared: &Shared, mut printer: P) -> Stats {
         let mut work = Work::new(self);
         while let Some(job) = shared.take_job(thread, self) {
             shared.give_back(self.print_job(job, &mut work, &mut printer));
@@ -144,9 +136,8 @@ impl Reading<'_> {
         work: &mut Work<'_, '_>,
         printer: &mut P,
     ) -> Job {
-        let mut last = None;
         while !job.done && job.lines.text.len() < BLOCK_SIZE {
-            if !self.print_next(&mut job, work, printer, &mut last) {
+            if !self.print_next(&mut job, work, printer) {
                 self.begin_packet(&mut job, work, printer);
             }
         }
@@ -161,7 +152,6 @@ impl Reading<'_> {
         job: &mut Job,
         work: &mut Work<'_, '_>,
         printer: &mut P,
-        last: &mut Option<u64>,
     ) -> bool {
         let (trace, stream) = self.stream(job.stream);
         let class = match job.cursor.next(&trace.data) {
@@ -181,10 +171,9 @@ impl Reading<'_> {
         let start = lines.text.len();
         work.event(job.stream, &mut job.cursor, class, time, |event| {
             let now = printer.now(event);
-            let Some(delta) = lines.text.append(|text| printer.event(text, event, *last)) else {
+            let Some(delta) = lines.text.append(|text| printer.event(text, event)) else {
                 return lines.text.truncate(start);
             };
-            *last = now.or(*last);
             let (time, target) = (job.floor, Target::Output);
             lines.push(Line { time, now, class, end: 0, delta, target });
         });
@@ -266,17 +255,18 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
     #[inline]
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
         let start = self.out.len();
-        let (printer, last) = (&mut self.printer, self.last);
+        let printer = &mut self.printer;
         let now = printer.now(event);
-        match self.out.append(|out| printer.event(out, event, last)) {
-            None => self.out.truncate(start),
-            Some(delta) => {
-                if self.last.is_none() && !delta.is_empty() {
-                    let text = Text::of(|text| printer.delta(text, now.unwrap_or(0), None));
-                    let range = start + usize::from(delta.start)..start + usize::from(delta.end);
-                    self.out.replace(range, &text);
-                }
-                self.last = now.or(self.last);
+        let Some(delta) = self.out.append(|out| printer.event(out, event)) else {
+            self.out.truncate(start);
+            return ControlFlow::Continue(());
+        };
+        if let Some(now) = now {
+            let delta = start + usize::from(delta.start)..start + usize::from(delta.end);
+            let last = self.last.replace(now);
+            if !printer.put_delta(self.out.place(delta.clone()), now, last) {
+                let text = Text::of(|text| printer.delta(text, now, last));
+                self.out.replace(delta, &text);
             }
         }
         if self.out.len() >= BLOCK_SIZE { self.flush() } else { ControlFlow::Continue(()) }

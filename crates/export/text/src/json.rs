@@ -50,12 +50,7 @@ impl LinePrinter for JsonPrinter {
         None
     }
 
-    fn event(
-        &mut self,
-        out: &mut Text,
-        event: &mut Event<'_>,
-        _: Option<u64>,
-    ) -> Option<Range<u16>> {
+    fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>> {
         let trace = event.trace();
         if self.traces.len() <= trace.id {
             self.traces.resize_with(trace.id + 1, || None);
@@ -129,6 +124,10 @@ impl LinePrinter for JsonPrinter {
         string(out, stream.name.as_bytes());
         out.push_all(b"}\n");
         Target::Output
+    }
+
+    fn put_delta(&self, _: &mut [u8], _: u64, _: Option<u64>) -> bool {
+        true
     }
 
     fn delta(&self, _: &mut Text, _: u64, _: Option<u64>) {}

@@ -204,29 +204,34 @@ impl Printer {
         stream.text = Piece::new(&text);
     }
 
+    #[inline(never)]
+    fn put_rare_delta(&self, place: &mut [u8], since: Option<u64>) -> bool {
+        if place.is_empty() {
+            return true;
+        }
+        let text = rare_delta(since, self.time.in_cycles());
+        let fits = text.len() == place.len();
+        if fits {
+            place.copy_from_slice(text.as_bytes());
+        }
+        fits
+    }
+
     /// Prints the time, and gives the place of the delta.
     #[inline]
-    fn print_time(
-        &mut self,
-        out: &mut Text,
-        ns: i64,
-        cycles: u64,
-        last: Option<u64>,
-    ) -> Range<u16> {
+    fn print_time(&mut self, out: &mut Text, ns: i64, cycles: u64) -> Range<u16> {
         let Options { names_header, delta, .. } = self.options;
-        let now = if self.time.in_cycles() { cycles } else { ns as u64 };
         if self.usual_start {
-            let mut range = 0..0;
-            out.push_with(|place: &mut [u8; TIME_SIZE + DELTA_SIZE + 6]| {
+            const WORDS: &[u8; DELTA_SIZE + 5] = b"] (+0.000000000) ";
+            let mut time_end = 0;
+            out.push_with(|place: &mut [u8; 1 + TIME_SIZE + WORDS.len()]| {
                 place[0] = b'[';
-                let at = self.time.put(place, 1, ns, cycles);
-                place[at..at + 3].copy_from_slice(b"] (");
-                let end = put_delta(place, at + 3, now, last, self.time.in_cycles());
-                place[end..end + 2].copy_from_slice(b") ");
-                range = (at + 3) as u16..end as u16;
-                end + 2
+                time_end = self.time.put(place, 1, ns, cycles);
+                place[time_end..time_end + WORDS.len()].copy_from_slice(WORDS);
+                time_end + WORDS.len()
             });
-            return range;
+            let delta = time_end as u16 + 3;
+            return delta..delta + DELTA_SIZE as u16;
         }
         let start = out.len();
         let colors = self.colors;
@@ -250,8 +255,9 @@ impl Printer {
         } else {
             out.push(b'(');
         }
+        // In bytes from the line's start, which the time has.
         let delta_start = (out.len() - start) as u16;
-        print_delta(out, now, last, self.time.in_cycles());
+        out.push_all(b"+0.000000000");
         let delta = delta_start..(out.len() - start) as u16;
         if !names_header {
             out.push_all(b") ");
@@ -333,36 +339,17 @@ fn named(out: &mut Text, colors: &Colors, name: &str) {
     }
 }
 
-/// Prints the time since the line before.
-fn print_delta(out: &mut Text, now: u64, last: Option<u64>, cycles: bool) {
-    out.push_with(|place: &mut [u8; DELTA_SIZE]| put_delta(place, 0, now, last, cycles));
-}
+/// Bytes that most deltas take: a sign, a digit, a point and nanoseconds.
+const DELTA_SIZE: usize = 12;
 
-/// Bytes that [`put_delta`] may write: a sign, seconds, a point and nanoseconds.
-const DELTA_SIZE: usize = 1 + number::LONGEST + 1 + 9;
-
-/// Writes the time since the line before at `at`; gives where it ends.
-#[inline(always)]
-fn put_delta(place: &mut [u8], at: usize, now: u64, last: Option<u64>, cycles: bool) -> usize {
-    match last.map(|last| now.wrapping_sub(last)) {
-        Some(since) if since < NS && !cycles => {
-            place[at..at + 3].copy_from_slice(b"+0.");
-            number::put_nanoseconds(place, at + 3, since as u32)
-        }
-        since => put_rare_delta(place, at, since, cycles),
-    }
-}
-
-#[inline(never)]
-fn put_rare_delta(place: &mut [u8], at: usize, since: Option<u64>, cycles: bool) -> usize {
-    let text = match since {
-        None if cycles => "+????????????".to_owned(),
+/// A delta that is no fraction of a second.
+fn rare_delta(since: Option<u64>, in_cycles: bool) -> String {
+    match since {
+        None if in_cycles => "+????????????".to_owned(),
         None => "+?.?????????".to_owned(),
-        Some(since) if cycles => format!("+{since:012}"),
+        Some(since) if in_cycles => format!("+{since:012}"),
         Some(since) => format!("+{}.{:09}", since / NS, since % NS),
-    };
-    place[at..at + text.len()].copy_from_slice(text.as_bytes());
-    at + text.len()
+    }
 }
 
 const NS: u64 = 1_000_000_000;
@@ -374,14 +361,9 @@ impl LinePrinter for Printer {
         Some(if self.time.in_cycles() { event.cycles() } else { ns as u64 })
     }
 
-    fn event(
-        &mut self,
-        out: &mut Text,
-        event: &mut Event<'_>,
-        last: Option<u64>,
-    ) -> Option<Range<u16>> {
+    fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>> {
         let delta = match event.time() {
-            Some(ns) => self.print_time(out, ns, event.cycles(), last),
+            Some(ns) => self.print_time(out, ns, event.cycles()),
             None => 0..0,
         };
         let number = event.stream_number();
@@ -451,8 +433,22 @@ impl LinePrinter for Printer {
         Target::Messages
     }
 
+    #[inline]
+    fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool {
+        let since = last.map(|last| now.wrapping_sub(last));
+        match (since, <&mut [u8; DELTA_SIZE]>::try_from(&mut *place)) {
+            (Some(since), Ok(place)) if since < NS && !self.time.in_cycles() => {
+                place[..3].copy_from_slice(b"+0.");
+                number::put_nanoseconds(place, 3, since as u32);
+                true
+            }
+            _ => self.put_rare_delta(place, since),
+        }
+    }
+
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>) {
-        print_delta(out, now, last, self.time.in_cycles());
+        let since = last.map(|last| now.wrapping_sub(last));
+        out.extend_from_slice(rare_delta(since, self.time.in_cycles()).as_bytes());
     }
 }
 

@@ -17,8 +17,6 @@ pub(super) struct Merging<'m, 'r, P> {
     work: Work<'m, 'r>,
     /// What the next line's delta refers to.
     last: Option<u64>,
-    /// A delta printed again.
-    delta: Text,
 }
 
 /// A stream's current block.
@@ -28,8 +26,6 @@ struct Front {
     next: usize,
     /// Where that line starts.
     start: usize,
-    /// What that line's delta refers to, as printed.
-    last: Option<u64>,
     /// Latest time so far.
     floor: i64,
 }
@@ -39,8 +35,7 @@ type Key = (i64, u32, u32, usize);
 
 impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
     pub(super) fn new(reading: &'m Reading<'r>, shared: &'m Shared, printer: P) -> Self {
-        let (work, delta) = (Work::new(reading), Text::default());
-        Merging { reading, shared, printer, work, last: None, delta }
+        Merging { reading, shared, printer, work: Work::new(reading), last: None }
     }
 
     /// Passes all lines on, in order, until the sink breaks. Gives the accounts of what it has
@@ -92,7 +87,7 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
                     }
                 }
             };
-            (front.next, front.start, front.last) = (0, 0, None);
+            (front.next, front.start) = (0, 0);
         }
         Some(self.key_here(stream, front))
     }
@@ -115,7 +110,6 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
     ) -> ControlFlow<()> {
         let first = front.next;
         let target = front.block.lines[first].target;
-        let start = front.start;
         loop {
             front.next += 1;
             match front.block.lines.get(front.next) {
@@ -126,39 +120,29 @@ impl<'m, 'r, P: LinePrinter> Merging<'m, 'r, P> {
                 break;
             }
         }
-        let Front { block, next, .. } = front;
-        let run = &block.lines[first..*next];
-        let end = run[run.len() - 1].end as usize;
-        front.start = end;
-        let mut piece = start;
-        // Only the first line's delta can be wrong: the others follow the line before.
-        let dated = run.iter().position(|line| line.now.is_some());
-        if let Some(index) = dated {
-            let line = &run[index];
-            if front.last != self.last || self.last.is_none() {
-                let line_start = if index == 0 { start } else { run[index - 1].end as usize };
-                let delta = line_start + usize::from(line.delta.start)
-                    ..line_start + usize::from(line.delta.end);
-                self.delta.clear();
-                let (printer, last) = (&self.printer, self.last);
-                self.delta.append(|out| printer.delta(out, line.now.unwrap_or(0), last));
-                if delta.len() == self.delta.len() {
-                    block.text.replace(delta, &self.delta);
-                } else if !delta.is_empty() {
-                    sink(target, &block.text[piece..delta.start])?;
-                    sink(target, &self.delta)?;
+        let Front { block, next, start, .. } = front;
+        let Lines { text, lines, .. } = block;
+        let mut piece = *start;
+        for line in &lines[first..*next] {
+            if let Some(now) = line.now {
+                let delta =
+                    *start + usize::from(line.delta.start)..*start + usize::from(line.delta.end);
+                let last = self.last.replace(now);
+                if !self.printer.put_delta(text.place(delta.clone()), now, last) {
+                    let printer = &self.printer;
+                    sink(target, &text[piece..delta.start])?;
+                    sink(target, &Text::of(|out| printer.delta(out, now, last)))?;
                     piece = delta.end;
                 }
             }
-            self.last = run.iter().rev().find_map(|line| line.now);
-            front.last = self.last;
+            *start = line.end as usize;
         }
-        sink(target, &block.text[piece..end])
+        sink(target, &text[piece..*start])
     }
 }
 
 impl Front {
     fn new() -> Front {
-        Front { block: Lines::default(), next: 0, start: 0, last: None, floor: i64::MIN }
+        Front { block: Lines::default(), next: 0, start: 0, floor: i64::MIN }
     }
 }
