@@ -73,7 +73,7 @@ impl Follower {
         let lanes = packets.into_iter().enumerate();
         let lanes = lanes.map(|(number, packets)| reading.lane(number, packets)).collect();
         let (stats, lanes) = reading.ordered_lanes(lanes, consumer);
-        self.packets = lanes.into_iter().map(|lane| lane.into_packets()).collect();
+        self.packets = lanes.into_iter().filter_map(|lane| lane.into_packets()).collect();
         stats
     }
 

@@ -1,32 +1,23 @@
 //! Lines of text, in order of time, made on several threads.
 //!
-//! Each packet is a task of its own: a worker prints its events into [`Lines`], a block at a
-//! time, and notes when each line happened. The caller's thread merges the blocks of all streams
-//! (and prints too, when there is nothing to merge):
-//! as long as one stream's lines are earlier than all others', they are passed on as one piece.
-//! So the work is parallel within a stream and between streams, no byte is decoded twice, and
-//! what is left for one thread to do is a comparison a line.
-//!
-//! Workers take the task whose next event may be the earliest, because the merge will ask for it
-//! first. They stop when enough is printed and not passed on yet, except for the very task that
-//! the merge waits for; so memory is bounded and nobody waits for ever.
+//! Time is cut into slices, and each thread prints one slice after the other, in order of time as
+//! a reading on one thread would. Whose turn it is passes its text on, the others keep theirs
+//! until it is their turn. So nothing is left for one thread to do alone, and text is passed on
+//! where it was printed.
 
 use crate::event::Event;
 use crate::loss::Loss;
 use crate::reading::{Consumer, Reading};
+use crate::text::Text;
 use crate::trace::{Stream, Trace};
-use crate::work::{Stats, Work};
+use crate::work::Stats;
 use std::ops::{ControlFlow, Range};
 use std::thread;
 
-mod merging;
-mod tasks;
-mod text;
+mod slicer;
+mod turns;
 
-pub use text::{Piece, Text};
-
-use merging::Merging;
-use tasks::{Job, Shared};
+use turns::{SliceText, Turns};
 
 /// Prints events as lines.
 pub trait LinePrinter: Send {
@@ -58,170 +49,65 @@ pub enum Target {
     Messages,
 }
 
-/// A block of lines of one stream.
-#[derive(Debug, Default)]
-struct Lines {
-    /// Number of the thread that prints it.
-    thread: usize,
-    text: Text,
-    lines: Vec<Line>,
-}
-
-#[derive(Debug)]
-struct Line {
-    time: i64,
-    now: Option<u64>,
-    class: u32,
-    /// End in the block's text.
-    end: u32,
-    delta: Range<u16>,
-    target: Target,
-}
-
-/// Bytes of a block.
+/// Bytes of text that are passed on together.
 const BLOCK_SIZE: usize = 256 << 10;
+
 impl Reading<'_> {
     /// Prints all events and losses, in order, with printers that `make` makes, and passes the
     /// text on to `sink` until it breaks.
     pub fn lines<P: LinePrinter>(
         &self,
         make: impl Fn() -> P + Sync,
-        mut sink: impl FnMut(Target, &[u8]) -> ControlFlow<()>,
+        sink: impl FnMut(Target, &[u8]) -> ControlFlow<()> + Send,
     ) -> Stats {
-        if self.threads == 1 || self.limit.is_some() || !self.has_timed_packets() {
+        if self.threads == 1 || self.limit.is_some() {
             let mut printing = Printing::new(make(), sink);
             let stats = self.ordered(&mut printing);
             let _ = printing.flush();
             return stats;
         }
-        let shared = Shared::new(self);
-        thread::scope(|scope| {
-            let print_jobs = |thread| self.print_jobs(thread, &shared, make());
-            let workers: Vec<_> =
-                (1..self.threads).map(|thread| scope.spawn(move || print_jobs(thread))).collect();
-            let mut stats = Merging::new(self, &shared, make()).pass_on(&mut sink);
-            shared.close();
+        let turns = Turns::new(self, sink);
+        let mut stats = thread::scope(|scope| {
+            let print = || self.print_slices(&turns, make());
+            let workers: Vec<_> = (1..self.threads).map(|_| scope.spawn(print)).collect();
+            let mut stats = print();
             for worker in workers {
                 match worker.join() {
                     Ok(part) => stats.add(part),
                     Err(panic) => std::panic::resume_unwind(panic),
                 }
             }
-            stats.problems.append(&mut shared.take_problems());
             stats
-        })
-    }
-
-    /// Whether each packet says when it begins, so that it can be decoded without the one before.
-    fn has_timed_packets(&self) -> bool {
-        (0..self.stream_count()).all(|number| {
-            let first = self.packets(number).next();
-            first.is_none_or(|packet| packet.begin_ns.is_some())
-        })
-    }
-
-    /// A worker: prints what there is to print.
-    fn print_jobs<P: LinePrinter>(&self, thread: usize, shared: &Shared, mut printer: P) -> Stats {
-        let mut work = Work::new(self);
-        while let Some(job) = shared.take_job(thread, self) {
-            shared.give_back(self.print_job(job, &mut work, &mut printer));
-        }
-        work.stats
-    }
-
-    /// Prints a block of the job's lines.
-    fn print_job<P: LinePrinter>(
-        &self,
-        mut job: Job,
-        work: &mut Work<'_, '_>,
-        printer: &mut P,
-    ) -> Job {
-        while !job.done && job.lines.text.len() < BLOCK_SIZE {
-            if !self.print_next(&mut job, work, printer) {
-                self.begin_packet(&mut job, work, printer);
-            }
-        }
-        work.tell(0);
-        job
-    }
-
-    /// Prints the packet's next event; `false` at its end.
-    #[inline]
-    fn print_next<P: LinePrinter>(
-        &self,
-        job: &mut Job,
-        work: &mut Work<'_, '_>,
-        printer: &mut P,
-    ) -> bool {
-        let (trace, stream) = self.stream(job.stream);
-        let class = match job.cursor.next(&trace.data) {
-            Ok(Some(class)) => class,
-            Ok(None) => return false,
-            Err(problem) => {
-                work.stats.problems.push(problem);
-                return false;
-            }
-        };
-        let time = trace.scale(stream.class).map(|scale| scale.ns(job.cursor.cycles()));
-        job.floor = job.floor.max(time.unwrap_or(i64::MIN));
-        if !work.in_range(time) {
-            return true;
-        }
-        let lines = &mut job.lines;
-        let start = lines.text.len();
-        work.event(job.stream, &mut job.cursor, class, time, |event| {
-            let now = printer.now(event);
-            let Some(delta) = lines.text.append(|text| printer.event(text, event)) else {
-                return lines.text.truncate(start);
-            };
-            let (time, target) = (job.floor, Target::Output);
-            lines.push(Line { time, now, class, end: 0, delta, target });
         });
-        true
+        stats.problems.append(&mut turns.take_problems());
+        stats.drop_repeated_problems();
+        stats
     }
 
-    /// Begins the job's next packet, if there is one.
-    fn begin_packet<P: LinePrinter>(
-        &self,
-        job: &mut Job,
-        work: &mut Work<'_, '_>,
-        printer: &mut P,
-    ) {
-        let Some(mut packet) = job.packets.pop_front() else {
-            job.done = true;
-            return;
-        };
-        let (trace, stream) = self.stream(job.stream);
-        for loss in std::mem::take(&mut packet.losses) {
-            job.floor = job.floor.max(loss.from.map_or(i64::MIN, |(ns, _)| ns));
-            if work.loss(&loss) {
-                let text = &mut job.lines.text;
-                let target = text.append(|text| printer.loss(text, trace, stream, &loss));
-                job.lines.push(Line {
-                    time: job.floor,
-                    now: None,
-                    class: 0,
-                    end: 0,
-                    delta: 0..0,
-                    target,
-                });
+    /// Prints slices until there are none left.
+    fn print_slices<P, S>(&self, turns: &Turns<'_, S>, printer: P) -> Stats
+    where
+        P: LinePrinter,
+        S: FnMut(Target, &[u8]) -> ControlFlow<()>,
+    {
+        let mut stats = Stats::default();
+        let mut lanes: Vec<_> = (0..self.stream_count()).map(|n| self.empty_lane(n)).collect();
+        let mut text = SliceText::new(printer, turns);
+        while let Some(slice) = turns.next_slice() {
+            text.begin(slice.number);
+            for (lane, part) in lanes.iter_mut().zip(slice.parts) {
+                lane.begin_slice(part.packets, part.begun, part.last_number, slice.span);
+                if slice.is_rest {
+                    lane.go_on(self.packets(lane.stream));
+                }
+            }
+            let part;
+            (part, lanes) = self.ordered_lanes(lanes, &mut text);
+            if text.end() {
+                stats.add(part);
             }
         }
-        work.tell(packet.size);
-        if let Err(problem) = job.cursor.start(&trace.data, packet) {
-            work.stats.problems.push(problem);
-        }
-    }
-}
-
-impl Lines {
-    /// Room for a block and its last line, so that it need not grow.
-    fn of_thread(thread: usize) -> Lines {
-        Lines { thread, text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 4), lines: Vec::new() }
-    }
-
-    fn push(&mut self, line: Line) {
-        self.lines.push(Line { end: self.text.len() as u32, ..line });
+        stats
     }
 }
 
@@ -254,20 +140,12 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> 
 impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Printing<P, S> {
     #[inline]
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
-        let start = self.out.len();
-        let printer = &mut self.printer;
-        let now = printer.now(event);
-        let Some(delta) = self.out.append(|out| printer.event(out, event)) else {
-            self.out.truncate(start);
+        let Some((now, delta)) = print_event(&mut self.printer, &mut self.out, event) else {
             return ControlFlow::Continue(());
         };
         if let Some(now) = now {
-            let delta = start + usize::from(delta.start)..start + usize::from(delta.end);
             let last = self.last.replace(now);
-            if !printer.put_delta(self.out.place(delta.clone()), now, last) {
-                let text = Text::of(|text| printer.delta(text, now, last));
-                self.out.replace(delta, &text);
-            }
+            set_delta(&self.printer, &mut self.out, delta, now, last);
         }
         if self.out.len() >= BLOCK_SIZE { self.flush() } else { ControlFlow::Continue(()) }
     }
@@ -283,5 +161,39 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
             return (self.sink)(Target::Messages, &message);
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// Appends an event's line; gives its `now`, and the place of its delta in the text.
+#[inline(always)]
+fn print_event(
+    printer: &mut impl LinePrinter,
+    out: &mut Text,
+    event: &mut Event<'_>,
+) -> Option<(Option<u64>, Range<usize>)> {
+    let start = out.len();
+    let now = printer.now(event);
+    match out.append(|out| printer.event(out, event)) {
+        Some(delta) => {
+            Some((now, start + usize::from(delta.start)..start + usize::from(delta.end)))
+        }
+        None => {
+            out.truncate(start);
+            None
+        }
+    }
+}
+
+/// Fills in the last line's delta.
+#[inline(always)]
+fn set_delta(
+    printer: &impl LinePrinter,
+    out: &mut Text,
+    place: Range<usize>,
+    now: u64,
+    last: Option<u64>,
+) {
+    if !printer.put_delta(out.place(place.clone()), now, last) {
+        out.replace(place, &Text::of(|text| printer.delta(text, now, last)));
     }
 }

@@ -10,7 +10,7 @@
 use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::loss::Loss;
-use crate::packets::StreamPackets;
+use crate::packets::{PacketRef, StreamPackets};
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
 use std::cmp::Reverse;
@@ -24,15 +24,42 @@ pub(crate) struct Lane {
     pub(crate) stream: usize,
     pub(crate) data: Arc<TraceData>,
     pub(crate) cursor: Cursor,
-    packets: StreamPackets,
+    packets: Packets,
     scale: Option<TimeScale>,
     /// Latest time so far.
     floor: i64,
+    slice: Option<Slice>,
+    /// Whether the current event is behind the slice's end, and so not offered.
+    is_behind: bool,
     /// What was lost before the packet's first event and is not told yet.
     losses: VecDeque<Loss>,
     /// The current event's class.
     class: u32,
     has_packet: bool,
+}
+
+/// Where a lane's packets come from: first these, then those.
+#[derive(Debug)]
+struct Packets {
+    queue: VecDeque<PacketRef>,
+    rest: Option<StreamPackets>,
+}
+
+/// What of a stream is wanted, and how far that is.
+#[derive(Debug)]
+struct Slice {
+    /// From when on (inclusive), in packets that an earlier slice has begun.
+    begin: i64,
+    /// To when (exclusive); `None`: to the end.
+    end: Option<i64>,
+    /// How many of the next packets an earlier slice has begun.
+    begun_packets: usize,
+    /// Whether events before `begin` are passed over: they are in an earlier slice.
+    is_passing_over: bool,
+    /// The packet's own start and end.
+    packet_span: (i64, i64),
+    /// Number of the last packet of this slice or one before.
+    last_number: u64,
 }
 
 /// What a lane offers.
@@ -46,6 +73,7 @@ enum Head {
 type Key = (i64, u32, u32, usize);
 
 impl Lane {
+    /// All of a stream.
     pub(crate) fn new(
         stream: usize,
         data: Arc<TraceData>,
@@ -53,26 +81,77 @@ impl Lane {
         packets: StreamPackets,
         window: usize,
     ) -> Lane {
+        let mut lane = Lane::empty(stream, data, class, window);
+        lane.packets.rest = Some(packets);
+        lane
+    }
+
+    /// Nothing of a stream yet.
+    pub(crate) fn empty(stream: usize, data: Arc<TraceData>, class: usize, window: usize) -> Lane {
         Lane {
             stream,
             scale: data.scale(class),
             cursor: Cursor::new(&data, window),
             data,
-            packets,
+            packets: Packets { queue: VecDeque::new(), rest: None },
             floor: i64::MIN,
+            slice: None,
+            is_behind: false,
             losses: VecDeque::new(),
             class: 0,
             has_packet: false,
         }
     }
 
+    /// Begins a slice of the stream: what happened in these packets from `begin` to before `end`.
+    /// The first `begun` packets have been begun by an earlier slice; `last_number` is that of
+    /// the last packet of this slice or one before.
+    pub(crate) fn begin_slice(
+        &mut self,
+        packets: VecDeque<PacketRef>,
+        begun: usize,
+        last_number: u64,
+        (begin, end): (i64, Option<i64>),
+    ) {
+        self.packets = Packets { queue: packets, rest: None };
+        self.slice = Some(Slice {
+            begin,
+            end,
+            begun_packets: begun,
+            is_passing_over: false,
+            packet_span: (i64::MIN, i64::MAX),
+            last_number,
+        });
+        self.floor = i64::MIN;
+        self.losses.clear();
+        (self.has_packet, self.is_behind) = (false, false);
+    }
+
+    /// Makes the slice go on to the stream's end; `packets` are all of the stream.
+    pub(crate) fn go_on(&mut self, mut packets: StreamPackets) {
+        let Some(slice) = &mut self.slice else { return };
+        slice.end = None;
+        while let Some(packet) = packets.next() {
+            if packet.number > slice.last_number {
+                self.packets.queue.push_back(packet);
+                break;
+            }
+        }
+        self.packets.rest = Some(packets);
+    }
+
     /// The packets that are left.
-    pub(crate) fn into_packets(self) -> StreamPackets {
-        self.packets
+    pub(crate) fn into_packets(self) -> Option<StreamPackets> {
+        self.packets.rest
     }
 
     /// Moves to the next item, and gives its time and kind; `None` at the end.
     fn advance(&mut self, account: &mut Account) -> Option<(i64, Head)> {
+        if std::mem::take(&mut self.is_behind) {
+            // The slice goes on now.
+            self.floor = self.floor.max(self.time().unwrap_or(i64::MIN));
+            return Some((self.floor, Head::Event));
+        }
         loop {
             if let Some(loss) = self.losses.front() {
                 if let Some((from, _)) = loss.from {
@@ -84,8 +163,22 @@ impl Lane {
                 match self.cursor.next(&self.data) {
                     Ok(Some(class)) => {
                         self.class = class;
-                        if let Some(scale) = self.scale {
-                            self.floor = self.floor.max(scale.ns(self.cursor.cycles()));
+                        if let Some(time) = self.time() {
+                            if let Some(slice) = &mut self.slice {
+                                let (first, last) = slice.packet_span;
+                                account.is_disordered |= slice.end.is_some()
+                                    && (time < self.floor || time < first || time > last);
+                                slice.is_passing_over &= time < slice.begin;
+                                if slice.is_passing_over {
+                                    self.floor = self.floor.max(time);
+                                    continue;
+                                }
+                                if slice.end.is_some_and(|end| time >= end) {
+                                    self.is_behind = true;
+                                    return None;
+                                }
+                            }
+                            self.floor = self.floor.max(time);
                         }
                         return Some((self.floor, Head::Event));
                     }
@@ -99,11 +192,25 @@ impl Lane {
     }
 
     fn next_packet(&mut self, account: &mut Account) -> Option<()> {
-        let packet = self.packets.next();
-        account.problems.append(&mut self.packets.problems);
-        let mut packet = packet?;
+        let mut packet = match (self.packets.queue.pop_front(), &mut self.packets.rest) {
+            (Some(packet), _) => packet,
+            (None, Some(rest)) => {
+                let packet = rest.next();
+                account.problems.append(&mut rest.problems);
+                packet?
+            }
+            (None, None) => return None,
+        };
+        if let Some(slice) = &mut self.slice {
+            let (begin, end) = (packet.begin_ns, packet.end_ns);
+            slice.packet_span = (begin.unwrap_or(i64::MIN), end.unwrap_or(i64::MAX));
+            slice.is_passing_over = slice.begun_packets > 0;
+            slice.begun_packets = slice.begun_packets.saturating_sub(1);
+        }
         self.losses = std::mem::take(&mut packet.losses).into();
-        account.bytes += packet.size;
+        if !self.slice.as_ref().is_some_and(|slice| slice.is_passing_over) {
+            account.bytes += packet.size;
+        }
         match self.cursor.start(&self.data, packet) {
             Ok(()) => self.has_packet = true,
             Err(problem) => account.problems.push(problem),
@@ -119,8 +226,16 @@ impl Lane {
 
 /// What the merge gives next.
 pub(crate) enum Item<'m> {
-    Event { lane: &'m mut Lane, class: u32 },
-    Loss { stream: usize, loss: Loss },
+    Event {
+        lane: &'m mut Lane,
+        class: u32,
+    },
+    Loss {
+        stream: usize,
+        loss: Loss,
+    },
+    /// The times in a slice are not in order, so that what comes next may be outside it.
+    Disorder,
 }
 
 /// Lanes in order of time.
@@ -140,6 +255,8 @@ pub(crate) struct Account {
     pub(crate) problems: Vec<Problem>,
     /// Of packets begun.
     pub(crate) bytes: u64,
+    /// Whether a lane with a slice has met times that are not in order.
+    is_disordered: bool,
 }
 
 impl<'r> Merge<'r> {
@@ -166,6 +283,20 @@ impl<'r> Merge<'r> {
         Some(((time, self.ranks[lane.stream], class, index), head == Head::Event))
     }
 
+    /// Makes slices go on to the streams' ends; `packets` gives all packets of a stream.
+    pub(crate) fn go_on(&mut self, packets: impl Fn(usize) -> StreamPackets) {
+        self.account.is_disordered = false;
+        let waiting: Vec<usize> = self.waiting.iter().map(|entry| entry.0.0.3).collect();
+        for index in 0..self.lanes.len() {
+            let lane = &mut self.lanes[index];
+            lane.go_on(packets(lane.stream));
+            if !waiting.contains(&index) {
+                let entry = self.offer(index);
+                self.waiting.extend(entry.map(Reverse));
+            }
+        }
+    }
+
     /// The lanes, to merge what comes later.
     pub(crate) fn into_lanes(self) -> Vec<Lane> {
         self.lanes
@@ -174,6 +305,10 @@ impl<'r> Merge<'r> {
     /// The next item.
     pub(crate) fn next(&mut self) -> Option<Item<'_>> {
         let offered = self.taken.take().and_then(|index| self.offer(index));
+        if self.account.is_disordered {
+            self.waiting.extend(offered.map(Reverse));
+            return Some(Item::Disorder);
+        }
         let (key, is_event) = match (offered, self.waiting.peek_mut()) {
             (Some(entry), Some(mut first)) if first.0 < entry => {
                 std::mem::replace(&mut *first, Reverse(entry)).0

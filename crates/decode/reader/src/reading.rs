@@ -18,6 +18,12 @@ pub trait Consumer {
 
     /// Something was lost here.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
+
+    /// Only in slices of a reading: times are not in order, so this slice goes on to the end.
+    #[doc(hidden)]
+    fn disorder(&mut self) -> ControlFlow<()> {
+        ControlFlow::Continue(())
+    }
 }
 
 /// A reading of traces: what to read of them, and how.
@@ -38,6 +44,8 @@ pub struct Reading<'r> {
 
 /// Bytes of windows over all streams of one thread.
 const WINDOWS_SIZE: usize = 4 << 20;
+/// Bytes of one window.
+const WINDOW_SIZE_MIN: usize = 64 << 10;
 
 impl<'r> Reading<'r> {
     /// Reads all of `traces`, on one thread.
@@ -125,6 +133,13 @@ impl<'r> Reading<'r> {
         Lane::new(number, trace.data.clone(), stream.class, packets, self.window())
     }
 
+    /// The stream's lane in a merge of slices, without packets yet. Its window is small, because
+    /// what is read behind a slice's end is read in vain.
+    pub(crate) fn empty_lane(&self, number: usize) -> Lane {
+        let (trace, stream) = self.stream(number);
+        Lane::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN)
+    }
+
     /// Passes the lanes' events on, in order of time, and gives the lanes back.
     pub(crate) fn ordered_lanes(
         &self,
@@ -152,6 +167,11 @@ impl<'r> Reading<'r> {
     ) -> ControlFlow<()> {
         match merge.next() {
             None => ControlFlow::Break(()),
+            Some(Item::Disorder) => {
+                consumer.disorder()?;
+                merge.go_on(|number| self.packets(number));
+                ControlFlow::Continue(())
+            }
             Some(Item::Loss { stream, loss }) => {
                 let (trace, stream) = self.stream(stream);
                 match work.loss(&loss) {
@@ -185,7 +205,7 @@ impl<'r> Reading<'r> {
 
     /// Bytes that a cursor should hold.
     pub(crate) fn window(&self) -> usize {
-        (WINDOWS_SIZE / self.stream_count().max(1)).clamp(64 << 10, 256 << 10)
+        (WINDOWS_SIZE / self.stream_count().max(1)).clamp(WINDOW_SIZE_MIN, 256 << 10)
     }
 
     pub(crate) fn stream(&self, number: usize) -> (&'r Trace, &'r Stream) {

@@ -6,6 +6,7 @@ use crate::error::Problem;
 use crate::event::Event;
 use crate::loss::{Loss, LossKind};
 use crate::reading::Reading;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How far a reading is, for whoever wants to show it.
@@ -40,6 +41,12 @@ impl Stats {
         self.events_lost_unknown += other.events_lost_unknown;
         self.packets_lost = self.packets_lost.saturating_add(other.packets_lost);
         self.problems.extend(other.problems);
+    }
+
+    /// Drops problems that were found more than once.
+    pub(crate) fn drop_repeated_problems(&mut self) {
+        let mut known = HashSet::new();
+        self.problems.retain(|problem| known.insert(problem.to_string()));
     }
 
     pub(crate) fn add_loss(&mut self, loss: &Loss) {

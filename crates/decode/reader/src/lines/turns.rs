@@ -1,0 +1,277 @@
+//! Whose turn it is: text of slices is passed on in the order of the slices.
+
+use super::slicer::{Slice, Slicer};
+use super::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
+use crate::error::Problem;
+use crate::event::Event;
+use crate::loss::Loss;
+use crate::reading::{Consumer, Reading};
+use crate::text::Text;
+use crate::trace::{Stream, Trace};
+use std::ops::{ControlFlow, Range};
+use std::sync::{Condvar, Mutex, MutexGuard};
+
+/// Bytes of text that may wait for their turn, over all threads, …
+const WAITING_SIZE: usize = 24 << 20;
+/// … and at least on each of them.
+const WAITING_SIZE_MIN: usize = 4 << 20;
+
+/// What the threads share.
+pub(super) struct Turns<'r, S> {
+    state: Mutex<State<'r>>,
+    changed: Condvar,
+    output: Mutex<Output<S>>,
+    /// Bytes that a thread may keep until it is its turn.
+    waiting_size: usize,
+}
+
+struct State<'r> {
+    slicer: Slicer<'r>,
+    /// Number of the slice whose turn it is.
+    turn: usize,
+    /// Number of the slice that is the last one, because it goes on to the end or the sink broke.
+    last: usize,
+}
+
+struct Output<S> {
+    sink: S,
+    /// What the next line's delta refers to.
+    last: Option<u64>,
+}
+
+impl<'r, S> Turns<'r, S> {
+    pub(super) fn new(reading: &'r Reading<'r>, sink: S) -> Turns<'r, S> {
+        let slicer = Slicer::new(reading);
+        Turns {
+            state: Mutex::new(State { slicer, turn: 0, last: usize::MAX }),
+            changed: Condvar::new(),
+            output: Mutex::new(Output { sink, last: None }),
+            waiting_size: (WAITING_SIZE / (reading.threads - 1).max(1)).max(WAITING_SIZE_MIN),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<'r>> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The next slice that nobody has begun.
+    pub(super) fn next_slice(&self) -> Option<Slice> {
+        let mut state = self.lock();
+        if state.last < usize::MAX { None } else { state.slicer.next() }
+    }
+
+    /// What was found wrong between packets.
+    pub(super) fn take_problems(&self) -> Vec<Problem> {
+        self.lock().slicer.take_problems()
+    }
+
+    fn is_turn(&self, number: usize) -> bool {
+        self.lock().turn == number
+    }
+
+    /// Waits for a slice's turn; breaks if it will not come.
+    fn wait(&self, number: usize) -> ControlFlow<()> {
+        let mut state = self.lock();
+        while state.turn != number && state.last >= number {
+            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+        if state.last >= number { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    }
+
+    /// Makes the slice whose turn it is the last one.
+    fn end_with(&self, number: usize) {
+        self.lock().last = number;
+        self.changed.notify_all();
+    }
+
+    /// Ends a slice's turn.
+    fn pass(&self, number: usize) {
+        self.lock().turn = number + 1;
+        self.changed.notify_all();
+    }
+}
+
+/// Some text.
+struct Block {
+    text: Text,
+    /// Where text goes and where it ends, if not all of it goes to the output.
+    pieces: Vec<(Target, usize)>,
+}
+
+/// A slice's text.
+pub(super) struct SliceText<'t, 'r, P, S> {
+    printer: P,
+    turns: &'t Turns<'r, S>,
+    number: usize,
+    block: Block,
+    /// Blocks that are full and wait for the slice's turn.
+    waiting: Vec<Block>,
+    /// Empty blocks, to be used again: the one that was used last is still in the cache.
+    spare: Vec<Block>,
+    /// The first delta of the slice, which depends on the slice before; it is in the first block.
+    first: Option<(u64, Range<usize>)>,
+    /// What the next line's delta refers to, if a line in this slice.
+    last: Option<u64>,
+    /// Whether the sink broke, or an earlier slice was the last one.
+    is_broken: bool,
+}
+
+impl<'t, 'r, P, S> SliceText<'t, 'r, P, S>
+where
+    P: LinePrinter,
+    S: FnMut(Target, &[u8]) -> ControlFlow<()>,
+{
+    pub(super) fn new(printer: P, turns: &'t Turns<'r, S>) -> SliceText<'t, 'r, P, S> {
+        SliceText {
+            printer,
+            turns,
+            number: 0,
+            block: Block::new(),
+            waiting: Vec::new(),
+            spare: Vec::new(),
+            first: None,
+            last: None,
+            is_broken: false,
+        }
+    }
+
+    /// Begins a slice.
+    pub(super) fn begin(&mut self, number: usize) {
+        self.number = number;
+        (self.first, self.last, self.is_broken) = (None, None, false);
+        self.block.clear();
+        self.spare.append(&mut self.waiting);
+    }
+
+    /// Passes on what is left of the slice; `false` if the slice does not count, because an
+    /// earlier one was the last.
+    pub(super) fn end(&mut self) -> bool {
+        if !self.is_broken && self.wait().is_continue() && self.pass_on().is_continue() {
+            self.turns.pass(self.number);
+        }
+        self.turns.lock().last >= self.number
+    }
+
+    /// Passes on what has been printed, in the slice's turn.
+    fn pass_on(&mut self) -> ControlFlow<()> {
+        let turns = self.turns;
+        let mut output = turns.output.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let last = output.last;
+        let printer = &self.printer;
+        let mut flow = ControlFlow::Continue(());
+        for block in self.waiting.iter_mut().chain([&mut self.block]) {
+            if let Some((now, place)) = self.first.take() {
+                block.set_delta(printer, place, now, last);
+            }
+            if flow.is_continue() {
+                flow = block.pass_on(&mut output.sink);
+            }
+            block.clear();
+        }
+        self.spare.append(&mut self.waiting);
+        output.last = self.last.or(last);
+        if flow.is_break() {
+            self.is_broken = true;
+            turns.end_with(self.number);
+        }
+        flow
+    }
+
+    /// Passes the block on, or keeps it until that is possible, or waits for that.
+    #[cold]
+    fn block_is_full(&mut self) -> ControlFlow<()> {
+        if !self.turns.is_turn(self.number) {
+            if (self.waiting.len() + 1) * BLOCK_SIZE < self.turns.waiting_size {
+                let empty = self.spare.pop().unwrap_or_else(Block::new);
+                self.waiting.push(std::mem::replace(&mut self.block, empty));
+                self.block.clear();
+                return ControlFlow::Continue(());
+            }
+            self.wait()?;
+        }
+        self.pass_on()
+    }
+
+    fn wait(&mut self) -> ControlFlow<()> {
+        let flow = self.turns.wait(self.number);
+        self.is_broken |= flow.is_break();
+        flow
+    }
+}
+
+impl Block {
+    /// A block with room for all lines that it is likely to have.
+    fn new() -> Block {
+        Block { text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 8), pieces: Vec::new() }
+    }
+
+    fn clear(&mut self) {
+        self.text.clear();
+        self.pieces.clear();
+    }
+
+    /// Fills in a delta that was left open.
+    fn set_delta(
+        &mut self,
+        printer: &impl LinePrinter,
+        place: Range<usize>,
+        now: u64,
+        last: Option<u64>,
+    ) {
+        let length = self.text.len();
+        set_delta(printer, &mut self.text, place.clone(), now, last);
+        for (_, end) in self.pieces.iter_mut().filter(|(_, end)| *end >= place.end) {
+            *end = *end + self.text.len() - length;
+        }
+    }
+
+    fn pass_on(&self, sink: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>) -> ControlFlow<()> {
+        let mut start = 0;
+        for &(target, end) in self.pieces.iter().chain([&(Target::Output, self.text.len())]) {
+            if end > start {
+                sink(target, &self.text[start..end])?;
+            }
+            start = end;
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+impl<P, S> Consumer for SliceText<'_, '_, P, S>
+where
+    P: LinePrinter,
+    S: FnMut(Target, &[u8]) -> ControlFlow<()>,
+{
+    #[inline]
+    fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()> {
+        let out = &mut self.block.text;
+        let Some((now, delta)) = print_event(&mut self.printer, out, event) else {
+            return ControlFlow::Continue(());
+        };
+        if let Some(now) = now {
+            match self.last.replace(now) {
+                last @ Some(_) => set_delta(&self.printer, out, delta, now, last),
+                None => self.first = Some((now, delta)),
+            }
+        }
+        if out.len() < BLOCK_SIZE { ControlFlow::Continue(()) } else { self.block_is_full() }
+    }
+
+    fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()> {
+        let Block { text, pieces } = &mut self.block;
+        let start = text.len();
+        let printer = &mut self.printer;
+        let target = text.append(|out| printer.loss(out, trace, stream, loss));
+        if target != Target::Output {
+            pieces.push((Target::Output, start));
+            pieces.push((target, text.len()));
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn disorder(&mut self) -> ControlFlow<()> {
+        self.wait()?;
+        self.turns.end_with(self.number);
+        ControlFlow::Continue(())
+    }
+}
