@@ -4,8 +4,9 @@
 //! and the one that was taken last stays outside it for as long as it is the earliest: events
 //! come in bursts from one stream, and a burst costs one comparison an event.
 //!
-//! Assumption: times within a stream do not decrease. Where they do (a broken trace), an event
-//! counts as happening at the latest time before it, so that the stream keeps its order.
+//! Assumption: times within a stream do not decrease, and no event is earlier than its packet.
+//! Where that is not so (a broken trace), an event counts as happening at the latest time before
+//! it, so that the stream keeps its order.
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
@@ -28,6 +29,8 @@ pub(crate) struct Lane {
     scale: Option<TimeScale>,
     /// Latest time so far.
     floor: i64,
+    /// When the current packet begins, as it says itself.
+    packet_begin: i64,
     slice: Option<Slice>,
     /// Whether the current event is behind the slice's end, and so not offered.
     is_behind: bool,
@@ -56,8 +59,8 @@ struct Slice {
     begun_packets: usize,
     /// Whether events before `begin` are passed over: they are in an earlier slice.
     is_passing_over: bool,
-    /// The packet's own start and end.
-    packet_span: (i64, i64),
+    /// When the current packet ends, as it says itself.
+    packet_end: i64,
     /// Number of the last packet of this slice or one before.
     last_number: u64,
 }
@@ -95,6 +98,7 @@ impl Lane {
             data,
             packets: Packets { queue: VecDeque::new(), rest: None },
             floor: i64::MIN,
+            packet_begin: i64::MIN,
             slice: None,
             is_behind: false,
             losses: VecDeque::new(),
@@ -119,7 +123,7 @@ impl Lane {
             end,
             begun_packets: begun,
             is_passing_over: false,
-            packet_span: (i64::MIN, i64::MAX),
+            packet_end: i64::MAX,
             last_number,
         });
         self.floor = i64::MIN;
@@ -149,7 +153,6 @@ impl Lane {
     fn advance(&mut self, account: &mut Account) -> Option<(i64, Head)> {
         if std::mem::take(&mut self.is_behind) {
             // The slice goes on now.
-            self.floor = self.floor.max(self.time().unwrap_or(i64::MIN));
             return Some((self.floor, Head::Event));
         }
         loop {
@@ -164,21 +167,19 @@ impl Lane {
                     Ok(Some(class)) => {
                         self.class = class;
                         if let Some(time) = self.time() {
+                            self.floor = self.floor.max(self.packet_begin).max(time);
                             if let Some(slice) = &mut self.slice {
-                                let (first, last) = slice.packet_span;
-                                account.is_disordered |= slice.end.is_some()
-                                    && (time < self.floor || time < first || time > last);
-                                slice.is_passing_over &= time < slice.begin;
+                                account.is_disordered |=
+                                    slice.end.is_some() && time > slice.packet_end;
+                                slice.is_passing_over &= self.floor < slice.begin;
                                 if slice.is_passing_over {
-                                    self.floor = self.floor.max(time);
                                     continue;
                                 }
-                                if slice.end.is_some_and(|end| time >= end) {
+                                if slice.end.is_some_and(|end| self.floor >= end) {
                                     self.is_behind = true;
                                     return None;
                                 }
                             }
-                            self.floor = self.floor.max(time);
                         }
                         return Some((self.floor, Head::Event));
                     }
@@ -201,9 +202,9 @@ impl Lane {
             }
             (None, None) => return None,
         };
+        self.packet_begin = packet.begin_ns.unwrap_or(i64::MIN);
         if let Some(slice) = &mut self.slice {
-            let (begin, end) = (packet.begin_ns, packet.end_ns);
-            slice.packet_span = (begin.unwrap_or(i64::MIN), end.unwrap_or(i64::MAX));
+            slice.packet_end = packet.end_ns.unwrap_or(i64::MAX);
             slice.is_passing_over = slice.begun_packets > 0;
             slice.begun_packets = slice.begun_packets.saturating_sub(1);
         }
@@ -234,7 +235,8 @@ pub(crate) enum Item<'m> {
         stream: usize,
         loss: Loss,
     },
-    /// The times in a slice are not in order, so that what comes next may be outside it.
+    /// There are events behind the ends of their packets, so that nobody can say what belongs to
+    /// which slice.
     Disorder,
 }
 
@@ -255,7 +257,7 @@ pub(crate) struct Account {
     pub(crate) problems: Vec<Problem>,
     /// Of packets begun.
     pub(crate) bytes: u64,
-    /// Whether a lane with a slice has met times that are not in order.
+    /// Whether a lane with a slice has met an event behind its packet's end.
     is_disordered: bool,
 }
 

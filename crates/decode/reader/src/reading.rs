@@ -35,6 +35,7 @@ pub struct Reading<'r> {
     /// By stream number: its place where times are equal.
     pub(crate) ranks: Vec<u32>,
     pub(crate) threads: usize,
+    pub(crate) slice_size: Option<u64>,
     pub(crate) begin: Option<i64>,
     pub(crate) end: Option<i64>,
     pub(crate) filter: Option<BoundFilter>,
@@ -59,6 +60,7 @@ impl<'r> Reading<'r> {
             streams,
             ranks,
             threads: 1,
+            slice_size: None,
             begin: None,
             end: None,
             filter: None,
@@ -70,6 +72,12 @@ impl<'r> Reading<'r> {
     /// Uses up to `threads` threads where it can.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
+        self
+    }
+
+    /// Bytes of packets that a thread prints at a time; what is best is found out otherwise.
+    pub fn slice_size(mut self, bytes: u64) -> Self {
+        self.slice_size = Some(bytes);
         self
     }
 

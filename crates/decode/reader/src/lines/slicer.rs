@@ -74,7 +74,7 @@ impl<'r> Slicer<'r> {
             sources,
             number: 0,
             begin: i64::MIN,
-            slice_size: slice_size(reading, row),
+            slice_size: reading.slice_size.unwrap_or_else(|| slice_size(reading, row)),
             is_over: false,
         }
     }

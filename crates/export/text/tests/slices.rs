@@ -1,0 +1,218 @@
+//! Lines printed on several threads, in slices of any size, are those printed on one, also where
+//! times are equal, not in order, outside their packet, or missing.
+
+use blkkin_reader::{Reading, Source, Stats, Target, open};
+use blkkin_text::json::JsonPrinter;
+use blkkin_text::pretty::{Options, Printer};
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+const METADATA: &str = r#"/* CTF 1.8 */
+typealias integer { size = 8; align = 8; signed = false; } := u8;
+typealias integer { size = 32; align = 8; signed = false; } := u32;
+typealias integer { size = 64; align = 8; signed = false; } := u64;
+trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
+clock { name = c; freq = 1000000000; };
+typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := time;
+stream { id = 0;
+  packet.context := struct { TIMES u32 content_size; u32 packet_size; u32 events_discarded; u32 packet_seq_num; };
+  event.header := struct { u8 id; time timestamp; };
+};
+event { id = 0; name = "first"; stream_id = 0; fields := struct { u32 number; string text; }; };
+event { id = 1; name = "second"; stream_id = 0; fields := struct { u32 number; u8 few[2]; }; };
+"#;
+
+/// Numbers that look random and are the same in each run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % end
+    }
+
+    fn one_of(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+/// What is wrong with a trace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Flaw {
+    None,
+    /// Many events and packets have the same times.
+    Ties,
+    /// Now and then an event is earlier than the one before.
+    EventsDisordered,
+    /// Now and then an event is outside its packet's time.
+    EventsOutside,
+    /// Now and then a packet begins before the one before ends.
+    PacketsDisordered,
+    /// Packets do not say when they begin and end.
+    NoPacketTimes,
+    /// Now and then bytes make no sense.
+    Damage,
+    /// Files end too early.
+    Cut,
+}
+
+const FLAWS: [Flaw; 8] = [
+    Flaw::None,
+    Flaw::Ties,
+    Flaw::EventsDisordered,
+    Flaw::EventsOutside,
+    Flaw::PacketsDisordered,
+    Flaw::NoPacketTimes,
+    Flaw::Damage,
+    Flaw::Cut,
+];
+
+fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw) {
+    let times = match flaw {
+        Flaw::NoPacketTimes => "",
+        _ => "u64 timestamp_begin; u64 timestamp_end;",
+    };
+    let times = times.replace("u64 timestamp", "time timestamp");
+    fs::write(directory.join("metadata"), METADATA.replace("TIMES", &times)).unwrap();
+    for stream in 0..1 + random.below(4) {
+        let mut bytes = Vec::new();
+        let (mut time, mut discarded, mut number) = (1000 + random.below(50), 0u32, 0u32);
+        for packet in 0..random.below(12) {
+            write_packet(&mut bytes, random, flaw, &mut time, &mut discarded, &mut number, packet);
+        }
+        if flaw == Flaw::Cut {
+            bytes.truncate(bytes.len() - bytes.len().min(random.below(100) as usize));
+        }
+        fs::write(directory.join(format!("stream_{stream}")), bytes).unwrap();
+    }
+}
+
+fn write_packet(
+    bytes: &mut Vec<u8>,
+    random: &mut Random,
+    flaw: Flaw,
+    time: &mut u64,
+    discarded: &mut u32,
+    number: &mut u32,
+    packet: u64,
+) {
+    let step = |random: &mut Random| match flaw {
+        Flaw::Ties if !random.one_of(3) => 0,
+        // A delta of more than a second now and then.
+        _ if random.one_of(200) => 12_000_000_000,
+        _ => random.below(20),
+    };
+    let begin = match flaw {
+        Flaw::PacketsDisordered if random.one_of(3) => time.saturating_sub(random.below(60)),
+        _ => *time,
+    };
+    let mut events = Vec::new();
+    for _ in 0..random.below(25) {
+        *time += step(random);
+        let shown = match flaw {
+            Flaw::EventsDisordered if random.one_of(9) => time.saturating_sub(random.below(60)),
+            Flaw::EventsOutside if random.one_of(9) => *time + random.below(100),
+            _ => *time,
+        };
+        let id = random.below(2) as u8;
+        let id = if flaw == Flaw::Damage && random.one_of(40) { 9 } else { id };
+        events.push(id);
+        events.extend(shown.to_le_bytes());
+        events.extend(number.to_le_bytes());
+        *number += 1;
+        match id {
+            0 => events.extend_from_slice(
+                &b"some'text, long enough for two\0"[random.below(31) as usize..],
+            ),
+            _ => events.extend([random.below(256) as u8, 7]),
+        }
+    }
+    *time += step(random);
+    if random.one_of(5) {
+        *discarded += 1 + random.below(3) as u32;
+    }
+    let with_times = flaw != Flaw::NoPacketTimes;
+    let header = 8 + if with_times { 16 } else { 0 } + 16;
+    let content = (header + events.len()) as u32;
+    let size = content + random.below(16) as u32;
+    bytes.extend(0xC1FC_1FC1u32.to_le_bytes());
+    bytes.extend(0u32.to_le_bytes());
+    if with_times {
+        bytes.extend(begin.to_le_bytes());
+        bytes.extend(time.to_le_bytes());
+    }
+    let seq = packet as u32 + u32::from(random.one_of(10));
+    for field in [content * 8, size * 8, *discarded, seq] {
+        bytes.extend(field.to_le_bytes());
+    }
+    bytes.extend(events);
+    bytes.extend(vec![0; (size - content) as usize]);
+}
+
+type Output = (String, Vec<String>, Stats);
+
+/// What is printed, and what goes to messages, with the number of bytes that came before.
+fn print(reading: &Reading<'_>, json: bool) -> Output {
+    let (mut text, mut messages) = (String::new(), Vec::new());
+    let sink = |target, bytes: &[u8]| {
+        let part = String::from_utf8(bytes.to_vec()).unwrap();
+        match target {
+            Target::Output => text.push_str(&part),
+            Target::Messages => messages.push(format!("{} {part}", text.len())),
+        }
+        ControlFlow::Continue(())
+    };
+    let mut stats = match json {
+        true => reading.lines(JsonPrinter::default, sink),
+        false => reading.lines(|| Printer::new(Options { utc: true, ..Options::default() }), sink),
+    };
+    stats.problems.sort_by_key(|problem| problem.to_string());
+    (text, messages, stats)
+}
+
+fn scratch() -> PathBuf {
+    let path = std::env::temp_dir().join(format!("blkkin-slices-{}", std::process::id()));
+    fs::create_dir_all(&path).unwrap();
+    path
+}
+
+#[test]
+fn slices_give_what_one_thread_gives() {
+    let root = scratch();
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut lines = 0;
+    for (round, flaw) in (0..60).flat_map(|round| FLAWS.map(|flaw| (round, flaw))) {
+        let directory = root.join(format!("{flaw:?}-{round}"));
+        fs::create_dir_all(&directory).unwrap();
+        write_trace(&directory, &mut random, flaw);
+        let opened = open(&[Source::Path(directory.clone())]);
+        let bound = |random: &mut Random| random.one_of(4).then(|| 1000 + random.below(500) as i64);
+        let (begin, end) = (bound(&mut random), bound(&mut random));
+        let reading = || Reading::new(&opened.traces).range(begin, end);
+        let json = round % 4 == 3;
+        let expected = print(&reading(), json);
+        lines += expected.0.lines().count();
+        for (threads, size) in [(2, 1), (2, 300), (3, 1), (3, 2000), (5, 700), (2, 1 << 20)] {
+            let got = print(&reading().threads(threads).slice_size(size), json);
+            let what = format!(
+                "{flaw:?} {round} from {begin:?} to {end:?}: {threads} threads, slices of {size}"
+            );
+            assert_eq!(got.0, expected.0, "{what}");
+            assert_eq!(got.1, expected.1, "{what}");
+            // What is wrong outside the range may be found or not.
+            let is_whole = (begin, end) == (None, None);
+            let account = |stats: &Stats| {
+                let problems = stats.problems.iter().filter(|_| is_whole);
+                let problems: Vec<_> = problems.map(|p| p.to_string()).collect();
+                (stats.events, stats.events_lost, stats.packets_lost, problems)
+            };
+            assert_eq!(account(&got.2), account(&expected.2), "{what}");
+        }
+        fs::remove_dir_all(&directory).unwrap();
+    }
+    assert!(lines > 10_000, "only {lines} lines were printed");
+    let _ = fs::remove_dir_all(root);
+}
