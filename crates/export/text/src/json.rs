@@ -506,11 +506,13 @@ fn escaped(out: &mut Text, value: &[u8]) {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
     #[test]
     fn strings() {
         let check = |value: &[u8], expected: &str| {
-            let out = Text::of(|out| super::string(out, value));
-            assert_eq!(String::from_utf8(out.to_vec()).unwrap(), expected);
+            let out = Text::of(|out| string(out, value));
+            assert_eq!(std::str::from_utf8(&out).unwrap(), expected);
         };
         check(b"plain", r#""plain""#);
         check(b"a\"b\\c\n\x01", r#""a\"b\\c\n\u0001""#);
