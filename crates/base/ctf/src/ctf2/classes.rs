@@ -197,7 +197,14 @@ impl<'a> ClassReader<'a> {
             });
         }
         let clock = self.clock(roles);
-        Ok(FieldClass::Int(IntClass { bits, kind, base, mappings: labels, roles, clock }))
+        Ok(FieldClass::Int(IntClass {
+            bits,
+            kind,
+            base,
+            mappings: labels.map(Into::into),
+            roles,
+            clock,
+        }))
     }
 
     fn variable(&mut self, object: &Object, signed: bool) -> Result<FieldClass, Problem> {
@@ -206,7 +213,7 @@ impl<'a> ClassReader<'a> {
         Ok(FieldClass::VarInt(VarIntClass {
             signed,
             base: preferred_base(object)?,
-            mappings,
+            mappings: mappings.map(Into::into),
             roles,
         }))
     }

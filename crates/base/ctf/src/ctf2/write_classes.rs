@@ -85,7 +85,9 @@ impl ClassWriter {
         // Only unsigned integers can have roles, and those matter more than the sign.
         let kind = match int.kind {
             IntKind::Signed if !int.roles.is_empty() => IntKind::Unsigned,
-            IntKind::BitMap if int.mappings.as_ref().is_none_or(Vec::is_empty) => IntKind::BitArray,
+            IntKind::BitMap if int.mappings.as_deref().is_none_or(<[_]>::is_empty) => {
+                IntKind::BitArray
+            }
             kind => kind,
         };
         let name = match kind {

@@ -354,7 +354,7 @@ impl Compiler {
                 let node = self.node_if(shown, place, || NodeKind::VarInt {
                     signed: int.signed,
                     base: int.base,
-                    labels: int.mappings.as_deref().map(NodeLabels::new),
+                    labels: int.mappings.clone().map(NodeLabels::new),
                 });
                 self.push(Op::VarInt { node, save, signed: int.signed });
                 Ok(())
@@ -429,7 +429,7 @@ impl Compiler {
             kind: int.kind,
             size: bits.size,
             base: int.base,
-            labels: int.mappings.as_deref().map(NodeLabels::new),
+            labels: int.mappings.clone().map(NodeLabels::new),
         });
         let whole = self.aligned
             && matches!(bits.size, 8 | 16 | 32 | 64)

@@ -354,7 +354,8 @@ impl<'t> Declarations<'t> {
         labels: &[Enumerator<'t>],
         kind: IntKind,
     ) -> Result<Enumeration, MetadataError> {
-        let mut enumeration = Enumeration::default();
+        let mut mappings: Vec<Mapping> = Vec::new();
+        let mut index = HashMap::new();
         let mut next = 0;
         for Enumerator { label, at, range } in labels {
             let (low, high) = range.unwrap_or((next, next));
@@ -367,14 +368,13 @@ impl<'t> Declarations<'t> {
                 return Err(self.error(*at, format!("label `{}`: {message}", shortened(label))));
             };
             next = high + 1;
-            let mappings = &mut enumeration.mappings;
-            let index = *enumeration.index.entry(label.to_string()).or_insert_with(|| {
+            let place = *index.entry(label.to_string()).or_insert_with(|| {
                 mappings.push(Mapping { label: label.to_string(), ranges: Ranges::default() });
                 mappings.len() - 1
             });
-            mappings[index].ranges.0.push((low, high));
+            mappings[place].ranges.0.push((low, high));
         }
-        Ok(enumeration)
+        Ok(Enumeration { mappings: mappings.into(), index })
     }
 }
 

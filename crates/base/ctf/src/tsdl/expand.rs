@@ -135,7 +135,7 @@ impl<'t> Expander<'t> {
         let mappings = match &int.enumeration {
             None => None,
             Some(enumeration) => {
-                for mapping in &enumeration.mappings {
+                for mapping in enumeration.mappings.iter() {
                     self.count(mapping.label.len())?;
                     self.count(mapping.ranges.0.len())?;
                 }

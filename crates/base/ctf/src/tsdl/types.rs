@@ -5,6 +5,7 @@
 use crate::schema::{Base, Bits, ByteOrder, Encoding, FloatClass, IntKind, Mapping};
 use std::collections::HashMap;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A type whose names of types are resolved and whose names of fields are not.
 #[derive(Clone, Debug)]
@@ -33,7 +34,8 @@ pub(super) struct IntType {
 
 #[derive(Debug, Default)]
 pub(super) struct Enumeration {
-    pub(super) mappings: Vec<Mapping>,
+    /// Shared with the field classes that are made of it.
+    pub(super) mappings: Arc<[Mapping]>,
     /// Index of each label in `mappings`.
     pub(super) index: HashMap<String, usize>,
 }
