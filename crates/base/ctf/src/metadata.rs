@@ -8,6 +8,7 @@ pub use packets::{MetadataText, Packing, pack, unpack};
 
 use crate::schema::Schema;
 use crate::{ctf2, tsdl};
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why metadata cannot be used, and where it goes wrong.
@@ -68,13 +69,13 @@ pub const METADATA_SIZE_MAX: usize = 256 << 20;
 /// Deepest nesting of types and blocks.
 pub const DEPTH_MAX: usize = 64;
 
-/// Parses a metadata file's bytes.
-pub fn parse(bytes: &[u8]) -> Result<Schema, MetadataError> {
+/// Parses a metadata file's bytes. Those that nobody else needs are best given away.
+pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     let text = text(bytes)?;
     if text.trim_start().starts_with('\u{1e}') { ctf2::parse(&text) } else { tsdl::parse(&text) }
 }
 
 /// The metadata text: `bytes` themselves, or what metadata packets hold.
-pub fn text(bytes: &[u8]) -> Result<String, MetadataError> {
+pub fn text<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<String, MetadataError> {
     Ok(unpack(bytes)?.text)
 }
