@@ -115,6 +115,24 @@ fn hostile_ctf2_metadata_takes_bounded_memory() {
     check_metadata(&Scratch::new("memory-ctf2"), "CTF 2", hostile::ctf2);
 }
 
+#[test]
+fn metadata_that_is_too_long_costs_its_own_trace_only() {
+    let scratch = Scratch::new("memory-long");
+    for name in ["long", "short"] {
+        fs::create_dir(scratch.0.join(name)).expect("to make a folder");
+        let text = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };";
+        fs::write(scratch.0.join(name).join("metadata"), text).expect("to write a file");
+    }
+    let long = OpenOptions::new().write(true).open(scratch.0.join("long/metadata"));
+    long.and_then(|long| long.set_len(STREAM_SIZE)).expect("to make it longer");
+    let output = support::run(support::blkkin(&scratch.0).args(["view", "--json", "."]));
+    assert_eq!(output.status.code(), Some(1));
+    let (out, err) = (support::text(&output.stdout), support::text(&output.stderr));
+    assert!(err.contains("long/metadata: metadata: larger than 64 MiB"), "{err}");
+    let traces = out.lines().next().expect("a line");
+    assert!(traces.contains("./short") && !traces.contains("./long"), "{out}");
+}
+
 /// Real metadata can be large, too: of 20,000 event classes, and larger yet as JSON.
 #[test]
 fn many_tracepoints_can_be_read() {
