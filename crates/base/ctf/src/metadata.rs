@@ -1,6 +1,8 @@
 //! From a metadata file's bytes to a [`Schema`]: unpacks packetised metadata, finds out which of
-//! the two languages it is written in, and hands it to [`tsdl`] or [`ctf2`].
+//! the two languages it is written in, and hands it to [`tsdl`] or [`ctf2`]. What a text may take
+//! in memory is up to `budget`.
 
+pub(crate) mod budget;
 pub(crate) mod nearest;
 mod packets;
 
@@ -8,6 +10,8 @@ pub use packets::{MetadataText, Packing, pack, unpack};
 
 use crate::schema::Schema;
 use crate::{ctf2, tsdl};
+use budget::OverBudget;
+use std::borrow::Cow;
 use std::fmt;
 
 /// Why metadata cannot be used, and where it goes wrong.
@@ -37,6 +41,11 @@ impl MetadataError {
         }
     }
 
+    /// The error of a text that describes too much, met at an offset.
+    pub(crate) fn over_budget(text: &str, offset: usize, error: OverBudget) -> MetadataError {
+        MetadataError::at(text, offset, error.to_string()).hint(OverBudget::HINT)
+    }
+
     /// The same error with advice.
     pub fn hint(mut self, hint: impl Into<String>) -> MetadataError {
         self.hint = Some(hint.into());
@@ -63,18 +72,22 @@ impl fmt::Display for MetadataError {
 
 impl std::error::Error for MetadataError {}
 
-/// Largest metadata text that is looked at.
-pub const METADATA_SIZE_MAX: usize = 256 << 20;
+/// Largest metadata file that is looked at: that of 20,000 event classes is up to so large, if it
+/// is indented JSON.
+pub const METADATA_SIZE_MAX: usize = 64 << 20;
 /// Deepest nesting of types and blocks.
 pub const DEPTH_MAX: usize = 64;
 
-/// Parses a metadata file's bytes.
-pub fn parse(bytes: &[u8]) -> Result<Schema, MetadataError> {
+/// Parses a metadata file's bytes. Those that nobody else needs are best given away.
+///
+/// A text is an error that describes so much that its schema and decoder would take more than 12 MiB
+/// of memory and 8 bytes for each of its own, or more than 208 MiB together with the text itself.
+pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
     let text = text(bytes)?;
     if text.trim_start().starts_with('\u{1e}') { ctf2::parse(&text) } else { tsdl::parse(&text) }
 }
 
 /// The metadata text: `bytes` themselves, or what metadata packets hold.
-pub fn text(bytes: &[u8]) -> Result<String, MetadataError> {
+pub fn text<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<String, MetadataError> {
     Ok(unpack(bytes)?.text)
 }

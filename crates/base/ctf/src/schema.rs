@@ -8,6 +8,7 @@
 //! field names is removed on reading and put back on writing.
 
 use std::fmt;
+use std::sync::Arc;
 
 /// A whole trace's description: its clocks, data streams and events.
 #[derive(Clone, Debug, PartialEq)]
@@ -230,7 +231,7 @@ pub struct IntClass {
     /// How people want to see it.
     pub base: Base,
     /// Labels of an enumeration, or the flags of a bit map, in order of declaration.
-    pub mappings: Option<Vec<Mapping>>,
+    pub mappings: Option<Arc<[Mapping]>>,
     /// What the reader uses it for.
     pub roles: Roles,
     /// CTF 1.8's `map = clock.NAME.value`, index into [`Schema::clocks`]. With
@@ -295,7 +296,7 @@ pub struct VarIntClass {
     /// How people want to see it.
     pub base: Base,
     /// Labels, if any.
-    pub mappings: Option<Vec<Mapping>>,
+    pub mappings: Option<Arc<[Mapping]>>,
     /// What the reader uses it for.
     pub roles: Roles,
 }

@@ -8,7 +8,7 @@ use crate::packets::{FileScan, PacketRef, Scan, WaitingFile};
 use crate::trace::{Stream, Trace, TraceData};
 use blkkin_ctf::decode::Decoder;
 use blkkin_ctf::metadata;
-use blkkin_ctf::schema::{Schema, Uuid};
+use blkkin_ctf::schema::Schema;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -68,10 +68,39 @@ pub(crate) struct Found {
     pub(crate) path: PathBuf,
     /// The path as it was given, which is part of the trace's name.
     pub(crate) given: PathBuf,
-    pub(crate) metadata: Vec<u8>,
+    pub(crate) metadata: Metadata,
     pub(crate) files: Vec<Arc<StreamFile>>,
     /// Whether packets of several streams may share a file.
     pub(crate) shared: bool,
+}
+
+/// Where metadata is. Files are read one at a time, when it is their turn to be parsed.
+pub(crate) enum Metadata {
+    File(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+impl Metadata {
+    fn read(self) -> Result<Vec<u8>, Problem> {
+        match self {
+            Metadata::File(path) => read_metadata(&path),
+            Metadata::Bytes(bytes) => Ok(bytes),
+        }
+    }
+}
+
+impl Found {
+    /// The schema, and how many bytes of metadata it comes from, which are forgotten.
+    fn parse(&mut self) -> Result<(Schema, usize), Problem> {
+        let nothing = Metadata::Bytes(Vec::new());
+        let bytes = std::mem::replace(&mut self.metadata, nothing).read()?;
+        let size = bytes.len();
+        let schema = metadata::parse(bytes).map_err(|error| {
+            let kind = ProblemKind::Metadata(error.to_string());
+            Problem::new(&self.path.join("metadata"), None, kind)
+        })?;
+        Ok((schema, size))
+    }
 }
 
 fn find(given: &Path) -> Result<Vec<Found>, Problem> {
@@ -112,7 +141,7 @@ fn entries(path: &Path) -> Result<Vec<fs::DirEntry>, Problem> {
 }
 
 fn found_directory(given: &Path, path: PathBuf) -> Result<Found, Problem> {
-    let metadata = read_metadata(&path.join("metadata"))?;
+    let metadata = Metadata::File(path.join("metadata"));
     let mut files: Vec<PathBuf> = entries(&path)?
         .into_iter()
         .filter(|entry| {
@@ -136,7 +165,7 @@ fn find_file(given: &Path) -> Result<Found, Problem> {
     Ok(Found {
         path: directory.to_owned(),
         given: given.to_owned(),
-        metadata: read_metadata(&metadata)?,
+        metadata: Metadata::File(metadata),
         files: vec![Arc::new(StreamFile::new(given.to_owned()))],
         shared: false,
     })
@@ -152,52 +181,65 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
     fs::read(path).map_err(|error| Problem::io(path, "read", &error))
 }
 
+/// The directories of one trace.
+struct Group {
+    /// That of the longest metadata, which only grows: it describes all of the streams.
+    schema: Schema,
+    metadata_size: usize,
+    members: Vec<Found>,
+}
+
+impl Group {
+    fn add(&mut self, found: Found) {
+        match self.members.iter_mut().find(|other| other.path == found.path) {
+            Some(same) if !found.shared => {
+                // A stream file of a directory that was given before.
+                for file in found.files {
+                    if same.files.iter().all(|other| other.path() != file.path()) {
+                        same.files.push(file);
+                    }
+                }
+            }
+            _ => self.members.push(found),
+        }
+    }
+}
+
 /// Opens what was found, as one trace for each UUID.
 fn open_found(found: Vec<Found>, first_id: usize, opened: &mut Opened) {
-    let mut groups: Vec<(Option<Uuid>, Schema, Vec<Found>)> = Vec::new();
-    for found in found {
-        let schema = match metadata::parse(&found.metadata) {
-            Ok(schema) => schema,
-            Err(error) => {
-                let path = found.path.join("metadata");
-                let kind = ProblemKind::Metadata(error.to_string());
-                opened.problems.push(Problem::new(&path, None, kind));
+    let mut groups: Vec<Group> = Vec::new();
+    for mut found in found {
+        let (schema, metadata_size) = match found.parse() {
+            Ok(parsed) => parsed,
+            Err(problem) => {
+                opened.problems.push(problem);
                 continue;
             }
         };
         let uuid = schema.trace.uuid;
-        match groups.iter_mut().find(|(other, ..)| uuid.is_some() && *other == uuid) {
-            Some((_, known, group)) => {
-                // Metadata only grows: the longest describes the others' streams too.
-                if group.iter().all(|other| other.metadata.len() < found.metadata.len()) {
-                    *known = schema;
+        let same = |group: &&mut Group| uuid.is_some() && group.schema.trace.uuid == uuid;
+        match groups.iter_mut().find(same) {
+            Some(group) => {
+                if group.metadata_size < metadata_size {
+                    (group.schema, group.metadata_size) = (schema, metadata_size);
                 }
-                if !group.iter().any(|other| other.path == found.path && !found.shared) {
-                    group.push(found);
-                } else if let Some(same) = group.iter_mut().find(|same| same.path == found.path) {
-                    // A stream file of a directory that was given before.
-                    for file in found.files {
-                        if same.files.iter().all(|other| other.path() != file.path()) {
-                            same.files.push(file);
-                        }
-                    }
-                }
+                group.add(found);
             }
-            None => groups.push((uuid, schema, vec![found])),
+            None => groups.push(Group { schema, metadata_size, members: vec![found] }),
         }
     }
-    for (_, schema, group) in groups {
+    for Group { schema, members, .. } in groups {
         let decoder = match Decoder::new(Arc::new(schema)) {
             Ok(decoder) => decoder,
             Err(error) => {
-                let path = group[0].path.join("metadata");
+                let path = members[0].path.join("metadata");
                 let kind = ProblemKind::Metadata(error.to_string());
                 opened.problems.push(Problem::new(&path, None, kind));
                 continue;
             }
         };
         let id = first_id + opened.traces.len();
-        let trace = open_trace(id, decoder, &group, &mut opened.problems);
+        let trace = open_trace(id, decoder, &members, &mut opened.problems);
         opened.traces.push(Arc::new(trace));
     }
 }

@@ -1,7 +1,7 @@
 //! Standard input: metadata followed by packets, or packets alone. What arrives is spooled to an
 //! unlinked temporary file, so that streams that follow each other can be merged by time.
 
-use crate::discover::{Found, read_metadata};
+use crate::discover::{Found, Metadata, read_metadata};
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
@@ -43,7 +43,7 @@ fn found(metadata: Vec<u8>, spool: File) -> Found {
     Found {
         path: NAME.into(),
         given: NAME.into(),
-        metadata,
+        metadata: Metadata::Bytes(metadata),
         files: vec![Arc::new(file)],
         shared: true,
     }

@@ -1,26 +1,40 @@
 //! However large a trace is, and whatever its lengths claim: reading it takes little memory. The
-//! streams of `tests/corpus/large` are made a GiB long with zeros that take no space on disk; the
-//! largest resident size is that of /proc, taken until the program ends.
+//! streams of `tests/corpus/large` are made a GiB long with zeros that take no space on disk.
+//! Metadata takes more, but within limits whatever it describes. The largest resident size is that
+//! of /proc, taken until the program ends.
 
 mod support;
 
 use std::fs::{self, OpenOptions};
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
+use support::hostile::{self, Hostile};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin};
 
 /// Beyond what an empty run takes.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
+/// Of a process that reads whatever metadata.
+const KIB_MAX: u64 = 256 << 10;
+/// Metadata that takes no more than [`MORE_KIB_MAX`].
+const SMALL_SIZE: usize = 1 << 20;
+/// Metadata that may take the most, …
+const LARGE_SIZE: usize = 22 << 20;
+/// … and nearly the longest that is looked at.
+const SIZE_MAX: usize = 63 << 20;
 
 /// The largest resident size of a run, in KiB. A run that ends before it can be looked at is done
 /// again.
 fn peak_kib(directory: &Path, arguments: &[&str]) -> u64 {
-    (0..5000).find_map(|_| peak_kib_once(directory, arguments)).expect("a run that can be measured")
+    run(directory, arguments).0
 }
 
-fn peak_kib_once(directory: &Path, arguments: &[&str]) -> Option<u64> {
+fn run(directory: &Path, arguments: &[&str]) -> (u64, ExitStatus) {
+    (0..5000).find_map(|_| run_once(directory, arguments)).expect("a run that can be measured")
+}
+
+fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
     let mut command = blkkin(directory);
     command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("the program");
@@ -31,8 +45,8 @@ fn peak_kib_once(directory: &Path, arguments: &[&str]) -> Option<u64> {
         peak = Some(kib);
         std::thread::yield_now();
     }
-    child.wait().expect("the program to end");
-    peak
+    let status = child.wait().expect("the program to end");
+    Some((peak?, status))
 }
 
 fn high_water_mark(status: &str) -> Option<u64> {
@@ -67,4 +81,71 @@ fn large_streams_and_claims_take_little_memory() {
         }
     }
     assert!(count > 10 && wrong.is_empty(), "{count} runs:\n{}", wrong.join("\n"));
+}
+
+/// Reads texts of which the pieces fill different parts, so that some are refused early, some late
+/// and some not at all.
+fn check_metadata(scratch: &Scratch, language: &str, cases: fn(usize) -> Vec<Hostile>) {
+    let empty = peak_kib(&scratch.0, &["view", "--help"]);
+    let mut wrong = Vec::new();
+    for (size, parts) in [(SMALL_SIZE, &[1, 3, 12][..]), (LARGE_SIZE, &[1, 6]), (SIZE_MAX, &[8])] {
+        let kib_max = if size == SMALL_SIZE { empty + MORE_KIB_MAX } else { KIB_MAX };
+        for case in cases(size) {
+            for part in parts {
+                let text = case.text(size, size / part);
+                fs::write(scratch.0.join("metadata"), text).expect("to write a file");
+                let (peak, status) = run(&scratch.0, &["view", "--count", "."]);
+                if peak > kib_max || !matches!(status.code(), Some(0 | 1)) {
+                    let about = format!("{language} {}, 1/{part} of {size} bytes", case.name);
+                    wrong.push(format!("{about}: {peak} of {kib_max} KiB, {status}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} runs:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn hostile_tsdl_takes_bounded_memory() {
+    check_metadata(&Scratch::new("memory-tsdl"), "TSDL", hostile::tsdl);
+}
+
+#[test]
+fn hostile_ctf2_metadata_takes_bounded_memory() {
+    check_metadata(&Scratch::new("memory-ctf2"), "CTF 2", hostile::ctf2);
+}
+
+#[test]
+fn metadata_that_is_too_long_costs_its_own_trace_only() {
+    let scratch = Scratch::new("memory-long");
+    for name in ["long", "short"] {
+        fs::create_dir(scratch.0.join(name)).expect("to make a folder");
+        let text = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };";
+        fs::write(scratch.0.join(name).join("metadata"), text).expect("to write a file");
+    }
+    let long = OpenOptions::new().write(true).open(scratch.0.join("long/metadata"));
+    long.and_then(|long| long.set_len(STREAM_SIZE)).expect("to make it longer");
+    let output = support::run(support::blkkin(&scratch.0).args(["view", "--json", "."]));
+    assert_eq!(output.status.code(), Some(1));
+    let (out, err) = (support::text(&output.stdout), support::text(&output.stderr));
+    assert!(err.contains("long/metadata: metadata: larger than 64 MiB"), "{err}");
+    let traces = out.lines().next().expect("a line");
+    assert!(traces.contains("./short") && !traces.contains("./long"), "{out}");
+}
+
+/// Real metadata can be large, too: of 20,000 event classes, and larger yet as JSON.
+#[test]
+fn many_tracepoints_can_be_read() {
+    let scratch = Scratch::new("memory-tracepoints");
+    let check = |arguments: &[&str]| {
+        let (peak, status) = run(&scratch.0, arguments);
+        assert!(status.success() && peak <= KIB_MAX, "{arguments:?}: {peak} KiB, {status}");
+    };
+    fs::create_dir(scratch.0.join("ctf1")).expect("to make a folder");
+    let text = hostile::many_tracepoints(20_000);
+    assert!(text.len() > 15 << 20, "{} bytes", text.len());
+    fs::write(scratch.0.join("ctf1/metadata"), text).expect("to write a file");
+    check(&["view", "--count", "ctf1"]);
+    check(&["convert", "--to", "ctf2", "-o", "ctf2", "ctf1"]);
+    check(&["view", "--count", "ctf2"]);
 }

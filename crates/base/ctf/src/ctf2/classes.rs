@@ -4,88 +4,98 @@
 //! have, depend on the place. [`Budget`] keeps aliases of aliases from growing without end.
 
 use super::json::{
-    Object, Problem, Within, array, object, optional, quote, required, string, text, unsigned,
+    self, Problem, Within, array, object, optional, quote, required, string, text, unsigned,
 };
 use super::places::{Kinds, Location, Places};
 use super::properties::{alignment, bits, encoding, float, mappings, preferred_base, ranges, wide};
 use super::ranges::Taken;
+use super::value::{Object, Value};
 use super::words::{ROLES, meaning, role_belongs};
-use crate::metadata::{DEPTH_MAX, METADATA_SIZE_MAX};
+use crate::decode::size;
+use crate::metadata::DEPTH_MAX;
+use crate::metadata::budget::{Budget, allocation};
 use crate::schema::*;
-use serde_json::Value;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
-/// Most field classes in all of a metadata text, after the expansion of aliases.
-const CLASS_COUNT_MAX: usize = 1 << 20;
+/// Most bytes of text that may be read again because they are the text of aliases. It is work that
+/// this bounds; the memory that comes of it is bounded by [`Budget`].
+const EXPANSION_SIZE_MAX: usize = 256 << 20;
 
 /// A declared field class alias.
-pub(super) struct Alias {
-    pub(super) class: Value,
+pub(super) struct Alias<'t> {
+    pub(super) class: Value<'t>,
     /// Bytes of its fragment.
     pub(super) text_size: usize,
 }
 
 /// What may still be read.
-#[derive(Default)]
-pub(super) struct Budget {
-    class_count: usize,
+pub(super) struct Allowance<'b> {
+    pub(super) memory: &'b Budget,
     /// Bytes that the metadata would need more if it used neither aliases nor relative locations.
     expansion_size: usize,
 }
 
-impl Budget {
-    fn count_class(&mut self) -> Result<(), Problem> {
-        self.class_count += 1;
-        if self.class_count <= CLASS_COUNT_MAX {
-            return Ok(());
-        }
-        Err(Problem::new(format!("more than {CLASS_COUNT_MAX} field classes, aliases expanded")))
+impl<'b> Allowance<'b> {
+    pub(super) fn new(memory: &'b Budget) -> Allowance<'b> {
+        Allowance { memory, expansion_size: 0 }
     }
 
     fn expand(&mut self, size: usize) -> Result<(), Problem> {
         self.expansion_size = self.expansion_size.saturating_add(size);
-        if self.expansion_size <= METADATA_SIZE_MAX {
+        if self.expansion_size <= EXPANSION_SIZE_MAX {
             return Ok(());
         }
-        Err(Problem::new(format!("aliases expand to more than {METADATA_SIZE_MAX} bytes")))
+        Err(Problem::new(format!("aliases expand to more than {EXPANSION_SIZE_MAX} bytes")))
     }
 }
 
 /// What a fragment's field classes may refer to.
-pub(super) struct Surroundings<'a> {
+pub(super) struct Surroundings<'a, 't> {
     /// Whether the preamble has a UUID.
     pub(super) has_uuid: bool,
     /// The stream's clock.
     pub(super) clock: Option<usize>,
     /// The scopes of earlier fragments.
-    pub(super) outer: &'a [&'a Places],
+    pub(super) outer: &'a [&'a Places<'t>],
 }
 
 /// Reads a fragment's field classes.
-pub(super) struct ClassReader<'a> {
-    aliases: &'a HashMap<String, Alias>,
-    budget: &'a mut Budget,
+pub(super) struct ClassReader<'a, 't> {
+    aliases: &'a HashMap<String, Alias<'t>>,
+    allowance: &'a mut Allowance<'t>,
     /// `None` while an alias is declared: only its form is checked then.
-    surroundings: Option<Surroundings<'a>>,
+    surroundings: Option<Surroundings<'a, 't>>,
     scope: Scope,
-    places: Places,
+    places: Places<'t>,
     depth: usize,
 }
 
-impl<'a> ClassReader<'a> {
+impl<'a, 't> ClassReader<'a, 't> {
     pub(super) fn new(
-        aliases: &'a HashMap<String, Alias>,
-        budget: &'a mut Budget,
-        surroundings: Option<Surroundings<'a>>,
-    ) -> ClassReader<'a> {
+        aliases: &'a HashMap<String, Alias<'t>>,
+        allowance: &'a mut Allowance<'t>,
+        surroundings: Option<Surroundings<'a, 't>>,
+    ) -> ClassReader<'a, 't> {
         let places = Places::default();
-        ClassReader { aliases, budget, surroundings, scope: Scope::Payload, places, depth: 0 }
+        ClassReader { aliases, allowance, surroundings, scope: Scope::Payload, places, depth: 0 }
+    }
+
+    /// Counts something that is about to be made. The classes of an alias that is declared are
+    /// forgotten with their fragment.
+    fn count(&self, bytes: usize) -> Result<(), Problem> {
+        let memory = self.allowance.memory;
+        match self.surroundings {
+            Some(_) => memory.keep(bytes)?,
+            None => memory.pass(bytes)?,
+        }
+        Ok(())
     }
 
     /// The property `key`: the structure of a scope.
     pub(super) fn root(
         &mut self,
-        object: &Object,
+        object: &Object<'t>,
         key: &str,
         scope: Scope,
     ) -> Result<Option<FieldClass>, Problem> {
@@ -100,17 +110,17 @@ impl<'a> ClassReader<'a> {
     }
 
     /// Checks the field class of an alias.
-    pub(super) fn declare(&mut self, value: &Value) -> Result<(), Problem> {
+    pub(super) fn declare(&mut self, value: &Value<'t>) -> Result<(), Problem> {
         self.places.begin(self.scope);
         self.class(value).map(drop)
     }
 
     /// The places of all scopes that were read.
-    pub(super) fn into_places(self) -> Places {
+    pub(super) fn into_places(self) -> Places<'t> {
         self.places
     }
 
-    fn class(&mut self, value: &Value) -> Result<FieldClass, Problem> {
+    fn class(&mut self, value: &Value<'t>) -> Result<FieldClass, Problem> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
             return Err(Problem::new(format!("field classes nest deeper than {DEPTH_MAX}")));
@@ -136,12 +146,12 @@ impl<'a> ClassReader<'a> {
             // Its own declaration was checked; what it stands for is not needed.
             return Ok(FieldClass::Struct(StructClass::default()));
         }
-        self.budget.expand(alias.text_size)?;
+        self.allowance.expand(alias.text_size)?;
         self.class(&alias.class).within(format_args!("alias {}", quote(name)))
     }
 
-    fn described(&mut self, object: &Object) -> Result<FieldClass, Problem> {
-        self.budget.count_class()?;
+    fn described(&mut self, object: &Object<'t>) -> Result<FieldClass, Problem> {
+        self.count(size::CLASS)?;
         no_extensions(object)?;
         let class_type = required(object, "type", |value| meaning(string(value)?, &CLASS_TYPES))?;
         match class_type {
@@ -160,6 +170,7 @@ impl<'a> ClassReader<'a> {
             ClassType::Array(count) => {
                 let length = self.length(object, count)?;
                 let align = alignment(object, "minimum-alignment")?;
+                self.count(size::BOX)?;
                 let element = required(object, "element-field-class", |value| self.class(value))?;
                 Ok(FieldClass::Array(Box::new(ArrayClass { length, element, align })))
             }
@@ -168,21 +179,24 @@ impl<'a> ClassReader<'a> {
         }
     }
 
-    fn fixed(&mut self, object: &Object, kind: IntKind) -> Result<FieldClass, Problem> {
+    fn fixed(&mut self, object: &Object<'_>, kind: IntKind) -> Result<FieldClass, Problem> {
         let bits = bits(object)?;
         let (mut roles, mut base, mut labels) = (Roles::NONE, Base::default(), None);
         match kind {
             IntKind::Unsigned | IntKind::Signed => {
                 roles = self.int_roles(object, kind == IntKind::Unsigned, Some(bits.size))?;
                 base = preferred_base(object)?;
-                labels = optional(object, "mappings", mappings)?;
+                labels = self.mappings(object, "mappings")?;
             }
             IntKind::BitMap => {
-                let flags = required(object, "flags", mappings)?;
-                if flags.is_empty() {
-                    return Err(Problem::new("a bit map needs a flag")).within("flags");
+                labels = self.mappings(object, "flags")?;
+                match labels.as_deref() {
+                    None => return Err(Problem::new("`flags` is missing")),
+                    Some([]) => {
+                        return Err(Problem::new("a bit map needs a flag")).within("flags");
+                    }
+                    Some(_) => {}
                 }
-                labels = Some(flags);
             }
             IntKind::Bool | IntKind::BitArray => {}
         }
@@ -200,9 +214,9 @@ impl<'a> ClassReader<'a> {
         Ok(FieldClass::Int(IntClass { bits, kind, base, mappings: labels, roles, clock }))
     }
 
-    fn variable(&mut self, object: &Object, signed: bool) -> Result<FieldClass, Problem> {
+    fn variable(&mut self, object: &Object<'_>, signed: bool) -> Result<FieldClass, Problem> {
         let roles = self.int_roles(object, !signed, None)?;
-        let mappings = optional(object, "mappings", mappings)?;
+        let mappings = self.mappings(object, "mappings")?;
         Ok(FieldClass::VarInt(VarIntClass {
             signed,
             base: preferred_base(object)?,
@@ -211,7 +225,7 @@ impl<'a> ClassReader<'a> {
         }))
     }
 
-    fn blob(&mut self, object: &Object, count: Count) -> Result<FieldClass, Problem> {
+    fn blob(&mut self, object: &Object<'_>, count: Count) -> Result<FieldClass, Problem> {
         let length = self.length(object, count)?;
         let mut roles = Roles::NONE;
         if let Length::Static(size) = length {
@@ -221,42 +235,41 @@ impl<'a> ClassReader<'a> {
                 _ => Err("only an unsigned integer can have this role"),
             })?;
         }
-        Ok(FieldClass::Blob(BlobClass { length, media_type: text(object, "media-type")?, roles }))
+        let media_type = text(object, "media-type")?;
+        self.count(media_type.as_ref().map_or(0, |text| allocation(text.len())))?;
+        Ok(FieldClass::Blob(BlobClass { length, media_type, roles }))
     }
 
-    fn structure(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+    fn structure(&mut self, object: &Object<'t>) -> Result<FieldClass, Problem> {
         let align = alignment(object, "minimum-alignment")?;
         let member_values = optional(object, "member-classes", array)?.unwrap_or_default();
-        let mut names = HashSet::new();
-        let mut members = Vec::new();
+        let mut members = Vec::with_capacity(member_values.len());
         self.places.enter_structure();
         for (index, value) in member_values.iter().enumerate() {
-            let member = self.member(value, &mut names);
+            let member = self.member(value);
             members.push(member.within(format_args!("member-classes[{index}]"))?);
         }
         self.places.leave_structure();
         Ok(FieldClass::Struct(StructClass { members, align }))
     }
 
-    fn member<'v>(
-        &mut self,
-        value: &'v Value,
-        names: &mut HashSet<&'v str>,
-    ) -> Result<Member, Problem> {
+    fn member(&mut self, value: &Value<'t>) -> Result<Member, Problem> {
         let object = object(value)?;
         no_extensions(object)?;
-        let name = required(object, "name", string)?;
-        if !names.insert(name) {
+        let name = required(object, "name", json::name)?;
+        self.count(size::member(name))?;
+        let before = self.places.size();
+        if !self.places.enter_member(name.clone()) {
             let message = format!("the structure has two members named {}", quote(name));
             return Err(Problem::new(message));
         }
-        self.places.enter_member(name);
+        self.allowance.memory.pass(self.places.size() - before)?;
         let class = required(object, "field-class", |value| self.class(value))?;
         self.places.leave_member();
-        Ok(Member { name: name.to_owned(), class })
+        Ok(Member { name: name.to_string(), class })
     }
 
-    fn optional(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+    fn optional(&mut self, object: &Object<'t>) -> Result<FieldClass, Problem> {
         let integers = Kinds::UNSIGNED.or(Kinds::SIGNED);
         let (selector, kinds) = self.reference(object, "selector-field-location")?;
         let mut selector_ranges = optional(object, "selector-field-ranges", ranges)?;
@@ -273,6 +286,8 @@ impl<'a> ClassReader<'a> {
             }
             Some(_) => {}
         }
+        let list = selector_ranges.as_ref().map_or(0, |list| 2 * size::ranges(list.0.len()));
+        self.count(size::BOX + list)?;
         let content = required(object, "field-class", |value| self.class(value))?;
         Ok(FieldClass::Optional(Box::new(OptionalClass {
             selector,
@@ -281,7 +296,7 @@ impl<'a> ClassReader<'a> {
         })))
     }
 
-    fn variant(&mut self, object: &Object) -> Result<FieldClass, Problem> {
+    fn variant(&mut self, object: &Object<'t>) -> Result<FieldClass, Problem> {
         let (selector, kinds) = self.reference(object, "selector-field-location")?;
         if kinds.is_some_and(|kinds| !kinds.are(Kinds::UNSIGNED.or(Kinds::SIGNED))) {
             let problem = Problem::new("the field there is not an integer");
@@ -292,7 +307,7 @@ impl<'a> ClassReader<'a> {
             return Err(Problem::new("a variant needs an option")).within("options");
         }
         let (mut names, mut taken) = (HashSet::new(), Taken::default());
-        let mut options = Vec::new();
+        let mut options = Vec::with_capacity(option_values.len());
         for (index, value) in option_values.iter().enumerate() {
             let option = self.variant_option(value, &mut names, &mut taken);
             options.push(option.within(format_args!("options[{index}]"))?);
@@ -302,7 +317,7 @@ impl<'a> ClassReader<'a> {
 
     fn variant_option<'v>(
         &mut self,
-        value: &'v Value,
+        value: &'v Value<'t>,
         names: &mut HashSet<&'v str>,
         taken: &mut Taken,
     ) -> Result<VariantOption, Problem> {
@@ -316,6 +331,7 @@ impl<'a> ClassReader<'a> {
             return Err(Problem::new(message));
         }
         let ranges = required(object, "selector-field-ranges", ranges)?;
+        self.count(size::option(name.unwrap_or_default(), &ranges))?;
         if let Some(value) = ranges.0.iter().find_map(|&(low, high)| taken.overlap(low, high)) {
             let problem = Problem::new(format!("{value} already selects an earlier option"));
             return Err(problem).within("selector-field-ranges");
@@ -327,7 +343,7 @@ impl<'a> ClassReader<'a> {
         Ok(VariantOption { name: name.map(str::to_owned), ranges, class })
     }
 
-    fn length(&mut self, object: &Object, count: Count) -> Result<Length, Problem> {
+    fn length(&mut self, object: &Object<'_>, count: Count) -> Result<Length, Problem> {
         if count == Count::Static {
             return required(object, "length", unsigned).map(Length::Static);
         }
@@ -342,7 +358,7 @@ impl<'a> ClassReader<'a> {
     /// The field that a location refers to; its kinds are unknown while an alias is declared.
     fn reference(
         &mut self,
-        object: &Object,
+        object: &Object<'_>,
         key: &str,
     ) -> Result<(FieldRef, Option<Kinds>), Problem> {
         required(object, key, |value| {
@@ -351,14 +367,20 @@ impl<'a> ClassReader<'a> {
                 return Ok((FieldRef { scope: self.scope, path: Vec::new() }, None));
             };
             let (field, kinds) = self.places.resolve(surroundings.outer, &location)?;
-            self.budget.expand(field.path.iter().map(String::len).sum())?;
+            self.allowance.expand(field.path.iter().map(String::len).sum())?;
+            self.count(size::reference(&field))?;
             Ok((field, Some(kinds)))
         })
     }
 
+    /// Labels or flags.
+    fn mappings(&self, object: &Object<'_>, key: &str) -> Result<Option<Arc<[Mapping]>>, Problem> {
+        optional(object, key, |value| mappings(value, |bytes| self.count(bytes)))
+    }
+
     fn int_roles(
         &self,
-        object: &Object,
+        object: &Object<'_>,
         is_unsigned: bool,
         size: Option<u32>,
     ) -> Result<Roles, Problem> {
@@ -376,7 +398,7 @@ impl<'a> ClassReader<'a> {
     /// Reads roles, and leaves out those without a meaning in the current scope.
     fn roles(
         &self,
-        object: &Object,
+        object: &Object<'_>,
         fits: impl Fn(Role) -> Result<(), &'static str>,
     ) -> Result<Roles, Problem> {
         let mut roles = Roles::NONE;
@@ -455,11 +477,11 @@ const CLASS_TYPES: [(&str, ClassType); 22] = [
 ];
 
 /// No extension is supported, so none can be declared, and none may be used.
-pub(super) fn no_extensions(object: &Object) -> Result<(), Problem> {
+pub(super) fn no_extensions(object: &Object<'_>) -> Result<(), Problem> {
     let namespaces = optional(object, "extensions", self::object)?;
-    for (namespace, names) in namespaces.into_iter().flatten() {
+    for (namespace, names) in namespaces.into_iter().flat_map(Object::iter) {
         let names = self::object(names).within(quote(namespace)).within("extensions")?;
-        if let Some(name) = names.keys().next() {
+        if let Some((name, _)) = names.iter().next() {
             let (name, namespace) = (quote(name), quote(namespace));
             let message = format!("the extension {name} of {namespace} is not supported");
             return Err(Problem::new(message)).within("extensions");

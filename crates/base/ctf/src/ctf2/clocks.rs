@@ -1,13 +1,11 @@
 //! Reads clock classes.
 
-use super::json::{
-    Object, Problem, Within, object, optional, required, signed, string, text, unsigned,
-};
+use super::json::{Problem, Within, object, optional, required, signed, string, text, unsigned};
+use super::value::{Object, Value};
 use super::words::unknown;
 use crate::schema::*;
-use serde_json::Value;
 
-pub(super) fn clock(object: &Object) -> Result<Clock, Problem> {
+pub(super) fn clock(object: &Object<'_>) -> Result<Clock, Problem> {
     let identity = identity(object)?;
     // Release candidates had no `id`; the name took its place, and there was no identity.
     let (name, identity) = match (text(object, "id")?, identity) {
@@ -35,7 +33,7 @@ pub(super) fn clock(object: &Object) -> Result<Clock, Problem> {
     })
 }
 
-fn identity(object: &Object) -> Result<ClockIdentity, Problem> {
+fn identity(object: &Object<'_>) -> Result<ClockIdentity, Problem> {
     Ok(ClockIdentity {
         namespace: text(object, "namespace")?,
         name: text(object, "name")?,
@@ -43,7 +41,7 @@ fn identity(object: &Object) -> Result<ClockIdentity, Problem> {
     })
 }
 
-fn origin(value: &Value) -> Result<ClockOrigin, Problem> {
+fn origin(value: &Value<'_>) -> Result<ClockOrigin, Problem> {
     match value {
         Value::String(word) if word == "unix-epoch" => Ok(ClockOrigin::UnixEpoch),
         Value::String(word) => Err(unknown(word, ["unix-epoch"].into_iter())),
@@ -56,7 +54,7 @@ fn origin(value: &Value) -> Result<ClockOrigin, Problem> {
     }
 }
 
-fn offset(value: &Value) -> Result<(i64, i64), Problem> {
+fn offset(value: &Value<'_>) -> Result<(i64, i64), Problem> {
     let object = object(value)?;
     let seconds = optional(object, "seconds", signed)?.unwrap_or(0);
     Ok((seconds, optional(object, "cycles", signed)?.unwrap_or(0)))

@@ -1,11 +1,10 @@
 //! Typed access to JSON values. What is wrong becomes a [`Problem`], which collects the way to
 //! the value while it travels outwards.
 
-use serde_json::{Map, Value};
+use super::value::{Object, Value};
+use crate::metadata::budget::OverBudget;
+use std::borrow::Cow;
 use std::fmt::Display;
-
-/// A JSON object.
-pub(super) type Object = Map<String, Value>;
 
 /// What is wrong in a fragment, and where.
 #[derive(Debug)]
@@ -38,6 +37,12 @@ impl Problem {
     }
 }
 
+impl From<OverBudget> for Problem {
+    fn from(error: OverBudget) -> Problem {
+        Problem::new(error.to_string()).hint(Some(OverBudget::HINT.to_owned()))
+    }
+}
+
 /// Adds a step to a problem's way.
 pub(super) trait Within {
     fn within(self, step: impl Display) -> Self;
@@ -64,10 +69,10 @@ pub(super) fn quote(word: &str) -> String {
 
 /// Reads a property that may be absent. `null` counts as absent: some producers write it for an
 /// empty collection.
-pub(super) fn optional<'a, T>(
-    object: &'a Object,
+pub(super) fn optional<'a, 't, T>(
+    object: &'a Object<'t>,
     key: &str,
-    read: impl FnOnce(&'a Value) -> Result<T, Problem>,
+    read: impl FnOnce(&'a Value<'t>) -> Result<T, Problem>,
 ) -> Result<Option<T>, Problem> {
     match object.get(key) {
         None | Some(Value::Null) => Ok(None),
@@ -76,41 +81,55 @@ pub(super) fn optional<'a, T>(
 }
 
 /// Reads a property that must be there.
-pub(super) fn required<'a, T>(
-    object: &'a Object,
+pub(super) fn required<'a, 't, T>(
+    object: &'a Object<'t>,
     key: &str,
-    read: impl FnOnce(&'a Value) -> Result<T, Problem>,
+    read: impl FnOnce(&'a Value<'t>) -> Result<T, Problem>,
 ) -> Result<T, Problem> {
     optional(object, key, read)?.ok_or_else(|| Problem::new(format!("`{key}` is missing")))
 }
 
 /// Reads a property that is an owned string and may be absent.
-pub(super) fn text(object: &Object, key: &str) -> Result<Option<String>, Problem> {
+pub(super) fn text(object: &Object<'_>, key: &str) -> Result<Option<String>, Problem> {
     Ok(optional(object, key, string)?.map(str::to_owned))
 }
 
-pub(super) fn object(value: &Value) -> Result<&Object, Problem> {
-    value.as_object().ok_or_else(|| unexpected(value, "an object"))
+pub(super) fn object<'a, 't>(value: &'a Value<'t>) -> Result<&'a Object<'t>, Problem> {
+    match value {
+        Value::Object(object) => Ok(object),
+        _ => Err(unexpected(value, "an object")),
+    }
 }
 
-pub(super) fn array(value: &Value) -> Result<&[Value], Problem> {
-    value.as_array().map(Vec::as_slice).ok_or_else(|| unexpected(value, "an array"))
+pub(super) fn array<'a, 't>(value: &'a Value<'t>) -> Result<&'a [Value<'t>], Problem> {
+    match value {
+        Value::Array(array) => Ok(array),
+        _ => Err(unexpected(value, "an array")),
+    }
 }
 
-pub(super) fn string(value: &Value) -> Result<&str, Problem> {
-    value.as_str().ok_or_else(|| unexpected(value, "a string"))
+pub(super) fn string<'a>(value: &'a Value<'_>) -> Result<&'a str, Problem> {
+    name(value).map(AsRef::as_ref)
 }
 
-pub(super) fn unsigned(value: &Value) -> Result<u64, Problem> {
+/// A string that may have to outlive its fragment.
+pub(super) fn name<'a, 't>(value: &'a Value<'t>) -> Result<&'a Cow<'t, str>, Problem> {
+    match value {
+        Value::String(text) => Ok(text),
+        _ => Err(unexpected(value, "a string")),
+    }
+}
+
+pub(super) fn unsigned(value: &Value<'_>) -> Result<u64, Problem> {
     value.as_u64().ok_or_else(|| unexpected(value, "an integer from 0 up, of at most 64 bits"))
 }
 
-pub(super) fn signed(value: &Value) -> Result<i64, Problem> {
+pub(super) fn signed(value: &Value<'_>) -> Result<i64, Problem> {
     value.as_i64().ok_or_else(|| unexpected(value, "a signed integer of at most 64 bits"))
 }
 
 /// An integer that fits either `u64` or `i64`.
-pub(super) fn integer(value: &Value) -> Result<i128, Problem> {
+pub(super) fn integer(value: &Value<'_>) -> Result<i128, Problem> {
     match (value.as_u64(), value.as_i64()) {
         (Some(number), _) => Ok(number.into()),
         (None, Some(number)) => Ok(number.into()),
@@ -118,7 +137,7 @@ pub(super) fn integer(value: &Value) -> Result<i128, Problem> {
     }
 }
 
-fn unexpected(value: &Value, expected: &str) -> Problem {
+fn unexpected(value: &Value<'_>, expected: &str) -> Problem {
     let found = match value {
         Value::Null => "null".to_owned(),
         Value::Bool(truth) => truth.to_string(),

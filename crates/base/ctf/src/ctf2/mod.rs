@@ -13,6 +13,7 @@ mod ranges;
 mod read;
 #[cfg(test)]
 pub(crate) mod tests;
+mod value;
 mod words;
 mod write;
 mod write_classes;

@@ -3,10 +3,12 @@
 //!
 //! [`Places`] follows the reader through structures and members; [`Places::resolve`] answers.
 
-use super::json::{Object, Problem, array, object, optional, quote, required, string};
+use super::json::{Problem, array, object, optional, quote, required, string};
+use super::value::{Object, Value};
 use super::words::{SCOPES, unknown};
+use crate::metadata::budget::{owned, table_entry};
 use crate::schema::{FieldClass, FieldRef, IntKind, Scope};
-use serde_json::Value;
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 /// A field location as the metadata states it.
@@ -19,7 +21,7 @@ pub(super) struct Location {
 
 impl Location {
     /// Reads a location; the release candidates' plain array of names also.
-    pub(super) fn read(value: &Value) -> Result<Location, Problem> {
+    pub(super) fn read(value: &Value<'_>) -> Result<Location, Problem> {
         let location = match value {
             Value::Array(steps) => match steps.split_first() {
                 Some((Value::String(first), rest)) if scope(first).is_ok() => {
@@ -36,7 +38,7 @@ impl Location {
         }
     }
 
-    fn read_object(object: &Object) -> Result<Location, Problem> {
+    fn read_object(object: &Object<'_>) -> Result<Location, Problem> {
         Ok(Location {
             origin: optional(object, "origin", |value| scope(string(value)?))?,
             steps: required(object, "path", |value| path(array(value)?))?,
@@ -49,8 +51,8 @@ fn scope(word: &str) -> Result<Scope, Problem> {
     found.ok_or_else(|| unknown(word, SCOPES.into_iter().map(Scope::ctf2_name)))
 }
 
-fn path(steps: &[Value]) -> Result<Vec<Option<String>>, Problem> {
-    let step = |value: &Value| match value {
+fn path(steps: &[Value<'_>]) -> Result<Vec<Option<String>>, Problem> {
+    let step = |value: &Value<'_>| match value {
         Value::Null => Ok(None),
         _ => string(value).map(|name| Some(name.to_owned())),
     };
@@ -103,22 +105,24 @@ impl Kinds {
 /// The names read so far, as a tree below each scope. The options of a variant share their place,
 /// as the elements of an array do.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct Places<'t> {
     nodes: Vec<Node>,
+    /// By place and name: the place of a member.
+    children: HashMap<(u32, Cow<'t, str>), u32>,
     /// By scope; `None` while nothing of it was read.
-    roots: [Option<usize>; SCOPES.len()],
+    roots: [Option<u32>; SCOPES.len()],
     /// What is being read: its scope, the structures around it, its place.
     scope: Option<Scope>,
-    open: Vec<OpenStructure>,
-    node: usize,
+    open: Vec<OpenStructure<'t>>,
+    node: u32,
     /// Counts structures and members, to tell what belongs to a structure from what a variant's
     /// other options left at the same place.
     time: u64,
+    size: usize,
 }
 
 #[derive(Default)]
 struct Node {
-    children: HashMap<String, usize>,
     /// What fields are at this place.
     kinds: Kinds,
     /// The same, of the latest member only.
@@ -127,18 +131,21 @@ struct Node {
     time: u64,
 }
 
-struct OpenStructure {
-    node: usize,
+struct OpenStructure<'t> {
+    node: u32,
     time: u64,
     member_count: usize,
     /// The name and the place of the member that is being read.
-    member: Option<(String, usize)>,
+    member: Option<(Cow<'t, str>, u32)>,
 }
 
-impl Places {
+/// What a place and its name take, at most.
+const PLACE: usize = table_entry::<(u32, Cow<'_, str>), u32>() + 2 * size_of::<Node>();
+
+impl<'t> Places<'t> {
     /// A scope begins.
     pub(super) fn begin(&mut self, scope: Scope) {
-        self.node = self.nodes.len();
+        self.node = self.nodes.len() as u32;
         self.nodes.push(Node::default());
         self.roots[scope as usize] = Some(self.node);
         self.scope = Some(scope);
@@ -159,20 +166,31 @@ impl Places {
         }
     }
 
-    /// A member of the innermost structure begins.
-    pub(super) fn enter_member(&mut self, name: &str) {
-        let Some(structure) = self.open.last_mut() else { return };
-        let next = self.nodes.len();
-        let child = *self.nodes[structure.node].children.entry(name.to_owned()).or_insert(next);
+    /// A member of the innermost structure begins; `false` if the structure has one of that name.
+    pub(super) fn enter_member(&mut self, name: Cow<'t, str>) -> bool {
+        let Some(structure) = self.open.last_mut() else { return true };
+        let next = self.nodes.len() as u32;
+        let child = *self.children.entry((structure.node, name.clone())).or_insert(next);
         if child == next {
             self.nodes.push(Node::default());
+            self.size += PLACE + 2 * owned(&name);
+        }
+        let node = &mut self.nodes[child as usize];
+        if node.time > structure.time {
+            return false;
         }
         self.time += 1;
-        self.nodes[child].time = self.time;
-        self.nodes[child].kinds_latest = Kinds::NONE;
+        node.time = self.time;
+        node.kinds_latest = Kinds::NONE;
         structure.member_count += 1;
-        structure.member = Some((name.to_owned(), child));
+        structure.member = Some((name, child));
         self.node = child;
+        true
+    }
+
+    /// What it takes in memory.
+    pub(super) fn size(&self) -> usize {
+        self.size
     }
 
     /// The member was read.
@@ -185,7 +203,7 @@ impl Places {
 
     /// A class was read at the current place.
     pub(super) fn add(&mut self, class: &FieldClass) {
-        if let Some(node) = self.nodes.get_mut(self.node) {
+        if let Some(node) = self.nodes.get_mut(self.node as usize) {
             node.kinds = node.kinds.or(Kinds::of(class));
             node.kinds_latest = node.kinds_latest.or(Kinds::of(class));
         }
@@ -200,7 +218,7 @@ impl Places {
     /// earlier fragments have declared.
     pub(super) fn resolve(
         &self,
-        outer: &[&Places],
+        outer: &[&Places<'_>],
         location: &Location,
     ) -> Result<(FieldRef, Kinds), Problem> {
         let scope = location.origin.or(self.scope).unwrap_or(Scope::Payload);
@@ -209,7 +227,7 @@ impl Places {
             let around = self.open.len().saturating_sub(1);
             let names =
                 self.open[..around].iter().filter_map(|structure| structure.member.as_ref());
-            path.extend(names.map(|(name, _)| name.clone()));
+            path.extend(names.map(|(name, _)| name.to_string()));
         }
         for step in &location.steps {
             match step {
@@ -218,11 +236,17 @@ impl Places {
                 None => return Err(Problem::new("null leaves the outermost structure")),
             }
         }
+        path.shrink_to_fit();
         let kinds = self.kinds(outer, scope, &path)?;
         Ok((FieldRef { scope, path }, kinds))
     }
 
-    fn kinds(&self, outer: &[&Places], scope: Scope, path: &[String]) -> Result<Kinds, Problem> {
+    fn kinds(
+        &self,
+        outer: &[&Places<'_>],
+        scope: Scope,
+        path: &[String],
+    ) -> Result<Kinds, Problem> {
         let mut all = std::iter::once(self).chain(outer.iter().copied());
         let found = all.find_map(|places| Some((places, places.roots[scope as usize]?)));
         let Some((places, mut node)) = found else {
@@ -241,8 +265,9 @@ impl Places {
         let mut open = if self.scope == Some(scope) { self.open.as_slice() } else { &[] };
         let mut kinds = Kinds::NONE;
         for (index, name) in path.iter().enumerate() {
-            node = *places.nodes[node].children.get(name).ok_or_else(missing)?;
-            let place = &places.nodes[node];
+            let key = (node, Cow::Borrowed(name.as_str()));
+            node = *places.children.get(&key).ok_or_else(missing)?;
+            let place = &places.nodes[node as usize];
             let Some((structure, inner)) = open.split_first() else {
                 kinds = place.kinds;
                 continue;

@@ -1,13 +1,15 @@
 //! Reads those properties of field classes that need nothing from around them.
 
 use super::json::{
-    Object, Problem, Within, array, integer, object, optional, quote, required, string, unsigned,
+    Problem, Within, array, integer, object, optional, quote, required, string, unsigned,
 };
+use super::value::{Object, Value};
 use super::words::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, meaning};
+use crate::decode::size;
 use crate::schema::*;
-use serde_json::Value;
+use std::sync::Arc;
 
-pub(super) fn bits(object: &Object) -> Result<Bits, Problem> {
+pub(super) fn bits(object: &Object<'_>) -> Result<Bits, Problem> {
     let size = required(object, "length", |value| {
         let size = u32::try_from(unsigned(value)?).unwrap_or(0);
         if size == 0 { Err(Problem::new("must be from 1 to 4294967295 bits")) } else { Ok(size) }
@@ -22,7 +24,7 @@ pub(super) fn bits(object: &Object) -> Result<Bits, Problem> {
     })
 }
 
-pub(super) fn alignment(object: &Object, key: &str) -> Result<u64, Problem> {
+pub(super) fn alignment(object: &Object<'_>, key: &str) -> Result<u64, Problem> {
     let align = optional(object, key, |value| match unsigned(value)? {
         align if align.is_power_of_two() => Ok(align),
         align => Err(Problem::new(format!("{align} is not a power of two"))),
@@ -45,7 +47,7 @@ pub(super) fn wide(bits: Bits) -> Option<FieldClass> {
     Some(FieldClass::Array(Box::new(array)))
 }
 
-pub(super) fn float(object: &Object) -> Result<FieldClass, Problem> {
+pub(super) fn float(object: &Object<'_>) -> Result<FieldClass, Problem> {
     let bits = bits(object)?;
     let Some(exponent) = exponent_size(bits.size) else {
         let message = format!("no floating-point format has {} bits", bits.size);
@@ -69,7 +71,7 @@ pub(super) fn exponent_size(size: u32) -> Option<u32> {
     }
 }
 
-pub(super) fn preferred_base(object: &Object) -> Result<Base, Problem> {
+pub(super) fn preferred_base(object: &Object<'_>) -> Result<Base, Problem> {
     let base = optional(object, "preferred-display-base", |value| match unsigned(value)? {
         2 => Ok(Base::Binary),
         8 => Ok(Base::Octal),
@@ -80,27 +82,38 @@ pub(super) fn preferred_base(object: &Object) -> Result<Base, Problem> {
     Ok(base.unwrap_or_default())
 }
 
-pub(super) fn encoding(object: &Object) -> Result<Encoding, Problem> {
+pub(super) fn encoding(object: &Object<'_>) -> Result<Encoding, Problem> {
     let encoding = optional(object, "encoding", |value| meaning(string(value)?, &ENCODINGS))?;
     Ok(encoding.unwrap_or_default())
 }
 
-pub(super) fn mappings(value: &Value) -> Result<Vec<Mapping>, Problem> {
-    let mapping = |(label, value): (&String, &Value)| {
-        Ok(Mapping { label: label.clone(), ranges: ranges(value).within(quote(label))? })
-    };
-    object(value)?.iter().map(mapping).collect()
+pub(super) fn mappings(
+    value: &Value<'_>,
+    keep: impl Fn(usize) -> Result<(), Problem>,
+) -> Result<Arc<[Mapping]>, Problem> {
+    let labels = object(value)?;
+    let mut mappings = Vec::with_capacity(labels.iter().len());
+    for (label, value) in labels.iter() {
+        let ranges = ranges(value).within(quote(label))?;
+        // For a moment there are two lists of them.
+        keep(size::mapping(label, ranges.0.len()) + size_of::<Mapping>())?;
+        mappings.push(Mapping { label: label.to_string(), ranges });
+    }
+    Ok(mappings.into())
 }
 
-pub(super) fn ranges(value: &Value) -> Result<Ranges, Problem> {
-    let range = |value: &Value| match array(value)? {
-        [low, high] => match (integer(low)?, integer(high)?) {
-            (low, high) if low <= high => Ok((low, high)),
-            (low, high) => Err(Problem::new(format!("{low} is above {high}"))),
-        },
-        _ => Err(Problem::new("a range needs a lower and an upper bound")),
-    };
-    let ranges = array(value)?.iter().map(range).collect::<Result<Vec<_>, Problem>>()?;
+pub(super) fn ranges(value: &Value<'_>) -> Result<Ranges, Problem> {
+    let values = array(value)?;
+    let mut ranges = Vec::with_capacity(values.len());
+    for value in values {
+        match array(value)? {
+            [low, high] => match (integer(low)?, integer(high)?) {
+                (low, high) if low <= high => ranges.push((low, high)),
+                (low, high) => return Err(Problem::new(format!("{low} is above {high}"))),
+            },
+            _ => return Err(Problem::new("a range needs a lower and an upper bound")),
+        }
+    }
     if ranges.is_empty() {
         return Err(Problem::new("a range is needed"));
     }

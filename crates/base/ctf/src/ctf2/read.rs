@@ -1,16 +1,17 @@
 //! Reads the fragments of a JSON text sequence, in their order, into a schema.
 
-use super::classes::{Alias, Budget, ClassReader, Surroundings, no_extensions};
+use super::classes::{Alias, Allowance, ClassReader, Surroundings, no_extensions};
 use super::clocks::clock;
 use super::json::{
-    Object, Problem, Within, array, integer, object, optional, quote, required, string, text,
-    unsigned,
+    Problem, Within, array, integer, object, optional, quote, required, string, text, unsigned,
 };
 use super::places::Places;
+use super::value::{self, Object, Value};
 use super::words::{BABELTRACE_NAMESPACE, LOG_LEVELS, LTTNG_NAMESPACE, unknown};
+use crate::decode::size;
 use crate::metadata::MetadataError;
+use crate::metadata::budget::{Budget, OverBudget, allocation, table_entry};
 use crate::schema::*;
-use serde_json::Value;
 use std::collections::{HashMap, HashSet};
 
 /// Separates fragments.
@@ -27,7 +28,8 @@ const FRAGMENT_TYPES: [&str; 6] = [
 ];
 
 pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
-    let mut reader = Reader::default();
+    let budget = Budget::of_text(text.len());
+    let mut reader = Reader::new(&budget);
     let mut next = 0;
     let mut number = 0;
     for (index, piece) in text.split(RECORD_SEPARATOR).enumerate() {
@@ -43,13 +45,15 @@ pub(super) fn parse(text: &str) -> Result<Schema, MetadataError> {
         }
         number += 1;
         let piece = piece.trim_start();
-        let value = serde_json::from_str(piece)
+        let before = budget.passing();
+        let value = value::parse(piece, &budget)
             .map_err(|error| syntax_error(text, start, piece, number, &error))?;
         reader.fragment(&value, piece.len()).map_err(|problem| {
             let label = label(number, value.get("type").and_then(Value::as_str));
             let error = MetadataError::at(text, start, format!("{label}: {}", problem.text()));
             MetadataError { hint: problem.hint, ..error }
         })?;
+        budget.forget_to(before);
     }
     if number == 0 {
         return Err(MetadataError::at(text, text.len(), "there is no fragment"));
@@ -82,11 +86,17 @@ fn syntax_error(
     let message = error.to_string();
     // The message's own line and column count from the fragment's start.
     let message = message.rsplit_once(" at line ").map_or(message.as_str(), |(what, _)| what);
-    MetadataError::at(text, start + offset, format!("{}: not JSON: {message}", label(number, None)))
+    let label = label(number, None);
+    // Any data will do, so what is wrong with them is their size.
+    match error.is_data() {
+        true => MetadataError::at(text, start + offset, format!("{label}: {message}"))
+            .hint(OverBudget::HINT),
+        false => MetadataError::at(text, start + offset, format!("{label}: not JSON: {message}")),
+    }
 }
 
 /// What was read so far.
-struct Reader {
+struct Reader<'t> {
     schema: Schema,
     preamble_seen: bool,
     trace_class_seen: bool,
@@ -95,14 +105,16 @@ struct Reader {
     streams: HashMap<u64, usize>,
     /// By stream index.
     event_ids: Vec<HashSet<u64>>,
-    stream_places: Vec<Places>,
-    trace_places: Places,
-    aliases: HashMap<String, Alias>,
-    budget: Budget,
+    stream_places: Vec<Places<'t>>,
+    trace_places: Places<'t>,
+    aliases: HashMap<String, Alias<'t>>,
+    allowance: Allowance<'t>,
+    /// By stream index: what each event takes beside its own fields.
+    event_sizes: Vec<usize>,
 }
 
-impl Default for Reader {
-    fn default() -> Reader {
+impl<'t> Reader<'t> {
+    fn new(budget: &'t Budget) -> Reader<'t> {
         let trace = TraceClass {
             namespace: None,
             name: None,
@@ -123,31 +135,36 @@ impl Default for Reader {
             stream_places: Vec::new(),
             trace_places: Places::default(),
             aliases: HashMap::new(),
-            budget: Budget::default(),
+            allowance: Allowance::new(budget),
+            event_sizes: Vec::new(),
         }
     }
-}
 
-impl Reader {
-    fn fragment(&mut self, value: &Value, text_size: usize) -> Result<(), Problem> {
+    /// Counts memory that the schema, its decoder or the reader will hold.
+    fn keep(&self, bytes: usize) -> Result<(), Problem> {
+        Ok(self.allowance.memory.keep(bytes)?)
+    }
+
+    fn fragment(&mut self, value: &Value<'t>, text_size: usize) -> Result<(), Problem> {
         let object = object(value)?;
         let fragment_type = required(object, "type", string)?;
         if self.preamble_seen == (fragment_type == "preamble") {
             return Err(Problem::new("the first fragment, and only it, must be a preamble"));
         }
         no_extensions(object)?;
+        self.keep(texts(object))?;
         match fragment_type {
             "preamble" => self.preamble(object),
             "field-class-alias" => self.alias(object, text_size),
             "trace-class" => self.trace_class(object),
-            "clock-class" => self.clock_class(object),
+            "clock-class" => self.clock_class(object, text_size),
             "data-stream-class" => self.stream_class(object),
             "event-record-class" => self.event_class(object),
             _ => Err(unknown(fragment_type, FRAGMENT_TYPES.into_iter())).within("type"),
         }
     }
 
-    fn preamble(&mut self, object: &Object) -> Result<(), Problem> {
+    fn preamble(&mut self, object: &Object<'_>) -> Result<(), Problem> {
         let version = required(object, "version", unsigned)?;
         if version != 2 {
             return Err(Problem::new(format!("version {version} is not supported, only 2 is")));
@@ -157,12 +174,14 @@ impl Reader {
         Ok(())
     }
 
-    fn alias(&mut self, object: &Object, text_size: usize) -> Result<(), Problem> {
+    fn alias(&mut self, object: &Object<'t>, text_size: usize) -> Result<(), Problem> {
         let name = required(object, "name", string)?;
         if self.aliases.contains_key(name) {
             return Err(Problem::new(format!("the alias {} is declared twice", quote(name))));
         }
-        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, None);
+        // The value has been counted as passing; a copy of it stays.
+        self.keep(table_entry::<String, Alias<'_>>() + self.allowance.memory.passing())?;
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, None);
         let class = required(object, "field-class", |value| {
             reader.declare(value)?;
             Ok(value.clone())
@@ -171,7 +190,7 @@ impl Reader {
         Ok(())
     }
 
-    fn trace_class(&mut self, object: &Object) -> Result<(), Problem> {
+    fn trace_class(&mut self, object: &Object<'t>) -> Result<(), Problem> {
         if self.trace_class_seen {
             return Err(Problem::new("there is a second trace class"));
         }
@@ -183,17 +202,20 @@ impl Reader {
         trace.namespace = text(object, "namespace")?;
         trace.name = text(object, "name")?;
         trace.uid = text(object, "uid")?;
-        trace.env = optional(object, "environment", environment)?.unwrap_or_default();
+        let memory = self.allowance.memory;
+        let env = optional(object, "environment", |value| environment(value, memory))?;
+        trace.env = env.unwrap_or_default();
         let has_uuid = trace.uuid.is_some();
         let surroundings = Surroundings { has_uuid, clock: None, outer: &[] };
-        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, Some(surroundings));
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(surroundings));
         trace.packet_header =
             reader.root(object, "packet-header-field-class", Scope::PacketHeader)?;
         self.trace_places = reader.into_places();
-        Ok(())
+        self.keep(self.trace_places.size())
     }
 
-    fn clock_class(&mut self, object: &Object) -> Result<(), Problem> {
+    fn clock_class(&mut self, object: &Object<'_>, text_size: usize) -> Result<(), Problem> {
+        self.keep(size_of::<Clock>() + table_entry::<String, usize>() + 2 * text_size)?;
         let clock = clock(object)?;
         let index = self.schema.clocks.len();
         if self.clocks.insert(clock.name.clone(), index).is_some() {
@@ -204,7 +226,8 @@ impl Reader {
         Ok(())
     }
 
-    fn stream_class(&mut self, object: &Object) -> Result<(), Problem> {
+    fn stream_class(&mut self, object: &Object<'t>) -> Result<(), Problem> {
+        self.keep(size::STREAM)?;
         let id = optional(object, "id", unsigned)?.unwrap_or(0);
         let index = self.schema.streams.len();
         if self.streams.insert(id, index).is_some() {
@@ -223,8 +246,8 @@ impl Reader {
         let has_uuid = self.schema.trace.uuid.is_some();
         let outer = [&self.trace_places];
         let surroundings = Surroundings { has_uuid, clock, outer: &outer };
-        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, Some(surroundings));
-        self.schema.streams.push(StreamClass {
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(surroundings));
+        let stream = StreamClass {
             id,
             namespace: text(object, "namespace")?,
             name: text(object, "name")?,
@@ -246,13 +269,18 @@ impl Reader {
                 Scope::CommonContext,
             )?,
             events: Vec::new(),
-        });
-        self.stream_places.push(reader.into_places());
+        };
+        let places = reader.into_places();
+        self.keep(places.size())?;
+        let context = stream.common_context.as_ref();
+        self.event_sizes.push(size::EVENT + context.map_or(0, size::common_context));
+        self.schema.streams.push(stream);
+        self.stream_places.push(places);
         self.event_ids.push(HashSet::new());
         Ok(())
     }
 
-    fn event_class(&mut self, object: &Object) -> Result<(), Problem> {
+    fn event_class(&mut self, object: &Object<'t>) -> Result<(), Problem> {
         let id = optional(object, "id", unsigned)?.unwrap_or(0);
         let stream_id = optional(object, "data-stream-class-id", unsigned)?.unwrap_or(0);
         let Some(&index) = self.streams.get(&stream_id) else {
@@ -263,18 +291,20 @@ impl Reader {
             let message = format!("data stream class {stream_id} has a second event class {id}");
             return Err(Problem::new(message));
         }
+        let emf_uri = attribute(object, "emf-uri").and_then(Value::as_str);
+        self.keep(self.event_sizes[index] + emf_uri.map_or(0, |uri| allocation(uri.len())))?;
         let stream = &mut self.schema.streams[index];
         let has_uuid = self.schema.trace.uuid.is_some();
         let outer = [&self.trace_places, &self.stream_places[index]];
         let surroundings = Surroundings { has_uuid, clock: stream.clock, outer: &outer };
-        let mut reader = ClassReader::new(&self.aliases, &mut self.budget, Some(surroundings));
+        let mut reader = ClassReader::new(&self.aliases, &mut self.allowance, Some(surroundings));
         stream.events.push(EventClass {
             id,
             namespace: text(object, "namespace")?,
             name: text(object, "name")?,
             uid: text(object, "uid")?,
             log_level: log_level(object),
-            emf_uri: attribute(object, "emf-uri").and_then(Value::as_str).map(str::to_owned),
+            emf_uri: emf_uri.map(str::to_owned),
             specific_context: reader.root(
                 object,
                 "specific-context-field-class",
@@ -286,17 +316,19 @@ impl Reader {
     }
 }
 
-fn uuid(value: &Value) -> Result<Uuid, Problem> {
+fn uuid(value: &Value<'_>) -> Result<Uuid, Problem> {
     let numbers = array(value)?.iter().map(unsigned).collect::<Result<Vec<u64>, Problem>>()?;
     let bytes: Option<Vec<u8>> = numbers.into_iter().map(|byte| byte.try_into().ok()).collect();
     let uuid = bytes.and_then(|bytes| bytes.try_into().ok()).map(Uuid);
     uuid.ok_or_else(|| Problem::new("a UUID is 16 integers from 0 to 255"))
 }
 
-fn environment(value: &Value) -> Result<Vec<(String, EnvValue)>, Problem> {
-    let entry = |(name, value): (&String, &Value)| {
+fn environment(value: &Value<'_>, memory: &Budget) -> Result<Vec<(String, EnvValue)>, Problem> {
+    let entries = object(value)?;
+    let mut env = Vec::with_capacity(entries.iter().len());
+    for (name, value) in entries.iter() {
         let value = match value {
-            Value::String(text) => EnvValue::Str(text.clone()),
+            Value::String(text) => EnvValue::Str(text.to_string()),
             _ => {
                 let number = integer(value).within(quote(name))?;
                 // What is too large for the schema can still be shown.
@@ -304,20 +336,27 @@ fn environment(value: &Value) -> Result<Vec<(String, EnvValue)>, Problem> {
                     .map_or_else(|_| EnvValue::Str(number.to_string()), EnvValue::Int)
             }
         };
-        Ok((name.clone(), value))
-    };
-    object(value)?.iter().map(entry).collect()
+        let text = if let EnvValue::Str(text) = &value { text.len() } else { 0 };
+        memory.keep(size_of::<(String, EnvValue)>() + allocation(name.len()) + allocation(text))?;
+        env.push((name.to_string(), value));
+    }
+    Ok(env)
+}
+
+/// What the texts among a fragment's own properties take.
+fn texts(object: &Object<'_>) -> usize {
+    object.iter().filter_map(|(_, value)| value.as_str()).map(|text| allocation(text.len())).sum()
 }
 
 /// An attribute that LTTng or babeltrace has defined. Attributes never matter for decoding, so
 /// malformed ones are as good as absent.
-fn attribute<'a>(object: &'a Object, name: &str) -> Option<&'a Value> {
+fn attribute<'a, 't>(object: &'a Object<'t>, name: &str) -> Option<&'a Value<'t>> {
     let attributes = object.get("attributes")?;
     let namespaces = [LTTNG_NAMESPACE, BABELTRACE_NAMESPACE];
     namespaces.iter().find_map(|namespace| attributes.get(namespace)?.get(name))
 }
 
-fn log_level(object: &Object) -> Option<i64> {
+fn log_level(object: &Object<'_>) -> Option<i64> {
     let value = attribute(object, "log-level")?;
     let position = LOG_LEVELS.iter().position(|word| value.as_str() == Some(word));
     // Only words are in use, but no word could say the levels that CTF 1.8 leaves open.

@@ -1,12 +1,14 @@
 //! Writes a schema's fragments: preamble, trace class, clock classes, then each data stream class
 //! followed by its event record classes.
 
-use super::json::Object;
 use super::print::print;
 use super::words::{LOG_LEVELS, LTTNG_NAMESPACE};
 use super::write_classes::ClassWriter;
 use crate::schema::*;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+
+/// A JSON object.
+pub(super) type Object = Map<String, Value>;
 
 pub(super) fn write(schema: &Schema) -> String {
     let mut text = String::new();

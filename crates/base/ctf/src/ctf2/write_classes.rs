@@ -1,10 +1,9 @@
 //! Writes field classes.
 
-use super::json::Object;
 use super::properties::{exponent_size, wide};
 use super::ranges::Taken;
 use super::words::{BIT_ORDERS, BYTE_ORDERS, ENCODINGS, ROLES, role_belongs, word};
-use super::write::{put, typed};
+use super::write::{Object, put, typed};
 use crate::schema::*;
 use serde_json::{Value, json};
 
@@ -85,7 +84,9 @@ impl ClassWriter {
         // Only unsigned integers can have roles, and those matter more than the sign.
         let kind = match int.kind {
             IntKind::Signed if !int.roles.is_empty() => IntKind::Unsigned,
-            IntKind::BitMap if int.mappings.as_ref().is_none_or(Vec::is_empty) => IntKind::BitArray,
+            IntKind::BitMap if int.mappings.as_deref().is_none_or(<[_]>::is_empty) => {
+                IntKind::BitArray
+            }
             kind => kind,
         };
         let name = match kind {

@@ -42,7 +42,7 @@ pub(super) fn compile(schema: Arc<Schema>) -> Result<Decoder, CompileError> {
         compiler.collect_references(class)?;
     }
     let packet_header =
-        compiler.program(&[(Scope::PacketHeader, schema.trace.packet_header.as_ref())], false)?;
+        compiler.program(Scope::PacketHeader, schema.trace.packet_header.as_ref(), false)?;
     let mut streams = Vec::with_capacity(schema.streams.len());
     for stream in &schema.streams {
         streams.push(compiler.stream(stream)?);
@@ -117,17 +117,30 @@ struct Compiler {
     nodes: Vec<Node>,
     /// By [`key`] of the referenced place.
     slots: HashMap<String, Slot>,
-    ops: Vec<Op>,
-    saves: Vec<Save>,
+    draft: Draft,
     /// Names of the structure members on the way to the current field.
     path: Vec<String>,
     scope: Option<Scope>,
+    /// Whether nodes are wanted: not for headers.
+    visible: bool,
+}
+
+/// A program in the making.
+#[derive(Clone, Default)]
+struct Draft {
+    ops: Vec<Op>,
+    saves: Vec<Save>,
     /// Whether the current position is known to be a whole number of bytes.
     aligned: bool,
     /// Index of the run that the next integer may join.
     run: Option<usize>,
-    /// Whether nodes are wanted: not for headers.
-    visible: bool,
+}
+
+impl Draft {
+    fn finish(self) -> Program {
+        let plain = Plain::new(&self.ops);
+        Program { ops: self.ops.into(), saves: self.saves.into(), plain }
+    }
 }
 
 /// The field's place as text.
@@ -191,8 +204,8 @@ impl Compiler {
 
     fn stream(&mut self, stream: &StreamClass) -> Result<StreamDecoder, CompileError> {
         let packet_context =
-            self.program(&[(Scope::PacketContext, stream.packet_context.as_ref())], true)?;
-        let program = self.program(&[(Scope::EventHeader, stream.event_header.as_ref())], false)?;
+            self.program(Scope::PacketContext, stream.packet_context.as_ref(), true)?;
+        let program = self.program(Scope::EventHeader, stream.event_header.as_ref(), false)?;
         let only_header = !scopes_after_header(stream).any(refers_to_header);
         let event_header = stream
             .event_header
@@ -201,55 +214,62 @@ impl Compiler {
             .and_then(Header::recognise)
             .unwrap_or(Header::Program(program));
         let mut bodies = Vec::with_capacity(stream.events.len());
-        for event in &stream.events {
-            let scopes = [
-                (Scope::CommonContext, stream.common_context.as_ref()),
-                (Scope::SpecificContext, event.specific_context.as_ref()),
-                (Scope::Payload, event.payload.as_ref()),
-            ];
-            let body = self.program(&scopes, true).map_err(|error| CompileError {
-                message: match &event.name {
-                    Some(name) => format!("event {name}: {error}"),
-                    None => format!("event {}: {error}", event.id),
-                },
-            })?;
-            bodies.push(body);
+        if !stream.events.is_empty() {
+            // All events begin with it and share its nodes.
+            self.visible = true;
+            self.scope(Scope::CommonContext, stream.common_context.as_ref())?;
+            let common = std::mem::take(&mut self.draft);
+            for event in &stream.events {
+                self.draft = common.clone();
+                bodies.push(self.body(event).map_err(|error| CompileError {
+                    message: match &event.name {
+                        Some(name) => format!("event {name}: {error}"),
+                        None => format!("event {}: {error}", event.id),
+                    },
+                })?);
+            }
         }
         let event_of_id = EventIds::new(stream.events.iter().map(|event| event.id));
         Ok(StreamDecoder { packet_context, event_header, bodies, event_of_id })
     }
 
+    /// The program of an event's fields; what comes before its own is there.
+    fn body(&mut self, event: &EventClass) -> Result<Program, CompileError> {
+        self.scope(Scope::SpecificContext, event.specific_context.as_ref())?;
+        self.scope(Scope::Payload, event.payload.as_ref())?;
+        Ok(std::mem::take(&mut self.draft).finish())
+    }
+
+    /// The program of a single scope.
     fn program(
         &mut self,
-        scopes: &[(Scope, Option<&FieldClass>)],
+        scope: Scope,
+        class: Option<&FieldClass>,
         visible: bool,
     ) -> Result<Program, CompileError> {
-        self.aligned = false;
         self.visible = visible;
-        for &(scope, class) in scopes {
-            let Some(class) = class else { continue };
-            let FieldClass::Struct(structure) = class else {
-                return error(format!("{} is not a structure", scope.tsdl_name()));
-            };
-            self.scope = Some(scope);
-            self.align(class.align());
-            let shown = self.shown(class);
-            let place = Place { name: None, parent: NONE, first: false };
-            let node = match shown {
-                true => self.node(place, NodeKind::Struct),
-                false => NONE,
-            };
-            if shown {
-                self.ops.push(Op::BeginScope(scope, node));
-            }
-            self.members(structure, node)?;
-            if shown {
-                self.ops.push(Op::EndScope(scope));
-            }
+        self.scope(scope, class)?;
+        Ok(std::mem::take(&mut self.draft).finish())
+    }
+
+    fn scope(&mut self, scope: Scope, class: Option<&FieldClass>) -> Result<(), CompileError> {
+        let Some(class) = class else { return Ok(()) };
+        let FieldClass::Struct(structure) = class else {
+            return error(format!("{} is not a structure", scope.tsdl_name()));
+        };
+        self.scope = Some(scope);
+        self.align(class.align());
+        let shown = self.shown(class);
+        let place = Place { name: None, parent: NONE, first: false };
+        let node = self.node_if(shown, place, || NodeKind::Struct);
+        if shown {
+            self.draft.ops.push(Op::BeginScope(scope, node));
         }
-        self.run = None;
-        let ops = std::mem::take(&mut self.ops);
-        Ok(Program { plain: Plain::new(&ops), ops, saves: std::mem::take(&mut self.saves) })
+        self.members(structure, node)?;
+        if shown {
+            self.draft.ops.push(Op::EndScope(scope));
+        }
+        Ok(())
     }
 
     /// Whether people see a field: see the module's documentation.
@@ -309,21 +329,21 @@ impl Compiler {
 
     /// Adds an op that is not part of a run of integers.
     fn push(&mut self, op: Op) {
-        self.run = None;
-        self.ops.push(op);
+        self.draft.run = None;
+        self.draft.ops.push(op);
     }
 
     fn align(&mut self, align: u64) {
-        if align <= 1 || align <= 8 && self.aligned {
+        if align <= 1 || align <= 8 && self.draft.aligned {
             return;
         }
         self.push(Op::Align(align));
-        self.aligned = align.is_multiple_of(8);
+        self.draft.aligned = align.is_multiple_of(8);
     }
 
     fn align_bytes(&mut self) {
         self.align(8);
-        self.aligned = true;
+        self.draft.aligned = true;
     }
 
     fn members(&mut self, structure: &StructClass, parent: u32) -> Result<(), CompileError> {
@@ -354,7 +374,7 @@ impl Compiler {
                 let node = self.node_if(shown, place, || NodeKind::VarInt {
                     signed: int.signed,
                     base: int.base,
-                    labels: int.mappings.as_deref().map(NodeLabels::new),
+                    labels: int.mappings.clone().map(NodeLabels::new),
                 });
                 self.push(Op::VarInt { node, save, signed: int.signed });
                 Ok(())
@@ -371,7 +391,7 @@ impl Compiler {
                 self.align(float.bits.align);
                 let node = self.node_if(shown, place, || NodeKind::Float);
                 self.push(Op::Float { node, class: float.clone() });
-                self.aligned &= size.is_multiple_of(8);
+                self.draft.aligned &= size.is_multiple_of(8);
                 Ok(())
             }
             FieldClass::String(string) => {
@@ -401,13 +421,13 @@ impl Compiler {
                 self.align(class.align());
                 let node = self.node_if(shown, place, || NodeKind::Struct);
                 if shown {
-                    self.ops.push(Op::BeginStruct(node));
+                    self.draft.ops.push(Op::BeginStruct(node));
                 }
                 self.members(structure, node)?;
                 if shown {
-                    self.ops.push(Op::EndStruct(node));
+                    self.draft.ops.push(Op::EndStruct(node));
                 }
-                self.run = None;
+                self.draft.run = None;
                 Ok(())
             }
             FieldClass::Array(array) => self.array(class, array, shown, place),
@@ -429,14 +449,14 @@ impl Compiler {
             kind: int.kind,
             size: bits.size,
             base: int.base,
-            labels: int.mappings.as_deref().map(NodeLabels::new),
+            labels: int.mappings.clone().map(NodeLabels::new),
         });
-        let whole = self.aligned
+        let whole = self.draft.aligned
             && matches!(bits.size, 8 | 16 | 32 | 64)
             && bits.bit_order == bits.byte_order.usual_bit_order();
         if !whole {
             self.push(Op::Bits { node, save, bits, signed });
-            self.aligned &= bits.size.is_multiple_of(8);
+            self.draft.aligned &= bits.size.is_multiple_of(8);
             return Ok(());
         }
         let bytes = (bits.size / 8) as u8;
@@ -445,13 +465,13 @@ impl Compiler {
             self.push(op);
             return Ok(());
         }
-        let start = *self.run.get_or_insert_with(|| {
-            self.ops.push(Op::Run { bytes: 0, ops: 0 });
-            self.ops.len() - 1
+        let start = *self.draft.run.get_or_insert_with(|| {
+            self.draft.ops.push(Op::Run { bytes: 0, ops: 0 });
+            self.draft.ops.len() - 1
         });
-        self.ops.push(op);
-        let joined = (self.ops.len() - 1 - start) as u32;
-        if let Op::Run { bytes: run_bytes, ops } = &mut self.ops[start] {
+        self.draft.ops.push(op);
+        let joined = (self.draft.ops.len() - 1 - start) as u32;
+        if let Op::Run { bytes: run_bytes, ops } = &mut self.draft.ops[start] {
             *run_bytes += u32::from(bytes);
             *ops = joined;
         }
@@ -468,8 +488,8 @@ impl Compiler {
             return NONE;
         }
         let clock_bits = if roles.has(Role::Timestamp) { size } else { 0 };
-        self.saves.push(Save { slot, roles: roles.bits(), clock_bits, size });
-        self.saves.len() as u32 - 1
+        self.draft.saves.push(Save { slot, roles: roles.bits(), clock_bits, size });
+        self.draft.saves.len() as u32 - 1
     }
 
     fn used(&self, reference: &FieldRef) -> Result<Slot, CompileError> {
@@ -507,35 +527,35 @@ impl Compiler {
         self.align(class.align());
         let length = self.count(&array.length)?;
         let node = self.node_if(shown, place, || NodeKind::Array);
-        let at = self.ops.len();
+        let at = self.draft.ops.len();
         let element = ElementSize::Least(least_bits(&array.element));
         self.push(Op::Array { node, length, body: 0, element });
         // An element may start where the one before it ended: compile it as if nothing were
         // known, unless the first one leaves its end aligned as its start was.
-        let saves = self.saves.len();
+        let saves = self.draft.saves.len();
         let nodes = self.nodes.len();
         for _ in 0..2 {
-            let start_aligned = self.aligned;
+            let start_aligned = self.draft.aligned;
             let place = Place { name: None, parent: node, first: false };
             self.field(&array.element, shown, place)?;
-            if self.aligned || !start_aligned {
-                self.aligned &= start_aligned;
+            if self.draft.aligned || !start_aligned {
+                self.draft.aligned &= start_aligned;
                 break;
             }
-            self.ops.truncate(at + 1);
-            self.saves.truncate(saves);
+            self.draft.ops.truncate(at + 1);
+            self.draft.saves.truncate(saves);
             self.nodes.truncate(nodes);
-            self.run = None;
-            self.aligned = false;
+            self.draft.run = None;
+            self.draft.aligned = false;
         }
-        self.run = None;
-        let body = &self.ops[at + 1..];
+        self.draft.run = None;
+        let body = &self.draft.ops[at + 1..];
         let fixed = match body {
             [Op::Run { bytes, ops }, rest @ ..] if rest.len() == *ops as usize => Some(*bytes),
             _ => None,
         };
         let body_len = body.len() as u32;
-        if let Op::Array { body, element, .. } = &mut self.ops[at] {
+        if let Op::Array { body, element, .. } = &mut self.draft.ops[at] {
             *body = body_len;
             if let Some(bytes) = fixed {
                 *element = ElementSize::Bytes(bytes);
@@ -556,16 +576,16 @@ impl Compiler {
             None => Box::new([(1, u64::MAX)]),
         };
         let node = self.node_if(shown, place, || NodeKind::Optional);
-        let at = self.ops.len();
+        let at = self.draft.ops.len();
         self.push(Op::Optional { node, slot: slot.index, ranges, body: 0 });
-        let before = self.aligned;
+        let before = self.draft.aligned;
         let place = Place { name: None, parent: node, first: false };
         let content_shown = shown && self.shown(&optional.content);
         self.field(&optional.content, content_shown, place)?;
-        self.aligned &= before;
-        self.run = None;
-        let body_len = (self.ops.len() - at - 1) as u32;
-        if let Op::Optional { body, .. } = &mut self.ops[at] {
+        self.draft.aligned &= before;
+        self.draft.run = None;
+        let body_len = (self.draft.ops.len() - at - 1) as u32;
+        if let Op::Optional { body, .. } = &mut self.draft.ops[at] {
             *body = body_len;
         }
         Ok(())
@@ -581,31 +601,31 @@ impl Compiler {
         let node = self.node_if(shown, place, || NodeKind::Variant {
             options: variant.options.iter().map(|o| o.name.as_deref().map(Into::into)).collect(),
         });
-        let at = self.ops.len();
+        let at = self.draft.ops.len();
         let signed = slot.signed == Some(true);
         let no_branches = Box::new([]);
         self.push(Op::Variant { node, slot: slot.index, signed, branches: no_branches, body: 0 });
-        let before = self.aligned;
+        let before = self.draft.aligned;
         let mut after = true;
         let mut compiled = Vec::with_capacity(variant.options.len());
         for (index, option) in variant.options.iter().enumerate() {
-            self.aligned = before;
-            self.run = None;
-            let start = self.ops.len();
+            self.draft.aligned = before;
+            self.draft.run = None;
+            let start = self.draft.ops.len();
             let place = Place { name: option.name.as_deref(), parent: node, first: false };
             self.field(&option.class, shown, place)?;
-            after &= self.aligned;
+            after &= self.draft.aligned;
             compiled.push(Branch {
                 ranges: stored_ranges(&option.ranges, slot),
                 start: (start - at - 1) as u32,
-                ops: (self.ops.len() - start) as u32,
+                ops: (self.draft.ops.len() - start) as u32,
                 option: index as u32,
             });
         }
-        self.aligned = after;
-        self.run = None;
-        let body_len = (self.ops.len() - at - 1) as u32;
-        if let Op::Variant { branches, body, .. } = &mut self.ops[at] {
+        self.draft.aligned = after;
+        self.draft.run = None;
+        let body_len = (self.draft.ops.len() - at - 1) as u32;
+        if let Op::Variant { branches, body, .. } = &mut self.draft.ops[at] {
             *branches = compiled.into();
             *body = body_len;
         }

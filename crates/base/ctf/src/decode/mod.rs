@@ -10,6 +10,7 @@ mod header;
 mod node;
 mod plain;
 mod program;
+pub(crate) mod size;
 mod skip;
 mod strings;
 mod visit;

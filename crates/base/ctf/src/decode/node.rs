@@ -72,8 +72,8 @@ pub struct NodeLabels {
 }
 
 impl NodeLabels {
-    pub(super) fn new(mappings: &[Mapping]) -> NodeLabels {
-        NodeLabels { mappings: mappings.into() }
+    pub(super) fn new(mappings: Arc<[Mapping]>) -> NodeLabels {
+        NodeLabels { mappings }
     }
 
     /// The labels that `value` bears, in order of declaration.

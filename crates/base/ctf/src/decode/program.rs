@@ -11,9 +11,9 @@ use crate::schema::{Bits, Encoding, FloatClass, Scope};
 /// The ops of one scope, or of the three scopes of an event's body.
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    pub(super) ops: Vec<Op>,
+    pub(super) ops: Box<[Op]>,
     /// What to do with the values that some ops read.
-    pub(super) saves: Vec<Save>,
+    pub(super) saves: Box<[Save]>,
     /// The short form, where there is one.
     pub(super) plain: Option<Plain>,
 }
@@ -37,7 +37,7 @@ impl Program {
 /// Stands for "no node": the field is hidden. Also "no save".
 pub(super) const NONE: u32 = u32::MAX;
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Op {
     /// Skip to a multiple of so many bits.
     Align(u64),
@@ -134,7 +134,7 @@ pub(super) enum Count {
 }
 
 /// An option of a variant.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Branch {
     /// Values of the selector, as [`Save`] keeps them.
     pub(super) ranges: Box<[(u64, u64)]>,

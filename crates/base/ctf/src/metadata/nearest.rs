@@ -2,7 +2,7 @@
 
 /// Beyond this, names and lists of names are not compared: a hint is not worth the time.
 const LENGTH_MAX: usize = 64;
-const CANDIDATES_MAX: usize = 4096;
+pub(crate) const CANDIDATES_MAX: usize = 4096;
 
 /// The candidate closest to `name`, if one differs by few enough letters to be a slip.
 pub(crate) fn nearest<'c>(

@@ -12,6 +12,8 @@
 
 use super::{METADATA_SIZE_MAX, MetadataError};
 use crate::schema::{ByteOrder, Uuid};
+use std::borrow::Cow;
+use std::ops::Range;
 
 const MAGIC: u32 = 0x75D1_1D57;
 const HEADER_SIZE: usize = 37;
@@ -37,32 +39,38 @@ pub struct Packing {
 }
 
 /// Reads a metadata file, be it plain text or packets.
-pub fn unpack(bytes: &[u8]) -> Result<MetadataText, MetadataError> {
+pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, MetadataError> {
+    let bytes = bytes.into();
     if bytes.len() > METADATA_SIZE_MAX {
         return Err(at_byte(
             METADATA_SIZE_MAX,
             format!("metadata of {} bytes is larger than {METADATA_SIZE_MAX}", bytes.len()),
         ));
     }
-    let Some(byte_order) = packed_byte_order(bytes) else {
-        return Ok(MetadataText { text: utf8(bytes.to_vec())?, packing: None });
+    let mut bytes = bytes.into_owned();
+    let Some(byte_order) = packed_byte_order(&bytes) else {
+        return Ok(MetadataText { text: utf8(bytes)?, packing: None });
     };
-    let mut text = Vec::with_capacity(bytes.len());
     let mut uuid = None;
     let mut offset = 0;
+    // The text moves to the front of the bytes that it is taken from.
+    let mut length = 0;
     while offset < bytes.len() {
-        let packet = read_packet(bytes, offset, byte_order)?;
+        let packet = read_packet(&bytes, offset, byte_order)?;
         if *uuid.get_or_insert(packet.uuid) != packet.uuid {
             return Err(at_byte(
                 offset,
                 format!("metadata packet of trace {} among others", packet.uuid),
             ));
         }
-        text.extend_from_slice(packet.content);
         offset = packet.end;
+        let content_length = packet.content.len();
+        bytes.copy_within(packet.content, length);
+        length += content_length;
     }
+    bytes.truncate(length);
     let packing = uuid.map(|uuid| Packing { uuid, byte_order });
-    Ok(MetadataText { text: utf8(text)?, packing })
+    Ok(MetadataText { text: utf8(bytes)?, packing })
 }
 
 /// Cuts `text` into metadata packets; there is always at least one.
@@ -91,9 +99,9 @@ pub fn pack(text: &str, uuid: Uuid, byte_order: ByteOrder) -> Vec<u8> {
     }
 }
 
-struct Packet<'b> {
+struct Packet {
     uuid: Uuid,
-    content: &'b [u8],
+    content: Range<usize>,
     /// Offset of the next packet; past the end of the file where filling is missing.
     end: usize,
 }
@@ -111,7 +119,7 @@ fn read_packet(
     bytes: &[u8],
     offset: usize,
     byte_order: ByteOrder,
-) -> Result<Packet<'_>, MetadataError> {
+) -> Result<Packet, MetadataError> {
     let fail = |message: String| Err(at_byte(offset, message));
     let rest = &bytes[offset..];
     let Some(header) = rest.first_chunk::<HEADER_SIZE>() else {
@@ -154,12 +162,13 @@ fn read_packet(
              {packet_bits}"
         ));
     };
-    let Some(content) = rest.get(HEADER_SIZE..content_end) else {
+    if content_end > rest.len() {
         return fail(format!(
             "metadata packet is cut off: {} of {content_end} bytes are there",
             rest.len()
         ));
-    };
+    }
+    let content = offset + HEADER_SIZE..offset + content_end;
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&header[4..20]);
     let end = offset + content_end + filling_bits as usize / 8;

@@ -5,6 +5,7 @@ use super::lexer::shortened;
 use super::syntax::{Attribute, Value};
 use super::types::{IntType, Type, bits};
 use crate::metadata::MetadataError;
+use crate::metadata::budget::Budget;
 use crate::metadata::nearest::nearest;
 use crate::schema::{Base, ByteOrder, Encoding, FloatClass, IntKind, Uuid};
 use std::collections::HashMap;
@@ -12,14 +13,27 @@ use std::collections::HashMap;
 /// What attributes may refer to.
 pub(super) struct Surroundings<'t> {
     pub(super) text: &'t str,
+    pub(super) budget: &'t Budget,
     pub(super) byte_order: ByteOrder,
     /// Index of each clock by name.
     pub(super) clocks: HashMap<String, usize>,
 }
 
-impl Surroundings<'_> {
+impl<'t> Surroundings<'t> {
     pub(super) fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
         MetadataError::at(self.text, at, message)
+    }
+
+    /// Counts memory that the schema, or its decoder, will hold.
+    pub(super) fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
+        let error = |error| MetadataError::over_budget(self.text, at, error);
+        self.budget.keep(bytes).map_err(error)
+    }
+
+    /// Counts memory that is needed until the block, or all of the text, has been read.
+    pub(super) fn pass(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
+        let error = |error| MetadataError::over_budget(self.text, at, error);
+        self.budget.pass(bytes).map_err(error)
     }
 
     /// `integer { … }` at the offset `at`.
@@ -27,7 +41,7 @@ impl Surroundings<'_> {
         &self,
         at: usize,
         attributes: &[Attribute<'_>],
-    ) -> Result<Type, MetadataError> {
+    ) -> Result<Type<'t>, MetadataError> {
         let (mut size, mut align, mut signed, mut byte_order) = (None, None, None, None);
         let (mut base, mut encoding, mut clock) = (None, None, None);
         for attribute in attributes {
@@ -71,7 +85,7 @@ impl Surroundings<'_> {
         &self,
         at: usize,
         attributes: &[Attribute<'_>],
-    ) -> Result<Type, MetadataError> {
+    ) -> Result<Type<'t>, MetadataError> {
         let (mut exponent, mut mantissa) = (None, None);
         let (mut align, mut byte_order) = (None, None);
         for attribute in attributes {
@@ -104,7 +118,7 @@ impl Surroundings<'_> {
     }
 
     /// `string { … }`.
-    pub(super) fn string(&self, attributes: &[Attribute<'_>]) -> Result<Type, MetadataError> {
+    pub(super) fn string(&self, attributes: &[Attribute<'_>]) -> Result<Type<'t>, MetadataError> {
         let mut encoding = None;
         for attribute in attributes {
             if attribute.key == "encoding" {

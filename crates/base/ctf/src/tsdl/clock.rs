@@ -4,6 +4,7 @@ use super::attributes::Surroundings;
 use super::lower::attributes;
 use super::syntax::Block;
 use crate::metadata::MetadataError;
+use crate::metadata::budget::{allocation, table_entry};
 use crate::schema::{Clock, ClockOrigin};
 
 /// Makes a clock of a block; `is_lttng` says who wrote it.
@@ -12,7 +13,8 @@ pub(super) fn clock(
     block: &Block<'_>,
     is_lttng: bool,
 ) -> Result<Clock, MetadataError> {
-    let (mut name, mut uuid, mut description, mut precision) = (None, None, None, None);
+    let (mut name, mut uuid, mut precision) = (None, None, None);
+    let mut description: Option<String> = None;
     let (mut frequency, mut seconds, mut cycles, mut absolute) = (None, None, None, None);
     for attribute in attributes(block) {
         let text = || surroundings.string_value(attribute).map(str::to_owned);
@@ -49,6 +51,9 @@ pub(super) fn clock(
         return Err(surroundings.error(block.at, "`clock` block without `name`"));
     };
     let frequency = frequency.unwrap_or(1_000_000_000);
+    let texts = 2 * allocation(name.len()) + description.as_deref().map_or(0, str::len);
+    let entry = size_of::<Clock>() + table_entry::<String, usize>();
+    surroundings.keep(block.at, entry + texts)?;
     // Whole seconds among the cycles are seconds: this way 0 <= cycles < frequency.
     let (seconds, cycles) = (seconds.unwrap_or(0), cycles.unwrap_or(0));
     let seconds = seconds + cycles.div_euclid(i128::from(frequency));

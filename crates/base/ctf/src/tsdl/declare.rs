@@ -7,8 +7,11 @@ use super::syntax::{
     Align, Declarator, EnumSpec, Enumerator, LengthSpec, Path, Statement, TypeKind, TypeSpec, Value,
 };
 use super::types::{
-    ArrayType, Enumeration, IntType, LengthType, Members, PathRef, StructType, Type, VariantType,
+    ArrayType, Enumeration, IntType, LengthType, MemberType, Members, PathRef, Repeated,
+    StructType, Type, VariantType,
 };
+use crate::decode::size;
+use crate::metadata::budget::{allocation, owned, table_entry};
 use crate::metadata::{DEPTH_MAX, MetadataError};
 use crate::schema::{Base, EnvValue, IntKind, Mapping, Ranges};
 use std::borrow::Cow;
@@ -19,14 +22,27 @@ use std::rc::Rc;
 pub(super) struct Declarations<'t> {
     pub(super) surroundings: Surroundings<'t>,
     /// For lengths such as `x[env.count]`.
-    pub(super) env: HashMap<String, EnvValue>,
+    pub(super) env: Environment<'t>,
     /// Innermost last. Structures, variants and enumerations have their keyword in their name.
-    scopes: Vec<HashMap<String, Type>>,
+    scopes: Vec<HashMap<Cow<'t, str>, Type<'t>>>,
+}
+
+/// The trace's environment, in order of appearance, and found by name.
+#[derive(Default)]
+pub(super) struct Environment<'t> {
+    pub(super) list: Vec<(String, EnvValue)>,
+    pub(super) index: HashMap<Cow<'t, str>, usize>,
+}
+
+impl Environment<'_> {
+    pub(super) fn get(&self, key: &str) -> Option<&EnvValue> {
+        Some(&self.list.get(*self.index.get(key)?)?.1)
+    }
 }
 
 impl<'t> Declarations<'t> {
     pub(super) fn new(surroundings: Surroundings<'t>) -> Declarations<'t> {
-        Declarations { surroundings, env: HashMap::new(), scopes: vec![HashMap::new()] }
+        Declarations { surroundings, env: Environment::default(), scopes: vec![HashMap::new()] }
     }
 
     /// Runs `inside` in a scope of its own.
@@ -53,7 +69,7 @@ impl<'t> Declarations<'t> {
                 let shared = self.declared_type(class, names)?;
                 for declarator in names {
                     let declared = self.declarator_type(class, shared.as_ref(), declarator)?;
-                    self.register(declarator.name.to_string(), declared, declarator.at)?;
+                    self.register(declarator.name.clone(), declared, declarator.at)?;
                 }
             }
             Statement::Typealias(alias) => {
@@ -61,7 +77,7 @@ impl<'t> Declarations<'t> {
                 let shared = self.declared_type(&alias.class, declarator)?;
                 let declared =
                     self.declarator_type(&alias.class, shared.as_ref(), &alias.declarator)?;
-                self.register(alias.name.to_string(), declared, alias.at)?;
+                self.register(alias.name.clone(), declared, alias.at)?;
             }
             _ => return Ok(Some(statement)),
         }
@@ -69,7 +85,7 @@ impl<'t> Declarations<'t> {
     }
 
     /// What a written type means. Declares the name in `struct name { … }` on the way.
-    pub(super) fn type_of(&mut self, spec: &TypeSpec<'t>) -> Result<Type, MetadataError> {
+    pub(super) fn type_of(&mut self, spec: &TypeSpec<'t>) -> Result<Type<'t>, MetadataError> {
         match &spec.kind {
             TypeKind::Named(name) => self.lookup(name, spec.at),
             TypeKind::Integer(attributes) => self.surroundings.integer(spec.at, attributes),
@@ -89,7 +105,7 @@ impl<'t> Declarations<'t> {
         self.surroundings.error(at, message)
     }
 
-    fn lookup(&self, name: &str, at: usize) -> Result<Type, MetadataError> {
+    fn lookup(&self, name: &str, at: usize) -> Result<Type<'t>, MetadataError> {
         if let Some(found) = self.find(name) {
             return Ok(found.clone());
         }
@@ -98,16 +114,22 @@ impl<'t> Declarations<'t> {
         if let Some(found) = self.find(&words().collect::<Vec<_>>().join(" ")) {
             return Ok(found.clone());
         }
-        let names = self.scopes.iter().flat_map(|scope| scope.keys().map(String::as_str));
+        let names = self.scopes.iter().flat_map(|scope| scope.keys().map(AsRef::as_ref));
         let error = self.error(at, format!("unknown type `{}`", shortened(name)));
         Err(did_you_mean(error, name, names))
     }
 
-    fn find(&self, name: &str) -> Option<&Type> {
+    fn find(&self, name: &str) -> Option<&Type<'t>> {
         self.scopes.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    fn register(&mut self, name: String, class: Type, at: usize) -> Result<(), MetadataError> {
+    fn register(
+        &mut self,
+        name: Cow<'t, str>,
+        class: Type<'t>,
+        at: usize,
+    ) -> Result<(), MetadataError> {
+        self.surroundings.pass(at, table_entry::<Cow<'_, str>, Type<'_>>() + owned(&name))?;
         if let Type::Variant(variant) = &class
             && variant.tag.is_none()
             && !name.starts_with("variant ")
@@ -143,7 +165,7 @@ impl<'t> Declarations<'t> {
         body: Option<&[Statement<'t>]>,
         align: Option<Align>,
         at: usize,
-    ) -> Result<Type, MetadataError> {
+    ) -> Result<Type<'t>, MetadataError> {
         let full_name = name.map(|name| format!("struct {name}"));
         let Some(body) = body else {
             let found = self.lookup(full_name.as_deref().unwrap_or_default(), at)?;
@@ -166,9 +188,10 @@ impl<'t> Declarations<'t> {
         let members = self.members(body)?;
         let depth = members.depth() + 1;
         self.check_depth(depth, at)?;
+        self.surroundings.pass(at, allocation(size_of::<StructType<'_>>() + 16))?;
         let structure = Type::Struct(Rc::new(StructType { members, align, depth }));
         if let Some(full_name) = full_name {
-            self.register(full_name, structure.clone(), at)?;
+            self.register(full_name.into(), structure.clone(), at)?;
         }
         Ok(structure)
     }
@@ -179,7 +202,9 @@ impl<'t> Declarations<'t> {
         tag: Option<&Path<'t>>,
         body: Option<&[Statement<'t>]>,
         at: usize,
-    ) -> Result<Type, MetadataError> {
+    ) -> Result<Type<'t>, MetadataError> {
+        self.surroundings
+            .pass(at, allocation(size_of::<VariantType<'_>>() + size_of::<Members<'_>>() + 32))?;
         let full_name = name.map(|name| format!("variant {name}"));
         let tag = tag.map(|tag| self.path(&tag.text, tag.at)).transpose()?;
         let Some(body) = body else {
@@ -199,15 +224,15 @@ impl<'t> Declarations<'t> {
         let options = Rc::new(options);
         let variant = Type::Variant(Rc::new(VariantType { options, tag, at, depth }));
         if let Some(full_name) = full_name {
-            self.register(full_name, variant.clone(), at)?;
+            self.register(full_name.into(), variant.clone(), at)?;
         }
         Ok(variant)
     }
 
     /// The fields between the braces of a structure or variant.
-    fn members(&mut self, body: &[Statement<'t>]) -> Result<Members, MetadataError> {
+    fn members(&mut self, body: &[Statement<'t>]) -> Result<Members<'t>, MetadataError> {
         self.scoped(|this| {
-            let mut members = Members::default();
+            let mut members = Vec::new();
             for statement in body {
                 let Some(Statement::Field { class, names }) = this.declare(statement)? else {
                     continue;
@@ -222,19 +247,16 @@ impl<'t> Declarations<'t> {
                             .error(variant.at, "variant without a tag")
                             .hint("write `variant <tag> …` with the name of an enumeration"));
                     }
-                    let name = &declarator.name;
-                    if let Err(first) = members.add(name, field, declarator.at) {
-                        let message = format!("2nd field named `{}`", shortened(name));
-                        let first = this.error(members.list[first].at, "");
-                        let (line, column) = first.position.unwrap_or_default();
-                        return Err(this
-                            .error(declarator.at, message)
-                            .hint(format!("the 1st is on line {line}, column {column}")));
-                    }
+                    let size = size_of::<MemberType<'_>>() + size_of::<u32>();
+                    this.surroundings.pass(declarator.at, size + owned(&declarator.name))?;
+                    members.push(MemberType::new(declarator.name.clone(), field, declarator.at));
                 }
             }
-            members.set_display_names();
-            Ok(members)
+            Members::new(members).map_err(|Repeated { name, at, first_at }| {
+                let (line, column) = this.error(first_at, "").position.unwrap_or_default();
+                this.error(at, format!("2nd field named `{}`", shortened(&name)))
+                    .hint(format!("the 1st is on line {line}, column {column}"))
+            })
         })
     }
 
@@ -243,7 +265,7 @@ impl<'t> Declarations<'t> {
         &mut self,
         class: &TypeSpec<'t>,
         names: &[Declarator<'t>],
-    ) -> Result<Option<Type>, MetadataError> {
+    ) -> Result<Option<Type<'t>>, MetadataError> {
         match names.iter().all(|name| !name.pointers.is_empty()) {
             true => Ok(None),
             false => self.type_of(class).map(Some),
@@ -253,9 +275,9 @@ impl<'t> Declarations<'t> {
     fn declarator_type(
         &self,
         class: &TypeSpec<'t>,
-        shared: Option<&Type>,
+        shared: Option<&Type<'t>>,
         declarator: &Declarator<'t>,
-    ) -> Result<Type, MetadataError> {
+    ) -> Result<Type<'t>, MetadataError> {
         let mut declared = match shared {
             Some(shared) if declarator.pointers.is_empty() => shared.clone(),
             _ => self.pointer(class, declarator)?,
@@ -264,6 +286,7 @@ impl<'t> Declarations<'t> {
             let length = self.length(length)?;
             let depth = declared.depth() + 1;
             self.check_depth(depth, declarator.at)?;
+            self.surroundings.pass(declarator.at, allocation(size_of::<ArrayType<'_>>() + 16))?;
             declared = Type::Array(Rc::new(ArrayType { element: declared, length, depth }));
         }
         Ok(declared)
@@ -274,7 +297,7 @@ impl<'t> Declarations<'t> {
         &self,
         class: &TypeSpec<'t>,
         declarator: &Declarator<'t>,
-    ) -> Result<Type, MetadataError> {
+    ) -> Result<Type<'t>, MetadataError> {
         let name = match &class.kind {
             TypeKind::Named(name) => Cow::Borrowed(name.as_ref()),
             TypeKind::Struct { name: Some(name), .. } => Cow::Owned(format!("struct {name}")),
@@ -308,20 +331,23 @@ impl<'t> Declarations<'t> {
             None => {
                 let message = format!("there is no `{}` in the environment", shortened(key));
                 let error = self.error(length.at, message);
-                Err(did_you_mean(error, key, self.env.keys().map(String::as_str)))
+                Err(did_you_mean(error, key, self.env.index.keys().map(AsRef::as_ref)))
             }
         }
     }
 
     fn path(&self, text: &str, at: usize) -> Result<Rc<PathRef>, MetadataError> {
-        let words: Vec<String> = text.split('.').map(str::to_owned).collect();
-        if words.len() > 2 * DEPTH_MAX || words.iter().any(String::is_empty) {
+        let words = || text.split('.');
+        if words().count() > 2 * DEPTH_MAX || words().any(str::is_empty) {
             return Err(self.error(at, format!("`{}` names no field", shortened(text))));
         }
-        Ok(Rc::new(PathRef { words, at }))
+        let sizes = words().map(|word| size_of::<String>() + allocation(word.len()));
+        let size = allocation(size_of::<PathRef>() + 16) + sizes.sum::<usize>();
+        self.surroundings.pass(at, size)?;
+        Ok(Rc::new(PathRef { words: words().map(str::to_owned).collect(), at }))
     }
 
-    fn enumeration(&mut self, spec: &EnumSpec<'t>, at: usize) -> Result<Type, MetadataError> {
+    fn enumeration(&mut self, spec: &EnumSpec<'t>, at: usize) -> Result<Type<'t>, MetadataError> {
         let full_name = spec.name.as_ref().map(|name| format!("enum {name}"));
         let Some(labels) = &spec.labels else {
             return self.lookup(full_name.as_deref().unwrap_or_default(), at);
@@ -344,7 +370,7 @@ impl<'t> Declarations<'t> {
         int.enumeration = Some(Rc::new(self.mappings(labels, int.kind)?));
         let enumeration = Type::Int(int);
         if let Some(full_name) = full_name {
-            self.register(full_name, enumeration.clone(), at)?;
+            self.register(full_name.into(), enumeration.clone(), at)?;
         }
         Ok(enumeration)
     }
@@ -354,7 +380,8 @@ impl<'t> Declarations<'t> {
         labels: &[Enumerator<'t>],
         kind: IntKind,
     ) -> Result<Enumeration, MetadataError> {
-        let mut enumeration = Enumeration::default();
+        let mut mappings: Vec<Mapping> = Vec::new();
+        let mut index = HashMap::new();
         let mut next = 0;
         for Enumerator { label, at, range } in labels {
             let (low, high) = range.unwrap_or((next, next));
@@ -367,14 +394,23 @@ impl<'t> Declarations<'t> {
                 return Err(self.error(*at, format!("label `{}`: {message}", shortened(label))));
             };
             next = high + 1;
-            let mappings = &mut enumeration.mappings;
-            let index = *enumeration.index.entry(label.to_string()).or_insert_with(|| {
-                mappings.push(Mapping { label: label.to_string(), ranges: Ranges::default() });
-                mappings.len() - 1
-            });
-            mappings[index].ranges.0.push((low, high));
+            match index.entry(label.as_ref()) {
+                Entry::Vacant(vacant) => {
+                    let sizes = size::mapping(label, 1) + size_of::<u32>();
+                    self.surroundings.keep(*at, sizes)?;
+                    self.surroundings.pass(*at, table_entry::<&str, usize>())?;
+                    vacant.insert(mappings.len());
+                    let (label, ranges) = (label.to_string(), Ranges(vec![(low, high)]));
+                    mappings.push(Mapping { label, ranges });
+                }
+                Entry::Occupied(known) => {
+                    // A growing list is up to half empty.
+                    self.surroundings.keep(*at, 2 * size_of::<(i128, i128)>())?;
+                    mappings[*known.get()].ranges.0.push((low, high));
+                }
+            }
         }
-        Ok(enumeration)
+        Ok(Enumeration::new(mappings))
     }
 }
 
@@ -393,7 +429,7 @@ fn fit(value: i128, kind: IntKind) -> Option<i128> {
 }
 
 /// What an array's elements' elements are in the end.
-fn innermost(mut class: &Type) -> &Type {
+fn innermost<'a, 't>(mut class: &'a Type<'t>) -> &'a Type<'t> {
     while let Type::Array(array) = class {
         class = &array.element;
     }

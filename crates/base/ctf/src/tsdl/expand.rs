@@ -5,28 +5,27 @@ use super::resolve::{Frame, Level, Purpose};
 use super::roles;
 use super::syntax::BlockKind;
 use super::types::{ArrayType, IntType, LengthType, MemberType, Type, VariantType};
+use crate::decode::size;
 use crate::metadata::MetadataError;
+use crate::metadata::budget::Budget;
 use crate::schema::{
-    ArrayClass, BlobClass, Clock, ClockOrigin, FieldClass, FieldRef, IntClass, IntKind, Length,
-    Member, Role, Roles, Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
+    ArrayClass, BlobClass, Clock, ClockOrigin, FieldClass, IntClass, IntKind, Length, Member, Role,
+    Roles, Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
 };
 use std::collections::HashSet;
 
-/// Most fields, labels and so on that a schema may hold once its aliases are written out.
-const SIZE_MAX: usize = 1 << 20;
-
 /// The types of the scopes of an event, as far as they are known, in the order of [`Scope`].
-pub(super) type ScopeTypes = [Option<Type>; 6];
+pub(super) type ScopeTypes<'t> = [Option<Type<'t>>; 6];
 
 pub(super) struct Expander<'t> {
     pub(super) text: &'t str,
+    budget: &'t Budget,
     pub(super) clocks: Vec<Clock>,
     /// The scopes that lie before the current one.
-    pub(super) scopes: ScopeTypes,
+    pub(super) scopes: ScopeTypes<'t>,
     pub(super) current: Scope,
     /// The compound types around the current field, outermost first.
-    pub(super) frames: Vec<Frame>,
-    size: usize,
+    pub(super) frames: Vec<Frame<'t>>,
     /// Where the current field is declared, for errors about it.
     at: usize,
 }
@@ -40,14 +39,14 @@ enum Name<'n> {
 }
 
 impl<'t> Expander<'t> {
-    pub(super) fn new(text: &'t str, clocks: Vec<Clock>) -> Expander<'t> {
+    pub(super) fn new(text: &'t str, budget: &'t Budget, clocks: Vec<Clock>) -> Expander<'t> {
         Expander {
             text,
+            budget,
             clocks,
             scopes: ScopeTypes::default(),
             current: Scope::PacketHeader,
             frames: Vec::new(),
-            size: 0,
             at: 0,
         }
     }
@@ -56,7 +55,7 @@ impl<'t> Expander<'t> {
     pub(super) fn scope(
         &mut self,
         scope: Scope,
-        class: &Type,
+        class: &Type<'t>,
         at: usize,
     ) -> Result<FieldClass, MetadataError> {
         if !matches!(class, Type::Struct(_)) {
@@ -74,24 +73,14 @@ impl<'t> Expander<'t> {
         MetadataError::at(self.text, at, message)
     }
 
-    /// Counts something that is about to be made, with the length of its names.
-    fn count(&mut self, name_length: usize) -> Result<(), MetadataError> {
-        self.size = self.size.saturating_add(1 + name_length / 64);
-        if self.size > SIZE_MAX {
-            let message = format!("more than {SIZE_MAX} fields and labels");
-            return Err(self
-                .error(self.at, message)
-                .hint("types that are named in many places count each time"));
-        }
-        Ok(())
+    /// Counts something that is about to be made.
+    fn keep(&self, bytes: usize) -> Result<(), MetadataError> {
+        let error = |error| MetadataError::over_budget(self.text, self.at, error);
+        self.budget.keep(bytes).map_err(error)
     }
 
-    fn count_path(&mut self, field: &FieldRef) -> Result<(), MetadataError> {
-        self.count(field.path.iter().map(String::len).sum())
-    }
-
-    fn expand(&mut self, class: &Type, name: Name<'_>) -> Result<FieldClass, MetadataError> {
-        self.count(0)?;
+    fn expand(&mut self, class: &Type<'t>, name: Name<'_>) -> Result<FieldClass, MetadataError> {
+        self.keep(size::CLASS)?;
         match class {
             Type::Int(int) => self.int(int, name),
             Type::Wide(bytes) => Ok(FieldClass::Blob(BlobClass {
@@ -103,13 +92,14 @@ impl<'t> Expander<'t> {
             Type::String(encoding) => Ok(FieldClass::String(StringClass { encoding: *encoding })),
             Type::Array(array) => self.array(array, name),
             Type::Struct(structure) => {
-                let mut members = Vec::new();
+                let mut members = Vec::with_capacity(structure.members.list.len());
                 self.frames.push(Frame { level: Level::Struct(structure.clone()), index: 0 });
                 for (index, member) in structure.members.list.iter().enumerate() {
-                    self.enter(index, member)?;
+                    self.enter(index, member);
+                    self.keep(size::member(&member.written))?;
                     self.check_reserved(index, member)?;
                     let class = self.expand(&member.class, Name::Member(&member.written))?;
-                    members.push(Member { name: member.display.clone(), class });
+                    members.push(Member { name: member.display().to_owned(), class });
                 }
                 self.frames.pop();
                 Ok(FieldClass::Struct(StructClass { members, align: structure.align }))
@@ -119,12 +109,11 @@ impl<'t> Expander<'t> {
     }
 
     /// Moves on to the next member or option of the innermost frame.
-    fn enter(&mut self, index: usize, member: &MemberType) -> Result<(), MetadataError> {
+    fn enter(&mut self, index: usize, member: &MemberType<'_>) {
         self.at = member.at;
         if let Some(frame) = self.frames.last_mut() {
             frame.index = index;
         }
-        self.count(member.written.len())
     }
 
     fn is_top(&self) -> bool {
@@ -132,16 +121,7 @@ impl<'t> Expander<'t> {
     }
 
     fn int(&mut self, int: &IntType, name: Name<'_>) -> Result<FieldClass, MetadataError> {
-        let mappings = match &int.enumeration {
-            None => None,
-            Some(enumeration) => {
-                for mapping in &enumeration.mappings {
-                    self.count(mapping.label.len())?;
-                    self.count(mapping.ranges.0.len())?;
-                }
-                Some(enumeration.mappings.clone())
-            }
-        };
+        let mappings = int.enumeration.as_ref().map(|labels| labels.mappings.clone());
         let role = match name {
             Name::Member(name) if int.kind == IntKind::Unsigned => {
                 roles::reserved_role(self.current, self.is_top(), name)
@@ -191,7 +171,11 @@ impl<'t> Expander<'t> {
         }
     }
 
-    fn array(&mut self, array: &ArrayType, name: Name<'_>) -> Result<FieldClass, MetadataError> {
+    fn array(
+        &mut self,
+        array: &ArrayType<'t>,
+        name: Name<'_>,
+    ) -> Result<FieldClass, MetadataError> {
         if let Name::Member(name) = name
             && roles::is_uuid(self.current, self.is_top(), name)
         {
@@ -205,7 +189,7 @@ impl<'t> Expander<'t> {
             LengthType::Static(length) => Length::Static(*length),
             LengthType::Dynamic(path) => {
                 let (field, _) = self.resolve(path, Purpose::Length)?;
-                self.count_path(&field)?;
+                self.keep(size::reference(&field))?;
                 Length::Dynamic(field)
             }
         };
@@ -214,32 +198,32 @@ impl<'t> Expander<'t> {
         {
             return Ok(FieldClass::Text(TextClass { length, encoding }));
         }
+        self.keep(size::BOX)?;
         self.frames.push(Frame { level: Level::Array, index: 0 });
         let element = self.expand(&array.element, Name::None)?;
         self.frames.pop();
         Ok(FieldClass::Array(Box::new(ArrayClass { length, element, align: 1 })))
     }
 
-    fn variant(&mut self, variant: &VariantType) -> Result<FieldClass, MetadataError> {
+    fn variant(&mut self, variant: &VariantType<'t>) -> Result<FieldClass, MetadataError> {
         let Some(tag) = &variant.tag else {
             return Err(self.error(variant.at, "variant without a tag"));
         };
         let (selector, tag_type) = self.resolve(tag, Purpose::Tag)?;
-        self.count_path(&selector)?;
+        self.keep(size::reference(&selector))?;
         let Type::Int(IntType { enumeration: Some(labels), .. }) = tag_type else {
             return Err(self.error(tag.at, "tag is not an enumeration"));
         };
-        let mut options = Vec::new();
+        let mut options = Vec::with_capacity(variant.options.list.len());
         let mut seen = HashSet::new();
         self.frames.push(Frame { level: Level::Variant, index: 0 });
         for (index, option) in variant.options.list.iter().enumerate() {
-            self.enter(index, option)?;
-            let written = option.written.as_str();
+            self.enter(index, option);
+            let written = option.written.as_ref();
             let label = labels
-                .index
-                .get(written)
-                .or_else(|| written.strip_prefix('_').and_then(|bare| labels.index.get(bare)));
-            let Some(&label) = label else {
+                .find(written)
+                .or_else(|| written.strip_prefix('_').and_then(|bare| labels.find(bare)));
+            let Some(label) = label else {
                 let message = format!("option `{written}` is no label of the variant's tag");
                 let error = self.error(option.at, message);
                 let names = labels.mappings.iter().map(|mapping| mapping.label.as_str());
@@ -250,9 +234,7 @@ impl<'t> Expander<'t> {
                 let message = format!("2nd option for the label `{}`", mapping.label);
                 return Err(self.error(option.at, message));
             }
-            for _ in &mapping.ranges.0 {
-                self.count(0)?;
-            }
+            self.keep(size::option(&mapping.label, &mapping.ranges))?;
             let class = self.expand(&option.class, Name::Option(written))?;
             let name = Some(mapping.label.clone());
             options.push(VariantOption { name, ranges: mapping.ranges.clone(), class });
@@ -262,11 +244,11 @@ impl<'t> Expander<'t> {
     }
 
     /// Refuses members whose name promises what their type cannot hold.
-    fn check_reserved(&self, index: usize, member: &MemberType) -> Result<(), MetadataError> {
+    fn check_reserved(&self, index: usize, member: &MemberType<'_>) -> Result<(), MetadataError> {
         if !self.is_top() {
             return Ok(());
         }
-        let name = member.written.as_str();
+        let name = member.written.as_ref();
         let expected = match (roles::reserved_role(self.current, true, name), &member.class) {
             (Some(Role::Magic), Type::Int(int)) => {
                 if index > 0 {
@@ -293,7 +275,7 @@ impl<'t> Expander<'t> {
     }
 }
 
-fn is_uuid_type(class: &Type) -> bool {
+fn is_uuid_type(class: &Type<'_>) -> bool {
     match class {
         Type::Array(array) => match (&array.length, &array.element) {
             (LengthType::Static(16), Type::Int(int)) => {

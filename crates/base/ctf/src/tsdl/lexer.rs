@@ -108,8 +108,9 @@ pub(super) struct Lexer<'t> {
 }
 
 impl<'t> Lexer<'t> {
-    pub(super) fn new(text: &'t str) -> Lexer<'t> {
-        Lexer { text, at: 0 }
+    /// Starts at an offset, where a token does.
+    pub(super) fn new(text: &'t str, at: usize) -> Lexer<'t> {
+        Lexer { text, at }
     }
 
     /// The next token; [`Kind::End`] again and again after the last one.
@@ -343,7 +344,7 @@ mod tests {
     use super::*;
 
     fn check(text: &str, expected: &str) {
-        let mut lexer = Lexer::new(text);
+        let mut lexer = Lexer::new(text, 0);
         let mut shown = Vec::new();
         loop {
             match lexer.next() {

@@ -4,33 +4,42 @@
 
 use super::attributes::{Surroundings, did_you_mean, named_byte_order};
 use super::clock::clock;
-use super::declare::Declarations;
+use super::declare::{Declarations, Environment};
 use super::expand::{Expander, ScopeTypes, scope_of};
 use super::lexer::shortened;
-use super::roles;
-use super::syntax::{Attribute, Block, BlockKind, Statement, Value};
+use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, Value};
 use super::types::Type;
+use super::{parser, roles};
+use crate::decode::size;
 use crate::metadata::MetadataError;
+use crate::metadata::budget::{Budget, allocation, table_entry};
+use crate::metadata::nearest::CANDIDATES_MAX;
 use crate::schema::{
     ByteOrder, EnvValue, EventClass, FieldClass, Role, Schema, Scope, StreamClass, TraceClass,
     Version,
 };
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// Makes a schema of all statements of a text.
-pub(super) fn lower(text: &str, statements: &[Statement<'_>]) -> Result<Schema, MetadataError> {
-    let trace = only_trace_block(text, statements)?;
+pub(super) fn lower<'t>(
+    text: &'t str,
+    syntax: Syntax<'t>,
+    budget: &'t Budget,
+) -> Result<Schema, MetadataError> {
+    let Syntax { statements, events, size } = syntax;
+    let trace = only_trace_block(text, &statements)?;
     let byte_order = trace_byte_order(text, trace)?;
-    let surroundings = Surroundings { text, byte_order, clocks: HashMap::new() };
+    let surroundings = Surroundings { text, budget, byte_order, clocks: HashMap::new() };
     let mut declarations = Declarations::new(surroundings);
-    let env = environment(&declarations.surroundings, statements)?;
-    declarations.env = env.iter().cloned().collect();
+    declarations.env = environment(&declarations.surroundings, &statements)?;
     let is_lttng = matches!(
         declarations.env.get("tracer_name"),
         Some(EnvValue::Str(name)) if name.starts_with("lttng")
     );
     let mut clocks = Vec::new();
-    for block in blocks(statements, BlockKind::Clock) {
+    for block in blocks(&statements, BlockKind::Clock) {
         let clock = clock(&declarations.surroundings, block, is_lttng)?;
         let known = &mut declarations.surroundings.clocks;
         if known.insert(clock.name.clone(), clocks.len()).is_some() {
@@ -39,11 +48,11 @@ pub(super) fn lower(text: &str, statements: &[Statement<'_>]) -> Result<Schema, 
         }
         clocks.push(clock);
     }
-    for statement in statements {
+    for statement in &statements {
         declarations.declare(statement)?;
     }
     let mut lowering = Lowering {
-        expander: Expander::new(text, clocks),
+        expander: Expander::new(text, budget, clocks),
         declarations,
         trace: TraceClass {
             namespace: None,
@@ -51,20 +60,25 @@ pub(super) fn lower(text: &str, statements: &[Statement<'_>]) -> Result<Schema, 
             uid: None,
             uuid: None,
             byte_order,
-            env,
+            env: Vec::new(),
             packet_header: None,
         },
         streams: Vec::new(),
         stream_by_id: HashMap::new(),
     };
     lowering.trace(trace)?;
-    for block in blocks(statements, BlockKind::Stream) {
+    for block in blocks(&statements, BlockKind::Stream) {
         lowering.stream(block)?;
     }
-    for block in blocks(statements, BlockKind::Event) {
-        lowering.event(block)?;
+    let trace_at = trace.at;
+    drop(statements);
+    budget.forget_to(budget.passing() - size);
+    for at in events {
+        let before = budget.passing();
+        lowering.event(&parser::event(text, at, budget)?)?;
+        budget.forget_to(before);
     }
-    lowering.finish(trace.at)
+    lowering.finish(trace_at)
 }
 
 fn blocks<'s, 't>(
@@ -108,12 +122,11 @@ fn trace_byte_order(text: &str, trace: &Block<'_>) -> Result<ByteOrder, Metadata
 }
 
 /// All `env` blocks together; of values for the same key the last one counts.
-fn environment(
-    surroundings: &Surroundings<'_>,
-    statements: &[Statement<'_>],
-) -> Result<Vec<(String, EnvValue)>, MetadataError> {
-    let mut env: Vec<(String, EnvValue)> = Vec::new();
-    let mut index = HashMap::new();
+fn environment<'t>(
+    surroundings: &Surroundings<'t>,
+    statements: &[Statement<'t>],
+) -> Result<Environment<'t>, MetadataError> {
+    let mut env = Environment::default();
     for attribute in blocks(statements, BlockKind::Env).flat_map(attributes) {
         let value = match &attribute.value {
             Value::Text(text) => EnvValue::Str(text.to_string()),
@@ -124,10 +137,18 @@ fn environment(
                 EnvValue::Int(value)
             }
         };
-        let place = *index.entry(attribute.key.as_ref()).or_insert(env.len());
-        match env.get_mut(place) {
-            Some(entry) => entry.1 = value,
-            None => env.push((attribute.key.to_string(), value)),
+        let strings = match &value {
+            EnvValue::Str(text) => 2 * allocation(attribute.key.len()) + allocation(text.len()),
+            EnvValue::Int(_) => 2 * allocation(attribute.key.len()),
+        };
+        let entry = size_of::<(String, EnvValue)>() + table_entry::<Cow<'_, str>, usize>();
+        surroundings.keep(attribute.at, entry + strings)?;
+        match env.index.entry(attribute.key.clone()) {
+            Entry::Occupied(known) => env.list[*known.get()].1 = value,
+            Entry::Vacant(vacant) => {
+                vacant.insert(env.list.len());
+                env.list.push((attribute.key.to_string(), value));
+            }
         }
     }
     Ok(env)
@@ -137,21 +158,27 @@ struct Lowering<'t> {
     declarations: Declarations<'t>,
     expander: Expander<'t>,
     trace: TraceClass,
-    streams: Vec<Stream>,
+    streams: Vec<Stream<'t>>,
     stream_by_id: HashMap<u64, usize>,
 }
 
 /// A stream that still gets its events.
-struct Stream {
+struct Stream<'t> {
     class: StreamClass,
     at: usize,
-    types: ScopeTypes,
+    types: ScopeTypes<'t>,
     event_ids: HashSet<u64>,
+    /// What each event takes beside its own fields.
+    event_size: usize,
 }
 
 impl<'t> Lowering<'t> {
     fn error(&self, at: usize, message: impl Into<String>) -> MetadataError {
         self.expander.error(at, message)
+    }
+
+    fn keep(&self, at: usize, bytes: usize) -> Result<(), MetadataError> {
+        self.declarations.surroundings.keep(at, bytes)
     }
 
     /// Goes through a block's statements in a scope of its own: declares its types, hands over its
@@ -163,7 +190,7 @@ impl<'t> Lowering<'t> {
     ) -> Result<ScopeClasses, MetadataError> {
         let expander = &mut self.expander;
         self.declarations.scoped(|declarations| {
-            let mut assigned: Vec<(Scope, Type, usize)> = Vec::new();
+            let mut assigned: Vec<(Scope, Type<'t>, usize)> = Vec::new();
             for statement in &block.body {
                 match declarations.declare(statement)? {
                     Some(Statement::Attribute(found)) => {
@@ -248,8 +275,11 @@ impl<'t> Lowering<'t> {
         if self.stream_by_id.insert(class.id, self.streams.len()).is_some() {
             return Err(self.error(at, format!("2nd stream with id {}", class.id)));
         }
+        self.keep(at, size::STREAM + size_of::<Stream<'_>>())?;
         let types = self.expander.scopes.clone();
-        self.streams.push(Stream { class, at, types, event_ids: HashSet::new() });
+        let event_size =
+            size::EVENT + class.common_context.as_ref().map_or(0, size::common_context);
+        self.streams.push(Stream { class, at, types, event_ids: HashSet::new(), event_size });
         Ok(())
     }
 
@@ -273,6 +303,8 @@ impl<'t> Lowering<'t> {
                 _ => Ok(()),
             }
         })?;
+        let names = [&name, &emf_uri].into_iter().flatten().map(|name| allocation(name.len()));
+        self.keep(block.at, self.streams[stream].event_size + names.sum::<usize>())?;
         let stream = &mut self.streams[stream];
         if id.is_none() && !stream.class.events.is_empty() {
             let error = self.error(block.at, "`event` block without `id`");
@@ -329,7 +361,8 @@ impl<'t> Lowering<'t> {
         let id = self.declarations.surroundings.unsigned(attribute)?;
         self.stream_by_id.get(&id).copied().ok_or_else(|| {
             let error = self.error(attribute.value_at, format!("there is no stream {id}"));
-            let ids: Vec<String> = self.stream_by_id.keys().map(u64::to_string).collect();
+            let ids = self.stream_by_id.keys().take(CANDIDATES_MAX).map(u64::to_string);
+            let ids: Vec<String> = ids.collect();
             did_you_mean(error, &id.to_string(), ids.iter().map(String::as_str))
         })
     }
@@ -353,8 +386,9 @@ impl<'t> Lowering<'t> {
         let mut streams: Vec<StreamClass> =
             self.streams.into_iter().map(|stream| stream.class).collect();
         streams.iter_mut().for_each(roles::assign_clock);
+        let trace = TraceClass { env: self.declarations.env.list, ..self.trace };
         let clocks = self.expander.clocks;
-        Ok(Schema { version: Version::Ctf1, trace: self.trace, clocks, streams })
+        Ok(Schema { version: Version::Ctf1, trace, clocks, streams })
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! Reading goes through `lexer`, `parser` (a tree of what is written), `declare` (types, their
 //! names looked up) and `expand` (field classes, their lengths and tags found by `resolve`);
-//! `lower` holds it together. Writing is [`write()`].
+//! `lower` holds it together. Events, which are nearly all of a text, go that way one by one, and
+//! all steps draw on one budget of memory. Writing is [`write()`].
 
 mod attributes;
 mod clock;
@@ -23,9 +24,11 @@ pub(crate) use lexer::is_keyword;
 pub use write::{WriteError, write};
 
 use crate::metadata::MetadataError;
+use crate::metadata::budget::Budget;
 use crate::schema::Schema;
 
 /// Parses TSDL text.
 pub fn parse(text: &str) -> Result<Schema, MetadataError> {
-    lower::lower(text, &parser::parse(text)?)
+    let budget = Budget::of_text(text.len());
+    lower::lower(text, parser::parse(text, &budget)?, &budget)
 }

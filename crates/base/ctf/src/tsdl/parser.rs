@@ -6,27 +6,48 @@
 mod type_specs;
 
 use super::lexer::{Kind, Lexer, Token};
-use super::syntax::{Attribute, Block, BlockKind, Statement, TypeKind, Typealias, Value};
+use super::syntax::{Attribute, Block, BlockKind, Statement, Syntax, TypeKind, Typealias, Value};
+use crate::metadata::budget::{Budget, OverBudget, allocation, owned};
 use crate::metadata::{DEPTH_MAX, MetadataError};
 use std::borrow::Cow;
 use type_specs::declares_name;
 
-/// More statements, attributes and labels than any real trace has; bounds the tree's memory.
-const NODES_MAX: usize = 1 << 23;
-
-/// Parses a whole text.
-pub(super) fn parse(text: &str) -> Result<Vec<Statement<'_>>, MetadataError> {
-    let mut lexer = Lexer::new(text);
-    let current = lexer.next()?;
-    let following = lexer.next()?;
-    let mut parser = Parser { text, lexer, current, following, depth: 0, nodes: 0 };
-    let mut statements = Vec::new();
+/// Parses a whole text, except for what is inside of `event` blocks.
+pub(super) fn parse<'t>(text: &'t str, budget: &Budget) -> Result<Syntax<'t>, MetadataError> {
+    let mut parser = Parser::new(text, 0, budget)?;
+    let mut syntax = Syntax::default();
     while parser.current.kind != Kind::End {
-        if let Some(statement) = parser.root_statement()? {
-            statements.push(statement);
+        match parser.block_kind() {
+            Some(BlockKind::Event) => {
+                budget.keep(size_of::<usize>()).map_err(|error| parser.over_budget(error))?;
+                syntax.events.push(parser.outline()?);
+            }
+            Some(BlockKind::Callsite) => {
+                let before = budget.passing();
+                parser.root_statement()?;
+                budget.forget_to(before);
+            }
+            _ => {
+                parser.pass(size_of::<Statement<'_>>())?;
+                syntax.statements.extend(parser.root_statement()?);
+            }
         }
     }
-    Ok(statements)
+    syntax.size = budget.passing();
+    Ok(syntax)
+}
+
+/// Parses the `event` block at an offset that [`parse`] gave.
+pub(super) fn event<'t>(
+    text: &'t str,
+    at: usize,
+    budget: &Budget,
+) -> Result<Block<'t>, MetadataError> {
+    let mut parser = Parser::new(text, at, budget)?;
+    match parser.root_statement()? {
+        Some(Statement::Block(block)) => Ok(block),
+        _ => Err(MetadataError::at(text, at, "this is no block")),
+    }
 }
 
 /// Where a statement stands decides what it may be.
@@ -38,16 +59,43 @@ enum Place {
     Fields,
 }
 
-struct Parser<'t> {
+struct Parser<'t, 'b> {
     text: &'t str,
+    budget: &'b Budget,
     lexer: Lexer<'t>,
     current: Token<'t>,
     following: Token<'t>,
     depth: usize,
-    nodes: usize,
 }
 
-impl<'t> Parser<'t> {
+impl<'t, 'b> Parser<'t, 'b> {
+    fn new(text: &'t str, at: usize, budget: &'b Budget) -> Result<Parser<'t, 'b>, MetadataError> {
+        let mut lexer = Lexer::new(text, at);
+        let current = lexer.next()?;
+        let following = lexer.next()?;
+        Ok(Parser { text, budget, lexer, current, following, depth: 0 })
+    }
+
+    /// Moves over a block: only its tokens and braces are looked at. Gives the block's offset.
+    fn outline(&mut self) -> Result<usize, MetadataError> {
+        let at = self.advance()?.at;
+        let mut open = 0_usize;
+        loop {
+            match self.advance()?.kind {
+                Kind::Symbol("{") => open += 1,
+                Kind::Symbol("}") => open -= 1,
+                // Where braces do not match, the parser knows best what is missing.
+                Kind::End => return event(self.text, at, self.budget).map(|block| block.at),
+                _ => {}
+            }
+            if open == 0 {
+                break;
+            }
+        }
+        self.end_of_statement()?;
+        Ok(at)
+    }
+
     fn root_statement(&mut self) -> Result<Option<Statement<'t>>, MetadataError> {
         if self.skip(";")? {
             return Ok(None);
@@ -106,7 +154,6 @@ impl<'t> Parser<'t> {
         key: Cow<'t, str>,
         at: usize,
     ) -> Result<Attribute<'t>, MetadataError> {
-        self.count_node()?;
         if self.is_symbol(":") {
             return Err(self.unexpected("`=`").hint("a type is assigned with `:=`"));
         }
@@ -127,7 +174,6 @@ impl<'t> Parser<'t> {
     }
 
     fn declaration(&mut self, place: Place) -> Result<Statement<'t>, MetadataError> {
-        self.count_node()?;
         if self.is_word("typealias") {
             return self.typealias();
         }
@@ -145,9 +191,10 @@ impl<'t> Parser<'t> {
                 .unexpected("`;`")
                 .hint("fields are declared in structures, types with `typedef` or `typealias`"));
         }
-        let mut names = Vec::new();
+        let mut names = Vec::with_capacity(1);
         loop {
-            names.push(self.declarator(true)?);
+            let name = self.declarator(true)?;
+            self.push(&mut names, name)?;
             if !self.skip(",")? {
                 break;
             }
@@ -171,6 +218,7 @@ impl<'t> Parser<'t> {
             name.to_mut().push_str(&pointers);
         }
         self.end_of_statement()?;
+        self.pass(allocation(size_of::<Typealias<'_>>()))?;
         Ok(Statement::Typealias(Box::new(Typealias { class, declarator, name, at })))
     }
 
@@ -208,30 +256,31 @@ impl<'t> Parser<'t> {
     /// Words or a string, joined by dots.
     fn dotted(&mut self, what: &str) -> Result<Cow<'t, str>, MetadataError> {
         let mut path = match &self.current.kind {
-            Kind::Text(text) => {
-                let text = text.clone();
-                self.advance()?;
-                text
-            }
+            Kind::Text(_) => self.advance_text()?,
             _ => self.word(what)?,
         };
         while self.is_symbol(".") || self.is_symbol("->") {
             self.advance()?;
             let word = self.word("a name")?;
-            join(&mut path, word, ".");
+            self.join(&mut path, word, ".")?;
         }
         Ok(path)
     }
 
     fn word(&mut self, what: &str) -> Result<Cow<'t, str>, MetadataError> {
         match &self.current.kind {
-            Kind::Word(word) => {
-                let word = word.clone();
-                self.advance()?;
-                Ok(word)
-            }
+            Kind::Word(_) => self.advance_text(),
             _ => Err(self.unexpected(what)),
         }
+    }
+
+    /// Moves on from a word or string, and returns it.
+    fn advance_text(&mut self) -> Result<Cow<'t, str>, MetadataError> {
+        let (Kind::Word(text) | Kind::Text(text)) = self.advance()?.kind else {
+            return Ok(Cow::Borrowed(""));
+        };
+        self.pass(owned(&text))?;
+        Ok(text)
     }
 
     /// `{`, items, `}`.
@@ -248,9 +297,11 @@ impl<'t> Parser<'t> {
                     return Err(MetadataError::at(parser.text, opening, "`{` without its `}`"));
                 }
                 if !parser.skip(";")? {
-                    items.push(item(parser)?);
+                    let item = item(parser)?;
+                    parser.push(&mut items, item)?;
                 }
             }
+            items.shrink_to_fit();
             Ok(items)
         })
     }
@@ -276,12 +327,43 @@ impl<'t> Parser<'t> {
         MetadataError::at(self.text, self.current.at, message)
     }
 
-    fn count_node(&mut self) -> Result<(), MetadataError> {
-        self.nodes += 1;
-        if self.nodes > NODES_MAX {
-            let message = format!("more than {NODES_MAX} declarations");
-            return Err(MetadataError::at(self.text, self.current.at, message));
+    /// Counts memory of the tree that is made.
+    fn pass(&self, bytes: usize) -> Result<(), MetadataError> {
+        self.budget.pass(bytes).map_err(|error| self.over_budget(error))
+    }
+
+    fn over_budget(&self, error: OverBudget) -> MetadataError {
+        MetadataError::over_budget(self.text, self.current.at, error)
+    }
+
+    /// Adds to a list of the tree.
+    fn push<T>(&self, list: &mut Vec<T>, item: T) -> Result<(), MetadataError> {
+        // Room is made for four at once.
+        let room = if list.capacity() == 0 { 4 } else { 1 };
+        self.pass(room * size_of::<T>())?;
+        list.push(item);
+        Ok(())
+    }
+
+    /// Appends a word to those before it.
+    fn join(
+        &self,
+        text: &mut Cow<'t, str>,
+        word: Cow<'t, str>,
+        between: &str,
+    ) -> Result<(), MetadataError> {
+        if text.is_empty() {
+            self.pass(owned(&word))?;
+            *text = word;
+            return Ok(());
         }
+        self.pass(match text {
+            Cow::Borrowed(first) => allocation(first.len() + word.len() + 1),
+            Cow::Owned(_) => 2 * (word.len() + 1),
+        })?;
+        let text = text.to_mut();
+        text.push_str(between);
+        text.push_str(&word);
         Ok(())
     }
 
@@ -323,16 +405,5 @@ impl<'t> Parser<'t> {
     fn unexpected(&self, expected: &str) -> MetadataError {
         let found = self.current.kind.describe();
         MetadataError::at(self.text, self.current.at, format!("expected {expected}, found {found}"))
-    }
-}
-
-/// Appends a word; allocates nothing for a single one.
-fn join<'t>(text: &mut Cow<'t, str>, word: Cow<'t, str>, between: &str) {
-    if text.is_empty() {
-        *text = word;
-    } else {
-        let text = text.to_mut();
-        text.push_str(between);
-        text.push_str(&word);
     }
 }

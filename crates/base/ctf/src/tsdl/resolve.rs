@@ -11,14 +11,14 @@ use crate::schema::{FieldRef, IntKind, Scope};
 use std::rc::Rc;
 
 /// A compound type that is being expanded.
-pub(super) struct Frame {
-    pub(super) level: Level,
+pub(super) struct Frame<'t> {
+    pub(super) level: Level<'t>,
     /// The member or option that is being expanded; 0 in arrays.
     pub(super) index: usize,
 }
 
-pub(super) enum Level {
-    Struct(Rc<StructType>),
+pub(super) enum Level<'t> {
+    Struct(Rc<StructType<'t>>),
     Variant,
     Array,
 }
@@ -49,22 +49,22 @@ const SCOPES: [Scope; 6] = [
 ];
 
 /// A field that a path leads to.
-struct Found {
+struct Found<'t> {
     /// Display names of members.
     names: Vec<String>,
     /// Indexes of members, options (and 0 for arrays) on the way.
     steps: Vec<usize>,
-    class: Type,
+    class: Type<'t>,
 }
 
-impl Expander<'_> {
+impl<'t> Expander<'t> {
     /// The place and type of the field that `path` means here.
     pub(super) fn resolve(
         &self,
         path: &PathRef,
         purpose: Purpose,
-    ) -> Result<(FieldRef, Type), MetadataError> {
-        let (field, class) = match absolute(path) {
+    ) -> Result<(FieldRef, Type<'t>), MetadataError> {
+        let (mut field, class) = match absolute(path) {
             Some((scope, words)) => self.absolute(scope, words, path, purpose)?,
             None => self.relative(path).ok_or_else(|| self.not_found(path, purpose))?,
         };
@@ -74,6 +74,7 @@ impl Expander<'_> {
             _ => false,
         };
         if fits {
+            field.path.shrink_to_fit();
             return Ok((field, class));
         }
         let expected = match purpose {
@@ -91,7 +92,7 @@ impl Expander<'_> {
         words: &[String],
         path: &PathRef,
         purpose: Purpose,
-    ) -> Result<(FieldRef, Type), MetadataError> {
+    ) -> Result<(FieldRef, Type<'t>), MetadataError> {
         let too_late = |why: &str| {
             let message = format!("{} `{}` {why}", purpose.name(), path.written());
             self.error(path.at, message)
@@ -126,7 +127,7 @@ impl Expander<'_> {
     }
 
     /// The search without a scope's name; names as they are written go first.
-    fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type)> {
+    fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type<'t>)> {
         [true, false].into_iter().find_map(|exactly| {
             self.around(&path.words, exactly).or_else(|| {
                 SCOPES[..self.current as usize].iter().rev().find_map(|&scope| {
@@ -138,7 +139,7 @@ impl Expander<'_> {
     }
 
     /// Searches the structures around the current field.
-    fn around(&self, words: &[String], exactly: bool) -> Option<(FieldRef, Type)> {
+    fn around(&self, words: &[String], exactly: bool) -> Option<(FieldRef, Type<'t>)> {
         (0..self.frames.len()).rev().find_map(|depth| {
             let frame = &self.frames[depth];
             let Level::Struct(structure) = &frame.level else { return None };
@@ -153,7 +154,7 @@ impl Expander<'_> {
     }
 
     /// The members of a scope before the current one.
-    fn scope_members(&self, scope: Scope) -> Option<&Members> {
+    fn scope_members(&self, scope: Scope) -> Option<&Members<'t>> {
         match &self.scopes[scope as usize] {
             Some(Type::Struct(structure)) => Some(&structure.members),
             _ => None,
@@ -179,7 +180,7 @@ impl Expander<'_> {
             .iter()
             .filter_map(|&scope| self.scope_members(scope).map(|members| members.list.as_slice()));
         let here = around().map(|(members, index)| &members.list[..index]);
-        let names = here.chain(before).flatten().map(|member| member.written.as_str());
+        let names = here.chain(before).flatten().map(|member| member.written.as_ref());
         did_you_mean(error, &name, names)
     }
 }
@@ -194,7 +195,7 @@ impl PathRef {
 /// Splits the name of a scope off a path.
 fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
     SCOPES.iter().find_map(|&scope| {
-        let mut words = path.words.as_slice();
+        let mut words = &*path.words;
         for part in scope.tsdl_name().split('.') {
             let (first, rest) = words.split_first()?;
             if first != part {
@@ -208,7 +209,7 @@ fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
 
 /// Follows `words` into a structure: through arrays without a word, into a variant with the name
 /// of an option.
-fn descend(root: &Members, words: &[String], exactly: bool) -> Option<Found> {
+fn descend<'t>(root: &Members<'t>, words: &[String], exactly: bool) -> Option<Found<'t>> {
     let mut members = root;
     let mut in_variant = false;
     let mut found = Found { names: Vec::new(), steps: Vec::new(), class: Type::Wide(0) };
@@ -217,7 +218,7 @@ fn descend(root: &Members, words: &[String], exactly: bool) -> Option<Found> {
         let member = &members.list[index];
         found.steps.push(index);
         if !in_variant {
-            found.names.push(member.display.clone());
+            found.names.push(member.display().to_owned());
         }
         if position + 1 == words.len() {
             found.class = member.class.clone();
@@ -238,10 +239,10 @@ fn descend(root: &Members, words: &[String], exactly: bool) -> Option<Found> {
 }
 
 /// The display name that a frame adds to a path.
-fn name_of(frame: &Frame) -> Option<String> {
+fn name_of(frame: &Frame<'_>) -> Option<String> {
     match &frame.level {
         Level::Struct(structure) => {
-            structure.members.list.get(frame.index).map(|member| member.display.clone())
+            structure.members.list.get(frame.index).map(|member| member.display().to_owned())
         }
         _ => None,
     }

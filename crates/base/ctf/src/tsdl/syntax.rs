@@ -3,6 +3,17 @@
 
 use std::borrow::Cow;
 
+/// A whole text. Events are most of it, so they are read one by one when all else is known.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Syntax<'t> {
+    /// All but events, and what nobody needs.
+    pub(super) statements: Vec<Statement<'t>>,
+    /// What they take in memory.
+    pub(super) size: usize,
+    /// Where `event` blocks start.
+    pub(super) events: Vec<usize>,
+}
+
 /// What stands between two semicolons.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Statement<'t> {

@@ -1,22 +1,25 @@
 //! Types after names have been looked up: aliases share what they stand for, so a text that names
 //! aliases in aliases stays small here. [`super::expand`] makes a tree of field classes from it
 //! wherever a type is used, for only there do lengths and tags find the fields they name.
+//!
+//! Names are pieces of the text, found again by binary search: there may be very many.
 
 use crate::schema::{Base, Bits, ByteOrder, Encoding, FloatClass, IntKind, Mapping};
-use std::collections::HashMap;
+use std::borrow::Cow;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// A type whose names of types are resolved and whose names of fields are not.
 #[derive(Clone, Debug)]
-pub(super) enum Type {
+pub(super) enum Type<'t> {
     Int(IntType),
     /// An integer wider than 64 bits: that many bytes.
     Wide(u64),
     Float(FloatClass),
     String(Encoding),
-    Array(Rc<ArrayType>),
-    Struct(Rc<StructType>),
-    Variant(Rc<VariantType>),
+    Array(Rc<ArrayType<'t>>),
+    Struct(Rc<StructType<'t>>),
+    Variant(Rc<VariantType<'t>>),
 }
 
 #[derive(Clone, Debug)]
@@ -31,16 +34,17 @@ pub(super) struct IntType {
     pub(super) enumeration: Option<Rc<Enumeration>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Enumeration {
-    pub(super) mappings: Vec<Mapping>,
-    /// Index of each label in `mappings`.
-    pub(super) index: HashMap<String, usize>,
+    /// Shared with the field classes that are made of it.
+    pub(super) mappings: Arc<[Mapping]>,
+    /// Indexes in `mappings`, by label.
+    sorted: Box<[u32]>,
 }
 
 #[derive(Debug)]
-pub(super) struct ArrayType {
-    pub(super) element: Type,
+pub(super) struct ArrayType<'t> {
+    pub(super) element: Type<'t>,
     pub(super) length: LengthType,
     pub(super) depth: usize,
 }
@@ -55,21 +59,21 @@ pub(super) enum LengthType {
 #[derive(Debug)]
 pub(super) struct PathRef {
     /// At least one.
-    pub(super) words: Vec<String>,
+    pub(super) words: Box<[String]>,
     /// Byte offset in the text.
     pub(super) at: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct StructType {
-    pub(super) members: Members,
+pub(super) struct StructType<'t> {
+    pub(super) members: Members<'t>,
     pub(super) align: u64,
     pub(super) depth: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct VariantType {
-    pub(super) options: Rc<Members>,
+pub(super) struct VariantType<'t> {
+    pub(super) options: Rc<Members<'t>>,
     /// `None` while a named variant is only declared.
     pub(super) tag: Option<Rc<PathRef>>,
     pub(super) at: usize,
@@ -78,23 +82,31 @@ pub(super) struct VariantType {
 
 /// The members of a structure or the options of a variant.
 #[derive(Debug, Default)]
-pub(super) struct Members {
-    pub(super) list: Vec<MemberType>,
-    /// Index of each written name in `list`.
-    pub(super) index: HashMap<String, usize>,
+pub(super) struct Members<'t> {
+    pub(super) list: Vec<MemberType<'t>>,
+    /// Indexes in `list`, by written name.
+    sorted: Box<[u32]>,
 }
 
 #[derive(Debug)]
-pub(super) struct MemberType {
+pub(super) struct MemberType<'t> {
     /// The name in the text.
-    pub(super) written: String,
-    /// The name for people.
-    pub(super) display: String,
-    pub(super) class: Type,
+    pub(super) written: Cow<'t, str>,
+    /// Whether people see the name without its underscore.
+    is_escaped: bool,
+    pub(super) class: Type<'t>,
     pub(super) at: usize,
 }
 
-impl Type {
+/// The first member that has the name of one before it.
+#[derive(Debug)]
+pub(super) struct Repeated<'t> {
+    pub(super) name: Cow<'t, str>,
+    pub(super) at: usize,
+    pub(super) first_at: usize,
+}
+
+impl Type<'_> {
     /// Levels of compound types, this one included.
     pub(super) fn depth(&self) -> usize {
         match self {
@@ -128,34 +140,67 @@ impl IntType {
     }
 }
 
-impl Members {
-    /// Adds a member unless its name is taken; then gives the index of the one that has it.
-    pub(super) fn add(&mut self, written: &str, class: Type, at: usize) -> Result<(), usize> {
-        if let Some(&index) = self.index.get(written) {
-            return Err(index);
-        }
-        self.index.insert(written.to_owned(), self.list.len());
-        let (written, display) = (written.to_owned(), String::new());
-        self.list.push(MemberType { written, display, class, at });
-        Ok(())
+impl Enumeration {
+    /// The labels of `mappings` are unique.
+    pub(super) fn new(mappings: Vec<Mapping>) -> Enumeration {
+        let mut sorted: Box<[u32]> = (0..mappings.len() as u32).collect();
+        sorted.sort_unstable_by_key(|&index| mappings[index as usize].label.as_str());
+        Enumeration { mappings: mappings.into(), sorted }
     }
 
-    /// Gives members the names that people see: without the one leading underscore that keeps
-    /// producers' names apart from keywords, unless that name is taken.
-    pub(super) fn set_display_names(&mut self) {
-        for member in &mut self.list {
-            member.display = display_name(&member.written, |name| self.index.contains_key(name));
+    /// The index of a label.
+    pub(super) fn find(&self, label: &str) -> Option<usize> {
+        let label_of = |index: &u32| self.mappings[*index as usize].label.as_str();
+        let found = self.sorted.binary_search_by_key(&label, label_of).ok()?;
+        Some(self.sorted[found] as usize)
+    }
+}
+
+impl<'t> MemberType<'t> {
+    pub(super) fn new(written: Cow<'t, str>, class: Type<'t>, at: usize) -> MemberType<'t> {
+        MemberType { written, is_escaped: false, class, at }
+    }
+
+    /// The name for people.
+    pub(super) fn display(&self) -> &str {
+        &self.written[usize::from(self.is_escaped)..]
+    }
+}
+
+impl<'t> Members<'t> {
+    /// Members in order, their names unique.
+    pub(super) fn new(mut list: Vec<MemberType<'t>>) -> Result<Members<'t>, Repeated<'t>> {
+        list.shrink_to_fit();
+        let mut sorted: Box<[u32]> = (0..list.len() as u32).collect();
+        // A stable sort: members of the same name stay in order.
+        sorted.sort_by_key(|&index| list[index as usize].written.as_ref());
+        let pairs = sorted.windows(2).map(|pair| (pair[0] as usize, pair[1] as usize));
+        let same = pairs.filter(|&(one, other)| list[one].written == list[other].written);
+        if let Some((first, second)) = same.min_by_key(|&(_, second)| second) {
+            let (first_at, second) = (list[first].at, list.swap_remove(second));
+            return Err(Repeated { name: second.written, at: second.at, first_at });
         }
+        let mut members = Members { list, sorted };
+        for index in 0..members.list.len() {
+            let written = members.list[index].written.as_ref();
+            let display = display_name(written, |name| members.find(name, true).is_some());
+            members.list[index].is_escaped = display.len() < written.len();
+        }
+        Ok(members)
     }
 
     /// The index of the member with that name, or else of one that differs by the escaping
     /// underscore.
     pub(super) fn find(&self, name: &str, exactly: bool) -> Option<usize> {
+        let find = |name: &str| {
+            let name_of = |index: &u32| self.list[*index as usize].written.as_ref();
+            let found = self.sorted.binary_search_by_key(&name, name_of).ok()?;
+            Some(self.sorted[found] as usize)
+        };
         if exactly {
-            return self.index.get(name).copied();
+            return find(name);
         }
-        let bare = name.strip_prefix('_').and_then(|bare| self.index.get(bare));
-        bare.or_else(|| self.index.get(&format!("_{name}"))).copied()
+        name.strip_prefix('_').and_then(find).or_else(|| find(&format!("_{name}")))
     }
 
     pub(super) fn depth(&self) -> usize {
@@ -163,11 +208,12 @@ impl Members {
     }
 }
 
-/// What people see of a written name among others that `is_taken` knows.
-pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> String {
+/// What people see of a written name among others that `is_taken` knows: without the one leading
+/// underscore that keeps producers' names apart from keywords, unless that name is taken.
+pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &str {
     match written.strip_prefix('_') {
-        Some(bare) if !bare.is_empty() && !is_taken(bare) => bare.to_owned(),
-        _ => written.to_owned(),
+        Some(bare) if !bare.is_empty() && !is_taken(bare) => bare,
+        _ => written,
     }
 }
 

@@ -48,7 +48,9 @@ fn fixed_length_bits() {
             "flags": {"shock": [[3, 3]], "cord": [[4, 4], [8, 10]]}}"#,
         int(IntClass {
             bits: bits(64, 1, ByteOrder::Big),
-            mappings: Some(vec![mapping("shock", &[(3, 3)]), mapping("cord", &[(4, 4), (8, 10)])]),
+            mappings: Some(
+                [mapping("shock", &[(3, 3)]), mapping("cord", &[(4, 4), (8, 10)])].into(),
+            ),
             ..with(IntKind::BitMap)
         }),
     );
@@ -114,14 +116,17 @@ fn integers() {
                 "a": [[-9223372036854775808, 1], [84, 84]]}}"#,
         ),
         int(IntClass {
-            mappings: Some(vec![
-                mapping("b", &[(u64::MAX.into(), u64::MAX.into())]),
-                mapping("a", &[(i64::MIN.into(), 1), (84, 84)]),
-            ]),
+            mappings: Some(
+                [
+                    mapping("b", &[(u64::MAX.into(), u64::MAX.into())]),
+                    mapping("a", &[(i64::MIN.into(), 1), (84, 84)]),
+                ]
+                .into(),
+            ),
             ..unsigned(8)
         }),
     );
-    let none = IntClass { mappings: Some(Vec::new()), ..unsigned(8) };
+    let none = IntClass { mappings: Some([].into()), ..unsigned(8) };
     check(&UNSIGNED_8.replace('}', r#", "mappings": {}}"#), int(none));
     let variable =
         |signed| VarIntClass { signed, base: Base::Decimal, mappings: None, roles: Roles::NONE };
@@ -132,7 +137,7 @@ fn integers() {
             "mappings": {"a": [[-1, 1]]}}"#,
         FieldClass::VarInt(VarIntClass {
             base: Base::Hexadecimal,
-            mappings: Some(vec![mapping("a", &[(-1, 1)])]),
+            mappings: Some([mapping("a", &[(-1, 1)])].into()),
             ..variable(true)
         }),
     );
@@ -658,7 +663,8 @@ fn aliases_cannot_explode() {
         error(&fragments)
     };
     let many = message(doubled(UNSIGNED_8, 25));
-    assert!(many.ends_with(": more than 1048576 field classes, aliases expanded"), "{many}");
+    let memory = ": its types, fields and labels would take more than 12 MiB of memory";
+    assert!(many.contains(memory), "{many}");
     // Few classes, but much text in each.
     let filling = format!(r#", "attributes": "{}"}}"#, "x".repeat(1 << 20));
     let long = UNSIGNED_8.replace('}', &filling);

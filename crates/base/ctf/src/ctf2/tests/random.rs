@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::ctf2::words::role_belongs;
+use std::sync::Arc;
 
 /// Marsaglia's xorshift generator.
 pub(crate) struct Random(u64);
@@ -300,7 +301,7 @@ impl Classes<'_> {
         let size = if is_magic { 32 } else { 1 + self.random.below(64) as u32 };
         let mut mappings = (is_number && self.random.chance(30)).then(|| self.mappings());
         if kind == IntKind::BitMap {
-            mappings = Some(vec![mapping("flag", &[(0, 3)])]);
+            mappings = Some([mapping("flag", &[(0, 3)])].into());
         }
         FieldClass::Int(IntClass {
             bits: self.bits(size),
@@ -365,7 +366,7 @@ impl Classes<'_> {
         ])
     }
 
-    fn mappings(&mut self) -> Vec<Mapping> {
+    fn mappings(&mut self) -> Arc<[Mapping]> {
         let mapping = |random: &mut Random, index| Mapping {
             label: format!("{index}{}", random.text()),
             ranges: random.ranges(),

@@ -137,10 +137,9 @@ fn lttng_schema() -> Schema {
     }];
     let id = int(IntClass {
         bits: bits(16, 8, ByteOrder::Little),
-        mappings: Some(vec![
-            mapping("compact", &[(0, 65534)]),
-            mapping("extended", &[(65535, 65535)]),
-        ]),
+        mappings: Some(
+            [mapping("compact", &[(0, 65534)]), mapping("extended", &[(65535, 65535)])].into(),
+        ),
         roles: Role::EventClassId.into(),
         ..unsigned(16)
     });
@@ -315,15 +314,15 @@ fn classes_that_lose_something() {
     let merged =
         vec![mapping("a", &[(0, 0), (3, u64::MAX.into())]), mapping("b", &[(i64::MIN.into(), 5)])];
     check_class(
-        int(IntClass { mappings: Some(labels), ..unsigned(8) }),
-        int(IntClass { mappings: Some(merged), ..unsigned(8) }),
+        int(IntClass { mappings: Some(labels.into()), ..unsigned(8) }),
+        int(IntClass { mappings: Some(merged.into()), ..unsigned(8) }),
     );
     check_class(
         int(IntClass { kind: IntKind::Bool, base: Base::Binary, ..unsigned(8) }),
         int(IntClass { kind: IntKind::Bool, ..unsigned(8) }),
     );
     check_class(
-        int(IntClass { kind: IntKind::BitMap, mappings: Some(Vec::new()), ..unsigned(8) }),
+        int(IntClass { kind: IntKind::BitMap, mappings: Some([].into()), ..unsigned(8) }),
         int(IntClass { kind: IntKind::BitArray, ..unsigned(8) }),
     );
     check_class(

@@ -2,6 +2,29 @@
 
 use super::*;
 
+#[test]
+fn events_share_the_nodes_of_their_common_context() {
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        typealias integer { size = 8; align = 8; } := u8;
+        stream {
+            event.header := struct { u8 id; };
+            event.context := struct { u8 n; u8 s[n]; integer { size = 4; } bits; };
+        };
+        event { name = a; id = 0; fields := struct { u8 x; }; };
+        event { name = b; id = 1; fields := struct { integer { size = 4; } y; }; };";
+    let decoder = decoder(metadata);
+    // The context, its three members and their element; of each event a scope and a member.
+    assert_eq!(decoder.nodes().len(), 5 + 2 * 2);
+    let check = |hex: &str, expected: &str| {
+        let bytes = bytes(hex);
+        let machine = &mut decoder.machine();
+        let (text, end) = event(&decoder, View::whole(&bytes), 0, machine).expect("an event");
+        assert_eq!((text.as_str(), end.div_ceil(8)), (expected, bytes.len() as u64));
+    };
+    check("00 01 07 05 09", "event-record-common-context{n=1 s=1[7] bits=5} x=9");
+    check("01 00 65", "event-record-common-context{n=0 s=0[] bits=5} y=6");
+}
+
 /// Types that the tests use, in a trace of one stream whose events have no header.
 fn metadata(order: &str, fields: &str) -> String {
     format!(

@@ -11,6 +11,7 @@ use crate::encode::step::{Count, Prefix, Step, Write};
 use crate::metadata::DEPTH_MAX;
 use crate::schema::*;
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// More classes are not made: variants that depend on one selector multiply their options.
 const CLASSES_MAX: usize = 1 << 20;
@@ -44,7 +45,7 @@ pub(super) struct Lowering<'d> {
 /// An integer as selector.
 struct Selector {
     bounds: (i128, i128),
-    mappings: Option<Vec<Mapping>>,
+    mappings: Option<Arc<[Mapping]>>,
 }
 
 /// A field's class, and what has to come before it.
@@ -146,14 +147,14 @@ impl<'d> Lowering<'d> {
                     IntKind::Bool => (0, 1),
                     _ => (0, (1i128 << size) - 1),
                 };
-                self.integer(bounds, int.mappings.as_deref());
+                self.integer(bounds, int.mappings.as_ref());
             }
             FieldClass::VarInt(int) => {
                 let bounds = match int.signed {
                     true => (i64::MIN.into(), i64::MAX.into()),
                     false => (0, u64::MAX.into()),
                 };
-                self.integer(bounds, int.mappings.as_deref());
+                self.integer(bounds, int.mappings.as_ref());
             }
             FieldClass::Float(_) | FieldClass::String(_) | FieldClass::Blob(_) => {}
             FieldClass::Text(text) => {
@@ -202,12 +203,12 @@ impl<'d> Lowering<'d> {
         Ok(())
     }
 
-    fn integer(&mut self, bounds: (i128, i128), mappings: Option<&[Mapping]>) {
+    fn integer(&mut self, bounds: (i128, i128), mappings: Option<&Arc<[Mapping]>>) {
         let key = self.key();
         let known = self
             .ints
             .entry(key)
-            .or_insert_with(|| Selector { bounds, mappings: mappings.map(<[Mapping]>::to_vec) });
+            .or_insert_with(|| Selector { bounds, mappings: mappings.cloned() });
         known.bounds = (known.bounds.0.min(bounds.0), known.bounds.1.max(bounds.1));
     }
 
@@ -518,13 +519,14 @@ impl<'d> Lowering<'d> {
 
     /// Labels of the current integer in CTF 1.8: those of a selector, or its own as far as they
     /// can be said.
-    fn mappings(&self, own: Option<&[Mapping]>) -> Option<Vec<Mapping>> {
+    fn mappings(&self, own: Option<&[Mapping]>) -> Option<Arc<[Mapping]>> {
         let key = self.key();
         if let Some(labels) = self.labels.get(&key) {
-            return Some(labels.mappings.clone()).filter(|mappings| !mappings.is_empty());
+            return Some(labels.mappings.as_slice().into())
+                .filter(|labels: &Arc<[_]>| !labels.is_empty());
         }
         let bounds = self.ints.get(&key).map_or((0, 1), |selector| selector.bounds);
-        own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty())
+        own.map(|own| clean(own, bounds)).filter(|mappings| !mappings.is_empty()).map(Arc::from)
     }
 
     /// The usual order of bits; where bytes are shared, that of the trace.
@@ -627,17 +629,16 @@ impl<'d> Lowering<'d> {
         prefix: Option<&NewPrefix>,
     ) -> Result<FieldClass, EncodeError> {
         let of_prefix;
-        let none = Vec::new();
         let (mappings, choices) = match (prefix, self.use_of.get(&address)) {
             (Some(prefix), _) => {
                 of_prefix = (0..prefix.order.len()).map(|l| (l, prefix.order[l])).collect();
-                (&prefix.mappings, &of_prefix)
+                (&prefix.mappings[..], &of_prefix)
             }
             (None, Some((key, number))) => match self.labels.get(key) {
-                Some(labels) => (&labels.mappings, &labels.choices[*number]),
-                None => (&none, &Vec::new()),
+                Some(labels) => (&labels.mappings[..], &labels.choices[*number]),
+                None => (&[][..], &Vec::new()),
             },
-            (None, None) => (&none, &Vec::new()),
+            (None, None) => (&[][..], &Vec::new()),
         };
         let mut options = Vec::with_capacity(choices.len());
         for &(label, option) in choices {
@@ -682,7 +683,7 @@ impl<'d> Lowering<'d> {
                 ("tag", int, (0..variant.options.len()).collect())
             }
             FieldClass::Optional(optional) if !self.is_reachable_selector(&optional.selector) => {
-                let labels = vec![one("absent".to_owned(), 0), one("present".to_owned(), 1)];
+                let labels = [one("absent".to_owned(), 0), one("present".to_owned(), 1)].into();
                 let int = match is_ctf1 {
                     true => IntClass { mappings: Some(labels), ..plain(8, IntKind::Unsigned) },
                     false => plain(8, IntKind::Bool),
@@ -727,7 +728,7 @@ struct NewPrefix {
     field: FieldRef,
     bits: Bits,
     member: Member,
-    mappings: Vec<Mapping>,
+    mappings: Arc<[Mapping]>,
     /// By label: the option.
     order: Vec<usize>,
     /// Whether a structure has to be made to hold both.

@@ -439,9 +439,9 @@ impl Maker<'_> {
             ranges: Ranges(vec![(low, high)]),
         };
         let mappings = match kind {
-            IntKind::BitMap => Some(vec![mapping("flag", 0, 0)]),
+            IntKind::BitMap => Some([mapping("flag", 0, 0)].into()),
             IntKind::Signed | IntKind::Unsigned if self.random.chance(30) => {
-                Some(vec![mapping("a", 0, 0), mapping("b c", 0, 500)])
+                Some([mapping("a", 0, 0), mapping("b c", 0, 500)].into())
             }
             _ => None,
         };

@@ -1,6 +1,7 @@
 //! Types and declarators in the syntax tree. Start at [`Parser::type_spec`].
 
-use super::{Parser, Place, join};
+use super::{Parser, Place};
+use crate::metadata::budget::allocation;
 use crate::metadata::{DEPTH_MAX, MetadataError};
 use crate::tsdl::lexer::{self, Kind};
 use crate::tsdl::syntax::{
@@ -8,13 +9,13 @@ use crate::tsdl::syntax::{
 };
 use std::borrow::Cow;
 
-impl<'t> Parser<'t> {
+impl<'t> Parser<'t, '_> {
     /// A new type's name: all words up to `*` or `;`.
     pub(super) fn type_name(&mut self) -> Result<Cow<'t, str>, MetadataError> {
         let mut name = Cow::Borrowed("");
         while let Kind::Word(_) = self.current.kind {
             let word = self.word("the name of a type")?;
-            join(&mut name, word, " ");
+            self.join(&mut name, word, " ")?;
         }
         match name.is_empty() {
             true => Err(self.unexpected("the name of a type")),
@@ -29,7 +30,6 @@ impl<'t> Parser<'t> {
     }
 
     fn type_spec_inner(&mut self, named: bool) -> Result<(TypeSpec<'t>, bool), MetadataError> {
-        self.count_node()?;
         let at = self.current.at;
         let mut is_typedef = false;
         let mut words = Cow::Borrowed("");
@@ -46,7 +46,7 @@ impl<'t> Parser<'t> {
                 "const" => {
                     self.advance()?;
                     if kind.is_none() && (!words.is_empty() || self.current_is_alias_word()) {
-                        join(&mut words, word, " ");
+                        self.join(&mut words, word, " ")?;
                     }
                 }
                 "integer" | "floating_point" | "string" | "struct" | "variant" | "enum"
@@ -58,7 +58,7 @@ impl<'t> Parser<'t> {
                 _ if kind.is_some() => break,
                 type_word if lexer::is_type_keyword(type_word) => {
                     self.advance()?;
-                    join(&mut words, word, " ");
+                    self.join(&mut words, word, " ")?;
                 }
                 keyword if lexer::is_keyword(keyword) => break,
                 _ => {
@@ -70,7 +70,7 @@ impl<'t> Parser<'t> {
                         break;
                     }
                     self.advance()?;
-                    join(&mut words, word, " ");
+                    self.join(&mut words, word, " ")?;
                 }
             }
         }
@@ -115,7 +115,10 @@ impl<'t> Parser<'t> {
                 }
                 TypeKind::Variant { name, tag, body }
             }
-            _ => TypeKind::Enum(Box::new(self.enumeration()?)),
+            _ => {
+                self.pass(allocation(size_of::<EnumSpec<'_>>()))?;
+                TypeKind::Enum(Box::new(self.enumeration()?))
+            }
         })
     }
 
@@ -131,7 +134,8 @@ impl<'t> Parser<'t> {
         self.advance()?;
         let mut labels = Vec::new();
         loop {
-            labels.push(self.enumerator()?);
+            let label = self.enumerator()?;
+            self.push(&mut labels, label)?;
             let more = self.skip(",")?;
             if self.skip("}")? {
                 break;
@@ -144,13 +148,11 @@ impl<'t> Parser<'t> {
     }
 
     fn enumerator(&mut self) -> Result<Enumerator<'t>, MetadataError> {
-        self.count_node()?;
         let at = self.current.at;
         let label = match &self.current.kind {
-            Kind::Word(label) | Kind::Text(label) => label.clone(),
+            Kind::Word(_) | Kind::Text(_) => self.advance_text()?,
             _ => return Err(self.unexpected("a label")),
         };
-        self.advance()?;
         let range = if self.skip("=")? {
             let low = self.integer()?;
             let high = if self.skip("...")? { self.integer()? } else { low };
@@ -179,11 +181,7 @@ impl<'t> Parser<'t> {
 
     fn optional_name(&mut self) -> Result<Option<Cow<'t, str>>, MetadataError> {
         match &self.current.kind {
-            Kind::Word(word) if !lexer::is_keyword(word) => {
-                let name = word.clone();
-                self.advance()?;
-                Ok(Some(name))
-            }
+            Kind::Word(word) if !lexer::is_keyword(word) => self.advance_text().map(Some),
             _ => Ok(None),
         }
     }
@@ -196,7 +194,6 @@ impl<'t> Parser<'t> {
     }
 
     pub(super) fn declarator(&mut self, named: bool) -> Result<Declarator<'t>, MetadataError> {
-        self.count_node()?;
         let at = self.current.at;
         let pointers = self.pointers()?;
         let mut name = Cow::Borrowed("");
@@ -215,7 +212,8 @@ impl<'t> Parser<'t> {
                 return Err(self.too_deep());
             }
             let at = self.current.at;
-            lengths.push(LengthSpec { at, value: self.value()? });
+            let value = self.value()?;
+            self.push(&mut lengths, LengthSpec { at, value })?;
             self.expect("]")?;
         }
         if self.is_symbol(":") {
@@ -229,6 +227,7 @@ impl<'t> Parser<'t> {
     pub(super) fn pointers(&mut self) -> Result<String, MetadataError> {
         let mut pointers = String::new();
         while self.skip("*")? {
+            self.pass(16)?;
             pointers.push_str(" *");
             if self.is_word("const") {
                 self.advance()?;

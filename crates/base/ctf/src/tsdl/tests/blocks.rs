@@ -1,6 +1,6 @@
 //! Trace, environment, clocks, streams and events, and what fields mean by their names.
 
-use super::{TRACE, located, parse_and_write, show};
+use super::{TRACE, located, parse, parse_and_write, show};
 use crate::schema::{ByteOrder, ClockOrigin, EnvValue, FieldClass, Schema, Uuid, Version};
 
 const TYPES: &str =
@@ -426,4 +426,22 @@ fn a_streams_clock_is_the_one_its_fields_are_mapped_to() {
         Some(0),
         ["", "x: i8#0, y: u8#0!Timestamp"],
     );
+}
+
+#[test]
+fn a_text_that_describes_too_much_is_refused_where_it_does() {
+    let check = |before: &str, piece: &str, after: &str| {
+        let pieces = (0..60_000).map(|number| piece.replace('#', &number.to_string()) + "\n");
+        let text = format!("{TRACE} {before}\n{}{after}", pieces.collect::<String>());
+        let error = parse(&text).unwrap_err();
+        assert!(error.message.ends_with(" MiB of memory"), "{error}");
+        let (line, _) = error.position.unwrap();
+        let line = text.lines().nth(line as usize - 1).unwrap();
+        assert!(line.starts_with(piece.split('#').next().unwrap()), "{error}, in {line}");
+    };
+    let header = "stream { event.header := struct { integer { size = 32; } id; }; };";
+    check(header, "event { id = #; };", "");
+    check("", "stream { id = #; };", "");
+    check("", "clock { name = c#; };", "");
+    check("event { fields := struct {", "string s#;", "}; };");
 }

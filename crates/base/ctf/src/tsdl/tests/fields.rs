@@ -1,6 +1,8 @@
 //! Each kind of type, its defaults and its errors.
 
-use super::{check_error, check_fields, payload};
+use super::{TRACE, check_error, check_fields, parse, payload};
+use crate::schema::FieldClass;
+use std::sync::Arc;
 
 /// Checks the attributes of `integer { … }`.
 #[track_caller]
@@ -317,7 +319,8 @@ fn depth_is_limited() {
 fn aliases_cannot_blow_up() {
     let check_size = |before: &str, fields: &str| {
         let error = payload(before, fields).unwrap_err();
-        assert_eq!(error.message, "more than 1048576 fields and labels");
+        let expected = "its types, fields and labels would take more than 12 MiB of memory";
+        assert_eq!(error.message, expected);
     };
     let mut aliases = "struct s0 { string a; string b; };".to_owned();
     for level in 1..60 {
@@ -326,8 +329,35 @@ fn aliases_cannot_blow_up() {
     check_size(&aliases, "struct s59");
     // As long as nobody uses them they cost nothing.
     assert_eq!(payload(&aliases, "struct s0").unwrap(), "{a: string(Utf8), b: string(Utf8)}");
+    // A variant copies the labels of its tag, one that has many ranges with all of them.
+    let labels = "l,".repeat(10_000);
+    let fields: String = (0..100).map(|field| format!("variant v <t> f{field};")).collect();
+    let types = format!("typealias enum : integer {{ size = 8; }} {{ {labels} }} := e;");
+    let types = types + "variant v { string l; };";
+    check_size(&types, &format!("struct {{ e t; {fields} }}"));
+    // So do variants in variants, each before the ones inside are made.
+    let types = (1..60).fold(types, |types, level| {
+        let inner = if level == 1 { "v".to_owned() } else { format!("v{}", level - 1) };
+        types + &format!("variant v{level} {{ variant {inner} <t> l; }};")
+    });
+    check_size(&types, "struct { e t; variant v59 <t> v; }");
+}
+
+#[test]
+fn enumerations_are_shared() {
     let labels: String = (0..2000).map(|label| format!("l{label},")).collect();
     let fields: String = (0..1000).map(|field| format!("e f{field};")).collect();
-    let alias = format!("typealias enum : integer {{ size = 8; }} {{ {labels} }} := e;");
-    check_size(&alias, &format!("struct {{ {fields} }}"));
+    let text = format!(
+        "{TRACE} typealias enum : integer {{ size = 8; }} {{ {labels} }} := e;
+         event {{ fields := struct {{ {fields} }}; }};"
+    );
+    let schema = parse(&text).unwrap();
+    let Some(FieldClass::Struct(payload)) = &schema.streams[0].events[0].payload else {
+        panic!("no payload");
+    };
+    let labels_of = |index: usize| match &payload.members[index].class {
+        FieldClass::Int(int) => int.mappings.as_ref().unwrap(),
+        _ => panic!("no enumeration"),
+    };
+    assert!(Arc::ptr_eq(labels_of(0), labels_of(999)));
 }

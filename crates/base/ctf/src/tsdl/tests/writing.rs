@@ -98,7 +98,7 @@ fn numbers_say_everything() {
     check(
         int(|int| {
             int.mappings =
-                Some(vec![label("a \"b\"\n\u{1}é", &[(1, 2), (9, 9)]), label("c", &[(0, 0)])]);
+                Some([label("a \"b\"\n\u{1}é", &[(1, 2), (9, 9)]), label("c", &[(0, 0)])].into());
         }),
         "enum : integer { size = 8; align = 8; signed = false; encoding = none; base = 10; } \
          { \"a \\\"b\\\"\\n\\001é\" = 1 ... 2, \"a \\\"b\\\"\\n\\001é\" = 9, \"c\" = 0, } _x;",
@@ -239,7 +239,7 @@ fn what_only_ctf_2_knows_is_refused() {
         int(|int| int.bits.bit_order = BitOrder::LastToFirst),
         "bit order that does not go with the byte order",
     );
-    check_refused(int(|int| int.mappings = Some(vec![])), "enumeration without labels");
+    check_refused(int(|int| int.mappings = Some([].into())), "enumeration without labels");
     let (signed, base, mappings, roles) = (false, Base::Decimal, None, Roles::NONE);
     let var_int = VarIntClass { signed, base, mappings, roles };
     check_refused(FieldClass::VarInt(var_int), "variable-length integer");
@@ -263,7 +263,7 @@ fn variant(label: Option<&str>, values: (i128, i128)) -> String {
             label: label.to_owned(),
             ranges: Ranges(vec![(value, value)]),
         });
-        int.mappings = Some(labels.to_vec());
+        int.mappings = Some(labels.into());
     });
     let option = VariantOption {
         name: label.map(str::to_owned),

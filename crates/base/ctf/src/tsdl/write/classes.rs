@@ -311,7 +311,7 @@ impl<'s> Writer<'s> {
     /// The values of an enumeration's labels.
     fn labels(&mut self, tag: &'s IntClass) -> Rc<HashMap<&'s str, &'s Ranges>> {
         let collect = || {
-            let mappings = tag.mappings.iter().flatten();
+            let mappings = tag.mappings.as_deref().into_iter().flatten();
             Rc::new(mappings.map(|mapping| (mapping.label.as_str(), &mapping.ranges)).collect())
         };
         self.labels.entry(std::ptr::from_ref(tag)).or_insert_with(collect).clone()
