@@ -9,58 +9,14 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use support::corpus::{corpus, differs, for_each};
 use support::recipe::Recipe;
-use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
-
-fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus")
-}
-
-/// The recipes of a folder of the corpus, by name.
-fn recipes(folder: &str) -> Vec<Recipe> {
-    let entries = fs::read_dir(corpus().join(folder)).expect("the corpus");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "ctf"));
-    paths.sort();
-    let recipes: Vec<Recipe> = paths.iter().map(|path| Recipe::read(path)).collect();
-    assert!(recipes.len() > 10, "the corpus has only {} recipes in {folder}", recipes.len());
-    recipes
-}
-
-/// Runs `check` on all recipes of a folder, a few at a time; it gives what is wrong.
-fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sync) {
-    static RUN: AtomicUsize = AtomicUsize::new(0);
-    let scratch = Scratch::new(&format!("{folder}-{}", RUN.fetch_add(1, Ordering::Relaxed)));
-    let recipes = recipes(folder);
-    let next = AtomicUsize::new(0);
-    let wrong = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    recipe.write(&scratch.0);
-                    for error in check(recipe, &scratch.0) {
-                        wrong.lock().expect("a lock").push(format!("{}: {error}", recipe.name));
-                    }
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().expect("a lock");
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-}
+use support::{blkkin, is_installed, run, run_with_input, skip, text};
 
 fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
-}
-
-/// What is wrong, if the two are not equal.
-fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
-    (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
 }
 
 fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {

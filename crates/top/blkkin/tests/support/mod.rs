@@ -3,6 +3,7 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod corpus;
 pub mod hostile;
 pub mod recipe;
 
