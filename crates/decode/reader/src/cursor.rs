@@ -6,6 +6,7 @@
 //! [`EVENT_SIZE_MAX`]; its visitor starts again.
 
 use crate::error::{Problem, ProblemKind};
+use crate::file::Handle;
 use crate::packets::PacketRef;
 use crate::trace::TraceData;
 use blkkin_ctf::decode::{DecodeError, Machine, Nothing, Skipping, Stop, View, Visitor};
@@ -35,6 +36,7 @@ impl Skipped {
 pub(crate) struct Cursor {
     machine: Machine,
     packet: Option<PacketRef>,
+    handle: Handle,
     /// The packet's header and context.
     header: Vec<u8>,
     /// What was read of the packet is in the first `held` bytes; the rest is room for more, kept
@@ -62,6 +64,7 @@ impl Cursor {
         Cursor {
             machine: data.decoder.machine(),
             packet: None,
+            handle: Handle::default(),
             header: Vec::new(),
             buffer: Vec::new(),
             held: 0,
@@ -88,6 +91,7 @@ impl Cursor {
 
     /// Begins a packet.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
+        self.handle = Handle::default();
         self.held = 0;
         self.base = 0;
         self.end_bits = 0;
@@ -350,7 +354,7 @@ impl Cursor {
             self.buffer.resize(self.held + want, 0);
         }
         let place = &mut self.buffer[self.held..self.held + want];
-        let read = match packet.file.read(packet.offset + at, place) {
+        let read = match packet.file.read(&mut self.handle, packet.offset + at, place) {
             Ok(read) => read,
             Err(problem) => {
                 self.end();
@@ -362,6 +366,9 @@ impl Cursor {
         self.end_bits = end_bits.min(self.held as u64 * 8);
         // A file that has shrunk since its packets were found ends early.
         self.complete = read as u64 == rest || read < want;
+        if self.complete {
+            self.handle = Handle::default();
+        }
         Ok(())
     }
 

@@ -35,6 +35,8 @@ pub enum ProblemKind {
         /// Bytes that are missing.
         missing: u64,
     },
+    /// The file ends within a packet's header.
+    CutInHeader,
     /// An event is larger than what the reader is willing to hold.
     EventTooLarge,
 }
@@ -60,7 +62,7 @@ impl Problem {
                 "a trace is a directory with a file called `metadata`; give its path, or that of \
                  a directory above it",
             ),
-            ProblemKind::Cut { .. } => {
+            ProblemKind::Cut { .. } | ProblemKind::CutInHeader => {
                 Some("the events before are complete; for a recording that goes on use --follow")
             }
             _ => None,
@@ -82,6 +84,7 @@ impl fmt::Display for Problem {
             ProblemKind::Cut { missing } => {
                 write!(f, "file ends {missing} bytes before its last packet does")
             }
+            ProblemKind::CutInHeader => f.write_str("file ends within a packet's header"),
             ProblemKind::EventTooLarge => {
                 write!(f, "event takes more than {} MiB", crate::cursor::EVENT_SIZE_MAX >> 20)
             }
