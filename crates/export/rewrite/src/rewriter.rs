@@ -2,9 +2,10 @@
 
 use crate::directory::Output;
 use crate::error::Error;
+use crate::identity;
 use crate::stream::StreamWriter;
 use blkkin_ctf::encode::{self, Encoder};
-use blkkin_ctf::schema::{Schema, Version};
+use blkkin_ctf::schema::{Schema, Uuid, Version};
 use blkkin_ctf::{ctf2, metadata, tsdl};
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::collections::{HashMap, HashSet};
@@ -89,8 +90,11 @@ impl Rewriter {
             error: None,
         };
         let mut refused = Vec::new();
-        for (trace, directory) in traces.iter().zip(directories(traces, root)) {
-            let prepared = prepare(trace, form).map_err(|message| Error::new(&trace.path, message));
+        let uuids: Vec<_> = traces.iter().map(|trace| trace.schema().trace.uuid).collect();
+        let uuids = identity::renewed(&uuids);
+        for ((trace, directory), uuid) in traces.iter().zip(directories(traces, root)).zip(uuids) {
+            let prepared = prepare(trace, form, uuid);
+            let prepared = prepared.map_err(|message| Error::new(&trace.path, message));
             match prepared {
                 Ok((encoder, metadata)) => {
                     rewriter.output.trace(&directory, &metadata)?;
@@ -209,7 +213,7 @@ fn trace_is_shared(trace: &Trace, stream: &Stream) -> bool {
 }
 
 /// The encoder and the metadata file for a trace.
-fn prepare(trace: &Trace, form: Form) -> Result<(Encoder, Vec<u8>), String> {
+fn prepare(trace: &Trace, form: Form, uuid: Option<Uuid>) -> Result<(Encoder, Vec<u8>), String> {
     let version = match form {
         Form::Same => trace.schema().version,
         Form::Version(version) => version,
@@ -218,7 +222,8 @@ fn prepare(trace: &Trace, form: Form) -> Result<(Encoder, Vec<u8>), String> {
         Version::Ctf1 => encode::for_ctf1(trace.decoder()),
         Version::Ctf2 => encode::for_ctf2(trace.decoder()),
     };
-    let lowered = lowered.map_err(|error| format!("cannot be written: {error}"))?;
+    let mut lowered = lowered.map_err(|error| format!("cannot be written: {error}"))?;
+    Arc::make_mut(&mut lowered.schema).trace.uuid = uuid;
     let metadata = metadata_file(&lowered.schema, version)?;
     let encoder = Encoder::new(lowered).map_err(|error| format!("cannot be written: {error}"))?;
     Ok((encoder, metadata))
