@@ -41,6 +41,7 @@ pub struct Reading<'r> {
     pub(crate) end: Option<i64>,
     pub(crate) filter: Option<BoundFilter>,
     pub(crate) limit: Option<u64>,
+    pub(crate) losses_whole: bool,
     stop: Option<Halt>,
     pub(crate) progress: Arc<Progress>,
 }
@@ -83,6 +84,7 @@ impl<'r> Reading<'r> {
             end: None,
             filter: None,
             limit: None,
+            losses_whole: false,
             stop: None,
             progress: Arc::default(),
         }
@@ -115,6 +117,13 @@ impl<'r> Reading<'r> {
     /// Stops after so many events.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Passes on losses that go beyond the range as they are, instead of what is known of their
+    /// part in it (which is not how many there were).
+    pub fn losses_whole(mut self) -> Self {
+        self.losses_whole = true;
         self
     }
 
@@ -207,9 +216,9 @@ impl<'r> Reading<'r> {
             }
             Some(Item::Loss { stream, loss }) => {
                 let (trace, stream) = self.stream(stream);
-                match work.loss(&loss) {
-                    true => consumer.loss(trace, stream, &loss),
-                    false => ControlFlow::Continue(()),
+                match work.loss(loss, trace.scale(stream.class)) {
+                    Some(loss) => consumer.loss(trace, stream, &loss),
+                    None => ControlFlow::Continue(()),
                 }
             }
             Some(Item::Event { lane, class }) => {

@@ -1,6 +1,6 @@
 //! Ctrl-C: the first one ends the work and keeps what was done, the second one ends the program.
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::flag;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -34,4 +34,11 @@ impl Interrupt {
     pub(crate) fn is_asked_since(&self, time: Duration) -> bool {
         self.is_asked() && self.noticed.get_or_init(Instant::now).elapsed() >= time
     }
+}
+
+/// Lets a file that would get larger than the user's limit be an error of the writing, after which
+/// things can be put in order, instead of the end of the program.
+pub(crate) fn survive_full_files() -> io::Result<()> {
+    flag::register(SIGXFSZ, Arc::default())?;
+    Ok(())
 }

@@ -63,6 +63,7 @@ pub(crate) fn lost(stats: &Stats) -> Option<String> {
         (stats.events_lost, plural(stats.events_lost, "event")),
         (stats.events_lost_unknown, unknown("events", stats.events_lost_unknown)),
         (stats.packets_lost, plural(stats.packets_lost, "packet")),
+        (stats.packets_lost_unknown, unknown("packets", stats.packets_lost_unknown)),
     ];
     let parts: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();

@@ -11,7 +11,7 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::corpus::{corpus, differs, for_each};
+use support::corpus::{corpus, differs, for_each, losses};
 use support::recipe::Recipe;
 use support::{blkkin, is_installed, run, run_with_input, skip, text};
 
@@ -148,6 +148,43 @@ fn good_traces_read_as_babeltrace2_reads_them() {
                 wrong.push(format!("babeltrace2 fails:\n{}", text(&theirs.stderr)));
                 break;
             }
+        }
+        wrong
+    });
+}
+
+/// A range shows the part of a loss that is in it, as babeltrace2 shows it: nobody knows how many
+/// there were then.
+#[test]
+fn losses_read_as_babeltrace2_reads_them() {
+    if !is_installed("babeltrace2") {
+        return skip("corpus", "babeltrace2 is not installed");
+    }
+    // Also for a range within a packet, between packets, and at their first and last nanoseconds.
+    let ends =
+        [99, 100, 101, 1000, 1001, 1200, 1499, 1500, 1700, 2000, 2300, 2700, 3200, 3999, 5000];
+    for_each("good", |recipe, directory| {
+        // It takes a counter of 32 bits for one of 64.
+        const NOT_BABELTRACE: [&str; 1] = ["discarded-counter-wraps"];
+        let name = recipe.name.as_str();
+        let has_losses = !expectation("good", name, "err").is_empty();
+        if !has_losses || NOT_BABELTRACE.contains(&name) {
+            return Vec::new();
+        }
+        let ranges = ends.iter().enumerate().flat_map(|(index, begin)| {
+            ends[index..].iter().step_by(1 + index % 3).map(move |end| (begin, end))
+        });
+        let mut wrong = Vec::new();
+        for (begin, end) in ranges {
+            let range = [begin, end].map(|ns| format!("1000000000.{ns:09}"));
+            let range = ["--begin", &range[0], "--end", &range[1]];
+            let mut theirs = Command::new("babeltrace2");
+            let theirs = run(theirs.current_dir(directory).env("TZ", "UTC").args(range).arg(name));
+            let ours = view(directory, &[&["--threads", "1"][..], &range, &[name]].concat());
+            let what = format!("{begin} to {end}");
+            wrong.extend(differs(&what, &theirs.stdout, &ours.stdout));
+            let [theirs, ours] = [&theirs, &ours].map(losses);
+            wrong.extend(differs(&what, theirs.as_bytes(), ours.as_bytes()));
         }
         wrong
     });

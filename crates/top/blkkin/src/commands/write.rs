@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
-use crate::interrupt::Interrupt;
+use crate::interrupt::{self, Interrupt};
 use crate::output::{lost, plural, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{Reading, Stats};
@@ -34,12 +34,16 @@ pub(crate) fn run(
         let exit = exit::report_problems(&opened.problems);
         return Ok(exit);
     }
-    let mut reading = Reading::new(&opened.traces);
+    // How many of the events of a loss are in the range nobody knows; a trace can only tell of all.
+    let mut reading = Reading::new(&opened.traces).losses_whole();
     if let Some((select, utc)) = select {
         let color = crate::output::ColorChoice::Auto.applies(&io::stderr());
         reading = select.resolve(&opened.traces, utc, color)?.apply(reading);
     }
     let interrupt = Interrupt::listen()?;
+    interrupt::survive_full_files()?;
+    let asked = interrupt.clone();
+    reading = reading.stop_when(move || asked.is_asked());
     let asked = interrupt.clone();
     let (mut rewriter, refused) =
         Rewriter::new(&opened.traces, &output.output, form, move || asked.is_asked())

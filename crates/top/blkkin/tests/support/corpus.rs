@@ -4,6 +4,7 @@ use super::recipe::Recipe;
 use super::{Scratch, text};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Output;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -49,4 +50,11 @@ pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sy
 /// What is wrong, if the two are not equal.
 pub fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
     (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
+}
+
+/// The losses that were told: which, and when, but not the stream, which may be in another file.
+pub fn losses(output: &Output) -> String {
+    let messages = text(&output.stderr);
+    let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));
+    losses.map(|(loss, _)| format!("{loss}\n")).collect()
 }
