@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use support::corpus::{corpus, differs, for_each, losses};
 use support::recipe::Recipe;
-use support::{Scratch, blkkin, is_installed, run, skip, text};
+use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
 /// Recipes after which babeltrace2 has something to say although all is well, or cannot read what
 /// is well.
@@ -100,6 +100,17 @@ fn check_ways(recipe: &Recipe, directory: &Path) -> Vec<String> {
                 .into_iter()
                 .for_each(|error| fails("babeltrace2", error));
         }
+    }
+    if let Some(input) = recipe.as_stdin() {
+        let path = format!("{name}.stdin");
+        let written = run_with_input(blkkin(directory).args(["merge", "-", "-o", &path]), &input);
+        if !written.status.success() {
+            wrong.push(format!("from standard input: {}", text(&written.stderr)));
+        }
+        let ours = view(directory, &[&path]);
+        wrong.extend(differs("standard input", &expectation(name, "merge"), &ours.stdout));
+        let [ours, expected] = [&ours, &source].map(losses);
+        wrong.extend(differs("standard input", expected.as_bytes(), ours.as_bytes()));
     }
     wrong
 }
