@@ -11,17 +11,12 @@ mod support;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::corpus::{corpus, differs, for_each, losses};
+use support::corpus::{corpus, differs, expectation, for_each, losses};
 use support::recipe::Recipe;
 use support::{blkkin, is_installed, run, run_with_input, skip, text};
 
 fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
-}
-
-fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
-    // What is empty has no file.
-    fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
 }
 
 /// Each way of reading a trace gives what stands beside its recipe.

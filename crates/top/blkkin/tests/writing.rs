@@ -8,8 +8,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use support::corpus::corpus;
-use support::growing::{Growing, Packet};
-use support::process::{Running, signal, until};
+use support::growing::{Growing, Packet, endless};
+use support::process::{Running, listens, signal, until};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, skip, text, with_limit};
 
@@ -352,43 +352,6 @@ fn what_was_done_is_told() {
         "events_lost": 5, "events_lost_unknown": 1, "packets_lost": 3, "problems": [],
     });
     assert_eq!(value, expected);
-}
-
-/// A trace that takes many seconds to read and little space: a file of packets by many names,
-/// each of which counts as a stream since they have no ids.
-fn endless(path: &Path) {
-    let growing = Growing::begin(path, 1);
-    let metadata = growing.path.join("metadata");
-    let text = fs::read_to_string(&metadata).expect("to read");
-    let text = text.replace("u64 stream_instance_id;", "u64 no_id;");
-    fs::write(&metadata, text).expect("to write");
-    let events: Vec<(u8, u64, u8)> = (0..2000).map(|time| (0, time, time as u8)).collect();
-    let packet = Packet { stream: 0, seq: 0, time: (0, 2000), lost: 0, events: &events };
-    let mut bytes = growing.bytes(packet);
-    // Begin and end, sequence number, and the events' times.
-    let begins = [28, 36].into_iter().chain((0..2000).map(|event| 77 + 10 * event));
-    let places: Vec<usize> = begins.collect();
-    for seq in 0..300u64 {
-        bytes[52..60].copy_from_slice(&seq.to_le_bytes());
-        growing.append("stream_0", &bytes);
-        for place in &places {
-            let time = &mut bytes[*place..*place + 8];
-            let later = u64::from_le_bytes(time.try_into().expect("eight bytes")) + 2000;
-            time.copy_from_slice(&later.to_le_bytes());
-        }
-    }
-    for number in 1..100 {
-        let name = growing.path.join(format!("stream_{number}"));
-        fs::hard_link(growing.path.join("stream_0"), name).expect("another name");
-    }
-}
-
-/// Whether a process has a handler of its own for SIGINT.
-fn listens(id: u32) -> bool {
-    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
-    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
-    mask.is_some_and(|mask| mask & 1 << 1 != 0)
 }
 
 #[test]

@@ -58,3 +58,9 @@ pub fn losses(output: &Output) -> String {
     let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));
     losses.map(|(loss, _)| format!("{loss}\n")).collect()
 }
+
+/// What stands beside a recipe.
+pub fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
+    // What is empty has no file.
+    fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
+}

@@ -84,3 +84,32 @@ impl Growing {
         recipe::bytes(&text.lines().collect::<Vec<_>>()).expect("a packet")
     }
 }
+
+/// A trace that takes many seconds to read and little space: a file of packets by many names,
+/// each of which counts as a stream since they have no ids.
+pub fn endless(path: &Path) {
+    let growing = Growing::begin(path, 1);
+    let metadata = growing.path.join("metadata");
+    let text = fs::read_to_string(&metadata).expect("to read");
+    let text = text.replace("u64 stream_instance_id;", "u64 no_id;");
+    fs::write(&metadata, text).expect("to write");
+    let events: Vec<(u8, u64, u8)> = (0..2000).map(|time| (0, time, time as u8)).collect();
+    let packet = Packet { stream: 0, seq: 0, time: (0, 2000), lost: 0, events: &events };
+    let mut bytes = growing.bytes(packet);
+    // Begin and end, sequence number, and the events' times.
+    let begins = [28, 36].into_iter().chain((0..2000).map(|event| 77 + 10 * event));
+    let places: Vec<usize> = begins.collect();
+    for seq in 0..300u64 {
+        bytes[52..60].copy_from_slice(&seq.to_le_bytes());
+        growing.append("stream_0", &bytes);
+        for place in &places {
+            let time = &mut bytes[*place..*place + 8];
+            let later = u64::from_le_bytes(time.try_into().expect("eight bytes")) + 2000;
+            time.copy_from_slice(&later.to_le_bytes());
+        }
+    }
+    for number in 1..100 {
+        let name = growing.path.join(format!("stream_{number}"));
+        fs::hard_link(growing.path.join("stream_0"), name).expect("another name");
+    }
+}

@@ -1,5 +1,6 @@
 //! A program that runs while the test goes on: its lines as they come, signals, and its end.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -58,6 +59,11 @@ impl Running {
         for line in lines {
             assert_eq!(self.line(), *line);
         }
+    }
+
+    /// Closes the pipe that standard output goes to, as soon as there is another line.
+    pub fn close(&mut self) {
+        (_, self.lines) = mpsc::channel();
     }
 
     pub fn id(&self) -> u32 {
@@ -126,4 +132,12 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn signal(id: u32, name: &str) {
     let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
     assert!(status.is_ok_and(|status| status.success()), "kill -{name} {id}");
+}
+
+/// Whether a process has a handler of its own for SIGINT.
+pub fn listens(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << 1 != 0)
 }

@@ -32,10 +32,14 @@ impl Lines {
                 Target::Messages => io::stderr().write_all(text),
             };
         }
-        match self.wrote.is_err() || self.interrupt.is_asked_since(GRACE) {
+        match self.are_over() {
             true => ControlFlow::Break(()),
             false => ControlFlow::Continue(()),
         }
+    }
+
+    fn are_over(&self) -> bool {
+        self.wrote.is_err() || self.interrupt.is_asked_since(GRACE)
     }
 }
 
@@ -102,7 +106,8 @@ fn follow<P: LinePrinter>(
         );
         stats.add(part);
         let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
-        if printing.flush().is_break() || ends || is_full {
+        let _ = printing.flush();
+        if lines.borrow().are_over() || ends || is_full {
             stats.problems.extend(follower.problems().iter().cloned());
             return Ok(stats);
         }
