@@ -10,6 +10,8 @@ mod error;
 mod identity;
 mod rewriter;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 pub use error::Error;
 pub use rewriter::{Form, Rewriter, Summary};

@@ -45,7 +45,7 @@ pub struct Rewriter {
     /// By source trace and index of the stream in it.
     stream_of_place: HashMap<(usize, usize), usize>,
     streams: Vec<StreamWriter>,
-    packet_size: usize,
+    pub(crate) packet_size: usize,
     stop: Box<dyn Fn() -> bool + Send>,
     error: Option<Error>,
 }
@@ -92,7 +92,8 @@ impl Rewriter {
         let mut refused = Vec::new();
         let uuids: Vec<_> = traces.iter().map(|trace| trace.schema().trace.uuid).collect();
         let uuids = identity::renewed(&uuids);
-        for ((trace, directory), uuid) in traces.iter().zip(directories(traces, root)).zip(uuids) {
+        let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
+        for ((trace, directory), uuid) in traces.iter().zip(directories(&paths, root)).zip(uuids) {
             let prepared = prepare(trace, form, uuid);
             let prepared = prepared.map_err(|message| Error::new(&trace.path, message));
             match prepared {
@@ -240,13 +241,14 @@ fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
     })
 }
 
-/// A directory for each trace: the root for a single one, else below it what is left of the
-/// trace's path after the part that all have in common.
-fn directories(traces: &[Arc<Trace>], root: &Path) -> Vec<PathBuf> {
-    if let [_] = traces {
+/// A directory for each trace of these paths: the root for a single one, else below it what is left
+/// of the path after the part that all have in common. None is within another one: babeltrace2
+/// does not look into traces for more of them.
+fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
+    if let [_] = paths {
         return vec![root.to_owned()];
     }
-    let ways: Vec<Vec<String>> = traces.iter().map(|trace| way(&trace.path)).collect();
+    let ways: Vec<Vec<String>> = paths.iter().map(|path| way(path)).collect();
     let first = ways.first().cloned().unwrap_or_default();
     let common = (0..first.len())
         .take_while(|&index| ways.iter().all(|way| way.get(index) == first.get(index)))
@@ -254,8 +256,11 @@ fn directories(traces: &[Arc<Trace>], root: &Path) -> Vec<PathBuf> {
     let mut taken: HashSet<PathBuf> = HashSet::new();
     let mut made = Vec::with_capacity(ways.len());
     for way in &ways {
-        let below: PathBuf = way[common..].iter().collect();
-        let below = if way.len() == common { PathBuf::from("trace") } else { below };
+        let mut below: PathBuf = way[common..].iter().collect();
+        let holds = |other: &Vec<String>| other.len() > way.len() && other.starts_with(way);
+        if way.len() == common || ways.iter().any(holds) {
+            below.push("trace");
+        }
         let mut unique = below.clone();
         let mut number = 1;
         while !taken.insert(unique.clone()) {
@@ -277,4 +282,30 @@ fn way(path: &Path) -> Vec<String> {
         _ => None,
     };
     path.components().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_named_after_the_sources() {
+        let check = |paths: &[&str], expected: &[&str]| {
+            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
+            let expected: Vec<PathBuf> =
+                expected.iter().map(|name| Path::new("out").join(name)).collect();
+            assert_eq!(directories(&paths, Path::new("out")), expected, "{paths:?}");
+        };
+        check(&["any/where"], &[""]);
+        check(&["/s/ust/1", "/s/ust/2"], &["1", "2"]);
+        check(&["/s/ust/1", "/s/kernel"], &["ust/1", "kernel"]);
+        check(&["/a/host/ust", "/b/host/ust"], &["a/host/ust", "b/host/ust"]);
+        check(&["/same", "/same", "/same"], &["trace", "trace_2", "trace_3"]);
+        check(&["/a/same", "/b", "/a/same"], &["a/same", "b", "a/same_2"]);
+        check(&["<stdin>", "/a"], &["stdin", "a"]);
+        // None within another one.
+        check(&["/a", "/a/b", "/a/b/c"], &["trace", "b/trace", "b/c"]);
+        check(&["/a/trace", "/a"], &["trace", "trace_2"]);
+        check(&["/x/a", "/x/ab", "/x/a/c"], &["a/trace", "ab", "a/c"]);
+    }
 }

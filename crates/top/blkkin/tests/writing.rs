@@ -92,6 +92,24 @@ fn several_traces_are_written_as_several() {
     }
 }
 
+/// babeltrace2 does not look for traces within traces.
+#[test]
+fn traces_within_a_trace_are_written_beside_it() {
+    if !is_installed("babeltrace2") {
+        return skip("writing", "babeltrace2 is not installed");
+    }
+    let scratch = Scratch::new("writing-nested");
+    for (id, path) in ["x", "x/y", "x/y/z", "w"].iter().enumerate() {
+        numbered(&scratch.0.join("all").join(path), id as u8, 0..5);
+    }
+    let expected = lines(&scratch, &["all"]);
+    assert_eq!(expected.len(), 20);
+    let merged = blkkin_in(&scratch, &["merge", "all", "-o", "merged"]);
+    assert!(merged.status.success(), "{}", text(&merged.stderr));
+    assert_eq!(lines(&scratch, &["merged"]), expected);
+    assert_eq!(babeltrace(&scratch, &["merged"]), expected);
+}
+
 /// Events of the same nanosecond come in the order of the traces' UUIDs, before and after.
 #[test]
 fn order_does_not_change() {
