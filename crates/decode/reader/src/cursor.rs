@@ -9,7 +9,9 @@ use crate::error::{Problem, ProblemKind};
 use crate::file::Handle;
 use crate::packets::PacketRef;
 use crate::trace::TraceData;
-use blkkin_ctf::decode::{DecodeError, Machine, Nothing, Skipping, Stop, View, Visitor};
+use blkkin_ctf::decode::{
+    DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
+};
 
 /// Bytes that are at hand before an event is decoded, if the packet has them.
 const AHEAD: usize = 16 << 10;
@@ -87,6 +89,11 @@ impl Cursor {
     #[inline]
     pub(crate) fn packet_number(&self) -> u64 {
         self.packet.as_ref().map_or(0, |packet| packet.number)
+    }
+
+    /// The packet that was begun last.
+    pub(crate) fn packet(&self) -> Option<&PacketRef> {
+        self.packet.as_ref()
     }
 
     /// Begins a packet.
@@ -385,7 +392,11 @@ impl Cursor {
     }
 
     fn bad(&self, error: &DecodeError) -> Problem {
-        self.problem(error.at_bits, ProblemKind::Data(error.to_string()))
+        let kind = match error.kind {
+            DecodeErrorKind::UnknownEvent(_) => ProblemKind::Undescribed(error.to_string()),
+            _ => ProblemKind::Data(error.to_string()),
+        };
+        self.problem(error.at_bits, kind)
     }
 
     fn cut_problem(&self) -> Problem {

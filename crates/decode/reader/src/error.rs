@@ -30,6 +30,8 @@ pub enum ProblemKind {
     Metadata(String),
     /// A packet or event makes no sense.
     Data(String),
+    /// There is a class that the metadata does not describe.
+    Undescribed(String),
     /// The file ends before its last packet does.
     Cut {
         /// Bytes that are missing.
@@ -80,7 +82,7 @@ impl fmt::Display for Problem {
             ProblemKind::Io { action, reason } => write!(f, "cannot {action}: {reason}"),
             ProblemKind::NoTrace => f.write_str("no CTF trace found"),
             ProblemKind::Metadata(message) => write!(f, "metadata: {message}"),
-            ProblemKind::Data(message) => f.write_str(message),
+            ProblemKind::Data(message) | ProblemKind::Undescribed(message) => f.write_str(message),
             ProblemKind::Cut { missing } => {
                 write!(f, "file ends {missing} bytes before its last packet does")
             }

@@ -75,9 +75,12 @@ impl Follower {
         &self.traces
     }
 
-    /// What could not be opened, as of the last time.
-    pub fn problems(&self) -> &[Problem] {
-        &self.problems
+    /// What could not be opened, as of the last time, and what cannot be read with the metadata
+    /// that there is.
+    pub fn problems(&self) -> Vec<Problem> {
+        let packets = self.packets.iter().chain(self.absent.values());
+        let undescribed = packets.filter_map(StreamPackets::undescribed);
+        self.problems.iter().chain(undescribed).cloned().collect()
     }
 
     /// Looks for packets, files and metadata that have been added. Gives whether traces were

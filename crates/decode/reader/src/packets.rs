@@ -36,6 +36,11 @@ pub(crate) struct StreamPackets {
     last: Option<PacketRef>,
     /// Of the last packet.
     number: u64,
+    /// A packet of which some could not be read for want of metadata, and what that means if none
+    /// comes.
+    undescribed: Option<(PacketRef, Problem)>,
+    /// The same, when there is new metadata.
+    again: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
     /// Only packets of this stream instance; others in the same file belong to other streams.
     only: Option<(usize, Option<u64>)>,
@@ -74,6 +79,8 @@ impl StreamPackets {
             done: HashSet::new(),
             last: None,
             number: 0,
+            undescribed: None,
+            again: None,
             problems: Vec::new(),
             only,
             stop: None,
@@ -90,6 +97,29 @@ impl StreamPackets {
     pub(crate) fn stop_when(mut self, stop: Option<Halt>) -> StreamPackets {
         self.stop = stop;
         self
+    }
+
+    /// Keeps a packet for when there is more metadata, if that may be: then it goes on behind so
+    /// many events, and nothing is read before that. Otherwise gives the problem back.
+    pub(crate) fn wait_for_metadata(
+        &mut self,
+        packet: Option<&PacketRef>,
+        events: u64,
+        problem: Problem,
+    ) -> Option<Problem> {
+        match packet {
+            Some(packet) if self.growing && matches!(problem.kind, ProblemKind::Undescribed(_)) => {
+                let packet = PacketRef { known_events: events, ..packet.clone() };
+                self.undescribed = Some((packet, problem));
+                None
+            }
+            _ => Some(problem),
+        }
+    }
+
+    /// What cannot be read if no metadata comes.
+    pub(crate) fn undescribed(&self) -> Option<&Problem> {
+        self.undescribed.as_ref().map(|(_, problem)| problem)
     }
 
     /// Number of the last packet.
@@ -113,7 +143,10 @@ impl StreamPackets {
 
     /// Goes on where `before`, which reads the same stream with older metadata, has come to.
     pub(crate) fn go_on_from(&mut self, before: StreamPackets) {
-        let StreamPackets { current, pausing, mut done, last, .. } = before;
+        let StreamPackets { current, pausing, mut done, last, undescribed, .. } = before;
+        if let Some((packet, _)) = undescribed {
+            self.again = self.read_again(&packet);
+        }
         for scan in pausing {
             let (offset, clock) = (scan.offset, scan.machine.clock);
             self.pausing.push(scan.renewed(&self.trace, offset, clock));
@@ -137,8 +170,11 @@ impl StreamPackets {
 
     /// The next packet, or `None` at the stream's end.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
-        if self.stop.as_ref().is_some_and(Halt::is_asked) {
+        if self.stop.as_ref().is_some_and(Halt::is_asked) || self.undescribed.is_some() {
             return None;
+        }
+        if let Some(packet) = self.again.take() {
+            return Some(packet);
         }
         self.go_on_with_pausing_files();
         loop {
@@ -168,6 +204,15 @@ impl StreamPackets {
             }
             return Some(packet);
         }
+    }
+
+    /// Reads a packet's header with newer metadata.
+    fn read_again(&mut self, packet: &PacketRef) -> Option<PacketRef> {
+        let scan = FileScan::new(&self.trace, packet.file.clone());
+        let mut scan = scan.renewed(&self.trace, packet.offset, packet.clock_before);
+        let again = self.scan(&mut scan, true).ok()?;
+        self.number += 1;
+        Some(PacketRef { number: self.number, known_events: packet.known_events, ..again })
     }
 
     fn losses_before(&self, packet: &PacketRef) -> Vec<Loss> {

@@ -38,6 +38,8 @@ pub(crate) struct PacketRef {
     pub(crate) losses: Vec<Loss>,
     /// Bytes that are missing at the packet's end.
     pub(crate) missing: u64,
+    /// Events that were passed on before; the packet is read once more for those behind them.
+    pub(crate) known_events: u64,
 }
 
 /// A packet's place, for people.
@@ -170,6 +172,7 @@ impl FileScan {
             losses: Vec::new(),
             missing: declared.map_or(0, |declared| declared - size),
             packet,
+            known_events: 0,
         };
         self.offset += size;
         if let Some(end) = packet_ref.packet.end {

@@ -139,6 +139,40 @@ fn metadata_grows_with_the_recording() {
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
 }
 
+/// LTTng writes metadata when it has to, which may be later than the events that need it.
+#[test]
+fn events_wait_for_their_metadata() {
+    let scratch = Scratch::new("follow-later");
+    let growing = Growing::begin(&scratch.0.join("trace"), 0);
+    growing.packet(packet(0, 0, &[(0, 10, 1)]));
+    let mut running = follow(&scratch, &[]);
+    running.expect(&[&line(0, 0, 10, 1)]);
+    for (round, class) in [(1, 1), (2, 2), (3, 3)] {
+        let time = 100 * u64::from(class);
+        // As much of a packet as can be read is printed, and nothing of its stream before the rest.
+        let events = [(0, time, 2), (0, time + 1, 3), (class, time + 2, 4), (0, time + 3, 5)];
+        growing.packet(Packet { lost: round, ..packet(0, 2 * round, &events) });
+        growing.packet(packet(0, 2 * round + 1, &[(class, time + 10, 6)]));
+        running.expect(&[&line(0, 0, time, 2), &line(0, 0, time + 1, 3)]);
+        growing.packet(packet(1, round, &[(0, time + 20, 7)]));
+        running.expect(&[&line(1, 0, time + 20, 7)]);
+        let declared = LATER_METADATA.replace("id = 1", &format!("id = {class}"));
+        growing.append("metadata", declared.as_bytes());
+        running.expect(&[&line(0, 1, time + 2, 4), &line(0, 0, time + 3, 5)]);
+        running.expect(&[&line(0, 1, time + 10, 6)]);
+    }
+    // What gets no metadata is told.
+    growing.packet(packet(0, 8, &[(9, 1000, 8)]));
+    growing.packet(packet(1, 8, &[(0, 1000, 9)]));
+    running.expect(&[&line(1, 0, 1000, 9)]);
+    let ended = interrupted(running);
+    assert!(ended.lines.is_empty(), "{ended:?}");
+    let told: Vec<&String> = ended.errors.iter().filter(|e| !e.starts_with("WARNING")).collect();
+    assert_eq!(told.len(), 2, "{ended:?}");
+    assert!(told[0].starts_with("lost by the tracer in all: "), "{ended:?}");
+    assert!(told[1].ends_with(": event is of class 9, which the metadata does not describe"));
+}
+
 /// Streams of traces have the same ids in each.
 #[test]
 fn traces_come_one_after_the_other() {

@@ -1,5 +1,6 @@
 //! A program that runs while the test goes on: its lines as they come, signals, and its end.
 
+use super::text;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -102,8 +103,8 @@ impl Running {
 fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, lines) = mpsc::channel();
     thread::spawn(move || {
-        for line in BufReader::new(output).lines() {
-            if sender.send(line.expect("text")).is_err() {
+        for line in BufReader::new(output).split(b'\n') {
+            if sender.send(text(&line.expect("to read"))).is_err() {
                 break;
             }
         }

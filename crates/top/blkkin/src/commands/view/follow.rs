@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
     }
     if lines.wrote.is_err() {
         unless_closed(lines.wrote)?;
-        return Ok(exit::report_problems(follower.problems()));
+        return Ok(exit::report_problems(&follower.problems()));
     }
     Ok(conclude(&stats, &interrupt))
 }
@@ -108,7 +108,7 @@ fn follow<P: LinePrinter>(
         let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
         let _ = printing.flush();
         if lines.borrow().are_over() || ends || is_full {
-            stats.problems.extend(follower.problems().iter().cloned());
+            stats.problems.extend(follower.problems());
             return Ok(stats);
         }
         if !interrupt.is_asked() {
