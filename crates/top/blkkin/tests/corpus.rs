@@ -175,11 +175,14 @@ fn losses_read_as_babeltrace2_reads_them() {
             let range = ["--begin", &range[0], "--end", &range[1]];
             let mut theirs = Command::new("babeltrace2");
             let theirs = run(theirs.current_dir(directory).env("TZ", "UTC").args(range).arg(name));
-            let ours = view(directory, &[&["--threads", "1"][..], &range, &[name]].concat());
-            let what = format!("{begin} to {end}");
-            wrong.extend(differs(&what, &theirs.stdout, &ours.stdout));
-            let [theirs, ours] = [&theirs, &ours].map(losses);
-            wrong.extend(differs(&what, theirs.as_bytes(), ours.as_bytes()));
+            for threads in ["1", "2"] {
+                let ours =
+                    view(directory, &[&["--threads", threads][..], &range, &[name]].concat());
+                let what = format!("{begin} to {end}, --threads {threads}");
+                wrong.extend(differs(&what, &theirs.stdout, &ours.stdout));
+                let [theirs, ours] = [&theirs, &ours].map(losses);
+                wrong.extend(differs(&what, theirs.as_bytes(), ours.as_bytes()));
+            }
         }
         wrong
     });

@@ -5,10 +5,10 @@ mod support;
 use std::fs::{File, OpenOptions};
 use std::process::Command;
 use support::corpus::{corpus, expectation};
-use support::growing::endless;
+use support::growing::{Growing, Packet, endless};
 use support::process::Running;
 use support::recipe::Recipe;
-use support::{Scratch, blkkin, run, run_with_input, text};
+use support::{Scratch, blkkin, run, run_with_input, text, with_limit};
 
 fn recipe(name: &str) -> Recipe {
     Recipe::read(&corpus().join("good").join(format!("{name}.ctf")))
@@ -184,4 +184,32 @@ fn standard_input_is_metadata_and_packets() {
     let output = run_with_input(&mut command, &[&metadata[..], &stream[..]].concat());
     let expected = "error: <stdin>: cannot make a temporary file: no such file or directory\n";
     assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(1), expected));
+}
+/// More streams than there may be open files.
+#[test]
+fn many_streams_are_read_with_few_descriptors() {
+    let scratch = Scratch::new("view-many");
+    let growing = Growing::begin(&scratch.0.join("trace"), 1);
+    for stream in 0..600 {
+        for seq in 0..2 {
+            let time = 1000 * seq + stream;
+            let events = [(0, time, seq as u8)];
+            growing.packet(Packet { stream, seq, time: (time, time), lost: 0, events: &events });
+        }
+    }
+    let limited = |arguments: &[&str]| {
+        let output = run(&mut with_limit("-n 320", blkkin(&scratch.0).args(arguments)));
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    let expected = limited(&["view", "--threads", "1", "trace"]);
+    assert_eq!(expected.lines().count(), 1200);
+    let mut times: Vec<&str> = expected.lines().map(|line| &line[..20]).collect();
+    assert!(times.is_sorted());
+    times.dedup();
+    assert_eq!(times.len(), 1200);
+    assert_eq!(limited(&["view", "--threads", "3", "trace"]), expected);
+    assert_eq!(limited(&["view", "--count", "trace"]), "1200\n");
+    limited(&["merge", "trace", "-o", "merged"]);
+    assert_eq!(limited(&["view", "merged"]), expected);
 }
