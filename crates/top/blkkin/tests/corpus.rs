@@ -156,8 +156,7 @@ fn losses_read_as_babeltrace2_reads_them() {
         return skip("corpus", "babeltrace2 is not installed");
     }
     // Also for a range within a packet, between packets, and at their first and last nanoseconds.
-    let ends =
-        [99, 100, 101, 1000, 1001, 1200, 1499, 1500, 1700, 2000, 2300, 2700, 3200, 3999, 5000];
+    let ends = [99, 101, 1000, 1200, 1500, 1700, 2000, 2300, 3200, 5000];
     for_each("good", |recipe, directory| {
         // It takes a counter of 32 bits for one of 64.
         const NOT_BABELTRACE: [&str; 1] = ["discarded-counter-wraps"];

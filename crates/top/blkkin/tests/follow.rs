@@ -126,7 +126,7 @@ fn metadata_grows_with_the_recording() {
     running.expect(&[&line(0, 1, 30, 3), &line(0, 0, 31, 4)]);
 
     // Each new event class is used at once.
-    for class in 2..40u8 {
+    for class in 2..14u8 {
         let name = format!("e{class}");
         let declared = LATER_METADATA.replace("b;", &format!("{name};"));
         let declared = declared.replace("id = 1", &format!("id = {class}"));
@@ -211,7 +211,7 @@ fn files_are_moved_and_deleted() {
     growing.packet(packet(0, 0, &[(0, 10, 0)]));
     let mut running = follow(&scratch, &[]);
     running.expect(&[&line(0, 0, 10, 0)]);
-    for chunk in 1..5u64 {
+    for chunk in 1..3u64 {
         let archive = archives.join(chunk.to_string());
         fs::rename(&live, &archive).expect("to move");
         growing.path = archive;
@@ -224,17 +224,17 @@ fn files_are_moved_and_deleted() {
         running.expect(&[&line(0, 0, time + 10, 2)]);
     }
     // A file is deleted, and another one takes its name (and perhaps its number on the disk).
-    for seq in 9..20 {
+    for seq in 5..9 {
         fs::remove_file(live.join("stream_0")).expect("to delete");
         growing.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
         running.expect(&[&line(0, 0, 1000 + seq, 3)]);
     }
     // A copy of what was printed, with more behind.
     let copy = Growing::begin(&path.join("copy"), 0);
-    for seq in 0..25 {
+    for seq in 0..14 {
         copy.packet(packet(0, seq, &[(0, 1000 + seq, 3)]));
     }
-    let new: Vec<String> = (20..25).map(|seq| line(0, 0, 1000 + seq, 3)).collect();
+    let new: Vec<String> = (9..14).map(|seq| line(0, 0, 1000 + seq, 3)).collect();
     running.expect(&new.iter().map(String::as_str).collect::<Vec<_>>());
     let ended = interrupted(running);
     assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
