@@ -12,6 +12,7 @@ use crate::trace::TraceData;
 use blkkin_ctf::decode::{
     DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
 };
+use std::sync::Arc;
 
 /// Bytes that are at hand before an event is decoded, if the packet has them.
 const AHEAD: usize = 16 << 10;
@@ -98,7 +99,9 @@ impl Cursor {
 
     /// Begins a packet.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
-        self.handle = Handle::default();
+        if self.packet.as_ref().is_none_or(|last| !Arc::ptr_eq(&last.file, &packet.file)) {
+            self.handle = Handle::default();
+        }
         self.held = 0;
         self.base = 0;
         self.end_bits = 0;
@@ -373,9 +376,6 @@ impl Cursor {
         self.end_bits = end_bits.min(self.held as u64 * 8);
         // A file that has shrunk since its packets were found ends early.
         self.complete = read as u64 == rest || read < want;
-        if self.complete {
-            self.handle = Handle::default();
-        }
         Ok(())
     }
 

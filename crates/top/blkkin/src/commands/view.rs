@@ -45,6 +45,10 @@ pub(crate) struct Args {
     limit: Option<u64>,
 
     /// Go on reading as long as the recording goes on, until Ctrl-C
+    ///
+    /// Each packet is printed when it is whole. LTTng writes packets when they are full, after the
+    /// channel's --switch-timer, and when the session is rotated or stopped; and metadata, which
+    /// new events wait for, only at the latter two.
     #[arg(long, conflicts_with = "count", help_heading = "Input")]
     follow: bool,
 
