@@ -50,6 +50,13 @@ struct Wanted {
 impl BoundFilter {
     /// Parses a filter and binds it to `traces`; a field that none of them has is an error.
     pub fn new(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
+        let bound = BoundFilter::of_growing(text, traces)?;
+        bound.refuse_unknown(traces)?;
+        Ok(bound)
+    }
+
+    /// Parses a filter and binds it to `traces`, which may get more fields.
+    pub fn of_growing(text: &str, traces: &[Arc<Trace>]) -> Result<BoundFilter, FilterError> {
         let filter = Arc::new(Filter::parse(text)?);
         let mut bound = BoundFilter {
             bindings: Vec::new(),
@@ -61,7 +68,6 @@ impl BoundFilter {
         for trace in traces {
             bound.bind(trace);
         }
-        bound.refuse_unknown(traces)?;
         Ok(bound)
     }
 
@@ -74,7 +80,8 @@ impl BoundFilter {
         binding
     }
 
-    fn refuse_unknown(&self, traces: &[Arc<Trace>]) -> Result<(), FilterError> {
+    /// Gives an error if there is a field that none of `traces` has.
+    pub fn refuse_unknown(&self, traces: &[Arc<Trace>]) -> Result<(), FilterError> {
         let known = |index: usize, operand: &Operand| {
             operand.pseudo().is_some()
                 || operand.kind == OperandKind::Env

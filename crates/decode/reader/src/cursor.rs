@@ -6,9 +6,13 @@
 //! [`EVENT_SIZE_MAX`]; its visitor starts again.
 
 use crate::error::{Problem, ProblemKind};
+use crate::file::Handle;
 use crate::packets::PacketRef;
 use crate::trace::TraceData;
-use blkkin_ctf::decode::{DecodeError, Machine, Nothing, Skipping, Stop, View, Visitor};
+use blkkin_ctf::decode::{
+    DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
+};
+use std::sync::Arc;
 
 /// Bytes that are at hand before an event is decoded, if the packet has them.
 const AHEAD: usize = 16 << 10;
@@ -35,6 +39,7 @@ impl Skipped {
 pub(crate) struct Cursor {
     machine: Machine,
     packet: Option<PacketRef>,
+    handle: Handle,
     /// The packet's header and context.
     header: Vec<u8>,
     /// What was read of the packet is in the first `held` bytes; the rest is room for more, kept
@@ -62,6 +67,7 @@ impl Cursor {
         Cursor {
             machine: data.decoder.machine(),
             packet: None,
+            handle: Handle::default(),
             header: Vec::new(),
             buffer: Vec::new(),
             held: 0,
@@ -86,8 +92,16 @@ impl Cursor {
         self.packet.as_ref().map_or(0, |packet| packet.number)
     }
 
+    /// The packet that was begun last.
+    pub(crate) fn packet(&self) -> Option<&PacketRef> {
+        self.packet.as_ref()
+    }
+
     /// Begins a packet.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
+        if self.packet.as_ref().is_none_or(|last| !Arc::ptr_eq(&last.file, &packet.file)) {
+            self.handle = Handle::default();
+        }
         self.held = 0;
         self.base = 0;
         self.end_bits = 0;
@@ -350,7 +364,7 @@ impl Cursor {
             self.buffer.resize(self.held + want, 0);
         }
         let place = &mut self.buffer[self.held..self.held + want];
-        let read = match packet.file.read(packet.offset + at, place) {
+        let read = match packet.file.read(&mut self.handle, packet.offset + at, place) {
             Ok(read) => read,
             Err(problem) => {
                 self.end();
@@ -378,7 +392,11 @@ impl Cursor {
     }
 
     fn bad(&self, error: &DecodeError) -> Problem {
-        self.problem(error.at_bits, ProblemKind::Data(error.to_string()))
+        let kind = match error.kind {
+            DecodeErrorKind::UnknownEvent(_) => ProblemKind::Undescribed(error.to_string()),
+            _ => ProblemKind::Data(error.to_string()),
+        };
+        self.problem(error.at_bits, kind)
     }
 
     fn cut_problem(&self) -> Problem {

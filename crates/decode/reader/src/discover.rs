@@ -4,7 +4,8 @@
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
-use crate::packets::{FileScan, PacketRef, Scan, WaitingFile};
+use crate::packets::WaitingFile;
+use crate::scan::{FileScan, PacketRef, Scan};
 use crate::trace::{Stream, Trace, TraceData};
 use blkkin_ctf::decode::Decoder;
 use blkkin_ctf::metadata;
@@ -36,7 +37,7 @@ pub struct Opened {
 }
 
 /// Deepest directory nesting that is searched.
-const DEPTH_MAX: usize = 32;
+pub(crate) const DEPTH_MAX: usize = 32;
 
 /// Opens all traces of `sources`.
 pub fn open(sources: &[Source]) -> Opened {
@@ -275,7 +276,6 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
                 let first = (packet.packet.begin, packet.packet.seq);
                 stream.files.push(WaitingFile { file: file.clone(), first });
             }
-            file.close();
         }
     }
     let name = name(data.decoder.schema(), group);

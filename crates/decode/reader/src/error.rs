@@ -30,11 +30,15 @@ pub enum ProblemKind {
     Metadata(String),
     /// A packet or event makes no sense.
     Data(String),
+    /// There is a class that the metadata does not describe.
+    Undescribed(String),
     /// The file ends before its last packet does.
     Cut {
         /// Bytes that are missing.
         missing: u64,
     },
+    /// The file ends within a packet's header.
+    CutInHeader,
     /// An event is larger than what the reader is willing to hold.
     EventTooLarge,
 }
@@ -60,7 +64,7 @@ impl Problem {
                 "a trace is a directory with a file called `metadata`; give its path, or that of \
                  a directory above it",
             ),
-            ProblemKind::Cut { .. } => {
+            ProblemKind::Cut { .. } | ProblemKind::CutInHeader => {
                 Some("the events before are complete; for a recording that goes on use --follow")
             }
             _ => None,
@@ -78,10 +82,11 @@ impl fmt::Display for Problem {
             ProblemKind::Io { action, reason } => write!(f, "cannot {action}: {reason}"),
             ProblemKind::NoTrace => f.write_str("no CTF trace found"),
             ProblemKind::Metadata(message) => write!(f, "metadata: {message}"),
-            ProblemKind::Data(message) => f.write_str(message),
+            ProblemKind::Data(message) | ProblemKind::Undescribed(message) => f.write_str(message),
             ProblemKind::Cut { missing } => {
                 write!(f, "file ends {missing} bytes before its last packet does")
             }
+            ProblemKind::CutInHeader => f.write_str("file ends within a packet's header"),
             ProblemKind::EventTooLarge => {
                 write!(f, "event takes more than {} MiB", crate::cursor::EVENT_SIZE_MAX >> 20)
             }

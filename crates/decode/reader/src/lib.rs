@@ -2,8 +2,8 @@
 //!
 //! [`open`] finds and opens [`Trace`]s, a [`Reading`] of them passes their events on: in order to
 //! a [`Consumer`], as ordered lines of text made on several threads by [`LinePrinter`]s, or
-//! without order to [`Unordered`] consumers. Below these lie, as data passes: `file` and
-//! `packets` (what a stream file holds), `cursor` (the events of one packet), `merge` (of many
+//! without order to [`Unordered`] consumers. Below these lie, as data passes: `file`, `scan`
+//! and `packets` (what stream files hold), `cursor` (the events of one packet), `merge` (of many
 //! streams), `work` (range, filter, accounts).
 //!
 //! # Order
@@ -26,6 +26,7 @@ mod loss;
 mod merge;
 mod packets;
 mod reading;
+mod scan;
 mod stdin;
 mod text;
 mod trace;
@@ -39,8 +40,8 @@ pub use event::{Event, PacketView};
 pub use follow::Follower;
 pub use lines::{LinePrinter, Printing, Target};
 pub use loss::{Loss, LossKind};
-pub use packets::PacketPlace;
 pub use reading::{Consumer, Reading};
+pub use scan::PacketPlace;
 pub use text::{Piece, Text};
 pub use trace::{Stream, Trace};
 pub use unordered::Unordered;

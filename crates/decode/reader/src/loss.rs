@@ -1,5 +1,6 @@
 //! What a trace says it lacks.
 
+use blkkin_ctf::clock::TimeScale;
 use std::fmt;
 
 /// Events or packets that the tracer made but the trace does not hold.
@@ -7,7 +8,8 @@ use std::fmt;
 pub struct Loss {
     /// What is missing.
     pub kind: LossKind,
-    /// How many; `None` if the trace only says that there were some.
+    /// How many; `None` if the trace only says that there were some, or that some of those that
+    /// it counts may have been outside of the range that is read.
     pub count: Option<u64>,
     /// When the loss began and ended: nanoseconds, and cycles of the stream's clock.
     pub from: Option<(i64, u64)>,
@@ -22,6 +24,32 @@ pub enum LossKind {
     Events,
     /// Whole packets were overwritten or deleted, with an unknown number of events.
     Packets,
+}
+
+impl Loss {
+    /// Whether it may have happened in part between `begin` and `end`.
+    pub(crate) fn overlaps(&self, begin: Option<i64>, end: Option<i64>) -> bool {
+        let ns = |time: Option<(i64, u64)>| time.map(|(ns, _)| ns);
+        let (from, to) = (ns(self.from.or(self.to)), ns(self.to.or(self.from)));
+        let is_before = matches!((to, begin), (Some(to), Some(begin)) if to < begin);
+        let is_after = matches!((from, end), (Some(from), Some(end)) if from > end);
+        !is_before && !is_after
+    }
+
+    /// What is known of the part between `begin` and `end`: not how many there were.
+    pub(crate) fn clip(&mut self, begin: Option<i64>, end: Option<i64>, scale: TimeScale) {
+        let time = |ns: i64| (ns, scale.cycles(ns));
+        if let (Some(begin), Some((from, _))) = (begin, self.from)
+            && from < begin
+        {
+            (self.from, self.count) = (Some(time(begin)), None);
+        }
+        if let (Some(end), Some((to, _))) = (end, self.to)
+            && to > end
+        {
+            (self.to, self.count) = (Some(time(end)), None);
+        }
+    }
 }
 
 impl fmt::Display for LossKind {

@@ -39,6 +39,9 @@ pub(crate) struct Lane {
     /// The current event's class.
     class: u32,
     has_packet: bool,
+    /// Events of the packet so far, and how many of them have been passed on already.
+    events: u64,
+    known_events: u64,
 }
 
 /// Where a lane's packets come from: first these, then those.
@@ -104,6 +107,8 @@ impl Lane {
             losses: VecDeque::new(),
             class: 0,
             has_packet: false,
+            events: 0,
+            known_events: 0,
         }
     }
 
@@ -165,6 +170,10 @@ impl Lane {
             if self.has_packet {
                 match self.cursor.next(&self.data) {
                     Ok(Some(class)) => {
+                        self.events += 1;
+                        if self.events <= self.known_events {
+                            continue;
+                        }
                         self.class = class;
                         if let Some(time) = self.time() {
                             self.floor = self.floor.max(self.packet_begin).max(time);
@@ -184,11 +193,19 @@ impl Lane {
                         return Some((self.floor, Head::Event));
                     }
                     Ok(None) => {}
-                    Err(problem) => account.problems.push(problem),
+                    Err(problem) => account.problems.extend(self.unless_waiting(problem)),
                 }
                 self.has_packet = false;
             }
             self.next_packet(account)?;
+        }
+    }
+
+    /// The problem, unless the packet is to be read on when there is more metadata.
+    fn unless_waiting(&mut self, problem: Problem) -> Option<Problem> {
+        match &mut self.packets.rest {
+            Some(rest) => rest.wait_for_metadata(self.cursor.packet(), self.events, problem),
+            None => Some(problem),
         }
     }
 
@@ -209,6 +226,7 @@ impl Lane {
             slice.begun_packets = slice.begun_packets.saturating_sub(1);
         }
         self.losses = std::mem::take(&mut packet.losses).into();
+        (self.events, self.known_events) = (0, packet.known_events);
         if !self.slice.as_ref().is_some_and(|slice| slice.is_passing_over) {
             account.bytes += packet.size;
         }

@@ -6,152 +6,17 @@
 //! noted here.
 
 use crate::error::{Problem, ProblemKind};
-use crate::file::StreamFile;
+use crate::file::{FileId, StreamFile};
 use crate::loss::{Loss, LossKind};
+use crate::reading::Halt;
+use crate::scan::{FileScan, Place, Scan};
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
-use blkkin_ctf::decode::{Machine, Packet, Stop, View};
-use std::path::Path;
+use blkkin_ctf::decode::Packet;
+use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Bytes read to decode a packet's header and context at the first try.
-const HEADER_READ: usize = 512;
-/// No header is larger.
-const HEADER_SIZE_MAX: usize = 1 << 20;
-
-/// A packet and where it lies.
-#[derive(Clone, Debug)]
-pub(crate) struct PacketRef {
-    pub(crate) file: Arc<StreamFile>,
-    pub(crate) offset: u64,
-    /// From 1, in the order of the stream.
-    pub(crate) number: u64,
-    /// Bytes of content that the file holds, the last one perhaps in part.
-    pub(crate) content_bits: u64,
-    /// Bytes in all that the file holds.
-    pub(crate) size: u64,
-    pub(crate) packet: Packet,
-    pub(crate) begin_ns: Option<i64>,
-    pub(crate) end_ns: Option<i64>,
-    /// The stream's clock before the packet.
-    pub(crate) clock_before: u64,
-    /// What was lost between the packet before and this one (or in it).
-    pub(crate) losses: Vec<Loss>,
-    /// Bytes that are missing at the packet's end.
-    pub(crate) missing: u64,
-}
-
-/// A packet's place, for people.
-#[derive(Clone, Copy, Debug)]
-pub struct PacketPlace<'p> {
-    /// The stream file.
-    pub path: &'p Path,
-    /// Byte offset of the packet.
-    pub offset: u64,
-    /// Its size in bytes.
-    pub size: u64,
-    /// What its header and context say.
-    pub packet: &'p Packet,
-}
-
-impl PacketRef {
-    pub(crate) fn place(&self) -> PacketPlace<'_> {
-        let PacketRef { file, offset, size, packet, .. } = self;
-        PacketPlace { path: file.path(), offset: *offset, size: *size, packet }
-    }
-
-    /// Whether a packet read from another file is the same one.
-    fn same(&self, other: &PacketRef) -> bool {
-        let identity = |packet: &PacketRef| {
-            (packet.packet.begin, packet.packet.end, packet.packet.seq, packet.content_bits)
-        };
-        self.packet.begin.is_some()
-            && self.packet.seq.is_some()
-            && identity(self) == identity(other)
-    }
-}
-
-/// What a scan of the next packet's header gave.
-pub(crate) enum Scan {
-    Packet(PacketRef),
-    /// The file ends here, at a packet's boundary.
-    End,
-    /// The file ends within the packet's header.
-    Cut(Problem),
-}
-
-/// Reads packet headers of one file, one after the other.
-#[derive(Debug)]
-pub(crate) struct FileScan {
-    pub(crate) file: Arc<StreamFile>,
-    pub(crate) offset: u64,
-    machine: Machine,
-    buffer: Vec<u8>,
-}
-
-impl FileScan {
-    pub(crate) fn new(trace: &TraceData, file: Arc<StreamFile>) -> FileScan {
-        FileScan { file, offset: 0, machine: trace.decoder.machine(), buffer: Vec::new() }
-    }
-
-    /// The next packet.
-    pub(crate) fn next(&mut self, trace: &TraceData) -> Result<Scan, Problem> {
-        let file_size = self.file.size()?;
-        let left = file_size.saturating_sub(self.offset);
-        if left == 0 {
-            return Ok(Scan::End);
-        }
-        let clock_before = self.machine.clock;
-        let mut want = HEADER_READ;
-        let packet = loop {
-            self.buffer.resize(want, 0);
-            let read = self.file.read(self.offset, &mut self.buffer)?;
-            self.machine.clock = clock_before;
-            match trace.decoder.packet(View::whole(&self.buffer[..read]), &mut self.machine) {
-                Ok(packet) => break packet,
-                Err(Stop::Short) if read == want && want < HEADER_SIZE_MAX => want *= 8,
-                Err(Stop::Short) => {
-                    let kind = ProblemKind::Data("file ends within a packet's header".into());
-                    return Ok(Scan::Cut(self.problem(0, kind)));
-                }
-                Err(Stop::Bad(error)) => {
-                    let kind = ProblemKind::Data(error.to_string());
-                    return Err(self.problem(error.at_bits / 8, kind));
-                }
-            }
-        };
-        let declared = packet.total_bits.map(|bits| bits / 8);
-        let size = declared.map_or(left, |size| size.min(left));
-        if size == 0 {
-            let kind = ProblemKind::Data("packet claims a size of 0".into());
-            return Err(self.problem(0, kind));
-        }
-        let scale = trace.scale(packet.stream);
-        let ns = |cycles: Option<u64>| Some(scale?.ns(cycles?));
-        let packet_ref = PacketRef {
-            file: self.file.clone(),
-            offset: self.offset,
-            number: 0,
-            content_bits: packet.content_bits.unwrap_or(u64::MAX).min(size.saturating_mul(8)),
-            size,
-            begin_ns: ns(packet.begin),
-            end_ns: ns(packet.end),
-            clock_before,
-            losses: Vec::new(),
-            missing: declared.map_or(0, |declared| declared - size),
-            packet,
-        };
-        self.offset += size;
-        if let Some(end) = packet_ref.packet.end {
-            self.machine.clock = end;
-        }
-        Ok(Scan::Packet(packet_ref))
-    }
-
-    fn problem(&self, at: u64, kind: ProblemKind) -> Problem {
-        Problem::new(self.file.path(), Some(self.offset + at), kind)
-    }
-}
+pub(crate) use crate::scan::PacketRef;
 
 /// The packets of one stream over all its files, with what was lost between them.
 #[derive(Debug)]
@@ -165,17 +30,36 @@ pub(crate) struct StreamPackets {
     pausing: Vec<FileScan>,
     /// Whether files may grow: an incomplete packet is then one to come.
     growing: bool,
+    /// Files that may grow, but will not be read any more. (A number is given to another file
+    /// when the first one is deleted.)
+    done: HashSet<(FileId, Place)>,
     last: Option<PacketRef>,
+    /// Of the last packet.
+    number: u64,
+    /// A packet of which some could not be read for want of metadata, and what that means if none
+    /// comes.
+    undescribed: Option<(PacketRef, Problem)>,
+    /// The same, when there is new metadata.
+    again: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
     /// Only packets of this stream instance; others in the same file belong to other streams.
     only: Option<(usize, Option<u64>)>,
+    stop: Option<Halt>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct WaitingFile {
     pub(crate) file: Arc<StreamFile>,
     /// Time and number of the first packet.
-    pub(crate) first: (Option<u64>, Option<u64>),
+    pub(crate) first: Place,
+}
+
+/// Why a file gives no packet.
+enum Pause {
+    /// There may be one later.
+    Later,
+    /// There will be none.
+    Over,
 }
 
 impl StreamPackets {
@@ -192,9 +76,14 @@ impl StreamPackets {
             current: Vec::new(),
             pausing: Vec::new(),
             growing: false,
+            done: HashSet::new(),
             last: None,
+            number: 0,
+            undescribed: None,
+            again: None,
             problems: Vec::new(),
             only,
+            stop: None,
         }
     }
 
@@ -204,116 +93,217 @@ impl StreamPackets {
         self
     }
 
+    /// The same packets, which end early when `stop` says so.
+    pub(crate) fn stop_when(mut self, stop: Option<Halt>) -> StreamPackets {
+        self.stop = stop;
+        self
+    }
+
+    /// Keeps a packet for when there is more metadata, if that may be: then it goes on behind so
+    /// many events, and nothing is read before that. Otherwise gives the problem back.
+    pub(crate) fn wait_for_metadata(
+        &mut self,
+        packet: Option<&PacketRef>,
+        events: u64,
+        problem: Problem,
+    ) -> Option<Problem> {
+        match packet {
+            Some(packet) if self.growing && matches!(problem.kind, ProblemKind::Undescribed(_)) => {
+                let packet = PacketRef { known_events: events, ..packet.clone() };
+                self.undescribed = Some((packet, problem));
+                None
+            }
+            _ => Some(problem),
+        }
+    }
+
+    /// What cannot be read if no metadata comes.
+    pub(crate) fn undescribed(&self) -> Option<&Problem> {
+        self.undescribed.as_ref().map(|(_, problem)| problem)
+    }
+
+    /// Number of the last packet.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Counts packets from here.
+    pub(crate) fn count_from(&mut self, number: u64) {
+        self.number = number;
+    }
+
+    /// Lets only what there is now count as there, until this is called again.
+    pub(crate) fn hold(&self) {
+        let scans = self.pausing.iter().chain(self.current.iter().map(|(scan, _)| scan));
+        let waiting = self.waiting.iter().map(|waiting| &waiting.file);
+        for file in scans.map(|scan| &scan.file).chain(waiting) {
+            file.hold();
+        }
+    }
+
     /// Goes on where `before`, which reads the same stream with older metadata, has come to.
     pub(crate) fn go_on_from(&mut self, before: StreamPackets) {
-        let StreamPackets { current, pausing, waiting, last, .. } = before;
-        let paused = pausing.into_iter().map(|scan| (scan.file, scan.offset, scan.machine.clock));
-        let current = current
-            .into_iter()
-            .map(|(scan, packet)| (scan.file, packet.offset, packet.clock_before));
-        let places: Vec<_> = paused.chain(current).collect();
-        let is_new = |file: &StreamFile| {
-            last.is_none() || waiting.iter().any(|other| other.file.path() == file.path())
-        };
-        self.waiting.retain(|waiting| {
-            let path = waiting.file.path();
-            let begun = places.iter().any(|(file, ..)| file.path() == path);
-            !begun && (is_new(&waiting.file) || waiting.first > first_of(&last))
-        });
-        for (file, offset, clock) in places {
-            let mut scan = FileScan::new(&self.trace, file);
-            scan.offset = offset;
-            scan.machine.clock = clock;
-            self.pausing.push(scan);
+        let StreamPackets { current, pausing, mut done, last, undescribed, .. } = before;
+        if let Some((packet, _)) = undescribed {
+            self.again = self.read_again(&packet);
         }
-        self.last = last;
+        for scan in pausing {
+            let (offset, clock) = (scan.offset, scan.machine.clock);
+            self.pausing.push(scan.renewed(&self.trace, offset, clock));
+        }
+        for (scan, packet) in current {
+            self.pausing.push(scan.renewed(&self.trace, packet.offset, packet.clock_before));
+        }
+        // A file may have another path by now, and its path may be that of another file.
+        let begun: HashSet<_> =
+            self.pausing.iter().filter_map(|scan| scan.file.id().ok()).collect();
+        let mut is_done = HashSet::new();
+        self.waiting.retain(|waiting| {
+            let Ok(id) = waiting.file.id() else { return false };
+            let is_over = done.contains(&(id, waiting.first));
+            is_done.extend(is_over.then_some((id, waiting.first)));
+            !is_over && !begun.contains(&id)
+        });
+        done.retain(|file| is_done.contains(file));
+        (self.done, self.last) = (done, last);
     }
 
     /// The next packet, or `None` at the stream's end.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
-        for mut scan in std::mem::take(&mut self.pausing) {
-            if let Some(packet) = self.scan(&mut scan) {
-                self.current.push((scan, packet));
-            } else {
-                self.pausing.push(scan);
-            }
+        if self.stop.as_ref().is_some_and(Halt::is_asked) || self.undescribed.is_some() {
+            return None;
         }
+        if let Some(packet) = self.again.take() {
+            return Some(packet);
+        }
+        self.go_on_with_pausing_files();
         loop {
             self.start_due_files();
-            let order = |packet: &PacketRef| (packet.packet.begin, packet.packet.seq);
             let index =
-                (0..self.current.len()).min_by_key(|&index| order(&self.current[index].1))?;
-            let (mut scan, mut packet) = self.current.remove(index);
-            match self.scan(&mut scan) {
-                Some(following) => self.current.insert(index, (scan, following)),
-                None if self.growing => self.pausing.push(scan),
-                None => scan.file.close(),
-            }
-            if self.last.as_ref().is_some_and(|last| last.same(&packet)) {
+                (0..self.current.len()).min_by_key(|&index| self.current[index].1.order())?;
+            let (scan, mut packet) = self.current.remove(index);
+            let known_until = scan.known_until;
+            self.read_on(scan, index);
+            // Files may be copies of one another.
+            if self.last.as_ref().is_some_and(|last| last.same(&packet))
+                || packet.order() < known_until
+            {
                 continue;
             }
-            packet.losses = losses(
-                self.last.as_ref().map(|last| &last.packet),
-                &packet.packet,
-                self.trace.scale(packet.packet.stream),
-            );
+            self.number += 1;
+            packet.number = self.number;
             if packet.missing > 0 {
                 let kind = ProblemKind::Cut { missing: packet.missing };
                 let end = packet.offset + packet.size;
                 self.problems.push(Problem::new(packet.file.path(), Some(end), kind));
             }
-            packet.number = self.last.as_ref().map_or(1, |last| last.number + 1);
-            self.last = Some(packet.clone());
+            let is_late = |last: &PacketRef| self.growing && packet.order() < last.order();
+            if !self.last.as_ref().is_some_and(is_late) {
+                packet.losses = self.losses_before(&packet);
+                self.last = Some(packet.clone());
+            }
             return Some(packet);
+        }
+    }
+
+    /// Reads a packet's header with newer metadata.
+    fn read_again(&mut self, packet: &PacketRef) -> Option<PacketRef> {
+        let scan = FileScan::new(&self.trace, packet.file.clone());
+        let mut scan = scan.renewed(&self.trace, packet.offset, packet.clock_before);
+        let again = self.scan(&mut scan, true).ok()?;
+        self.number += 1;
+        Some(PacketRef { number: self.number, known_events: packet.known_events, ..again })
+    }
+
+    fn losses_before(&self, packet: &PacketRef) -> Vec<Loss> {
+        let scale = self.trace.scale(packet.packet.stream);
+        let before = self.last.as_ref().map(|last| &last.packet);
+        losses(before, &packet.packet, scale)
+    }
+
+    fn go_on_with_pausing_files(&mut self) {
+        for mut scan in std::mem::take(&mut self.pausing) {
+            // A tracer fills one file after the other: a later one's packet was the proof that
+            // this one is complete.
+            let is_outrun = self.last.as_ref().is_some_and(|last| {
+                !Arc::ptr_eq(&last.file, &scan.file) && scan.last < last.order()
+            });
+            match self.scan(&mut scan, !is_outrun) {
+                Ok(packet) => self.current.push((scan, packet)),
+                Err(Pause::Later) => self.pausing.push(scan),
+                Err(Pause::Over) => self.give_up(&scan),
+            }
+        }
+    }
+
+    /// Reads on in a file of which a packet was taken, which is due again at `index`.
+    fn read_on(&mut self, mut scan: FileScan, index: usize) {
+        match self.scan(&mut scan, self.growing) {
+            Ok(packet) => self.current.insert(index, (scan, packet)),
+            Err(Pause::Later) => self.pausing.push(scan),
+            Err(Pause::Over) => self.give_up(&scan),
         }
     }
 
     fn start_due_files(&mut self) {
         while let Some(file) = self.waiting.last() {
-            let due = self
-                .current
-                .iter()
-                .all(|(_, packet)| file.first <= (packet.packet.begin, packet.packet.seq));
+            let due = self.current.iter().all(|(_, packet)| file.first <= packet.order());
             if !due {
                 return;
             }
             let mut scan = FileScan::new(&self.trace, file.file.clone());
-            self.waiting.pop();
-            if let Some(packet) = self.scan(&mut scan) {
-                self.current.push((scan, packet));
-            } else if self.growing {
-                self.pausing.push(scan);
+            (scan.first, scan.last) = (file.first, file.first);
+            if let Some(last) = self.last.as_ref().filter(|_| self.growing) {
+                scan.known_until = last.order();
             }
+            self.waiting.pop();
+            let index = self.current.len();
+            self.read_on(scan, index);
         }
     }
 
-    fn scan(&mut self, scan: &mut FileScan) -> Option<PacketRef> {
+    fn give_up(&mut self, scan: &FileScan) {
+        if self.growing {
+            self.done.extend(scan.file.id().map(|id| (id, scan.first)));
+        }
+    }
+
+    /// The file's next packet; if the file is `growing`, only a whole one.
+    fn scan(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, Pause> {
         loop {
             let (offset, clock) = (scan.offset, scan.machine.clock);
             match scan.next(&self.trace) {
-                Ok(Scan::Packet(packet)) if self.growing && packet.missing > 0 => {
+                Ok(Scan::Packet(packet)) if growing && packet.missing > 0 => {
                     (scan.offset, scan.machine.clock) = (offset, clock);
-                    return None;
+                    return Err(Pause::Later);
                 }
-                Ok(Scan::Cut(_)) if self.growing => return None,
+                Ok(Scan::End | Scan::Cut(_)) if growing => return Err(Pause::Later),
+                Ok(Scan::Packet(_)) if growing && scan.is_endless => {
+                    let message = "the file goes on, but its packets do not say their sizes";
+                    let kind = ProblemKind::Data(message.into());
+                    self.problems.push(Problem::new(scan.file.path(), Some(offset), kind));
+                    return Err(Pause::Over);
+                }
                 Ok(Scan::Packet(packet)) => {
+                    scan.is_endless = packet.packet.total_bits.is_none();
                     let is = (packet.packet.stream, packet.packet.instance);
                     if self.only.is_none_or(|only| only == is) {
-                        return Some(packet);
+                        scan.last = packet.order();
+                        return Ok(packet);
                     }
                 }
-                Ok(Scan::End) => return None,
+                Ok(Scan::End) => return Err(Pause::Over),
+                // It has been moved, and will be found again.
+                Err(_) if self.growing && scan.offset == 0 && !scan.file.path().exists() => {
+                    return Err(Pause::Over);
+                }
                 Ok(Scan::Cut(problem)) | Err(problem) => {
                     self.problems.push(problem);
-                    return None;
+                    return Err(Pause::Over);
                 }
             }
         }
     }
-}
-
-fn first_of(packet: &Option<PacketRef>) -> (Option<u64>, Option<u64>) {
-    packet.as_ref().map_or((None, None), |packet| (packet.packet.begin, packet.packet.seq))
 }
 
 /// What was lost between two packets of a stream.

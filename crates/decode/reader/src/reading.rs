@@ -8,6 +8,7 @@ use crate::merge::{Item, Lane, Merge};
 use crate::packets::{StreamPackets, WaitingFile};
 use crate::trace::{Stream, Trace};
 use crate::work::{Progress, Stats, Work};
+use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -40,7 +41,25 @@ pub struct Reading<'r> {
     pub(crate) end: Option<i64>,
     pub(crate) filter: Option<BoundFilter>,
     pub(crate) limit: Option<u64>,
+    pub(crate) losses_whole: bool,
+    stop: Option<Halt>,
     pub(crate) progress: Arc<Progress>,
+}
+
+/// Asked now and then whether to end.
+#[derive(Clone)]
+pub(crate) struct Halt(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl Halt {
+    pub(crate) fn is_asked(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Halt")
+    }
 }
 
 /// Bytes of windows over all streams of one thread.
@@ -65,6 +84,8 @@ impl<'r> Reading<'r> {
             end: None,
             filter: None,
             limit: None,
+            losses_whole: false,
+            stop: None,
             progress: Arc::default(),
         }
     }
@@ -96,6 +117,19 @@ impl<'r> Reading<'r> {
     /// Stops after so many events.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
+        self
+    }
+
+    /// Passes on losses that go beyond the range as they are, instead of what is known of their
+    /// part in it (which is not how many there were).
+    pub fn losses_whole(mut self) -> Self {
+        self.losses_whole = true;
+        self
+    }
+
+    /// Begins no more packets once `stop` gives `true`.
+    pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Some(Halt(Arc::new(stop)));
         self
     }
 
@@ -156,7 +190,7 @@ impl<'r> Reading<'r> {
     ) -> (Stats, Vec<Lane>) {
         let mut merge = Merge::new(lanes, &self.ranks);
         let mut work = Work::new(self);
-        while self.step(&mut merge, &mut work, consumer).is_continue() {
+        while self.limit != Some(0) && self.step(&mut merge, &mut work, consumer).is_continue() {
             if work.has_news() {
                 work.tell(std::mem::take(&mut merge.account.bytes));
             }
@@ -182,9 +216,9 @@ impl<'r> Reading<'r> {
             }
             Some(Item::Loss { stream, loss }) => {
                 let (trace, stream) = self.stream(stream);
-                match work.loss(&loss) {
-                    true => consumer.loss(trace, stream, &loss),
-                    false => ControlFlow::Continue(()),
+                match work.loss(loss, trace.scale(stream.class)) {
+                    Some(loss) => consumer.loss(trace, stream, &loss),
+                    None => ControlFlow::Continue(()),
                 }
             }
             Some(Item::Event { lane, class }) => {
@@ -225,7 +259,12 @@ impl<'r> Reading<'r> {
     pub(crate) fn packets(&self, number: usize) -> StreamPackets {
         let (trace, stream) = self.stream(number);
         let only = stream.shared.then_some((stream.class, stream.instance));
-        StreamPackets::new(trace.data.clone(), &stream.files, only)
+        self.prepare(StreamPackets::new(trace.data.clone(), &stream.files, only))
+    }
+
+    /// Lets packets know what the reading wants of them.
+    pub(crate) fn prepare(&self, packets: StreamPackets) -> StreamPackets {
+        packets.stop_when(self.stop.clone())
     }
 }
 

@@ -78,10 +78,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// What stays the same when the trace is opened anew.
-    pub(crate) fn key(&self) -> (u64, Option<u64>, &str) {
-        // Streams that have no id are told apart by their only file.
-        let name = if self.instance.is_some() { "" } else { self.name.as_str() };
-        (self.class_id, self.instance, name)
+    /// Whether it is all that has its ids, in any number of files.
+    pub(crate) fn is_joined(&self) -> bool {
+        self.instance.is_some() && self.files.iter().all(|file| file.first.0.is_some())
     }
 }

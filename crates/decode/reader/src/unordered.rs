@@ -175,7 +175,7 @@ impl Reading<'_> {
     ) -> bool {
         let (trace, stream) = self.stream(number);
         for loss in std::mem::take(&mut packet.losses) {
-            if work.loss(&loss) {
+            if let Some(loss) = work.loss(loss, trace.scale(stream.class)) {
                 consumer.loss(trace, stream, &loss);
             }
         }

@@ -6,6 +6,7 @@ use crate::error::Problem;
 use crate::event::Event;
 use crate::loss::{Loss, LossKind};
 use crate::reading::Reading;
+use blkkin_ctf::clock::TimeScale;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -29,6 +30,8 @@ pub struct Stats {
     pub events_lost_unknown: u64,
     /// Packets that are missing.
     pub packets_lost: u64,
+    /// Places where an unknown number of packets is missing.
+    pub packets_lost_unknown: u64,
     /// What could not be read.
     pub problems: Vec<Problem>,
 }
@@ -40,6 +43,7 @@ impl Stats {
         self.events_lost = self.events_lost.saturating_add(other.events_lost);
         self.events_lost_unknown += other.events_lost_unknown;
         self.packets_lost = self.packets_lost.saturating_add(other.packets_lost);
+        self.packets_lost_unknown += other.packets_lost_unknown;
         self.problems.extend(other.problems);
     }
 
@@ -55,9 +59,10 @@ impl Stats {
                 self.events_lost = self.events_lost.saturating_add(count);
             }
             (LossKind::Events, None) => self.events_lost_unknown += 1,
-            (LossKind::Packets, count) => {
-                self.packets_lost = self.packets_lost.saturating_add(count.unwrap_or(1));
+            (LossKind::Packets, Some(count)) => {
+                self.packets_lost = self.packets_lost.saturating_add(count);
             }
+            (LossKind::Packets, None) => self.packets_lost_unknown += 1,
         }
     }
 }
@@ -89,13 +94,18 @@ impl<'w, 'r> Work<'w, 'r> {
         matches!((time, self.reading.end), (Some(time), Some(end)) if time > end)
     }
 
-    /// Whether a loss is in the range that is wanted; if so, it goes to the accounts.
-    pub(crate) fn loss(&mut self, loss: &Loss) -> bool {
-        let in_range = self.in_range(loss.to.or(loss.from).map(|(ns, _)| ns));
-        if in_range {
-            self.stats.add_loss(loss);
+    /// What is to be told of a loss, which goes to the accounts too: what the range that is wanted
+    /// has of it.
+    pub(crate) fn loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
+        let Reading { begin, end, losses_whole, .. } = *self.reading;
+        if !loss.overlaps(begin, end) {
+            return None;
         }
-        in_range
+        if let Some(scale) = scale.filter(|_| !losses_whole) {
+            loss.clip(begin, end, scale);
+        }
+        self.stats.add_loss(&loss);
+        Some(loss)
     }
 
     /// Passes the cursor's event on, if it passes the filter.

@@ -102,3 +102,78 @@ impl Drop for Output {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::Scratch;
+
+    /// All that is below a path.
+    fn tree(path: &Path) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        for entry in fs::read_dir(path).into_iter().flatten() {
+            let path = entry.expect("an entry").path();
+            found.extend(tree(&path));
+            found.push(path);
+        }
+        found.sort();
+        found
+    }
+
+    /// Makes two traces, one below the other's directory.
+    fn make(root: &Path) -> Output {
+        let mut output = Output::create(root).expect("a place");
+        for directory in [root.join("a"), root.join("a/b")] {
+            output.trace(&directory, b"metadata").expect("to begin");
+            output.create_file(&directory.join("stream")).expect("to create");
+            output.append(&directory.join("stream"), b"bytes").expect("to append");
+        }
+        output
+    }
+
+    #[test]
+    fn what_is_not_kept_is_removed() {
+        let scratch = Scratch::new();
+        let root = scratch.0.join("new/er");
+        let output = make(&root);
+        let names = |path: &Path| tree(path).iter().filter(|p| p.ends_with("metadata")).count();
+        assert_eq!((tree(&root).len(), names(&root)), (6, 0));
+        drop(output);
+        assert_eq!(tree(&scratch.0), Vec::<PathBuf>::new());
+
+        // A directory that was there stays.
+        let empty = scratch.0.join("empty");
+        fs::create_dir(&empty).expect("to make a folder");
+        drop(make(&empty));
+        assert_eq!(tree(&scratch.0), std::slice::from_ref(&empty));
+
+        // Only some of what there was could be kept.
+        let output = make(&root);
+        fs::create_dir(root.join("a/b/metadata")).expect("to make a folder");
+        let error = output.keep().expect_err("a directory is in the way");
+        assert_eq!(error.path, root.join("a/b/metadata"));
+        fs::remove_dir_all(root.join("a/b")).expect("to remove");
+        assert_eq!(tree(&root), [root.join("a")]);
+    }
+
+    #[test]
+    fn what_is_kept_is_a_trace() {
+        let scratch = Scratch::new();
+        let root = scratch.0.join("new");
+        make(&root).keep().expect("to keep");
+        let files: Vec<PathBuf> = ["a/b/metadata", "a/b/stream", "a/metadata", "a/stream"]
+            .iter()
+            .map(|name| root.join(name))
+            .collect();
+        let found: Vec<PathBuf> = tree(&root).into_iter().filter(|path| path.is_file()).collect();
+        assert_eq!(found, files);
+        assert_eq!(fs::read(root.join("a/b/stream")).expect("a file"), b"bytes");
+        assert_eq!(fs::read(root.join("a/metadata")).expect("a file"), b"metadata");
+
+        // Nothing is overwritten.
+        let error = Output::create(&root).expect_err("it is full");
+        assert_eq!(error.message, "the directory is not empty");
+        let error = Output::create(&root.join("a/stream")).expect_err("it is a file");
+        assert!(error.message.starts_with("cannot use as a directory: "), "{error}");
+    }
+}

@@ -2,9 +2,10 @@
 
 use crate::directory::Output;
 use crate::error::Error;
+use crate::identity;
 use crate::stream::StreamWriter;
 use blkkin_ctf::encode::{self, Encoder};
-use blkkin_ctf::schema::{Schema, Version};
+use blkkin_ctf::schema::{Schema, Uuid, Version};
 use blkkin_ctf::{ctf2, metadata, tsdl};
 use blkkin_reader::{Consumer, Event, Loss, Stream, Trace};
 use std::collections::{HashMap, HashSet};
@@ -44,7 +45,7 @@ pub struct Rewriter {
     /// By source trace and index of the stream in it.
     stream_of_place: HashMap<(usize, usize), usize>,
     streams: Vec<StreamWriter>,
-    packet_size: usize,
+    pub(crate) packet_size: usize,
     stop: Box<dyn Fn() -> bool + Send>,
     error: Option<Error>,
 }
@@ -89,8 +90,12 @@ impl Rewriter {
             error: None,
         };
         let mut refused = Vec::new();
-        for (trace, directory) in traces.iter().zip(directories(traces, root)) {
-            let prepared = prepare(trace, form).map_err(|message| Error::new(&trace.path, message));
+        let uuids: Vec<_> = traces.iter().map(|trace| trace.schema().trace.uuid).collect();
+        let uuids = identity::renewed(&uuids);
+        let paths: Vec<&Path> = traces.iter().map(|trace| trace.path.as_path()).collect();
+        for ((trace, directory), uuid) in traces.iter().zip(directories(&paths, root)).zip(uuids) {
+            let prepared = prepare(trace, form, uuid);
+            let prepared = prepared.map_err(|message| Error::new(&trace.path, message));
             match prepared {
                 Ok((encoder, metadata)) => {
                     rewriter.output.trace(&directory, &metadata)?;
@@ -209,7 +214,7 @@ fn trace_is_shared(trace: &Trace, stream: &Stream) -> bool {
 }
 
 /// The encoder and the metadata file for a trace.
-fn prepare(trace: &Trace, form: Form) -> Result<(Encoder, Vec<u8>), String> {
+fn prepare(trace: &Trace, form: Form, uuid: Option<Uuid>) -> Result<(Encoder, Vec<u8>), String> {
     let version = match form {
         Form::Same => trace.schema().version,
         Form::Version(version) => version,
@@ -218,7 +223,8 @@ fn prepare(trace: &Trace, form: Form) -> Result<(Encoder, Vec<u8>), String> {
         Version::Ctf1 => encode::for_ctf1(trace.decoder()),
         Version::Ctf2 => encode::for_ctf2(trace.decoder()),
     };
-    let lowered = lowered.map_err(|error| format!("cannot be written: {error}"))?;
+    let mut lowered = lowered.map_err(|error| format!("cannot be written: {error}"))?;
+    Arc::make_mut(&mut lowered.schema).trace.uuid = uuid;
     let metadata = metadata_file(&lowered.schema, version)?;
     let encoder = Encoder::new(lowered).map_err(|error| format!("cannot be written: {error}"))?;
     Ok((encoder, metadata))
@@ -235,13 +241,14 @@ fn metadata_file(schema: &Schema, version: Version) -> Result<Vec<u8>, String> {
     })
 }
 
-/// A directory for each trace: the root for a single one, else below it what is left of the
-/// trace's path after the part that all have in common.
-fn directories(traces: &[Arc<Trace>], root: &Path) -> Vec<PathBuf> {
-    if let [_] = traces {
+/// A directory for each trace of these paths: the root for a single one, else below it what is left
+/// of the path after the part that all have in common. None is within another one: babeltrace2
+/// does not look into traces for more of them.
+fn directories(paths: &[&Path], root: &Path) -> Vec<PathBuf> {
+    if let [_] = paths {
         return vec![root.to_owned()];
     }
-    let ways: Vec<Vec<String>> = traces.iter().map(|trace| way(&trace.path)).collect();
+    let ways: Vec<Vec<String>> = paths.iter().map(|path| way(path)).collect();
     let first = ways.first().cloned().unwrap_or_default();
     let common = (0..first.len())
         .take_while(|&index| ways.iter().all(|way| way.get(index) == first.get(index)))
@@ -249,8 +256,11 @@ fn directories(traces: &[Arc<Trace>], root: &Path) -> Vec<PathBuf> {
     let mut taken: HashSet<PathBuf> = HashSet::new();
     let mut made = Vec::with_capacity(ways.len());
     for way in &ways {
-        let below: PathBuf = way[common..].iter().collect();
-        let below = if way.len() == common { PathBuf::from("trace") } else { below };
+        let mut below: PathBuf = way[common..].iter().collect();
+        let holds = |other: &Vec<String>| other.len() > way.len() && other.starts_with(way);
+        if way.len() == common || ways.iter().any(holds) {
+            below.push("trace");
+        }
         let mut unique = below.clone();
         let mut number = 1;
         while !taken.insert(unique.clone()) {
@@ -272,4 +282,30 @@ fn way(path: &Path) -> Vec<String> {
         _ => None,
     };
     path.components().filter_map(name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn directories_are_named_after_the_sources() {
+        let check = |paths: &[&str], expected: &[&str]| {
+            let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
+            let expected: Vec<PathBuf> =
+                expected.iter().map(|name| Path::new("out").join(name)).collect();
+            assert_eq!(directories(&paths, Path::new("out")), expected, "{paths:?}");
+        };
+        check(&["any/where"], &[""]);
+        check(&["/s/ust/1", "/s/ust/2"], &["1", "2"]);
+        check(&["/s/ust/1", "/s/kernel"], &["ust/1", "kernel"]);
+        check(&["/a/host/ust", "/b/host/ust"], &["a/host/ust", "b/host/ust"]);
+        check(&["/same", "/same", "/same"], &["trace", "trace_2", "trace_3"]);
+        check(&["/a/same", "/b", "/a/same"], &["a/same", "b", "a/same_2"]);
+        check(&["<stdin>", "/a"], &["stdin", "a"]);
+        // None within another one.
+        check(&["/a", "/a/b", "/a/b/c"], &["trace", "b/trace", "b/c"]);
+        check(&["/a/trace", "/a"], &["trace", "trace_2"]);
+        check(&["/x/a", "/x/ab", "/x/a/c"], &["a/trace", "ab", "a/c"]);
+    }
 }

@@ -96,6 +96,8 @@ pub struct Counts {
     pub events_lost_unknown: u64,
     /// Packets that are missing.
     pub packets_lost: u64,
+    /// Places where an unknown number of packets is missing.
+    pub packets_lost_unknown: u64,
     /// The time that it covers, both ends inclusive.
     pub span: Option<(i64, i64)>,
 }
@@ -156,6 +158,7 @@ impl Counts {
         self.events_lost = self.events_lost.saturating_add(other.events_lost);
         self.events_lost_unknown += other.events_lost_unknown;
         self.packets_lost = self.packets_lost.saturating_add(other.packets_lost);
+        self.packets_lost_unknown += other.packets_lost_unknown;
         self.span = joined(self.span, other.span);
     }
 
@@ -177,7 +180,10 @@ impl Counts {
     }
 
     fn any_lost(&self) -> bool {
-        self.events_lost > 0 || self.events_lost_unknown > 0 || self.packets_lost > 0
+        self.events_lost > 0
+            || self.events_lost_unknown > 0
+            || self.packets_lost > 0
+            || self.packets_lost_unknown > 0
     }
 }
 

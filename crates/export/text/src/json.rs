@@ -190,14 +190,15 @@ pub fn end(stats: &Stats) -> Text {
 }
 
 fn print_end(out: &mut Text, stats: &Stats) {
-    let Stats { events, events_lost, events_lost_unknown, packets_lost, problems } = stats;
+    let Stats { events, events_lost, events_lost_unknown, .. } = stats;
+    let Stats { packets_lost, packets_lost_unknown, .. } = stats;
     let _ = write!(
         out,
         "{{\"type\":\"end\",\"events\":{events},\"events_lost\":{events_lost},\
          \"events_lost_unknown\":{events_lost_unknown},\"packets_lost\":{packets_lost},\
-         \"problems\":["
+         \"packets_lost_unknown\":{packets_lost_unknown},\"problems\":["
     );
-    for (index, problem) in problems.iter().enumerate() {
+    for (index, problem) in stats.problems.iter().enumerate() {
         if index > 0 {
             out.push(b',');
         }

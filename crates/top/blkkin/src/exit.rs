@@ -71,6 +71,11 @@ impl From<io::Error> for Error {
     }
 }
 
+/// Tells the user of something that may be wrong.
+pub(crate) fn warn(message: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "{HINT}warning:{HINT:#} {message}");
+}
+
 const ERROR: clap::builder::styling::Style =
     clap::builder::styling::AnsiColor::Red.on_default().bold();
 const HINT: clap::builder::styling::Style =

@@ -99,6 +99,14 @@ impl SelectArgs {
         utc: bool,
         color: bool,
     ) -> Result<Selection, Error> {
+        let Times { range, .. } = self.times(traces, utc)?;
+        let filter = self.filter.as_ref().map(|text| BoundFilter::new(text, traces)).transpose();
+        let filter = filter.map_err(|error| Error::usage(error.render(color)))?;
+        Ok(Selection { range, filter })
+    }
+
+    /// Finds out what the times mean for these traces.
+    pub(crate) fn times(&self, traces: &[Arc<Trace>], utc: bool) -> Result<Times, Error> {
         let (begin, end) = match &self.timerange {
             None => (self.begin.as_deref(), self.end.as_deref()),
             Some(range) => {
@@ -112,36 +120,42 @@ impl SelectArgs {
         };
         let parse = |text: &str| TimePoint::parse(text, utc).map_err(Error::usage);
         let (begin, end) = (begin.map(parse).transpose()?, end.map(parse).transpose()?);
-        let mut selection = Selection::default();
-        if begin.is_some() || end.is_some() {
-            let (first, last) = Reading::new(traces).span().unwrap_or((0, 0));
-            let resolve = |point: TimePoint| point.resolve(first, last, utc);
-            (selection.begin, selection.end) = (begin.map(resolve), end.map(resolve));
-            if let (Some(begin), Some(end)) = (selection.begin, selection.end)
-                && end < begin
-            {
-                return Err(Error::usage("the time range ends before it begins"));
-            }
+        if begin.is_none() && end.is_none() {
+            return Ok(Times { range: Range::default(), are_final: true });
         }
-        if let Some(text) = &self.filter {
-            let filter = BoundFilter::new(text, traces);
-            selection.filter = Some(filter.map_err(|error| Error::usage(error.render(color)))?);
+        let span = Reading::new(traces).span();
+        let (first, last) = span.unwrap_or((0, 0));
+        let resolve = |point: TimePoint| point.resolve(first, last, utc);
+        let (begin, end) = (begin.map(resolve), end.map(resolve));
+        if matches!((begin, end), (Some(begin), Some(end)) if end < begin) {
+            return Err(Error::usage("the time range ends before it begins"));
         }
-        Ok(selection)
+        Ok(Times { range: (begin, end), are_final: span.is_some() })
     }
+}
+
+/// From when to when, in nanoseconds.
+pub(crate) type Range = (Option<i64>, Option<i64>);
+
+/// What times on the command line mean.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub(crate) range: Range,
+    /// Not so if there is no start yet that they could refer to.
+    pub(crate) are_final: bool,
 }
 
 /// Which events, in terms of the traces that are read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Selection {
-    begin: Option<i64>,
-    end: Option<i64>,
-    filter: Option<BoundFilter>,
+    pub(crate) range: Range,
+    pub(crate) filter: Option<BoundFilter>,
 }
 
 impl Selection {
     /// Lets a reading pass on only what is selected.
     pub(crate) fn apply<'r>(&self, reading: Reading<'r>) -> Reading<'r> {
-        reading.range(self.begin, self.end).filter(self.filter.clone())
+        let (begin, end) = self.range;
+        reading.range(begin, end).filter(self.filter.clone())
     }
 }

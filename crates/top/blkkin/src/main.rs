@@ -53,8 +53,9 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Ok }.into();
+            let told = output::unless_closed(error.print());
+            let exit = if error.use_stderr() { Exit::Usage } else { Exit::Ok };
+            return told.map_or_else(|error| exit::Error::from(error).report(), |()| exit).into();
         }
     };
     let done = match cli.command {

@@ -1,5 +1,7 @@
-//! Standard output: whether to colour it, and a quiet end when nobody reads it any more.
+//! Standard output: whether to colour it, and a quiet end when nobody reads it any more; and
+//! numbers in words.
 
+use blkkin_reader::Stats;
 use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;
@@ -45,4 +47,25 @@ pub(crate) fn unless_closed(result: io::Result<()>) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         result => result,
     }
+}
+
+/// A number and what it counts.
+pub(crate) fn plural(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// What the tracer has lost; `None` if nothing.
+pub(crate) fn lost(stats: &Stats) -> Option<String> {
+    let unknown = |what: &str, count: u64| {
+        format!("an unknown number of {what} at {}", plural(count, "place"))
+    };
+    let parts = [
+        (stats.events_lost, plural(stats.events_lost, "event")),
+        (stats.events_lost_unknown, unknown("events", stats.events_lost_unknown)),
+        (stats.packets_lost, plural(stats.packets_lost, "packet")),
+        (stats.packets_lost_unknown, unknown("packets", stats.packets_lost_unknown)),
+    ];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -9,63 +9,14 @@
 mod support;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use support::corpus::{corpus, differs, expectation, for_each, losses};
 use support::recipe::Recipe;
-use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
-
-fn corpus() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus")
-}
-
-/// The recipes of a folder of the corpus, by name.
-fn recipes(folder: &str) -> Vec<Recipe> {
-    let entries = fs::read_dir(corpus().join(folder)).expect("the corpus");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "ctf"));
-    paths.sort();
-    let recipes: Vec<Recipe> = paths.iter().map(|path| Recipe::read(path)).collect();
-    assert!(recipes.len() > 10, "the corpus has only {} recipes in {folder}", recipes.len());
-    recipes
-}
-
-/// Runs `check` on all recipes of a folder, a few at a time; it gives what is wrong.
-fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sync) {
-    static RUN: AtomicUsize = AtomicUsize::new(0);
-    let scratch = Scratch::new(&format!("{folder}-{}", RUN.fetch_add(1, Ordering::Relaxed)));
-    let recipes = recipes(folder);
-    let next = AtomicUsize::new(0);
-    let wrong = Mutex::new(Vec::new());
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    recipe.write(&scratch.0);
-                    for error in check(recipe, &scratch.0) {
-                        wrong.lock().expect("a lock").push(format!("{}: {error}", recipe.name));
-                    }
-                }
-            });
-        }
-    });
-    let wrong = wrong.into_inner().expect("a lock");
-    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
-}
+use support::{blkkin, is_installed, run, run_with_input, skip, text};
 
 fn view(directory: &Path, arguments: &[&str]) -> Output {
     run(blkkin(directory).arg("view").args(arguments))
-}
-
-/// What is wrong, if the two are not equal.
-fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
-    (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
-}
-
-fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
-    // What is empty has no file.
-    fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
 }
 
 /// Each way of reading a trace gives what stands beside its recipe.
@@ -191,6 +142,45 @@ fn good_traces_read_as_babeltrace2_reads_them() {
             if !theirs.status.success() {
                 wrong.push(format!("babeltrace2 fails:\n{}", text(&theirs.stderr)));
                 break;
+            }
+        }
+        wrong
+    });
+}
+
+/// A range shows the part of a loss that is in it, as babeltrace2 shows it: nobody knows how many
+/// there were then.
+#[test]
+fn losses_read_as_babeltrace2_reads_them() {
+    if !is_installed("babeltrace2") {
+        return skip("corpus", "babeltrace2 is not installed");
+    }
+    // Also for a range within a packet, between packets, and at their first and last nanoseconds.
+    let ends = [99, 101, 1000, 1200, 1500, 1700, 2000, 2300, 3200, 5000];
+    for_each("good", |recipe, directory| {
+        // It takes a counter of 32 bits for one of 64.
+        const NOT_BABELTRACE: [&str; 1] = ["discarded-counter-wraps"];
+        let name = recipe.name.as_str();
+        let has_losses = !expectation("good", name, "err").is_empty();
+        if !has_losses || NOT_BABELTRACE.contains(&name) {
+            return Vec::new();
+        }
+        let ranges = ends.iter().enumerate().flat_map(|(index, begin)| {
+            ends[index..].iter().step_by(1 + index % 3).map(move |end| (begin, end))
+        });
+        let mut wrong = Vec::new();
+        for (begin, end) in ranges {
+            let range = [begin, end].map(|ns| format!("1000000000.{ns:09}"));
+            let range = ["--begin", &range[0], "--end", &range[1]];
+            let mut theirs = Command::new("babeltrace2");
+            let theirs = run(theirs.current_dir(directory).env("TZ", "UTC").args(range).arg(name));
+            for threads in ["1", "2"] {
+                let ours =
+                    view(directory, &[&["--threads", threads][..], &range, &[name]].concat());
+                let what = format!("{begin} to {end}, --threads {threads}");
+                wrong.extend(differs(&what, &theirs.stdout, &ours.stdout));
+                let [theirs, ours] = [&theirs, &ours].map(losses);
+                wrong.extend(differs(&what, theirs.as_bytes(), ours.as_bytes()));
             }
         }
         wrong

@@ -1,16 +1,19 @@
 //! Traces that LTTng-UST really records must read as babeltrace2 reads them: buffers by user and
-//! by process, rotations and snapshots. The traced program is in `tests/lttng`.
+//! by process, rotations and snapshots, also while they are made, and what is written of them. The
+//! traced program is in `tests/lttng`.
 //!
 //! Root's session daemon has one fixed place for its sockets, so that root uses the running one
 //! if there is one. In all other cases the test starts its own, and ends it.
 
 mod support;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
+use support::corpus::losses;
+use support::process::Running;
 use support::{Scratch, blkkin, is_installed, run, skip, text};
 
 /// How long a daemon may take to answer.
@@ -21,11 +24,15 @@ struct Lttng {
     scratch: Scratch,
     program: PathBuf,
     daemon: Option<Child>,
+    /// Locked, so that there is one session daemon at a time. The last to be dropped.
+    _alone: File,
 }
 
 impl Lttng {
     /// Builds the traced program and sees to a session daemon; or tells what is missing.
     fn start() -> Result<Lttng, String> {
+        let alone = File::create(std::env::temp_dir().join("blkkin-lttng.lock"));
+        let alone = alone.and_then(|file| file.lock().map(|()| file)).expect("a lock");
         for program in ["lttng", "lttng-sessiond", "babeltrace2", "cc"] {
             if !is_installed(program) {
                 return Err(format!("{program} is not installed"));
@@ -40,7 +47,7 @@ impl Lttng {
         if !compiled.status.success() {
             return Err(format!("no program for LTTng-UST: {}", text(&compiled.stderr)));
         }
-        let mut lttng = Lttng { scratch, program, daemon: None };
+        let mut lttng = Lttng { scratch, program, daemon: None, _alone: alone };
         if !lttng.answers() {
             let mut daemon = lttng.command("lttng-sessiond");
             let daemon = daemon.arg("--no-kernel").stdout(Stdio::null()).stderr(Stdio::null());
@@ -72,28 +79,29 @@ impl Lttng {
         assert!(output.status.success(), "lttng {arguments:?}: {}", text(&output.stderr));
     }
 
-    /// Records a session: channels by `buffers`, all contexts that the test wants.
-    fn session(&self, name: &str, kind: &[&str], buffers: &str) -> Session<'_> {
+    /// Records a session: a channel of that kind, all contexts that the test wants.
+    fn session(&self, name: &str, kind: &[&str], channel: &[&str]) -> Session<'_> {
+        self.session_of(name, kind, channel, "blkkin_sample:*")
+    }
+
+    fn session_of(&self, name: &str, kind: &[&str], channel: &[&str], events: &str) -> Session<'_> {
         let name = format!("blkkin-{name}-{}", std::process::id());
         let directory = self.scratch.0.join(&name);
         let output = format!("--output={}", directory.display());
         self.lttng(&[&["create", &name, &output][..], kind].concat());
         let session = Session { lttng: self, name, directory };
-        session.lttng(
-            "enable-channel",
-            &["--userspace", buffers, "--subbuf-size=16K", "--num-subbuf=16", "sample"],
-        );
+        session.lttng("enable-channel", &[&["--userspace"][..], channel, &["sample"]].concat());
         let contexts = ["--type=vpid", "--type=vtid", "--type=procname"];
         session.lttng("add-context", &[&["--userspace"][..], &contexts].concat());
-        session.lttng("enable-event", &["--userspace", "--channel=sample", "blkkin_sample:*"]);
+        session.lttng("enable-event", &["--userspace", "--channel=sample", events]);
         self.lttng(&["start", &session.name]);
         session
     }
 
-    /// Starts the traced program, which has hit each tracepoint when this returns.
-    fn program(&self) -> Program {
+    /// Starts the traced program, which has hit each tracepoint that often when this returns.
+    fn program(&self, rounds: usize) -> Program {
         let mut command = Command::new(&self.program);
-        command.env("LTTNG_HOME", &self.scratch.0).arg("100");
+        command.env("LTTNG_HOME", &self.scratch.0).arg(rounds.to_string());
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("the traced program");
         let input = child.stdin.take().expect("a pipe");
@@ -207,20 +215,26 @@ fn traces(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Events of one run through all tracepoints of the program.
-const EVENTS: usize = 600;
+/// How often a program hits each tracepoint, and the events that this makes.
+const ROUNDS: usize = 100;
+const EVENTS: usize = 6 * ROUNDS;
+
+/// Channels with room for everything.
+const BY_USER: &[&str] = &["--buffers-uid", "--subbuf-size=16K", "--num-subbuf=16"];
+const BY_PROCESS: &[&str] = &["--buffers-pid", "--subbuf-size=16K", "--num-subbuf=16"];
+
+fn start(test: &str) -> Option<Lttng> {
+    Lttng::start().map_err(|reason| skip(test, &reason)).ok()
+}
 
 #[test]
 fn recorded_traces_read_as_babeltrace2_reads_them() {
-    let lttng = match Lttng::start() {
-        Ok(lttng) => lttng,
-        Err(reason) => return skip("lttng", &reason),
-    };
+    let Some(lttng) = start("lttng") else { return };
 
     // By user, and rotated in the middle.
-    let session = lttng.session("uid", &[], "--buffers-uid");
-    let mut program = lttng.program();
-    let mut other = lttng.program();
+    let session = lttng.session("uid", &[], BY_USER);
+    let mut program = lttng.program(ROUNDS);
+    let mut other = lttng.program(ROUNDS);
     lttng.lttng(&["rotate", &session.name]);
     program.once_more();
     lttng.lttng(&["rotate", &session.name]);
@@ -234,8 +248,8 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
     assert_eq!(chunks.iter().map(|chunk| compare(chunk)).sum::<usize>(), 4 * EVENTS);
 
     // By process.
-    let session = lttng.session("pid", &[], "--buffers-pid");
-    let (program, other) = (lttng.program(), lttng.program());
+    let session = lttng.session("pid", &[], BY_PROCESS);
+    let (program, other) = (lttng.program(ROUNDS), lttng.program(ROUNDS));
     program.end();
     other.end();
     let directory = session.end();
@@ -243,8 +257,8 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
     assert_eq!(traces(&directory).iter().map(|trace| compare(trace)).sum::<usize>(), 2 * EVENTS);
 
     // Snapshots, of which the second has the first's events again.
-    let session = lttng.session("snapshot", &["--snapshot"], "--buffers-uid");
-    let mut program = lttng.program();
+    let session = lttng.session("snapshot", &["--snapshot"], BY_USER);
+    let mut program = lttng.program(ROUNDS);
     lttng.lttng(&["snapshot", "record", &format!("--session={}", session.name)]);
     program.once_more();
     lttng.lttng(&["snapshot", "record", &format!("--session={}", session.name)]);
@@ -256,4 +270,186 @@ fn recorded_traces_read_as_babeltrace2_reads_them() {
         assert!(compare(snapshot) >= EVENTS);
     }
     compare(&directory);
+}
+
+/// What babeltrace2 prints.
+#[track_caller]
+fn babeltrace(path: &Path, options: &[&str]) -> std::process::Output {
+    let output = run(Command::new("babeltrace2").env("TZ", "UTC").args(options).arg(path));
+    assert!(output.status.success(), "{path:?}: {}", text(&output.stderr));
+    output
+}
+
+/// A `view --follow` of a session, and what it has printed so far.
+struct Following {
+    running: Running,
+    lines: Vec<String>,
+}
+
+impl Following {
+    fn start(session: &Session<'_>) -> Following {
+        let mut command = blkkin(&session.directory.join(".."));
+        command.args(["view", "--follow", "--no-delta"]).arg(&session.directory);
+        Following { running: Running::start(&mut command), lines: Vec::new() }
+    }
+
+    fn expect(&mut self, count: usize) {
+        self.lines.extend((0..count).map(|_| self.running.line()));
+    }
+
+    /// Ends it with Ctrl-C; all in all it has printed what is in the directory now.
+    fn end(mut self, directory: &Path) {
+        self.running.interrupt();
+        let ended = self.running.end();
+        assert_eq!(ended.status.code(), Some(130), "{ended:?}");
+        // The directory may not have been there at first.
+        let is_waiting = |line: &String| line.starts_with("warning: ");
+        assert!(ended.lines.is_empty() && ended.errors.iter().all(is_waiting), "{ended:?}");
+        // Packets come processor by processor.
+        self.lines.sort();
+        let theirs = text(&babeltrace(directory, &["--no-delta"]).stdout);
+        let mut theirs: Vec<&str> = theirs.lines().collect();
+        theirs.sort();
+        assert_eq!(self.lines, theirs, "{directory:?}");
+    }
+}
+
+#[test]
+fn a_recording_is_followed_while_it_goes_on() {
+    let Some(lttng) = start("lttng-follow") else { return };
+    for (name, channel) in [("follow-uid", BY_USER), ("follow-pid", BY_PROCESS)] {
+        let session = lttng.session(name, &[], channel);
+        let mut following = Following::start(&session);
+        // A rotation writes all that there is, and moves it away.
+        let mut program = lttng.program(ROUNDS);
+        lttng.lttng(&["rotate", &session.name]);
+        following.expect(EVENTS);
+        program.once_more();
+        lttng.lttng(&["rotate", &session.name]);
+        following.expect(EVENTS);
+        // A new process, which is a new trace where buffers are by process.
+        let other = lttng.program(ROUNDS);
+        program.once_more();
+        program.end();
+        other.end();
+        let directory = session.end();
+        following.expect(2 * EVENTS);
+        following.end(&directory);
+    }
+
+    // What there is comes after a time; metadata only with a rotation, also that of new events.
+    let by_timer = [BY_USER, &["--switch-timer=20000"]].concat();
+    let session = lttng.session_of("follow-timer", &[], &by_timer, "blkkin_sample:integers");
+    let mut following = Following::start(&session);
+    let mut program = lttng.program(ROUNDS);
+    lttng.lttng(&["rotate", &session.name]);
+    following.expect(ROUNDS);
+    program.once_more();
+    following.expect(ROUNDS);
+    session.lttng("enable-event", &["--userspace", "--channel=sample", "blkkin_sample:*"]);
+    program.once_more();
+    lttng.lttng(&["rotate", &session.name]);
+    following.expect(EVENTS);
+    program.once_more();
+    following.expect(EVENTS);
+    program.end();
+    let directory = session.end();
+    following.end(&directory);
+}
+
+/// babeltrace2 sees the same in what was written of `path` as in `path`.
+fn check_written(lttng: &Lttng, path: &Path) {
+    let source = babeltrace(path, &[]);
+    let (source_text, source_losses) = (text(&source.stdout), losses(&source));
+    let events = source_text.lines().count();
+    assert!(events > EVENTS, "{events} events");
+    let written = lttng.scratch.0.join("written");
+    fs::create_dir_all(&written).expect("to make a folder");
+    let write = |arguments: &[&str], from: &Path, to: &str| {
+        let to = written.join(to);
+        let mut command = blkkin(&written);
+        let output = run(command.args(arguments).arg(from).arg("-o").arg(&to));
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        to
+    };
+    let only_losses = |output: &std::process::Output| {
+        let told = text(&output.stderr);
+        assert!(told.lines().all(|line| line.starts_with("WARNING: Tracer ")), "{told}");
+    };
+    let merged = write(&["merge"], path, "merged");
+    let new = write(&["convert", "--to", "ctf2"], path, "ctf2");
+    let old = write(&["convert", "--to", "ctf1"], &new, "ctf1");
+    for whole in [&merged, &old] {
+        let theirs = babeltrace(whole, &[]);
+        assert!(text(&theirs.stdout) == source_text, "{whole:?}");
+        assert_eq!(losses(&theirs), source_losses, "{whole:?}");
+        only_losses(&theirs);
+        assert!(run(blkkin(&written).arg("view").arg(whole)).stdout == theirs.stdout, "{whole:?}");
+    }
+
+    // The middle, and what a filter selects.
+    let seconds = text(&babeltrace(path, &["--clock-seconds", "--no-delta"]).stdout);
+    let time = |line: usize| {
+        let line = seconds.lines().nth(line).expect("a line");
+        line[1..].split_once(']').expect("a time").0.to_owned()
+    };
+    let range = ["--begin", &time(events / 3), "--end", &time(2 * events / 3)];
+    let cut = write(&[&["cut"][..], &range].concat(), path, "cut");
+    let theirs = babeltrace(&cut, &[]);
+    assert!(theirs.stdout == babeltrace(path, &range).stdout, "{range:?}");
+    only_losses(&theirs);
+    let filtered = write(&["cut", "--filter", "name == \"*:bare\""], path, "filtered");
+    let all = text(&babeltrace(path, &["--no-delta"]).stdout);
+    let expected: String = all
+        .lines()
+        .filter(|line| line.contains(":bare: "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    assert!(
+        text(&babeltrace(&filtered, &["--no-delta"]).stdout) == expected && !expected.is_empty()
+    );
+    fs::remove_dir_all(&written).expect("to remove");
+}
+
+#[test]
+fn what_is_written_of_recorded_traces_reads_as_they_do() {
+    let Some(lttng) = start("lttng-rewrite") else { return };
+
+    // Rotated, by process.
+    let session = lttng.session("chunks", &[], BY_PROCESS);
+    let mut program = lttng.program(ROUNDS);
+    let other = lttng.program(ROUNDS);
+    lttng.lttng(&["rotate", &session.name]);
+    program.once_more();
+    program.end();
+    other.end();
+    let directory = session.end();
+    check_written(&lttng, &directory);
+
+    // Far more events than there is room for.
+    let little = ["--buffers-uid", "--subbuf-size=4K", "--num-subbuf=2"];
+    let session = lttng.session("discarded", &[], &little);
+    let mut program = lttng.program(100 * ROUNDS);
+    program.once_more();
+    program.end();
+    let directory = session.end();
+    let told = losses(&babeltrace(&directory, &[]));
+    assert!(told.contains("Tracer discarded "), "{told}");
+    check_written(&lttng, &directory);
+
+    // Packets that were overwritten between snapshots.
+    let overwritten = ["--overwrite", "--buffers-uid", "--subbuf-size=16K", "--num-subbuf=8"];
+    let session = lttng.session("overwritten", &["--snapshot"], &overwritten);
+    let mut program = lttng.program(ROUNDS);
+    let record = || lttng.lttng(&["snapshot", "record", &format!("--session={}", session.name)]);
+    record();
+    for _ in 0..20 {
+        program.once_more();
+    }
+    record();
+    program.end();
+    let directory = session.end();
+    let told = losses(&babeltrace(&directory, &[]));
+    assert!(told.contains(" packet"), "{told}");
+    check_written(&lttng, &directory);
 }

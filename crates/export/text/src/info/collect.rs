@@ -194,9 +194,10 @@ impl<'t> Collector<'t> {
                     counts.events_lost = counts.events_lost.saturating_add(count);
                 }
                 (LossKind::Events, None) => counts.events_lost_unknown += 1,
-                (LossKind::Packets, count) => {
-                    counts.packets_lost = counts.packets_lost.saturating_add(count.unwrap_or(1));
+                (LossKind::Packets, Some(count)) => {
+                    counts.packets_lost = counts.packets_lost.saturating_add(count);
                 }
+                (LossKind::Packets, None) => counts.packets_lost_unknown += 1,
             }
             if let (Some(from), Some(to)) = (loss.from.or(loss.to), loss.to.or(loss.from)) {
                 self.timeline.mark_lost(from, to);

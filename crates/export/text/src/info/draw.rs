@@ -283,9 +283,9 @@ impl Drawing<'_> {
         for stream in &streams[..shown] {
             let counts = &stream.counts;
             let number = |value: Option<u64>| value.map(|id| id.to_string()).unwrap_or_default();
-            let zero_is_nothing = |value| if value > 0 { grouped(value) } else { String::new() };
-            let lost = match (counts.events_lost, counts.events_lost_unknown) {
-                (known, 0) => zero_is_nothing(known),
+            let lost = |known: u64, unknown: u64| match (known, unknown) {
+                (0, 0) => String::new(),
+                (known, 0) => grouped(known),
                 (0, _) => "some".to_owned(),
                 (known, _) => grouped(known) + "+",
             };
@@ -301,8 +301,8 @@ impl Drawing<'_> {
                 (Tone::Plain, rate),
                 (Tone::Plain, grouped(counts.packets)),
                 (Tone::Plain, bytes(counts.bytes)),
-                (Tone::Alarm, lost),
-                (Tone::Alarm, zero_is_nothing(counts.packets_lost)),
+                (Tone::Alarm, lost(counts.events_lost, counts.events_lost_unknown)),
+                (Tone::Alarm, lost(counts.packets_lost, counts.packets_lost_unknown)),
             ]);
         }
         table.print(&mut self.out, self.look);
@@ -386,6 +386,10 @@ fn lost(counts: &Counts, selected: bool) -> Option<String> {
     }
     if counts.packets_lost > 0 {
         parts.push(plural(counts.packets_lost, "packet"));
+    }
+    if counts.packets_lost_unknown > 0 {
+        let places = plural(counts.packets_lost_unknown, "place");
+        parts.push(format!("an unknown number of packets at {places}"));
     }
     (!parts.is_empty()).then(|| parts.join(", "))
 }

@@ -82,6 +82,7 @@ fn counts(collection: &Collection, counts: &Counts) -> Map<String, Value> {
         "events_lost": counts.events_lost,
         "events_lost_unknown": counts.events_lost_unknown,
         "packets_lost": counts.packets_lost,
+        "packets_lost_unknown": counts.packets_lost_unknown,
     }))
 }
 

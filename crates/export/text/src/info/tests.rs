@@ -42,6 +42,7 @@ fn collection() -> Collection {
         events_lost: 1250,
         events_lost_unknown: 1,
         packets_lost: 2,
+        packets_lost_unknown: 0,
         span: Some((START, START + 100 * MS - 1)),
     };
     let quiet = Counts { events: 50, packets: 1, bytes: 4096, content_bytes: 400, ..busy.clone() };
@@ -255,7 +256,8 @@ fn json() {
         assert_eq!(object.keys().map(String::as_str).collect::<Vec<_>>().join(" "), expected);
     };
     const COUNTS: &str = "begin end events events_per_second packets bytes content_bytes \
-                          bytes_per_event events_lost events_lost_unknown packets_lost";
+                          bytes_per_event events_lost events_lost_unknown packets_lost \
+                          packets_lost_unknown";
     keys(
         "",
         "schema selected traces total streams events histogram losses losses_left_out problems",

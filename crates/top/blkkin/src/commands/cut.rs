@@ -8,8 +8,10 @@ use blkkin_rewrite::Form;
 /// Write a part of traces: a span of time, or the events that a filter selects
 ///
 /// The result is a trace (or a directory of some, as many as there are at the paths) with the same
-/// metadata, which every reader of CTF takes. Events that the tracer dropped within the span are
-/// told by the new trace, too; those that were not selected do not count as dropped.
+/// metadata, which every reader of CTF takes. It has a UUID of its own, so that it may be read
+/// beside its source. Losses that the span touches are told by the new trace as by the source, also
+/// where they go beyond the span, since nobody knows how many events were lost within it. Events
+/// that were not selected do not count as lost.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -12,6 +12,8 @@ use blkkin_rewrite::Form;
 /// clock and environment, in a directory of its own, since one CTF trace cannot have two. Parts of
 /// one trace (directories of the same UUID: chunks of a rotation, snapshots, which may overlap)
 /// become one trace, with each event once. A single trace is written into the directory itself.
+/// What is written has UUIDs of its own (that of the source but for the last six bytes), so that it
+/// may be read beside its source.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

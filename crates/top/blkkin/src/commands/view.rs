@@ -1,13 +1,14 @@
 //! `blkkin view`: events as text, as JSON, or counted.
 
+mod follow;
+
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, raw_stdout, unless_closed};
+use crate::output::{ColorChoice, lost, plural, raw_stdout, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{
-    Consumer, Event, Follower, LinePrinter, Loss, PacketView, Printing, Reading, Source, Stats,
-    Stream, Target, Trace, Unordered,
+    Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Target, Trace, Unordered,
 };
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
@@ -44,6 +45,10 @@ pub(crate) struct Args {
     limit: Option<u64>,
 
     /// Go on reading as long as the recording goes on, until Ctrl-C
+    ///
+    /// Each packet is printed when it is whole. LTTng writes packets when they are full, after the
+    /// channel's --switch-timer, and when the session is rotated or stopped; and metadata, which
+    /// new events wait for, only at the latter two.
     #[arg(long, conflicts_with = "count", help_heading = "Input")]
     follow: bool,
 
@@ -92,14 +97,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let options = options(&args)?;
     if args.follow {
-        return follow(&args, &options);
+        return follow::run(&args, &options);
     }
     let opened = args.input.open()?;
     let color = args.color.applies(&io::stderr());
     let reading = Reading::new(&opened.traces).threads(args.input.threads()).limit(args.limit);
     let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
-    let reading = selection.apply(reading);
     let interrupt = Interrupt::listen()?;
+    let asked = interrupt.clone();
+    let reading = selection.apply(reading).stop_when(move || asked.is_asked());
     let quiet = !args.count && io::stdout().is_terminal();
     let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
 
@@ -115,7 +121,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     };
     let mut pass_on = |target, text: &[u8]| match target {
         Target::Output => keep(out.write_all(text)),
-        Target::Messages => keep(io::stderr().write_all(text)),
+        // Each in its place, also where both go to the same terminal.
+        Target::Messages => keep(out.flush().and_then(|()| io::stderr().write_all(text))),
     };
     let mut stats = if args.count {
         count(&reading, args.limit.is_some())
@@ -129,16 +136,17 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         reading.lines(|| Printer::new(options.clone()), pass_on)
     };
     drop(line);
-    let closed = wrote.is_err();
-    unless_closed(wrote)?;
-    stats.problems.splice(0..0, opened.problems);
-    if !closed {
-        if args.count {
-            unless_closed(writeln!(out, "{}", stats.events))?;
-        } else if args.json {
-            unless_closed(out.write_all(&json::end(&stats)))?;
-        }
-        unless_closed(out.flush())?;
+    stats.problems.splice(0..0, opened.problems.iter().cloned());
+    let wrote = wrote.and_then(|()| match (args.count, args.json) {
+        (true, _) => writeln!(out, "{}", stats.events),
+        (_, true) => out.write_all(&json::end(&stats)),
+        _ => Ok(()),
+    });
+    let wrote = wrote.and_then(|()| out.flush());
+    if wrote.is_err() {
+        unless_closed(wrote)?;
+        // What would have come is of no interest any more.
+        return Ok(exit::report_problems(&opened.problems));
     }
     Ok(conclude(&stats, &interrupt))
 }
@@ -148,69 +156,6 @@ fn conclude(stats: &Stats, interrupt: &Interrupt) -> Exit {
     report_losses(stats);
     let exit = exit::report_problems(&stats.problems);
     if interrupt.is_asked() { Exit::Interrupted } else { exit }
-}
-
-/// Reads recordings that go on, until Ctrl-C, a closed pipe or the limit.
-fn follow(args: &Args, options: &Options) -> Result<Exit, Error> {
-    let sources = args.input.sources()?;
-    if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
-        return Err(Error::usage("--follow cannot read standard input")
-            .hint("give the directory that the recording is written to"));
-    }
-    let interrupt = Interrupt::listen()?;
-    let mut follower = Follower::new(&sources);
-    let mut wrote = Ok(());
-    let mut out = raw_stdout()?;
-    let mut write = |target, text: &[u8]| {
-        let result = match target {
-            Target::Output => out.write_all(text),
-            Target::Messages => io::stderr().write_all(text),
-        };
-        match result {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => {
-                wrote = Err(error);
-                ControlFlow::Break(())
-            }
-        }
-    };
-    let stats = if args.json {
-        let begin = json::begin(follower.traces().iter().map(|trace| &**trace));
-        let _ = write(Target::Output, &begin);
-        follow_with(args, &mut follower, &interrupt, JsonPrinter::default(), &mut write)?
-    } else {
-        let printer = Printer::new(options.clone());
-        follow_with(args, &mut follower, &interrupt, printer, &mut write)?
-    };
-    if args.json {
-        let _ = write(Target::Output, &json::end(&stats));
-    }
-    unless_closed(wrote)?;
-    Ok(conclude(&stats, &interrupt))
-}
-
-fn follow_with<P: LinePrinter>(
-    args: &Args,
-    follower: &mut Follower,
-    interrupt: &Interrupt,
-    printer: P,
-    write: &mut impl FnMut(Target, &[u8]) -> ControlFlow<()>,
-) -> Result<Stats, Error> {
-    let color = args.color.applies(&io::stderr());
-    let mut printing = Printing::new(printer, write);
-    let mut stats = Stats::default();
-    let selection = args.select.resolve(follower.traces(), args.clock_gmt, color)?;
-    loop {
-        let limit = args.limit.map(|limit| limit - stats.events);
-        let part = follower.round(|reading| selection.apply(reading).limit(limit), &mut printing);
-        stats.add(part);
-        let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
-        if printing.flush().is_break() || interrupt.is_asked() || is_full {
-            stats.problems.extend(follower.problems().iter().cloned());
-            return Ok(stats);
-        }
-        follower.wait();
-    }
 }
 
 fn options(args: &Args) -> Result<Options, Error> {
@@ -323,27 +268,8 @@ impl Unordered for Count {
 
 /// The total of what is missing.
 fn report_losses(stats: &Stats) {
-    let mut parts = Vec::new();
-    let plural = |count: u64| if count == 1 { "" } else { "s" };
-    if stats.events_lost > 0 {
-        let count = stats.events_lost;
-        parts.push(format!("{count} event{}", plural(count)));
-    }
-    if stats.events_lost_unknown > 0 {
-        let count = stats.events_lost_unknown;
-        parts.push(format!("an unknown number of events at {count} place{}", plural(count)));
-    }
-    if stats.packets_lost > 0 {
-        let count = stats.packets_lost;
-        parts.push(format!("{count} packet{}", plural(count)));
-    }
-    if !parts.is_empty() {
-        let lost = parts.join(", ");
-        let _ = writeln!(
-            io::stderr(),
-            "lost by the tracer in all: {lost} ({} event{} shown)",
-            stats.events,
-            plural(stats.events)
-        );
+    if let Some(lost) = lost(stats) {
+        let shown = plural(stats.events, "event");
+        let _ = writeln!(io::stderr(), "lost by the tracer in all: {lost} ({shown} shown)");
     }
 }

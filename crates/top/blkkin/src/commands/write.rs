@@ -2,8 +2,8 @@
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
-use crate::interrupt::Interrupt;
-use crate::output::unless_closed;
+use crate::interrupt::{self, Interrupt};
+use crate::output::{lost, plural, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{Reading, Stats};
 use blkkin_rewrite::{Form, Rewriter, Summary};
@@ -34,12 +34,16 @@ pub(crate) fn run(
         let exit = exit::report_problems(&opened.problems);
         return Ok(exit);
     }
-    let mut reading = Reading::new(&opened.traces);
+    // How many of the events of a loss are in the range nobody knows; a trace can only tell of all.
+    let mut reading = Reading::new(&opened.traces).losses_whole();
     if let Some((select, utc)) = select {
         let color = crate::output::ColorChoice::Auto.applies(&io::stderr());
         reading = select.resolve(&opened.traces, utc, color)?.apply(reading);
     }
     let interrupt = Interrupt::listen()?;
+    interrupt::survive_full_files()?;
+    let asked = interrupt.clone();
+    reading = reading.stop_when(move || asked.is_asked());
     let asked = interrupt.clone();
     let (mut rewriter, refused) =
         Rewriter::new(&opened.traces, &output.output, form, move || asked.is_asked())
@@ -99,24 +103,13 @@ fn tell(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::Result<()>
         });
         return unless_closed(writeln!(io::stdout(), "{object}"));
     }
-    let events = stats.events;
+    let (events, packets) = (plural(stats.events, "event"), plural(*packets, "packet"));
     let mut err = io::stderr().lock();
     let megabytes = *bytes as f64 / 1e6;
     let path = output.output.display();
-    let _ = writeln!(err, "{path}: {events} events in {packets} packets, {megabytes:.1} MB");
-    let mut lost = Vec::new();
-    if stats.events_lost > 0 {
-        lost.push(format!("{} events", stats.events_lost));
-    }
-    if stats.events_lost_unknown > 0 {
-        lost.push(format!("unknown numbers of events at {} places", stats.events_lost_unknown));
-    }
-    if stats.packets_lost > 0 {
-        lost.push(format!("{} packets", stats.packets_lost));
-    }
-    if !lost.is_empty() {
-        let _ =
-            writeln!(err, "lost by the tracer, as the new trace tells too: {}", lost.join(", "));
+    let _ = writeln!(err, "{path}: {events} in {packets}, {megabytes:.1} MB");
+    if let Some(lost) = lost(stats) {
+        let _ = writeln!(err, "lost by the tracer, as the new trace tells too: {lost}");
     }
     if err.is_terminal() {
         let _ = writeln!(err, "look at it with: blkkin view {path}");

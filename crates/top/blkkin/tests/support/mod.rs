@@ -3,7 +3,10 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod corpus;
+pub mod growing;
 pub mod hostile;
+pub mod process;
 pub mod recipe;
 
 use std::ffi::OsStr;
@@ -16,6 +19,21 @@ pub fn blkkin(directory: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
     command.current_dir(directory).env("TZ", "UTC").env_remove("NO_COLOR");
     command
+}
+
+/// The command, run by a shell that has set a limit with `ulimit`.
+pub fn with_limit(limit: &str, command: &Command) -> Command {
+    let mut limited = Command::new("sh");
+    limited.arg("-c").arg(format!("ulimit {limit} && exec \"$0\" \"$@\""));
+    limited.arg(command.get_program()).args(command.get_args());
+    limited.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => limited.env(name, value),
+            None => limited.env_remove(name),
+        };
+    }
+    limited
 }
 
 /// Runs a command to its end.

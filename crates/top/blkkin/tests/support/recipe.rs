@@ -163,7 +163,8 @@ struct Bytes {
     sizes: Vec<(usize, usize, bool, bool)>,
 }
 
-fn bytes(lines: &[&str]) -> Result<Vec<u8>, String> {
+/// The bytes that words stand for.
+pub fn bytes(lines: &[&str]) -> Result<Vec<u8>, String> {
     let mut bytes = Bytes::default();
     for line in lines {
         let words = words(line)?;

@@ -1,0 +1,187 @@
+//! Packet headers of one file, one after the other, without looking at events.
+
+use crate::error::{Problem, ProblemKind};
+use crate::file::{Handle, StreamFile};
+use crate::loss::Loss;
+use crate::trace::TraceData;
+use blkkin_ctf::decode::{Machine, Packet, Stop, View};
+use std::path::Path;
+use std::sync::Arc;
+
+/// What packets of a stream are sorted by.
+pub(crate) type Place = (Option<u64>, Option<u64>);
+
+pub(crate) const NOWHERE: Place = (None, None);
+
+/// Bytes read to decode a packet's header and context at the first try.
+const HEADER_READ: usize = 512;
+/// No header is larger.
+const HEADER_SIZE_MAX: usize = 1 << 20;
+
+/// A packet and where it lies.
+#[derive(Clone, Debug)]
+pub(crate) struct PacketRef {
+    pub(crate) file: Arc<StreamFile>,
+    pub(crate) offset: u64,
+    /// From 1, in the order of the stream.
+    pub(crate) number: u64,
+    /// Bytes of content that the file holds, the last one perhaps in part.
+    pub(crate) content_bits: u64,
+    /// Bytes in all that the file holds.
+    pub(crate) size: u64,
+    pub(crate) packet: Packet,
+    pub(crate) begin_ns: Option<i64>,
+    pub(crate) end_ns: Option<i64>,
+    /// The stream's clock before the packet.
+    pub(crate) clock_before: u64,
+    /// What was lost between the packet before and this one (or in it).
+    pub(crate) losses: Vec<Loss>,
+    /// Bytes that are missing at the packet's end.
+    pub(crate) missing: u64,
+    /// Events that were passed on before; the packet is read once more for those behind them.
+    pub(crate) known_events: u64,
+}
+
+/// A packet's place, for people.
+#[derive(Clone, Copy, Debug)]
+pub struct PacketPlace<'p> {
+    /// The stream file.
+    pub path: &'p Path,
+    /// Byte offset of the packet.
+    pub offset: u64,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What its header and context say.
+    pub packet: &'p Packet,
+}
+
+impl PacketRef {
+    /// What packets of a stream are sorted by.
+    pub(crate) fn order(&self) -> Place {
+        (self.packet.begin, self.packet.seq)
+    }
+
+    pub(crate) fn place(&self) -> PacketPlace<'_> {
+        let PacketRef { file, offset, size, packet, .. } = self;
+        PacketPlace { path: file.path(), offset: *offset, size: *size, packet }
+    }
+
+    /// Whether a packet read from another file is the same one.
+    pub(crate) fn same(&self, other: &PacketRef) -> bool {
+        let identity = |packet: &PacketRef| {
+            (packet.packet.begin, packet.packet.end, packet.packet.seq, packet.content_bits)
+        };
+        self.packet.begin.is_some()
+            && self.packet.seq.is_some()
+            && identity(self) == identity(other)
+    }
+}
+
+/// What a scan of the next packet's header gave.
+pub(crate) enum Scan {
+    Packet(PacketRef),
+    /// The file ends here, at a packet's boundary.
+    End,
+    /// The file ends within the packet's header.
+    Cut(Problem),
+}
+
+/// Reads packet headers of one file, one after the other.
+#[derive(Debug)]
+pub(crate) struct FileScan {
+    pub(crate) file: Arc<StreamFile>,
+    pub(crate) offset: u64,
+    handle: Handle,
+    /// Knows the clock after the packet.
+    pub(crate) machine: Machine,
+    buffer: Vec<u8>,
+    /// The first packet's place in the order.
+    pub(crate) first: Place,
+    /// The last packet's.
+    pub(crate) last: Place,
+    /// The last packet reaches as far as the file does.
+    pub(crate) is_endless: bool,
+    /// Packets before this place are known from another file.
+    pub(crate) known_until: Place,
+}
+
+impl FileScan {
+    pub(crate) fn new(trace: &TraceData, file: Arc<StreamFile>) -> FileScan {
+        FileScan {
+            file,
+            offset: 0,
+            handle: Handle::default(),
+            machine: trace.decoder.machine(),
+            buffer: Vec::new(),
+            first: NOWHERE,
+            last: NOWHERE,
+            is_endless: false,
+            known_until: NOWHERE,
+        }
+    }
+
+    /// Goes on with newer metadata, at an offset where the clock stands so.
+    pub(crate) fn renewed(self, trace: &TraceData, offset: u64, clock: u64) -> FileScan {
+        let mut machine = trace.decoder.machine();
+        machine.clock = clock;
+        FileScan { offset, machine, ..self }
+    }
+
+    /// The next packet.
+    pub(crate) fn next(&mut self, trace: &TraceData) -> Result<Scan, Problem> {
+        let file_size = self.file.size()?;
+        let left = file_size.saturating_sub(self.offset);
+        if left == 0 {
+            return Ok(Scan::End);
+        }
+        let clock_before = self.machine.clock;
+        let mut want = HEADER_READ;
+        let packet = loop {
+            self.buffer.resize(want, 0);
+            let read = self.file.read(&mut self.handle, self.offset, &mut self.buffer)?;
+            self.machine.clock = clock_before;
+            match trace.decoder.packet(View::whole(&self.buffer[..read]), &mut self.machine) {
+                Ok(packet) => break packet,
+                Err(Stop::Short) if read == want && want < HEADER_SIZE_MAX => want *= 8,
+                Err(Stop::Short) => {
+                    return Ok(Scan::Cut(self.problem(0, ProblemKind::CutInHeader)));
+                }
+                Err(Stop::Bad(error)) => {
+                    let kind = ProblemKind::Data(error.to_string());
+                    return Err(self.problem(error.at_bits / 8, kind));
+                }
+            }
+        };
+        let declared = packet.total_bits.map(|bits| bits / 8);
+        let size = declared.map_or(left, |size| size.min(left));
+        if size == 0 {
+            let kind = ProblemKind::Data("packet claims a size of 0".into());
+            return Err(self.problem(0, kind));
+        }
+        let scale = trace.scale(packet.stream);
+        let ns = |cycles: Option<u64>| Some(scale?.ns(cycles?));
+        let packet_ref = PacketRef {
+            file: self.file.clone(),
+            offset: self.offset,
+            number: 0,
+            content_bits: packet.content_bits.unwrap_or(u64::MAX).min(size.saturating_mul(8)),
+            size,
+            begin_ns: ns(packet.begin),
+            end_ns: ns(packet.end),
+            clock_before,
+            losses: Vec::new(),
+            missing: declared.map_or(0, |declared| declared - size),
+            packet,
+            known_events: 0,
+        };
+        self.offset += size;
+        if let Some(end) = packet_ref.packet.end {
+            self.machine.clock = end;
+        }
+        Ok(Scan::Packet(packet_ref))
+    }
+
+    fn problem(&self, at: u64, kind: ProblemKind) -> Problem {
+        Problem::new(self.file.path(), Some(self.offset + at), kind)
+    }
+}

@@ -1,0 +1,130 @@
+//! `blkkin view --follow`: recordings that go on, until Ctrl-C, a closed pipe or the limit.
+
+use super::{Args, conclude};
+use crate::exit::{self, Error, Exit};
+use crate::input::Selection;
+use crate::interrupt::Interrupt;
+use crate::output::{raw_stdout, unless_closed};
+use blkkin_reader::{BoundFilter, Follower, LinePrinter, Printing, Source, Stats, Target};
+use blkkin_text::json::{self, JsonPrinter};
+use blkkin_text::pretty::{Options, Printer};
+use std::cell::RefCell;
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+/// How long Ctrl-C lets it go on to print what has come already.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Where lines go.
+struct Lines {
+    out: File,
+    interrupt: Interrupt,
+    wrote: io::Result<()>,
+}
+
+impl Lines {
+    fn write(&mut self, target: Target, text: &[u8]) -> ControlFlow<()> {
+        if self.wrote.is_ok() {
+            self.wrote = match target {
+                Target::Output => self.out.write_all(text),
+                Target::Messages => io::stderr().write_all(text),
+            };
+        }
+        match self.are_over() {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    }
+
+    fn are_over(&self) -> bool {
+        self.wrote.is_err() || self.interrupt.is_asked_since(GRACE)
+    }
+}
+
+pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
+    let sources = args.input.sources()?;
+    if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
+        return Err(Error::usage("--follow cannot read standard input")
+            .hint("give the directory that the recording is written to"));
+    }
+    let interrupt = Interrupt::listen()?;
+    let mut follower = Follower::new(&sources);
+    for problem in follower.problems() {
+        exit::warn(&format!("{problem}; waiting for what may come"));
+    }
+    let lines = Lines { out: raw_stdout()?, interrupt: interrupt.clone(), wrote: Ok(()) };
+    let lines = RefCell::new(lines);
+    let stats = match args.json {
+        true => follow(args, &mut follower, &interrupt, JsonPrinter::default(), &lines)?,
+        false => follow(args, &mut follower, &interrupt, Printer::new(options.clone()), &lines)?,
+    };
+    let mut lines = lines.into_inner();
+    if args.json {
+        let _ = lines.write(Target::Output, &json::end(&stats));
+    }
+    if lines.wrote.is_err() {
+        unless_closed(lines.wrote)?;
+        return Ok(exit::report_problems(&follower.problems()));
+    }
+    Ok(conclude(&stats, &interrupt))
+}
+
+fn follow<P: LinePrinter>(
+    args: &Args,
+    follower: &mut Follower,
+    interrupt: &Interrupt,
+    printer: P,
+    lines: &RefCell<Lines>,
+) -> Result<Stats, Error> {
+    let write = |target, text: &[u8]| lines.borrow_mut().write(target, text);
+    let mut printing = Printing::new(printer, write);
+    let mut stats = Stats::default();
+    let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
+    let filter = filter(args, follower)?;
+    let mut is_new = true;
+    loop {
+        // What had come by then is still printed.
+        let ends = interrupt.is_asked();
+        is_new |= follower.look();
+        if is_new && args.json {
+            let _ = write(Target::Output, &json::begin(follower.traces().iter().map(|t| &**t)));
+        }
+        if std::mem::take(&mut is_new) && !times.are_final {
+            times = args.select.times(follower.traces(), args.clock_gmt)?;
+        }
+        let selection = Selection { range: times.range, filter: filter.clone() };
+        let limit = args.limit.map(|limit| limit - stats.events);
+        let part = follower.round(
+            |reading| {
+                let asked = interrupt.clone();
+                let reading = selection.apply(reading).limit(limit);
+                reading.stop_when(move || asked.is_asked_since(GRACE))
+            },
+            &mut printing,
+        );
+        stats.add(part);
+        let is_full = args.limit.is_some_and(|limit| stats.events >= limit);
+        let _ = printing.flush();
+        if lines.borrow().are_over() || ends || is_full {
+            stats.problems.extend(follower.problems());
+            return Ok(stats);
+        }
+        if !interrupt.is_asked() {
+            follower.wait();
+        }
+    }
+}
+
+/// The filter, which may ask for fields that have not come yet.
+fn filter(args: &Args, follower: &Follower) -> Result<Option<BoundFilter>, Error> {
+    let Some(text) = &args.select.filter else { return Ok(None) };
+    let color = args.color.applies(&io::stderr());
+    let filter = BoundFilter::of_growing(text, follower.traces());
+    let filter = filter.map_err(|error| Error::usage(error.render(color)))?;
+    if let Err(error) = filter.refuse_unknown(follower.traces()) {
+        exit::warn(&format!("no event passes the filter yet: {error}"));
+    }
+    Ok(Some(filter))
+}

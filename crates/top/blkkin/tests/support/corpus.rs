@@ -1,0 +1,66 @@
+//! The recipes of `tests/corpus`, and going through them.
+
+use super::recipe::Recipe;
+use super::{Scratch, text};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Where the recipes are.
+pub fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus")
+}
+
+/// The recipes of a folder of the corpus, by name.
+pub fn recipes(folder: &str) -> Vec<Recipe> {
+    let entries = fs::read_dir(corpus().join(folder)).expect("the corpus");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "ctf"));
+    paths.sort();
+    let recipes: Vec<Recipe> = paths.iter().map(|path| Recipe::read(path)).collect();
+    assert!(recipes.len() > 10, "the corpus has only {} recipes in {folder}", recipes.len());
+    recipes
+}
+
+/// Runs `check` on all recipes of a folder, a few at a time; it gives what is wrong.
+pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sync) {
+    static RUN: AtomicUsize = AtomicUsize::new(0);
+    let scratch = Scratch::new(&format!("{folder}-{}", RUN.fetch_add(1, Ordering::Relaxed)));
+    let recipes = recipes(folder);
+    let next = AtomicUsize::new(0);
+    let wrong = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(recipe) = recipes.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    recipe.write(&scratch.0);
+                    for error in check(recipe, &scratch.0) {
+                        wrong.lock().expect("a lock").push(format!("{}: {error}", recipe.name));
+                    }
+                }
+            });
+        }
+    });
+    let wrong = wrong.into_inner().expect("a lock");
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// What is wrong, if the two are not equal.
+pub fn differs(what: &str, expected: &[u8], got: &[u8]) -> Option<String> {
+    (expected != got).then(|| format!("{what}\nexpected:\n{}got:\n{}", text(expected), text(got)))
+}
+
+/// The losses that were told: which, and when, but not the stream, which may be in another file.
+pub fn losses(output: &Output) -> String {
+    let messages = text(&output.stderr);
+    let losses = messages.lines().filter_map(|line| line.split_once(" in trace"));
+    losses.map(|(loss, _)| format!("{loss}\n")).collect()
+}
+
+/// What stands beside a recipe.
+pub fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
+    // What is empty has no file.
+    fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
+}

@@ -1,0 +1,144 @@
+//! A program that runs while the test goes on: its lines as they come, signals, and its end.
+
+use super::text;
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How long anything may take.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+pub struct Running {
+    child: Child,
+    lines: Receiver<String>,
+    errors: Receiver<String>,
+}
+
+/// How a program has ended.
+#[derive(Debug)]
+pub struct Ended {
+    pub status: ExitStatus,
+    /// Lines of standard output that had not been looked at.
+    pub lines: Vec<String>,
+    /// And of standard error.
+    pub errors: Vec<String>,
+}
+
+impl Running {
+    pub fn start(command: &mut Command) -> Running {
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+        let lines = lines_of(child.stdout.take().expect("a pipe"));
+        let errors = lines_of(child.stderr.take().expect("a pipe"));
+        Running { child, lines, errors }
+    }
+
+    /// The next line of standard output.
+    #[track_caller]
+    pub fn line(&mut self) -> String {
+        match self.lines.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("no line has come ({error}); {:?}", self.kill()),
+        }
+    }
+
+    /// The next line of standard error.
+    #[track_caller]
+    pub fn error(&mut self) -> String {
+        match self.errors.recv_timeout(PATIENCE) {
+            Ok(line) => line,
+            Err(error) => panic!("no error has come ({error}); {:?}", self.kill()),
+        }
+    }
+
+    /// Checks the next lines of standard output.
+    #[track_caller]
+    pub fn expect(&mut self, lines: &[&str]) {
+        for line in lines {
+            assert_eq!(self.line(), *line);
+        }
+    }
+
+    /// Closes the pipe that standard output goes to, as soon as there is another line.
+    pub fn close(&mut self) {
+        (_, self.lines) = mpsc::channel();
+    }
+
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Presses Ctrl-C.
+    pub fn interrupt(&self) {
+        signal(self.child.id(), "INT");
+    }
+
+    /// Waits for the program to end by itself.
+    #[track_caller]
+    pub fn end(mut self) -> Ended {
+        let start = Instant::now();
+        while self.child.try_wait().expect("a child").is_none() {
+            if start.elapsed() > PATIENCE {
+                panic!("it does not end; {:?}", self.kill());
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.collect()
+    }
+
+    fn kill(&mut self) -> Ended {
+        let _ = self.child.kill();
+        self.collect()
+    }
+
+    fn collect(&mut self) -> Ended {
+        let status = self.child.wait().expect("a child");
+        Ended { status, lines: self.lines.iter().collect(), errors: self.errors.iter().collect() }
+    }
+}
+
+fn lines_of(output: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    thread::spawn(move || {
+        for line in BufReader::new(output).split(b'\n') {
+            if sender.send(text(&line.expect("to read"))).is_err() {
+                break;
+            }
+        }
+    });
+    lines
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Waits until something holds.
+#[track_caller]
+pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !holds() {
+        assert!(start.elapsed() < PATIENCE, "waiting until {what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Sends a signal to a process of the test's own.
+pub fn signal(id: u32, name: &str) {
+    let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
+    assert!(status.is_ok_and(|status| status.success()), "kill -{name} {id}");
+}
+
+/// Whether a process has a handler of its own for SIGINT.
+pub fn listens(id: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & 1 << 1 != 0)
+}
