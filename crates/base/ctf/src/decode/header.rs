@@ -52,6 +52,17 @@ impl Header {
         None
     }
 
+    /// Size, id and time of a short header that starts with `word`; `None` if it is a long one.
+    #[inline(always)]
+    pub(super) fn short_parts(large: bool, word: u64) -> Option<(usize, u64, u64)> {
+        let (size, id, time) = match large {
+            true => (6, word & 0xffff, word >> 16 & 0xffff_ffff),
+            false => (4, word & 0x1f, word >> 5 & 0x7ff_ffff),
+        };
+        let last = if large { 0xffff } else { 0x1f };
+        (id != last).then_some((size, id, time))
+    }
+
     /// Reads a header of one of the two forms: the event class's id. The machine's clock moves.
     #[inline(always)]
     pub(super) fn read(
@@ -72,14 +83,9 @@ impl Header {
             }
             None => return Err(Stop::Short),
         };
-        let (id, time, bits) = match large {
-            true => (word & 0xffff, word >> 16 & 0xffff_ffff, 32),
-            false => (word & 0x1f, word >> 5 & 0x7ff_ffff, 27),
-        };
-        let last = if large { 0xffff } else { 0x1f };
-        if id != last {
-            machine.clock = clock_after(machine.clock, time, bits);
-            *position = start + short as u64 * 8;
+        if let Some((size, id, time)) = Header::short_parts(large, word) {
+            machine.clock = clock_after(machine.clock, time, if large { 32 } else { 27 });
+            *position = start + size as u64 * 8;
             return Ok(id);
         }
         // The extended part starts at the next byte after the short id.

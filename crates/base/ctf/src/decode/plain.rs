@@ -107,19 +107,23 @@ impl Plain {
     /// Moves over the fields.
     #[inline]
     pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
-        let bytes = view.whole_bytes();
-        let mut at = position.div_ceil(8) as usize;
-        let mut nuls = NulScan::new(bytes, at);
-        for &(before, strings) in &self.before_strings {
-            at = nuls.find(at + before as usize, strings).ok_or(Stop::Short)? + 1;
-        }
-        at += self.after as usize;
-        if at > bytes.len() {
-            return Err(Stop::Short);
-        }
+        let start = position.div_ceil(8) as usize;
+        let at = self.end(view.whole_bytes(), start).ok_or(Stop::Short)?;
         // A program that takes nothing does not align either.
         *position = (at as u64 * 8).max(*position);
         Ok(())
+    }
+
+    /// Where the fields end that start at `at`; `None` if `bytes` ends before.
+    #[inline(always)]
+    pub(super) fn end(&self, bytes: &[u8], at: usize) -> Option<usize> {
+        let mut at = at;
+        let mut nuls = NulScan::new(bytes, at);
+        for &(before, strings) in &self.before_strings {
+            at = nuls.find(at + before as usize, strings)? + 1;
+        }
+        at += self.after as usize;
+        (at <= bytes.len()).then_some(at)
     }
 
     /// Visits the fields, and moves over them.

@@ -5,6 +5,8 @@
 //! works on at the same time: [`Skipping::run_two`].
 
 use super::header::Header;
+use super::program::Program;
+use super::walk::clock_after;
 use super::{Decoder, Machine, Nothing, Stop, StreamDecoder, View};
 
 /// A walk over the events of one view.
@@ -37,12 +39,52 @@ impl<'s> Skipping<'s> {
 
     /// Walks to the view's end, or until something stops it.
     pub fn run(&mut self) {
-        while self.step() {}
+        loop {
+            match self.stream.event_header {
+                Header::Large => self.run_usual::<true>(),
+                Header::Compact => self.run_usual::<false>(),
+                Header::Program(_) => {}
+            }
+            if !self.step() {
+                return;
+            }
+        }
     }
 
     /// Walks over two views' events in turn, until one of them is at its end or stopped.
     pub fn run_two(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
-        while a.step() && b.step() {}
+        loop {
+            match (&a.stream.event_header, &b.stream.event_header) {
+                (Header::Large, Header::Large) => Skipping::run_two_usual::<true>(a, b),
+                (Header::Compact, Header::Compact) => Skipping::run_two_usual::<false>(a, b),
+                _ => {}
+            }
+            if !(a.step() && b.step()) {
+                return;
+            }
+        }
+    }
+
+    fn run_usual<const LARGE: bool>(&mut self) {
+        let mut usual = Usual::of(self);
+        while usual.step::<LARGE>() {}
+        self.go_on_from((usual.at, usual.clock, usual.count));
+    }
+
+    fn run_two_usual<const LARGE: bool>(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
+        let (mut of_a, mut of_b) = (Usual::of(a), Usual::of(b));
+        while of_a.step::<LARGE>() && of_b.step::<LARGE>() {}
+        let (of_a, of_b) = ((of_a.at, of_a.clock, of_a.count), (of_b.at, of_b.clock, of_b.count));
+        a.go_on_from(of_a);
+        b.go_on_from(of_b);
+    }
+
+    fn go_on_from(&mut self, (at, clock, count): (usize, u64, u64)) {
+        if count > 0 {
+            self.position = at as u64 * 8;
+            self.machine.clock = clock;
+            self.count += count;
+        }
     }
 
     /// Whether the view has no event more.
@@ -87,5 +129,48 @@ impl<'s> Skipping<'s> {
             Some(plain) => plain.skip(*view, at),
             None => decoder.walk(body, *view, at, machine, &mut Nothing),
         }
+    }
+}
+
+/// The short way over what nearly all traces of LTTng consist of: events with its usual header,
+/// in its short form, and nothing but whole bytes and strings.
+struct Usual<'u> {
+    bytes: &'u [u8],
+    at: usize,
+    clock: u64,
+    count: u64,
+    /// Indexes of event classes by id.
+    ids: &'u [u32],
+    bodies: &'u [Program],
+}
+
+impl<'u> Usual<'u> {
+    fn of(skipping: &'u Skipping<'_>) -> Usual<'u> {
+        Usual {
+            bytes: skipping.view.whole_bytes(),
+            at: skipping.position.div_ceil(8) as usize,
+            clock: skipping.machine.clock,
+            count: 0,
+            ids: &skipping.stream.event_of_id.dense,
+            bodies: &skipping.stream.bodies,
+        }
+    }
+
+    /// Moves over one event; `false` if that needs a closer look.
+    #[inline(always)]
+    fn step<const LARGE: bool>(&mut self) -> bool {
+        self.after_event::<LARGE>().is_some()
+    }
+
+    #[inline(always)]
+    fn after_event<const LARGE: bool>(&mut self) -> Option<()> {
+        let word = u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
+        let (size, id, time) = Header::short_parts(LARGE, word)?;
+        // There is no class of the index that stands for "no event".
+        let body = self.bodies.get(*self.ids.get(id as usize)? as usize)?;
+        self.at = body.plain.as_ref()?.end(self.bytes, self.at + size)?;
+        self.clock = clock_after(self.clock, time, if LARGE { 32 } else { 27 });
+        self.count += 1;
+        Some(())
     }
 }
