@@ -1,6 +1,6 @@
 //! From a clock's cycles to nanoseconds, and back.
 
-use crate::schema::{Clock, ClockOrigin};
+use crate::schema::Clock;
 
 const NS: i64 = 1_000_000_000;
 
@@ -10,14 +10,9 @@ pub struct TimeScale {
     frequency: u64,
     /// Nanoseconds at a reading of 0.
     base_ns: i64,
-    /// Whether nanoseconds count from the Unix epoch.
-    pub absolute: bool,
 }
 
 impl TimeScale {
-    /// Cycles are nanoseconds from an unknown origin.
-    pub const IDENTITY: TimeScale = TimeScale { frequency: NS as u64, base_ns: 0, absolute: false };
-
     /// The scale of `clock`.
     pub fn new(clock: &Clock) -> TimeScale {
         let frequency = clock.frequency.max(1);
@@ -26,11 +21,7 @@ impl TimeScale {
         let rest = cycles.rem_euclid(i128::from(frequency)) as u64;
         let seconds = i128::from(clock.offset_seconds) + whole;
         let base = seconds * i128::from(NS) + i128::from(scaled(rest, frequency));
-        TimeScale {
-            frequency,
-            base_ns: base.clamp(i64::MIN.into(), i64::MAX.into()) as i64,
-            absolute: clock.origin == ClockOrigin::UnixEpoch,
-        }
+        TimeScale { frequency, base_ns: base.clamp(i64::MIN.into(), i64::MAX.into()) as i64 }
     }
 
     /// Nanoseconds from the clock's origin at a reading of `cycles`; saturates.

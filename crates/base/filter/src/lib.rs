@@ -155,11 +155,3 @@ impl Filter {
         eval::truth(&self.root, values)
     }
 }
-
-impl std::str::FromStr for Filter {
-    type Err = FilterError;
-
-    fn from_str(text: &str) -> Result<Filter, FilterError> {
-        Filter::parse(text)
-    }
-}

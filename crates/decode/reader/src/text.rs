@@ -36,11 +36,6 @@ impl Text {
         Text { bytes: vec![0; size], length: 0 }
     }
 
-    /// Bytes that it may have before it moves.
-    pub fn room(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// Drops all of it; the room stays.
     pub fn clear(&mut self) {
         self.length = 0;

@@ -93,9 +93,4 @@ impl NodeLabels {
             })
             .map(|mapping| mapping.label.as_str())
     }
-
-    /// All mappings, in order of declaration.
-    pub fn all(&self) -> &[Mapping] {
-        &self.mappings
-    }
 }

@@ -111,8 +111,6 @@ pub enum DecodeErrorKind {
     VarInt,
     /// So many elements without bytes that nobody can mean them.
     EmptyElements,
-    /// A field goes on beyond the packet's content.
-    Truncated,
 }
 
 impl fmt::Display for DecodeErrorKind {
@@ -153,7 +151,6 @@ impl fmt::Display for DecodeErrorKind {
             }
             DecodeErrorKind::VarInt => f.write_str("variable-length integer has more than 64 bits"),
             DecodeErrorKind::EmptyElements => f.write_str("array claims too many empty elements"),
-            DecodeErrorKind::Truncated => f.write_str("event goes on beyond the packet's content"),
         }
     }
 }
