@@ -320,14 +320,9 @@ impl Visitor for Gather<'_> {
         self.arrays.clear();
     }
 
-    fn begin_scope(&mut self, _: Scope, _: &Node) {}
-    fn end_scope(&mut self, _: Scope) {}
-
     fn begin_struct(&mut self, node: &Node) {
         self.value(node, |_| Gained::Present);
     }
-
-    fn end_struct(&mut self, _: &Node) {}
 
     fn begin_array(&mut self, node: &Node, _: u64) {
         self.value(node, |_| Gained::Present);
@@ -344,13 +339,9 @@ impl Visitor for Gather<'_> {
         self.value(node, |_| if present { Gained::Present } else { Gained::Nothing });
     }
 
-    fn end_optional(&mut self, _: &Node) {}
-
     fn begin_variant(&mut self, node: &Node, _: usize) {
         self.value(node, |_| Gained::Present);
     }
-
-    fn end_variant(&mut self, _: &Node) {}
 
     fn unsigned(&mut self, node: &Node, value: u64) {
         self.integer(node, Integer::Unsigned(value));

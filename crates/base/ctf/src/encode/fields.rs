@@ -100,33 +100,21 @@ impl Visitor for FieldWriter<'_> {
     }
 
     #[inline]
-    fn end_scope(&mut self, _: Scope) {}
-
-    #[inline]
     fn begin_struct(&mut self, node: &Node) {
         self.begin(node, 0);
     }
-
-    #[inline]
-    fn end_struct(&mut self, _: &Node) {}
 
     fn begin_array(&mut self, node: &Node, length: u64) {
         self.begin(node, length);
     }
 
-    fn end_array(&mut self, _: &Node) {}
-
     fn begin_optional(&mut self, node: &Node, present: bool) {
         self.begin(node, u64::from(present));
     }
 
-    fn end_optional(&mut self, _: &Node) {}
-
     fn begin_variant(&mut self, node: &Node, option: usize) {
         self.begin(node, option as u64);
     }
-
-    fn end_variant(&mut self, _: &Node) {}
 
     #[inline]
     fn unsigned(&mut self, node: &Node, value: u64) {

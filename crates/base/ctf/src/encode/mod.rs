@@ -290,8 +290,6 @@ impl ContextWriter<'_> {
 impl Visitor for ContextWriter<'_> {
     // A packet's context is visited when all of it is at hand.
     fn restart(&mut self) {}
-    fn begin_scope(&mut self, _: Scope, _: &Node) {}
-    fn end_scope(&mut self, _: Scope) {}
     fn begin_struct(&mut self, node: &Node) {
         self.begin();
         self.fields.begin_struct(node);

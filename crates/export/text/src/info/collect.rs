@@ -2,7 +2,7 @@
 
 use super::{Collection, Counts, EventInfo, LossInfo, StreamInfo, Timeline, TraceInfo, joined};
 use blkkin_ctf::decode::{Node, Visitor};
-use blkkin_ctf::schema::{FieldClass, Scope};
+use blkkin_ctf::schema::FieldClass;
 use blkkin_reader::{Event, Loss, LossKind, PacketView, Stream, Trace, Unordered};
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -364,21 +364,6 @@ impl Visitor for CpuFinder {
             self.found = Cpu::One(value);
         }
     }
-
-    fn begin_scope(&mut self, _: Scope, _: &Node) {}
-    fn end_scope(&mut self, _: Scope) {}
-    fn begin_struct(&mut self, _: &Node) {}
-    fn end_struct(&mut self, _: &Node) {}
-    fn begin_array(&mut self, _: &Node, _: u64) {}
-    fn end_array(&mut self, _: &Node) {}
-    fn begin_optional(&mut self, _: &Node, _: bool) {}
-    fn end_optional(&mut self, _: &Node) {}
-    fn begin_variant(&mut self, _: &Node, _: usize) {}
-    fn end_variant(&mut self, _: &Node) {}
-    fn signed(&mut self, _: &Node, _: i64) {}
-    fn float(&mut self, _: &Node, _: f64) {}
-    fn string(&mut self, _: &Node, _: &[u8]) {}
-    fn blob(&mut self, _: &Node, _: &[u8]) {}
 }
 
 #[cfg(test)]
