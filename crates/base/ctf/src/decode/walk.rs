@@ -308,64 +308,35 @@ impl<'w> Walk<'w> {
                 }
                 Op::Int { node, save, bytes, signed, big } => {
                     let raw = self.int(bytes, big)?;
-                    if save != NONE {
-                        self.machine.save(&self.saves[save as usize], raw, signed);
-                    }
-                    if V::WANTED && node != NONE {
-                        let node = &self.nodes[node as usize];
-                        match signed {
-                            true => {
-                                visitor.signed(node, bits::sign_extend(raw, u32::from(bytes) * 8))
-                            }
-                            false => visitor.unsigned(node, raw),
-                        }
-                    }
+                    self.integer(node, save, raw, signed.then_some(u32::from(bytes) * 8), visitor);
                 }
                 Op::Bits { node, save, bits, signed } => {
                     let at = self.take(u64::from(bits.size))?;
                     let raw = bits::read(self.view.bytes, at, bits);
-                    if save != NONE {
-                        self.machine.save(&self.saves[save as usize], raw, signed);
-                    }
-                    if V::WANTED && node != NONE {
-                        let node = &self.nodes[node as usize];
-                        match signed {
-                            true => visitor.signed(node, bits::sign_extend(raw, bits.size)),
-                            false => visitor.unsigned(node, raw),
-                        }
-                    }
+                    self.integer(node, save, raw, signed.then_some(bits.size), visitor);
                 }
                 Op::VarInt { node, save, signed } => {
                     let raw = self.var_int(signed)?;
-                    if save != NONE {
-                        self.machine.save(&self.saves[save as usize], raw, signed);
-                    }
-                    if V::WANTED && node != NONE {
-                        let node = &self.nodes[node as usize];
-                        match signed {
-                            true => visitor.signed(node, raw as i64),
-                            false => visitor.unsigned(node, raw),
-                        }
-                    }
+                    self.integer(node, save, raw, signed.then_some(64), visitor);
                 }
                 Op::Float { node, ref class } => {
                     let at = self.take(u64::from(class.bits.size))?;
-                    if V::WANTED && node != NONE {
+                    if let Some(node) = self.shown::<V>(node) {
                         let value = float::read(self.view.bytes, at, class);
-                        visitor.float(&self.nodes[node as usize], value);
+                        visitor.float(node, value);
                     }
                 }
                 Op::String { node, encoding } => {
                     let value = self.string(encoding.unit_size())?;
-                    if V::WANTED && node != NONE {
-                        visitor.string(&self.nodes[node as usize], value);
+                    if let Some(node) = self.shown::<V>(node) {
+                        visitor.string(node, value);
                     }
                 }
                 Op::Text { node, length, encoding } => {
                     let value = self.bytes(length)?;
-                    if V::WANTED && node != NONE {
+                    if let Some(node) = self.shown::<V>(node) {
                         let value = before_nul(value, encoding);
-                        visitor.string(&self.nodes[node as usize], value);
+                        visitor.string(node, value);
                     }
                 }
                 Op::Blob { node, length, uuid } => {
@@ -373,13 +344,13 @@ impl<'w> Walk<'w> {
                     if uuid && let Ok(value) = value.try_into() {
                         self.machine.uuid = Some(Uuid(value));
                     }
-                    if V::WANTED && node != NONE {
-                        visitor.blob(&self.nodes[node as usize], value);
+                    if let Some(node) = self.shown::<V>(node) {
+                        visitor.blob(node, value);
                     }
                 }
                 Op::BeginScope(scope, node) => {
-                    if V::WANTED && node != NONE {
-                        visitor.begin_scope(scope, &self.nodes[node as usize]);
+                    if let Some(node) = self.shown::<V>(node) {
+                        visitor.begin_scope(scope, node);
                     }
                 }
                 Op::EndScope(scope) => {
@@ -388,13 +359,13 @@ impl<'w> Walk<'w> {
                     }
                 }
                 Op::BeginStruct(node) => {
-                    if V::WANTED && node != NONE {
-                        visitor.begin_struct(&self.nodes[node as usize]);
+                    if let Some(node) = self.shown::<V>(node) {
+                        visitor.begin_struct(node);
                     }
                 }
                 Op::EndStruct(node) => {
-                    if V::WANTED && node != NONE {
-                        visitor.end_struct(&self.nodes[node as usize]);
+                    if let Some(node) = self.shown::<V>(node) {
+                        visitor.end_struct(node);
                     }
                 }
                 Op::Array { node, length, body, element } => {
@@ -406,15 +377,15 @@ impl<'w> Walk<'w> {
                     let body_ops = &ops[index..index + body as usize];
                     index += body as usize;
                     let present = in_ranges(ranges, self.machine.slots[slot as usize]);
-                    let visible = V::WANTED && node != NONE;
-                    if visible {
-                        visitor.begin_optional(&self.nodes[node as usize], present);
+                    let shown = self.shown::<V>(node);
+                    if let Some(node) = shown {
+                        visitor.begin_optional(node, present);
                     }
                     if present {
                         self.run(body_ops, visitor)?;
                     }
-                    if visible {
-                        visitor.end_optional(&self.nodes[node as usize]);
+                    if let Some(node) = shown {
+                        visitor.end_optional(node);
                     }
                 }
                 Op::Variant { node, slot, signed, ref branches, body } => {
@@ -432,14 +403,13 @@ impl<'w> Walk<'w> {
                     let start = index + branch.start as usize;
                     let branch_ops = &ops[start..start + branch.ops as usize];
                     index += body as usize;
-                    let visible = V::WANTED && node != NONE;
-                    if visible {
-                        let node = &self.nodes[node as usize];
+                    let shown = self.shown::<V>(node);
+                    if let Some(node) = shown {
                         visitor.begin_variant(node, branch.option as usize);
                     }
                     self.run(branch_ops, visitor)?;
-                    if visible {
-                        visitor.end_variant(&self.nodes[node as usize]);
+                    if let Some(node) = shown {
+                        visitor.end_variant(node);
                     }
                 }
             }
@@ -470,6 +440,33 @@ impl<'w> Walk<'w> {
         let aligned = absolute.checked_add(align - 1).ok_or(Stop::Short)? & !(align - 1);
         self.position = aligned - base;
         Ok(())
+    }
+
+    /// The node, if the visitor is to see it.
+    #[inline(always)]
+    fn shown<V: Visitor>(&self, node: u32) -> Option<&'w Node> {
+        (V::WANTED && node != NONE).then(|| &self.nodes[node as usize])
+    }
+
+    /// Keeps and shows an integer. `sign_size`: its width, if it is signed.
+    #[inline(always)]
+    fn integer<V: Visitor>(
+        &mut self,
+        node: u32,
+        save: u32,
+        raw: u64,
+        sign_size: Option<u32>,
+        visitor: &mut V,
+    ) {
+        if save != NONE {
+            self.machine.save(&self.saves[save as usize], raw, sign_size.is_some());
+        }
+        if let Some(node) = self.shown::<V>(node) {
+            match sign_size {
+                Some(size) => visitor.signed(node, bits::sign_extend(raw, size)),
+                None => visitor.unsigned(node, raw),
+            }
+        }
     }
 
     #[inline]
@@ -561,7 +558,7 @@ impl<'w> Walk<'w> {
         visitor: &mut V,
     ) -> Result<(), Stop> {
         let length = self.count(length);
-        let visible = V::WANTED && node != NONE;
+        let shown = self.shown::<V>(node);
         let least = match element {
             ElementSize::Bytes(bytes) => u64::from(bytes) * 8,
             ElementSize::Least(bits) => bits,
@@ -577,18 +574,18 @@ impl<'w> Walk<'w> {
                 .checked_sub(cost)
                 .ok_or_else(|| self.bad(DecodeErrorKind::EmptyElements))?;
         }
-        if visible {
-            visitor.begin_array(&self.nodes[node as usize], length);
+        if let Some(node) = shown {
+            visitor.begin_array(node, length);
         }
-        if let (false, ElementSize::Bytes(_)) = (visible, element) {
+        if let (None, ElementSize::Bytes(_)) = (shown, element) {
             self.take(length * least)?;
         } else {
             for _ in 0..length {
                 self.run(body, visitor)?;
             }
         }
-        if visible {
-            visitor.end_array(&self.nodes[node as usize]);
+        if let Some(node) = shown {
+            visitor.end_array(node);
         }
         Ok(())
     }
