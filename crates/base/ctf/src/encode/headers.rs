@@ -7,6 +7,7 @@
 
 use super::EncodeError;
 use super::sink::Sink;
+use crate::bits;
 use crate::decode::clock_after;
 use crate::metadata::DEPTH_MAX;
 use crate::schema::{
@@ -297,9 +298,7 @@ impl Way {
     /// Whether it can hold an event class's id.
     pub(super) fn holds_id(&self, id: u64) -> bool {
         let fits = |field: &HeadField| match (field.what, field.form) {
-            (What::Role(Role::EventClassId), Form::Bits(bits)) => {
-                bits.size >= 64 || id >> bits.size == 0
-            }
+            (What::Role(Role::EventClassId), Form::Bits(bits)) => bits::low(id, bits.size) == id,
             _ => true,
         };
         self.ids.as_ref().is_none_or(|ids| ids.contains(i128::from(id)))
@@ -312,7 +311,7 @@ impl Way {
         let mut after = None;
         for field in &self.fields {
             if field.clock_bits != 0 {
-                let low = low_bits(time, field.clock_bits);
+                let low = bits::low(time, field.clock_bits);
                 after = Some(clock_after(after.unwrap_or(clock), low, field.clock_bits));
             }
         }
@@ -332,11 +331,6 @@ impl Way {
             field.write(sink, value);
         }
     }
-}
-
-#[inline]
-fn low_bits(value: u64, size: u32) -> u64 {
-    if size >= 64 { value } else { value & ((1 << size) - 1) }
 }
 
 impl HeadField {

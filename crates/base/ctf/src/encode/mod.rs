@@ -448,7 +448,7 @@ impl PacketWriter {
             };
             let is_size = matches!(patch.role, Role::ContentSize | Role::PacketSize);
             match patch.bits {
-                Some(bits) if is_size && bits.size < 64 && value >> bits.size != 0 => {
+                Some(bits) if is_size && bits::low(value, bits.size) != value => {
                     return Err(EncodeError::new(format!(
                         "packet of {value} bits, which its size field cannot hold"
                     )));
