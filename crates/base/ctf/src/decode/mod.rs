@@ -24,8 +24,8 @@ pub use node::{Node, NodeKind, NodeLabels};
 pub use plain::{PlainField, PlainKind};
 pub use skip::Skipping;
 pub use visit::{Nothing, Visitor};
-pub(crate) use walk::clock_after;
 pub use walk::{DecodeError, DecodeErrorKind, Machine, Stop, View};
+pub(crate) use walk::{before_nul, clock_after};
 
 use crate::schema::{Role, Schema, Scope};
 use crate::{bits, float};

@@ -522,15 +522,10 @@ impl<'w> Walk<'w> {
     fn string(&mut self, unit: usize) -> Result<&'w [u8], Stop> {
         let start = (self.position / 8) as usize;
         let bytes = self.view.whole_bytes();
-        let end = if unit == 1 {
-            let rest = bytes.get(start..).ok_or(Stop::Short)?;
-            start + memchr::memchr(0, rest).ok_or(Stop::Short)?
-        } else {
-            let rest = bytes.get(start..).ok_or(Stop::Short)?;
-            start + rest.chunks_exact(unit).position(is_zero).ok_or(Stop::Short)? * unit
-        };
-        self.position = ((end + unit) as u64) * 8;
-        Ok(&bytes[start..end])
+        let rest = bytes.get(start..).ok_or(Stop::Short)?;
+        let length = find_nul(rest, unit).ok_or(Stop::Short)?;
+        self.position = ((start + length + unit) as u64) * 8;
+        Ok(&rest[..length])
     }
 
     #[inline]
@@ -596,18 +591,23 @@ fn in_ranges(ranges: &[(u64, u64)], value: u64) -> bool {
     ranges.iter().any(|&(low, high)| low <= value && value <= high)
 }
 
-fn is_zero(unit: &[u8]) -> bool {
-    unit.iter().all(|&byte| byte == 0)
+/// How many bytes there are before the first NUL of `unit` bytes.
+#[inline]
+fn find_nul(bytes: &[u8], unit: usize) -> Option<usize> {
+    let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
+    match unit {
+        1 => memchr::memchr(0, bytes),
+        _ => bytes.chunks_exact(unit).position(is_nul).map(|index| index * unit),
+    }
 }
 
 /// A counted string's characters: what follows a NUL is filling.
 #[inline]
-fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
+pub(crate) fn before_nul(bytes: &[u8], encoding: Encoding) -> &[u8] {
     let unit = encoding.unit_size();
-    let length = if unit == 1 {
-        memchr::memchr(0, bytes)
-    } else {
-        bytes.chunks_exact(unit).position(is_zero).map(|index| index * unit)
-    };
-    &bytes[..length.unwrap_or(bytes.len() - bytes.len() % unit)]
+    match find_nul(bytes, unit) {
+        Some(length) => &bytes[..length],
+        None if unit == 1 => bytes,
+        None => &bytes[..bytes.len() - bytes.len() % unit],
+    }
 }

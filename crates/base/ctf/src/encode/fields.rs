@@ -2,7 +2,7 @@
 
 use super::sink::{Mark, Sink};
 use super::step::{Count, Step, Write};
-use crate::decode::{Node, NodeKind, Visitor};
+use crate::decode::{Node, NodeKind, Visitor, before_nul};
 use crate::schema::{Encoding, Scope};
 
 /// An event of more bytes is refused: nobody could read it.
@@ -81,14 +81,6 @@ impl<'w> FieldWriter<'w> {
     }
 }
 
-/// The characters of `value` up to a NUL.
-fn before_nul(value: &[u8], unit: usize) -> &[u8] {
-    let is_nul = |unit: &[u8]| unit.iter().all(|&byte| byte == 0);
-    let units = value.len() / unit;
-    let end = value.chunks_exact(unit).position(is_nul).unwrap_or(units);
-    &value[..end * unit]
-}
-
 impl Visitor for FieldWriter<'_> {
     fn restart(&mut self) {
         self.sink.go_back(self.start);
@@ -151,16 +143,11 @@ impl Visitor for FieldWriter<'_> {
         }
         match step.write {
             Write::String { from, to } if from == to || is_utf8(from) && is_utf8(to) => {
-                let unit = to.unit_size();
-                let value = match unit {
-                    1 => memchr::memchr(0, value).map_or(value, |end| &value[..end]),
-                    _ => before_nul(value, unit),
-                };
-                self.sink.blob(value);
-                self.sink.blob(&[0; 4][..unit]);
+                self.sink.blob(before_nul(value, to));
+                self.sink.blob(&[0; 4][..to.unit_size()]);
             }
             Write::String { from, .. } => {
-                let text = from.decode(before_nul(value, from.unit_size()));
+                let text = from.decode(before_nul(value, from));
                 self.sink.blob(text.as_bytes());
                 self.sink.blob(&[0]);
             }
