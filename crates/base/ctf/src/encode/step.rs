@@ -77,7 +77,7 @@ impl Step {
 }
 
 impl Count {
-    fn of(length: &Length) -> Count {
+    pub(super) fn of(length: &Length) -> Count {
         match length {
             Length::Static(length) => Count::Static(*length),
             Length::Dynamic(_) => Count::Exact,

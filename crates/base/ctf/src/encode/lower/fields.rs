@@ -2,8 +2,8 @@
 //! and how to write it. Start at [`Lowering::scope`].
 
 use super::selectors::{Labels, Use, labels};
-use super::standard::plain;
-use super::{Key, SlotOfKey, Target, length_field, names};
+use super::standard::{mapping, plain};
+use super::{Key, Target, length_field, names};
 use crate::bits::usual;
 use crate::decode::{Decoder, Node};
 use crate::encode::EncodeError;
@@ -23,7 +23,7 @@ pub(super) struct Lowering<'d> {
     order: ByteOrder,
     steps: Vec<Step>,
     /// Lengths of texts.
-    slots: SlotOfKey,
+    slots: HashMap<Key, u16>,
     /// What is known of integers, which may be selectors.
     ints: HashMap<Key, Selector>,
     uses: HashMap<Key, Vec<Use>>,
@@ -52,12 +52,6 @@ struct Selector {
 struct Lower {
     class: FieldClass,
     prefix: Option<Member>,
-}
-
-impl From<FieldClass> for Lower {
-    fn from(class: FieldClass) -> Lower {
-        Lower { class, prefix: None }
-    }
 }
 
 fn empty_struct() -> FieldClass {
@@ -131,10 +125,10 @@ impl<'d> Lowering<'d> {
         stream: usize,
         event: Option<usize>,
         scope: Scope,
-        class: Option<&FieldClass>,
+        class: &Option<FieldClass>,
     ) -> Result<(), EncodeError> {
         self.enter(stream, event, scope);
-        class.map_or(Ok(()), |class| self.collect(class))
+        class.as_ref().map_or(Ok(()), |class| self.collect(class))
     }
 
     fn collect(&mut self, class: &FieldClass) -> Result<(), EncodeError> {
@@ -259,7 +253,7 @@ impl<'d> Lowering<'d> {
         stream: usize,
         event: Option<usize>,
         scope: Scope,
-        class: Option<&FieldClass>,
+        class: &Option<FieldClass>,
         taken: HashSet<String>,
     ) -> Result<Option<StructClass>, EncodeError> {
         self.enter(stream, event, scope);
@@ -276,7 +270,7 @@ impl<'d> Lowering<'d> {
     }
 
     /// By member of a packet context: whether it is visible.
-    pub(super) fn shown_members(&self, stream: usize, class: Option<&FieldClass>) -> Vec<bool> {
+    pub(super) fn shown_members(&self, stream: usize, class: &Option<FieldClass>) -> Vec<bool> {
         let Some(FieldClass::Struct(structure)) = class else { return Vec::new() };
         let root = self.source.scope_node(stream, None, Scope::PacketContext);
         let shown: HashSet<&str> = match root {
@@ -351,7 +345,7 @@ impl<'d> Lowering<'d> {
         if node as usize >= self.nodes.len() {
             return self.fail("it is not visible where it should be");
         }
-        let mut prefix = self.prefix(class, names);
+        let prefix = self.prefix(class, names);
         let new = self.class(class, node, prefix.as_ref())?;
         let new = if self.target == Target::Same { class.clone() } else { new };
         let from = match class {
@@ -361,22 +355,18 @@ impl<'d> Lowering<'d> {
         };
         let mut step = Step::of(&new, from);
         self.finish_step(&mut step, class, &new, prefix.is_some());
-        let wraps = prefix.as_ref().is_some_and(|prefix| prefix.wraps);
-        let lower = match prefix.take() {
-            Some(NewPrefix { member, bits, .. }) => {
-                let tag = Member { name: member.name.clone(), class: member.class.clone() };
-                let wrapper = StructClass {
-                    members: vec![tag, Member { name: "value".to_owned(), class: new.clone() }],
-                    align: 1,
-                };
-                let align = if wraps { struct_align(&wrapper) } else { 1 };
-                step.prefix = Some(Prefix { align, bits });
-                match wraps {
-                    true => FieldClass::Struct(wrapper).into(),
-                    false => Lower { class: new, prefix: Some(member) },
-                }
+        let lower = match prefix {
+            Some(NewPrefix { member, bits, wraps: true, .. }) => {
+                let members = vec![member, Member { name: "value".to_owned(), class: new }];
+                let class = FieldClass::Struct(StructClass { members, align: 1 });
+                step.prefix = Some(Prefix { align: class.align(), bits });
+                Lower { class, prefix: None }
             }
-            None => new.into(),
+            Some(NewPrefix { member, bits, wraps: false, .. }) => {
+                step.prefix = Some(Prefix { align: 1, bits });
+                Lower { class: new, prefix: Some(member) }
+            }
+            None => Lower { class: new, prefix: None },
         };
         self.steps[node as usize] = step;
         self.depth -= 1;
@@ -391,10 +381,7 @@ impl<'d> Lowering<'d> {
                 step.write = Write::Truth(int.bits);
             }
             (FieldClass::Blob(blob), FieldClass::Array(_)) => {
-                step.write = Write::Blob(match blob.length {
-                    Length::Static(length) => Count::Static(length),
-                    Length::Dynamic(_) => Count::Exact,
-                });
+                step.write = Write::Blob(Count::of(&blob.length));
             }
             (FieldClass::Text(text), FieldClass::Text(_)) => {
                 if let Length::Dynamic(field) = &text.length
@@ -500,11 +487,7 @@ impl<'d> Lowering<'d> {
                 IntClass { mappings: self.mappings(int.mappings.as_deref()), ..same }
             }
             IntKind::Bool => {
-                let label = |label: &str, value| Mapping {
-                    label: label.to_owned(),
-                    ranges: Ranges(vec![(value, value)]),
-                };
-                let known = [label("false", 0), label("true", 1)];
+                let known = [mapping("false", 0, 0), mapping("true", 1, 1)];
                 let byte = plain(8, self.order, IntKind::Unsigned);
                 IntClass { mappings: self.mappings(Some(&known)), ..byte }
             }
@@ -560,15 +543,17 @@ impl<'d> Lowering<'d> {
     }
 
     fn length(&self, length: &Length, prefix: Option<&NewPrefix>) -> Length {
-        match (length, prefix) {
-            (Length::Static(length), _) => Length::Static(*length),
-            (Length::Dynamic(_), Some(prefix)) => Length::Dynamic(prefix.field.clone()),
-            (Length::Dynamic(field), None) => Length::Dynamic(self.reference(field)),
+        match length {
+            Length::Static(length) => Length::Static(*length),
+            Length::Dynamic(field) => Length::Dynamic(self.reference(field, prefix)),
         }
     }
 
-    /// The new names on the way to a field.
-    fn reference(&self, field: &FieldRef) -> FieldRef {
+    /// The prefix, if there is one, in the place of a field; or the new names on the way to it.
+    fn reference(&self, field: &FieldRef, prefix: Option<&NewPrefix>) -> FieldRef {
+        if let Some(prefix) = prefix {
+            return prefix.field.clone();
+        }
         let name = |index: usize| {
             let way = &field.path[..=index];
             let key = Key::new(self.stream, self.event, field.scope, way);
@@ -583,10 +568,7 @@ impl<'d> Lowering<'d> {
         content: FieldClass,
         prefix: Option<&NewPrefix>,
     ) -> Result<FieldClass, EncodeError> {
-        let selector = match prefix {
-            Some(prefix) => prefix.field.clone(),
-            None => self.reference(&optional.selector),
-        };
+        let selector = self.reference(&optional.selector, prefix);
         if self.target == Target::Ctf1 {
             let options = vec![content, empty_struct()];
             return self.labelled(address(optional), selector, options, prefix);
@@ -601,10 +583,7 @@ impl<'d> Lowering<'d> {
         classes: Vec<FieldClass>,
         prefix: Option<&NewPrefix>,
     ) -> Result<FieldClass, EncodeError> {
-        let selector = match prefix {
-            Some(prefix) => prefix.field.clone(),
-            None => self.reference(&variant.selector),
-        };
+        let selector = self.reference(&variant.selector, prefix);
         if self.target == Target::Ctf1 {
             return self.labelled(address(variant), selector, classes, prefix);
         }
@@ -666,16 +645,13 @@ impl<'d> Lowering<'d> {
         }
         let is_ctf1 = self.target == Target::Ctf1;
         let mut taken = HashSet::new();
-        let one = |label: String, value: usize| Mapping {
-            label,
-            ranges: Ranges(vec![(value as i128, value as i128)]),
-        };
         let plain = |size, kind| plain(size, self.order, kind);
         let (suffix, int, order) = match class {
             FieldClass::Variant(variant) if !self.is_reachable_selector(&variant.selector) => {
                 let label = |(index, option): (usize, &VariantOption)| {
                     let name = option.name.as_deref().unwrap_or_default();
-                    one(names::option(name, "option", &mut taken), index)
+                    let name = names::option(name, "option", &mut taken);
+                    mapping(&name, index as i128, index as i128)
                 };
                 let mappings = variant.options.iter().enumerate().map(label).collect();
                 let mappings = Some(mappings).filter(|_| is_ctf1);
@@ -683,7 +659,7 @@ impl<'d> Lowering<'d> {
                 ("tag", int, (0..variant.options.len()).collect())
             }
             FieldClass::Optional(optional) if !self.is_reachable_selector(&optional.selector) => {
-                let labels = [one("absent".to_owned(), 0), one("present".to_owned(), 1)].into();
+                let labels = [mapping("absent", 0, 0), mapping("present", 1, 1)].into();
                 let int = match is_ctf1 {
                     true => IntClass { mappings: Some(labels), ..plain(8, IntKind::Unsigned) },
                     false => plain(8, IntKind::Bool),

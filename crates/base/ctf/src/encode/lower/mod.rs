@@ -31,11 +31,11 @@ use super::EncodeError;
 use super::step::Step;
 use crate::decode::Decoder;
 use crate::schema::{
-    ClockOrigin, EventClass, FieldClass, FieldRef, Length, Schema, Scope, StreamClass, StructClass,
-    TextClass, TraceClass, Version,
+    Clock, ClockOrigin, EventClass, FieldClass, FieldRef, Length, Schema, Scope, StreamClass,
+    StructClass, TraceClass, Version,
 };
 use fields::Lowering;
-use std::collections::HashMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// What to write for what is visited. Made for the nodes of one decoder.
@@ -98,23 +98,12 @@ fn lower(source: &Decoder, target: Target) -> Result<Lowered, EncodeError> {
     let schema = source.schema();
     let mut lowering = Lowering::new(source, target);
     for (stream, class) in schema.streams.iter().enumerate() {
-        lowering.collect_scope(
-            stream,
-            None,
-            Scope::PacketContext,
-            class.packet_context.as_ref(),
-        )?;
-        lowering.collect_scope(
-            stream,
-            None,
-            Scope::CommonContext,
-            class.common_context.as_ref(),
-        )?;
+        let mut collect = |event, scope, class| lowering.collect_scope(stream, event, scope, class);
+        collect(None, Scope::PacketContext, &class.packet_context)?;
+        collect(None, Scope::CommonContext, &class.common_context)?;
         for (event, class) in class.events.iter().enumerate() {
-            let event = Some(event);
-            let specific = class.specific_context.as_ref();
-            lowering.collect_scope(stream, event, Scope::SpecificContext, specific)?;
-            lowering.collect_scope(stream, event, Scope::Payload, class.payload.as_ref())?;
+            collect(Some(event), Scope::SpecificContext, &class.specific_context)?;
+            collect(Some(event), Scope::Payload, &class.payload)?;
         }
     }
     lowering.make_labels()?;
@@ -153,13 +142,12 @@ fn stream(
         false => standard::packet_context(schema, class),
     };
     let taken = own.members.iter().map(|member| member.name.clone()).collect();
-    let context = class.packet_context.as_ref();
+    let context = &class.packet_context;
     let visible = lowering.scope(stream, None, Scope::PacketContext, context, taken)?;
     let mut given = vec![false; own.members.len()];
     let packet_context = if is_same {
-        let shown = lowering.shown_members(stream, context);
-        given = shown;
-        context.cloned()
+        given = lowering.shown_members(stream, context);
+        context.clone()
     } else {
         if let Some(visible) = visible {
             // Inserted prefixes are visited together with what they belong to.
@@ -172,8 +160,7 @@ fn stream(
     let mut events = Vec::with_capacity(class.events.len());
     let mut common_context = None;
     for (index, event) in class.events.iter().enumerate() {
-        let mut scope = |scope, class: &Option<FieldClass>| {
-            let class = class.as_ref();
+        let mut scope = |scope, class| {
             lowering
                 .scope(stream, Some(index), scope, class, Default::default())
                 .map(|class| class.map(FieldClass::Struct))
@@ -186,13 +173,16 @@ fn stream(
             ..describe(event, lowering.target)
         });
     }
-    let event_header = Some(standard::event_header(schema, class));
     let class = StreamClass {
+        id: class.id,
+        namespace: class.namespace.clone(),
+        name: class.name.clone(),
+        uid: class.uid.clone(),
+        clock: class.clock,
         packet_context,
-        event_header,
+        event_header: Some(standard::event_header(schema, class)),
         common_context,
         events,
-        ..class.clone_without_events()
     };
     Ok((class, given))
 }
@@ -200,22 +190,6 @@ fn stream(
 fn named(error: EncodeError, event: &EventClass) -> EncodeError {
     let name = event.name.clone().unwrap_or_else(|| event.id.to_string());
     EncodeError::new(format!("event {name}: {error}"))
-}
-
-impl StreamClass {
-    fn clone_without_events(&self) -> StreamClass {
-        StreamClass {
-            id: self.id,
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            uid: self.uid.clone(),
-            clock: self.clock,
-            packet_context: None,
-            event_header: None,
-            common_context: None,
-            events: Vec::new(),
-        }
-    }
 }
 
 /// An event class's names and the like. babeltrace2 refuses events without a name, and negative
@@ -236,12 +210,12 @@ fn describe(event: &EventClass, target: Target) -> EventClass {
 }
 
 /// Clocks, with names that can stand in TSDL, and a UUID where the identity is one.
-fn clocks(schema: &Schema, target: Target) -> Vec<crate::schema::Clock> {
+fn clocks(schema: &Schema, target: Target) -> Vec<Clock> {
     let mut clocks = schema.clocks.clone();
     if target != Target::Ctf1 {
         return clocks;
     }
-    let mut taken = std::collections::HashSet::new();
+    let mut taken = HashSet::new();
     for clock in &mut clocks {
         clock.name = names::option(&clock.name, "clock", &mut taken);
         let uid = clock.identity.as_ref().and_then(|identity| identity.uid.as_ref());
@@ -257,7 +231,7 @@ fn clocks(schema: &Schema, target: Target) -> Vec<crate::schema::Clock> {
 fn length_field(class: &FieldClass) -> Option<&FieldRef> {
     let length = match class {
         FieldClass::Array(array) => &array.length,
-        FieldClass::Text(TextClass { length, .. }) => length,
+        FieldClass::Text(text) => &text.length,
         FieldClass::Blob(blob) => &blob.length,
         _ => return None,
     };
@@ -266,5 +240,3 @@ fn length_field(class: &FieldClass) -> Option<&FieldRef> {
         Length::Dynamic(field) => Some(field),
     }
 }
-
-type SlotOfKey = HashMap<Key, u16>;

@@ -48,13 +48,9 @@ pub(super) fn event_header(schema: &Schema, stream: &StreamClass) -> FieldClass 
     let time = |size| stream.clock.map(|_| int(size, order, Role::Timestamp, stream.clock));
     let time_member = |size| time(size).map(|class| member("timestamp", class));
     let ranges = [("compact", 0, LAST - 1), ("extended", LAST, LAST)];
-    let mapping = |&(label, low, high): &(&str, i128, i128)| Mapping {
-        label: label.to_owned(),
-        ranges: Ranges(vec![(low, high)]),
-    };
     let mut id = int(16, order, Role::EventClassId, None);
     if let FieldClass::Int(id) = &mut id {
-        id.mappings = Some(ranges.iter().map(mapping).collect());
+        id.mappings = Some(ranges.map(|(label, low, high)| mapping(label, low, high)).into());
     }
     let option = |index: usize, members| {
         let (name, low, high) = ranges[index];
@@ -91,6 +87,11 @@ fn int(size: u32, order: ByteOrder, role: Role, clock: Option<usize>) -> FieldCl
         clock,
         ..plain(size, order, IntKind::Unsigned)
     })
+}
+
+/// A label for the values from `low` to `high`.
+pub(super) fn mapping(label: &str, low: i128, high: i128) -> Mapping {
+    Mapping { label: label.to_owned(), ranges: Ranges(vec![(low, high)]) }
 }
 
 /// A byte-aligned integer without anything special.
