@@ -296,7 +296,7 @@ impl<'g> Gather<'g> {
         self.value(node, |_| match (&node.kind, value) {
             (
                 NodeKind::Int { labels: Some(_), .. } | NodeKind::VarInt { labels: Some(_), .. },
-                value,
+                _,
             ) => Gained::Enum(value, node.id),
             (_, Integer::Signed(value)) => Gained::Int(value),
             (_, Integer::Unsigned(value)) => Gained::Uint(value),
@@ -392,10 +392,6 @@ impl Answers<'_, '_> {
     }
 
     fn pseudo(&self, pseudo: Pseudo) -> Option<Value<'_>> {
-        let env = |key| match self.event.trace().schema().trace.env(key)? {
-            EnvValue::Int(value) => Some(Value::Int(*value)),
-            EnvValue::Str(value) => Some(Value::Str(value.as_bytes())),
-        };
         match pseudo {
             Pseudo::Name => Some(Value::Str(self.event.class().name.as_ref()?.as_bytes())),
             Pseudo::Time => self.event.time().map(Value::Int),
@@ -406,14 +402,13 @@ impl Answers<'_, '_> {
             }
             Pseudo::Stream => self.event.stream().instance.map(Value::Uint),
             Pseudo::Trace => Some(Value::Str(self.event.trace().name.as_bytes())),
-            Pseudo::Pid => env("vpid"),
-            Pseudo::Procname => env("procname"),
+            Pseudo::Pid => self.env("vpid"),
+            Pseudo::Procname => self.env("procname"),
             Pseudo::Cpu | Pseudo::Tid => None,
         }
     }
 
-    fn env(&self, path: &[Step]) -> Option<Value<'_>> {
-        let [Step::Name(key)] = path else { return None };
+    fn env(&self, key: &str) -> Option<Value<'_>> {
         match self.event.trace().schema().trace.env(key)? {
             EnvValue::Int(value) => Some(Value::Int(*value)),
             EnvValue::Str(value) => Some(Value::Str(value.as_bytes())),
@@ -429,8 +424,8 @@ impl Values for Answers<'_, '_> {
             return value;
         }
         let Some(reference) = self.operands.get(operand) else { return Value::Absent };
-        let value = match reference.kind {
-            OperandKind::Env => self.env(&reference.path),
+        let value = match (reference.kind, &*reference.path) {
+            (OperandKind::Env, [Step::Name(key)]) => self.env(key),
             _ => reference.pseudo().and_then(|pseudo| self.pseudo(pseudo)),
         };
         value.unwrap_or(Value::Absent)

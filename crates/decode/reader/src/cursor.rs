@@ -109,7 +109,7 @@ impl Cursor {
         self.event_start = 0;
         self.body_start = 0;
         self.next_start = None;
-        if packet.packet.begin.is_some() {
+        if packet.is_free() {
             self.machine.clock = packet.clock_before;
         }
         let header_size = packet.packet.first_event.div_ceil(8) as usize;

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A file that is opened when it is read.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl StreamFile {
     }
 
     fn lock(&self) -> MutexGuard<'_, Weak<OpenFile>> {
-        self.open.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn problem(&self, action: &'static str, error: &io::Error) -> Problem {

@@ -12,6 +12,7 @@ use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use crate::work::Stats;
 use std::ops::{ControlFlow, Range};
+use std::panic::resume_unwind;
 use std::thread;
 
 mod slicer;
@@ -72,10 +73,7 @@ impl Reading<'_> {
             let workers: Vec<_> = (1..self.threads).map(|_| scope.spawn(print)).collect();
             let mut stats = print();
             for worker in workers {
-                match worker.join() {
-                    Ok(part) => stats.add(part),
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
+                stats.add(worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
             }
             stats
         });

@@ -56,7 +56,6 @@ pub struct PacketPlace<'p> {
 }
 
 impl PacketRef {
-    /// What packets of a stream are sorted by.
     pub(crate) fn order(&self) -> Place {
         (self.packet.begin, self.packet.seq)
     }
@@ -68,12 +67,15 @@ impl PacketRef {
 
     /// Whether a packet read from another file is the same one.
     pub(crate) fn same(&self, other: &PacketRef) -> bool {
-        let identity = |packet: &PacketRef| {
-            (packet.packet.begin, packet.packet.end, packet.packet.seq, packet.content_bits)
-        };
+        let identity =
+            |packet: &PacketRef| (packet.order(), packet.packet.end, packet.content_bits);
+        self.is_free() && self.packet.seq.is_some() && identity(self) == identity(other)
+    }
+
+    /// Whether it can be read without the one before; one that does not say when it begins goes
+    /// on from there.
+    pub(crate) fn is_free(&self) -> bool {
         self.packet.begin.is_some()
-            && self.packet.seq.is_some()
-            && identity(self) == identity(other)
     }
 }
 

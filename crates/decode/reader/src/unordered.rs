@@ -8,8 +8,8 @@ use crate::reading::Reading;
 use crate::trace::{Stream, Trace};
 use crate::work::{Stats, Work};
 use std::collections::HashMap;
-use std::sync::Mutex;
-use std::sync::mpsc;
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::vec;
 
@@ -43,7 +43,7 @@ impl Reading<'_> {
             let mut work = Work::new(self);
             let mut cursors = Cursors::default();
             loop {
-                let batch = receiver.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).recv();
+                let batch = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
                 let Ok(batch) = batch else { return (consumer, work.stats) };
                 let mut packets = batch.into_iter();
                 if !U::EVENTS && work.takes_all() {
@@ -67,8 +67,7 @@ impl Reading<'_> {
                 let mut size = 0;
                 while let Some(packet) = packets.next() {
                     size += packet.size;
-                    // Without a time of its own a packet goes on from the one before.
-                    let is_free = packet.packet.begin.is_some();
+                    let is_free = packet.is_free();
                     batch.push((number, packet));
                     if size >= BATCH_SIZE && is_free && batch.len() > 1 {
                         let _ = sender.send(std::mem::take(&mut batch));
@@ -81,13 +80,9 @@ impl Reading<'_> {
             drop(sender);
             let mut consumers = Vec::new();
             for worker in workers {
-                match worker.join() {
-                    Ok((consumer, part)) => {
-                        consumers.push(consumer);
-                        stats.add(part);
-                    }
-                    Err(panic) => std::panic::resume_unwind(panic),
-                }
+                let (consumer, part) = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+                consumers.push(consumer);
+                stats.add(part);
             }
             (consumers, stats)
         })
@@ -137,13 +132,12 @@ impl Reading<'_> {
         let (number, packet) = packets.next()?;
         let (trace, _) = self.stream(number);
         let (cursor, other_cursor) = cursors.of(trace);
-        // Without a time of its own a packet goes on from the one before.
-        let is_free = packet.packet.begin.is_some();
+        let is_free = packet.is_free();
         if !self.begin(work, cursor, number, packet, consumer) {
             return Some(());
         }
         let goes_with = |(other, packet): &(usize, PacketRef)| {
-            is_free && packet.packet.begin.is_some() && self.stream(*other).0.id == trace.id
+            is_free && packet.is_free() && self.stream(*other).0.id == trace.id
         };
         let data = &*trace.data;
         if packets.as_slice().first().is_some_and(goes_with)

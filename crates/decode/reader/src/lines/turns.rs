@@ -9,7 +9,7 @@ use crate::reading::{Consumer, Reading};
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use std::ops::{ControlFlow, Range};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Bytes of text that may wait for their turn, over all threads, …
 const WAITING_SIZE: usize = 24 << 20;
@@ -51,7 +51,7 @@ impl<'r, S> Turns<'r, S> {
     }
 
     fn lock(&self) -> MutexGuard<'_, State<'r>> {
-        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next slice that nobody has begun.
@@ -73,7 +73,7 @@ impl<'r, S> Turns<'r, S> {
     fn wait(&self, number: usize) -> ControlFlow<()> {
         let mut state = self.lock();
         while state.turn != number && state.last >= number {
-            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         if state.last >= number { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -155,7 +155,7 @@ where
     /// Passes on what has been printed, in the slice's turn.
     fn pass_on(&mut self) -> ControlFlow<()> {
         let turns = self.turns;
-        let mut output = turns.output.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut output = turns.output.lock().unwrap_or_else(PoisonError::into_inner);
         let last = output.last;
         let printer = &self.printer;
         let mut flow = ControlFlow::Continue(());
