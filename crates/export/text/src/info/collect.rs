@@ -19,7 +19,7 @@ pub struct Collector<'t> {
     selected: bool,
     streams: Vec<StreamState<'t>>,
     /// Of all stream classes, one after the other.
-    classes: Vec<ClassState>,
+    classes: Vec<Tally>,
     timeline: Timeline,
     losses: Losses,
     /// The stream of the current packet.
@@ -40,10 +40,9 @@ struct StreamState<'t> {
     /// Its packets may say from which CPU they come.
     has_cpu: bool,
     cpu: Cpu,
+    /// Without events, which are in `tally`.
     counts: Counts,
-    /// When events happened: empty if the first is after the last.
-    first: i64,
-    last: i64,
+    tally: Tally,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,14 +52,13 @@ enum Cpu {
     Several,
 }
 
+/// How many events there were, and when: never if the first is after the last.
 #[derive(Clone, Copy, Debug)]
-struct ClassState {
+struct Tally {
     count: u64,
     first: i64,
     last: i64,
 }
-
-const NO_EVENT: ClassState = ClassState { count: 0, first: i64::MAX, last: i64::MIN };
 
 impl<'t> Collector<'t> {
     /// For all events of `traces`, or only for some that are `selected`.
@@ -82,8 +80,7 @@ impl<'t> Collector<'t> {
                     has_cpu: has_member(class.packet_context.as_ref(), CPU_FIELD),
                     cpu: Cpu::Unknown,
                     counts: Counts::default(),
-                    first: i64::MAX,
-                    last: i64::MIN,
+                    tally: Tally::NONE,
                 });
             }
         }
@@ -91,7 +88,7 @@ impl<'t> Collector<'t> {
             traces,
             selected,
             streams,
-            classes: vec![NO_EVENT; class_count],
+            classes: vec![Tally::NONE; class_count],
             timeline: Timeline::default(),
             losses: Losses::default(),
             current: 0,
@@ -118,8 +115,9 @@ impl<'t> Collector<'t> {
             origin,
             ..Collection::default()
         };
-        for StreamState { trace, stream, cpu, mut counts, first, last, .. } in all.streams {
-            counts.span = joined(counts.span, (first <= last).then_some((first, last)));
+        for StreamState { trace, stream, cpu, mut counts, tally, .. } in all.streams {
+            counts.events = tally.count;
+            counts.span = joined(counts.span, tally.span());
             collection.streams.push(StreamInfo {
                 trace,
                 file: stream.name.clone(),
@@ -136,8 +134,7 @@ impl<'t> Collector<'t> {
         for (stream, other) in self.streams.iter_mut().zip(&other.streams) {
             stream.counts.add(&other.counts);
             stream.cpu = stream.cpu.and(other.cpu);
-            stream.first = stream.first.min(other.first);
-            stream.last = stream.last.max(other.last);
+            stream.tally.add(&other.tally);
         }
         for (class, other) in self.classes.iter_mut().zip(&other.classes) {
             class.add(other);
@@ -148,20 +145,20 @@ impl<'t> Collector<'t> {
 
     /// The event types that came, by name and severity.
     fn events(&self) -> Vec<EventInfo> {
-        let mut states: HashMap<(Option<&str>, Option<i64>), ClassState> = HashMap::new();
+        let mut tallies: HashMap<(Option<&str>, Option<i64>), Tally> = HashMap::new();
         let streams = self.traces.iter().flat_map(|trace| &trace.schema().streams);
         let classes = streams.flat_map(|stream| &stream.events);
-        for (class, state) in classes.zip(&self.classes).filter(|(_, state)| state.count > 0) {
+        for (class, tally) in classes.zip(&self.classes).filter(|(_, tally)| tally.count > 0) {
             let key = (class.name.as_deref(), class.log_level);
-            states.entry(key).or_insert(NO_EVENT).add(state);
+            tallies.entry(key).or_insert(Tally::NONE).add(tally);
         }
-        let info = |((name, log_level), state): ((Option<&str>, _), ClassState)| EventInfo {
+        let info = |((name, log_level), tally): ((Option<&str>, _), Tally)| EventInfo {
             name: name.map(str::to_owned),
             log_level,
-            count: state.count,
-            span: (state.first <= state.last).then_some((state.first, state.last)),
+            count: tally.count,
+            span: tally.span(),
         };
-        let mut events: Vec<EventInfo> = states.into_iter().map(info).collect();
+        let mut events: Vec<EventInfo> = tallies.into_iter().map(info).collect();
         events.sort_by(|a, b| {
             let key =
                 |event: &EventInfo| (Reverse(event.count), event.name.clone(), event.log_level);
@@ -254,14 +251,10 @@ impl Unordered for Collector<'_> {
             self.begin_packet(event);
         }
         let state = &mut self.streams[self.current];
-        state.counts.events += 1;
-        let class = &mut self.classes[state.classes + event.class_index()];
-        class.count += 1;
-        if let Some(time) = event.time() {
-            class.first = class.first.min(time);
-            class.last = class.last.max(time);
-            state.first = state.first.min(time);
-            state.last = state.last.max(time);
+        let time = event.time();
+        state.tally.count(time);
+        self.classes[state.classes + event.class_index()].count(time);
+        if let Some(time) = time {
             self.timeline.add(time);
         }
     }
@@ -279,8 +272,23 @@ impl Unordered for Collector<'_> {
     }
 }
 
-impl ClassState {
-    fn add(&mut self, other: &ClassState) {
+impl Tally {
+    const NONE: Tally = Tally { count: 0, first: i64::MAX, last: i64::MIN };
+
+    #[inline]
+    fn count(&mut self, time: Option<i64>) {
+        self.count += 1;
+        if let Some(time) = time {
+            self.first = self.first.min(time);
+            self.last = self.last.max(time);
+        }
+    }
+
+    fn span(&self) -> Option<(i64, i64)> {
+        (self.first <= self.last).then_some((self.first, self.last))
+    }
+
+    fn add(&mut self, other: &Tally) {
         self.count += other.count;
         self.first = self.first.min(other.first);
         self.last = self.last.max(other.last);
