@@ -10,9 +10,7 @@ use crate::program::{Program, Words};
 use crate::quote::{self, Quotes};
 use blkkin_ctf::decode::{Node, NodeKind, NodeLabels, Visitor};
 use blkkin_ctf::schema::{EnvValue, IntKind, Scope};
-use blkkin_reader::{
-    Event, LinePrinter, Loss, LossKind, Piece, Stats, Stream, Target, Text, Trace,
-};
+use blkkin_reader::{Event, LinePrinter, Loss, Piece, Stats, Stream, Target, Text, Trace};
 use std::io::Write;
 use std::ops::Range;
 use wide::u8x16;
@@ -52,10 +50,7 @@ impl LinePrinter for JsonPrinter {
 
     fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>> {
         let trace = event.trace();
-        if self.traces.len() <= trace.id {
-            self.traces.resize_with(trace.id + 1, || None);
-        }
-        let text = self.traces[trace.id].get_or_insert_with(|| TraceText {
+        let text = crate::place(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
             keys: Keys::new(trace.decoder().nodes()),
             classes: crate::by_class(trace.schema()),
         });
@@ -74,10 +69,7 @@ impl LinePrinter for JsonPrinter {
         out.push_piece(&class.head);
 
         let number = event.stream_number();
-        if self.packets.len() <= number {
-            self.packets.resize_with(number + 1, Default::default);
-        }
-        let (packet, context) = &mut self.packets[number];
+        let (packet, context) = crate::place(&mut self.packets, number);
         if *packet != event.packet_number() {
             *packet = event.packet_number();
             context.clear();
@@ -102,11 +94,7 @@ impl LinePrinter for JsonPrinter {
     }
 
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target {
-        let kind = match loss.kind {
-            LossKind::Events => "events",
-            LossKind::Packets => "packets",
-        };
-        let _ = write!(out, "{{\"type\":\"loss\",\"kind\":\"{kind}\",\"count\":");
+        let _ = write!(out, "{{\"type\":\"loss\",\"kind\":\"{}s\",\"count\":", loss.kind);
         match loss.count {
             Some(count) => number::unsigned(out, count),
             None => out.push_all(b"null"),
@@ -141,10 +129,7 @@ pub fn begin<'t>(traces: impl Iterator<Item = &'t Trace> + Clone) -> Text {
 fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
     let _ = write!(out, "{{\"type\":\"begin\",\"schema\":\"{SCHEMA}\",\"traces\":[");
     let mut stream_number = 0;
-    for (index, trace) in traces.enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
+    list(out, traces, |out, trace| {
         let _ = write!(out, "{{\"trace\":{},\"path\":", trace.id);
         string(out, trace.path.display().to_string().as_bytes());
         out.push_all(b",\"name\":");
@@ -153,22 +138,16 @@ fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
             let _ = write!(out, ",\"uuid\":\"{uuid}\"");
         }
         out.push_all(b",\"env\":{");
-        for (index, (key, value)) in trace.schema().trace.env.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
+        list(out, &trace.schema().trace.env, |out, (key, value)| {
             string(out, key.as_bytes());
             out.push(b':');
             match value {
                 EnvValue::Int(value) => number::signed(out, *value),
                 EnvValue::Str(value) => string(out, value.as_bytes()),
             }
-        }
+        });
         out.push_all(b"},\"streams\":[");
-        for (index, stream) in trace.streams.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
+        list(out, &trace.streams, |out, stream| {
             let class = stream.class_id;
             let _ = write!(out, "{{\"stream\":{stream_number},\"stream_class\":{class}");
             if let Some(id) = stream.instance {
@@ -178,9 +157,9 @@ fn print_begin<'t>(out: &mut Text, traces: impl Iterator<Item = &'t Trace>) {
             string(out, stream.name.as_bytes());
             out.push(b'}');
             stream_number += 1;
-        }
+        });
         out.push_all(b"]}");
-    }
+    });
     out.push_all(b"]}\n");
 }
 
@@ -198,10 +177,7 @@ fn print_end(out: &mut Text, stats: &Stats) {
          \"events_lost_unknown\":{events_lost_unknown},\"packets_lost\":{packets_lost},\
          \"packets_lost_unknown\":{packets_lost_unknown},\"problems\":["
     );
-    for (index, problem) in stats.problems.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
+    list(out, &stats.problems, |out, problem| {
         out.push_all(b"{\"file\":");
         string(out, problem.path.display().to_string().as_bytes());
         if let Some(offset) = problem.offset {
@@ -210,7 +186,7 @@ fn print_end(out: &mut Text, stats: &Stats) {
         out.push_all(b",\"message\":");
         string(out, problem.to_string().as_bytes());
         out.push(b'}');
-    }
+    });
     out.push_all(b"]}\n");
 }
 
@@ -337,12 +313,7 @@ impl<'f> Fields<'f> {
         self.out.push_all(b"{\"value\":");
         self.number(raw, signed);
         self.out.push_all(b",\"labels\":[");
-        for (index, label) in labels.enumerate() {
-            if index > 0 {
-                self.out.push(b',');
-            }
-            string(self.out, label.as_bytes());
-        }
+        list(self.out, labels, |out, label| string(out, label.as_bytes()));
         self.out.push_all(b"]}");
     }
 }
@@ -460,6 +431,20 @@ impl Words for Fields<'_> {
 
     fn printed(&self) -> &[u8] {
         self.out
+    }
+}
+
+/// Appends items with commas between them.
+fn list<T>(
+    out: &mut Text,
+    items: impl IntoIterator<Item = T>,
+    mut print: impl FnMut(&mut Text, T),
+) {
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        print(out, item);
     }
 }
 

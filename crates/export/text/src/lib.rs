@@ -18,6 +18,15 @@ fn severity(level: Option<i64>) -> Option<blkkin_filter::Severity> {
     blkkin_filter::Severity::from_number(level?.try_into().ok()?)
 }
 
+/// The item at `index` of a list that grows when it must.
+#[inline(always)]
+fn place<T: Default>(list: &mut Vec<T>, index: usize) -> &mut T {
+    if list.len() <= index {
+        list.resize_with(index + 1, T::default);
+    }
+    &mut list[index]
+}
+
 /// A place for something by stream class and event class.
 fn by_class<T>(schema: &Schema) -> Vec<Vec<Option<T>>> {
     let of_stream = |class: &StreamClass| class.events.iter().map(|_| None).collect();

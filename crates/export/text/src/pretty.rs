@@ -172,17 +172,12 @@ impl Printer {
     #[inline(never)]
     fn change(&mut self, number: usize, event: &mut Event<'_>) {
         let trace = event.trace();
-        if self.traces.len() <= trace.id {
-            self.traces.resize_with(trace.id + 1, || None);
-        }
-        let trace_text = self.traces[trace.id].get_or_insert_with(|| TraceText {
-            styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
-            classes: crate::by_class(trace.schema()),
-        });
-        if self.streams.len() <= number {
-            self.streams.resize_with(number + 1, Default::default);
-        }
-        let stream = &mut self.streams[number];
+        let trace_text =
+            crate::place(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
+                styles: Styles::new(trace.decoder().nodes(), &self.options, &self.colors),
+                classes: crate::by_class(trace.schema()),
+            });
+        let stream = crate::place(&mut self.streams, number);
         let styles = &trace_text.styles;
         if stream.packet != event.packet_number() {
             stream.packet = event.packet_number();

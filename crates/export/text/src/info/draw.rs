@@ -8,7 +8,7 @@ use crate::time::{TimeFormat, TimePrinter};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
 use blkkin_filter::Severity;
-use blkkin_reader::{LossKind, Text};
+use blkkin_reader::Text;
 
 /// How to draw.
 #[derive(Clone, Copy, Debug, Default)]
@@ -395,13 +395,9 @@ fn lost(counts: &Counts, selected: bool) -> Option<String> {
 }
 
 fn lost_here(loss: &LossInfo) -> String {
-    let word = match loss.kind {
-        LossKind::Events => "event",
-        LossKind::Packets => "packet",
-    };
     match loss.count {
-        Some(count) => plural(count, word),
-        None => format!("some {word}s"),
+        Some(count) => plural(count, &loss.kind.to_string()),
+        None => format!("some {}s", loss.kind),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::severity;
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Version};
 use blkkin_filter::Severity;
-use blkkin_reader::{LossKind, Problem};
+use blkkin_reader::Problem;
 use serde_json::{Map, Value, json};
 
 /// Version of the object's form; grows when a consumer might have to be changed.
@@ -133,10 +133,7 @@ fn losses(collection: &Collection) -> Vec<Value> {
     let loss = |loss: &super::LossInfo| {
         json!({
             "stream": loss.stream,
-            "kind": match loss.kind {
-                LossKind::Events => "events",
-                LossKind::Packets => "packets",
-            },
+            "kind": format!("{}s", loss.kind),
             "count": loss.count,
             "from": loss.from,
             "to": loss.to,
