@@ -1,7 +1,6 @@
 //! LTTng's headers to the byte, and fields that depend on headers.
 
 use super::*;
-use crate::schema::Version;
 
 const METADATA: &str = "/* CTF 1.8 */
 typealias integer { size = 8; align = 8; } := u8;
@@ -29,13 +28,19 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-fn packet(encoder: &Arc<Encoder>, source: &Decoder, times: &[u64]) -> Vec<u8> {
-    let context = Value::Struct(vec![Value::Unsigned(3)]);
+/// A packet of events with these fields.
+fn packet(
+    encoder: &Arc<Encoder>,
+    source: &Decoder,
+    context: Vec<Value>,
+    fields: Vec<Value>,
+    times: &[u64],
+) -> Vec<u8> {
+    let (context, fields) = (Value::Struct(context), Value::Struct(fields));
     let root = source.scope_node(0, None, Scope::PacketContext).unwrap();
     let head = encoder.head(0, 2, |writer| context.visit(source.nodes(), root, writer).unwrap());
     let mut writer = PacketWriter::new(encoder.clone());
     writer.begin(&head, 1_000_000_000);
-    let fields = Value::Struct(vec![Value::Unsigned(42), Value::String(b"bob".to_vec())]);
     let root = source.scope_node(0, Some(0), Scope::Payload).unwrap();
     for &time in times {
         let fill =
@@ -54,7 +59,11 @@ fn lttng_headers_to_the_byte() {
     let source = decoder(tsdl::parse(METADATA).unwrap());
     for lowered in [unchanged(&source), for_ctf1(&source), for_ctf2(&source)] {
         let encoder = Arc::new(Encoder::new(lowered.unwrap()).unwrap());
-        let bytes = packet(&encoder, &source, &[1_000_000_500]);
+        let packet = |times: &[u64]| {
+            let fields = vec![Value::Unsigned(42), Value::String(b"bob".to_vec())];
+            packet(&encoder, &source, vec![Value::Unsigned(3)], fields, times)
+        };
+        let bytes = packet(&[1_000_000_500]);
         assert_eq!(
             hex(&bytes),
             "c11ffcc1101112131415161718191a1b1c1d1e1f000000000200000000000000\
@@ -64,7 +73,7 @@ fn lttng_headers_to_the_byte() {
         );
         // Further than 32 bits from the record before, and back in time: the extended form.
         let far = [1_000_000_500, 6_000_000_000, 5_999_999_999];
-        let bytes = packet(&encoder, &source, &far);
+        let bytes = packet(&far);
         let text = decoded(&source, std::slice::from_ref(&bytes));
         assert_eq!(bytes.len(), 84 + 18 + 2 * 26);
         assert!(text.contains("at 5999999999 Payload(u42 \"bob\" )"), "{text}");
@@ -77,27 +86,13 @@ fn what_depends_on_a_header_gets_a_field_of_its_own() {
         .replace("string _who", "u8 _bytes[trace.packet.header.stream_instance_id]")
         .replace("u32 cpu_id", "u32 cpu_id; u32 flags[trace.packet.header.stream_id]");
     let source = decoder(tsdl::parse(&metadata).unwrap());
-    let bytes = {
-        let encoder = Arc::new(Encoder::new(unchanged(&source).unwrap()).unwrap());
-        let context = Value::Struct(vec![Value::Unsigned(3), Value::Array(vec![])]);
-        let root = source.scope_node(0, None, Scope::PacketContext).unwrap();
-        let head =
-            encoder.head(0, 2, |writer| context.visit(source.nodes(), root, writer).unwrap());
-        let mut writer = PacketWriter::new(encoder);
-        writer.begin(&head, 1);
-        let array = Value::Array(vec![Value::Unsigned(8), Value::Unsigned(9)]);
-        let fields = Value::Struct(vec![Value::Unsigned(42), array]);
-        let root = source.scope_node(0, Some(0), Scope::Payload).unwrap();
-        let fill =
-            |writer: &mut FieldWriter<'_>| fields.visit(source.nodes(), root, writer).is_ok();
-        assert_eq!(writer.event(0, 2, fill), Ok(true));
-        writer.finish(PacketEnd::default()).unwrap().to_vec()
-    };
-    for version in [Version::Ctf1, Version::Ctf2] {
-        let (target, written) = match version {
-            Version::Ctf1 => through_ctf1(&source, std::slice::from_ref(&bytes)),
-            Version::Ctf2 => through_ctf2(&source, std::slice::from_ref(&bytes)),
-        };
+    let encoder = Arc::new(Encoder::new(unchanged(&source).unwrap()).unwrap());
+    let context = vec![Value::Unsigned(3), Value::Array(vec![])];
+    let array = Value::Array(vec![Value::Unsigned(8), Value::Unsigned(9)]);
+    let fields = vec![Value::Unsigned(42), array];
+    let bytes = packet(&encoder, &source, context, fields, &[1_000_000_500]);
+    for through in [through_ctf1, through_ctf2] {
+        let (target, written) = through(&source, std::slice::from_ref(&bytes));
         let text = decoded(&target, &written);
         assert!(text.contains("PacketContext(u3 u0 [])"), "{text}");
         assert!(text.contains("Payload(u42 u2 [u8 u9 ])"), "{text}");
