@@ -284,18 +284,14 @@ impl Printer {
                 out.push_all(b", ");
             }
         }
-        let env = |key| match trace.env(key) {
-            Some(EnvValue::Str(text)) => Some(text.clone()),
-            _ => None,
-        };
-        if let Some(text) = env("hostname").filter(|_| options.hostname) {
-            part(out, "trace:hostname", &text, true);
-        }
-        if let Some(text) = env("domain").filter(|_| options.domain) {
-            part(out, "trace:domain", &text, true);
-        }
-        if let Some(text) = env("procname").filter(|_| options.procname) {
-            part(out, "trace:procname", &text, true);
+        for (key, is_wanted) in [
+            ("hostname", options.hostname),
+            ("domain", options.domain),
+            ("procname", options.procname),
+        ] {
+            if let Some(text) = trace.env_str(key).filter(|_| is_wanted) {
+                part(out, &format!("trace:{key}"), text, true);
+            }
         }
         if let Some(EnvValue::Int(vpid)) = trace.env("vpid").filter(|_| options.vpid) {
             part(out, "trace:vpid", &format!("({vpid})"), true);

@@ -40,8 +40,8 @@ const NS: i64 = 1_000_000_000;
 impl TimePrinter {
     /// Prints in UTC or in the local time zone.
     pub fn new(format: TimeFormat, utc: bool) -> TimePrinter {
-        let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
-        TimePrinter { format, zone, second: i64::MIN, text: [0; TEXT_SIZE], length: 0 }
+        let (second, text, length) = (i64::MIN, [0; TEXT_SIZE], 0);
+        TimePrinter { format, zone: zone(utc), second, text, length }
     }
 
     /// Whether it prints cycles.
@@ -137,11 +137,9 @@ impl TimePoint {
             let date: civil::Date = date.parse().map_err(|_| error())?;
             let time = time.trim().trim_end_matches('Z');
             let of_day = of_day(time).ok_or_else(error)?;
-            let zone = if utc || text.ends_with('Z') { TimeZone::UTC } else { TimeZone::system() };
-            let midnight = date.to_datetime(civil::Time::midnight());
-            let timestamp = zone.to_timestamp(midnight).map_err(|_| error())?;
-            let midnight = i64::try_from(timestamp.as_nanosecond()).map_err(|_| error())?;
-            return midnight.checked_add(of_day).map(TimePoint::Absolute).ok_or_else(error);
+            let ns = midnight(date, &zone(utc || text.ends_with('Z')))
+                .and_then(|midnight| midnight.checked_add(of_day));
+            return ns.map(TimePoint::Absolute).ok_or_else(error);
         }
         if text.contains(':') {
             return of_day(text).map(TimePoint::OfDay).ok_or_else(error);
@@ -156,17 +154,24 @@ impl TimePoint {
             TimePoint::Relative(ns) if ns < 0 => end.saturating_add(ns),
             TimePoint::Relative(ns) => start.saturating_add(ns),
             TimePoint::OfDay(ns) => {
-                let zone = if utc { TimeZone::UTC } else { TimeZone::system() };
+                let zone = zone(utc);
                 let midnight = jiff::Timestamp::from_nanosecond(start.into())
                     .ok()
-                    .map(|start| zone.to_datetime(start).date())
-                    .map(|date| date.to_datetime(civil::Time::midnight()))
-                    .and_then(|midnight| zone.to_timestamp(midnight).ok())
-                    .map_or(0, |midnight| midnight.as_nanosecond() as i64);
-                midnight.saturating_add(ns)
+                    .and_then(|start| midnight(zone.to_datetime(start).date(), &zone));
+                midnight.unwrap_or(0).saturating_add(ns)
             }
         }
     }
+}
+
+fn zone(utc: bool) -> TimeZone {
+    if utc { TimeZone::UTC } else { TimeZone::system() }
+}
+
+/// When a day begins, in nanoseconds since 1970.
+fn midnight(date: civil::Date, zone: &TimeZone) -> Option<i64> {
+    let midnight = zone.to_timestamp(date.to_datetime(civil::Time::midnight())).ok()?;
+    midnight.as_nanosecond().try_into().ok()
 }
 
 /// `HH:MM[:SS[.fraction]]` in nanoseconds from midnight.
