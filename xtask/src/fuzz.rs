@@ -3,7 +3,7 @@
 //! Targets are the files of `fuzz/fuzz_targets`. Committed seeds are in `fuzz/corpus/TARGET`; what
 //! the fuzzer finds goes to `target/fuzz/corpus/TARGET`, crashes to `target/fuzz/crashes/TARGET`.
 
-use crate::{Outcome, cargo, target_dir, workspace_root};
+use crate::{Outcome, at, cargo, target_dir, workspace_root};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -63,8 +63,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
         println!("{}", targets.join("\n"));
         return Ok(ExitCode::SUCCESS);
     };
-    let chosen: Vec<&String> =
-        targets.iter().filter(|name| wanted == "all" || *name == wanted).collect();
+    let names = targets.iter().map(String::as_str);
+    let chosen: Vec<&str> = names.filter(|name| wanted == "all" || name == wanted).collect();
     if chosen.is_empty() {
         return Err(format!("no fuzz target `{wanted}`; there are all, {}", targets.join(", ")));
     }
@@ -81,7 +81,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 /// The names of the source files in `folder`.
 fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
-    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let entries = fs::read_dir(folder).map_err(at(folder))?;
     let mut names: Vec<String> = entries
         .filter_map(|entry| {
             let name = entry.ok()?.file_name().into_string().ok()?;
@@ -93,8 +93,8 @@ fn find_targets(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 /// Builds the targets with the address sanitizer, or without where its runtime is missing.
-fn build(targets: &[&String]) -> Result<(), String> {
-    println!("fuzz: building {}", join(targets));
+fn build(targets: &[&str]) -> Result<(), String> {
+    println!("fuzz: building {}", targets.join(", "));
     let flags = RUSTFLAGS.join(" ");
     if build_with(targets, &format!("{flags} {ADDRESS_SANITIZER}"))? {
         return Ok(());
@@ -103,7 +103,7 @@ fn build(targets: &[&String]) -> Result<(), String> {
     if build_with(targets, &flags)? { Ok(()) } else { Err("the fuzz targets do not build".into()) }
 }
 
-fn build_with(targets: &[&String], flags: &str) -> Result<bool, String> {
+fn build_with(targets: &[&str], flags: &str) -> Result<bool, String> {
     // No --locked: the lock file of fuzz/ also holds the dependencies of our own crates, and is
     // not worth a failure whenever one of these changes.
     let status = Command::new(cargo())
@@ -125,7 +125,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     let crashes = target_dir().join("fuzz/crashes").join(target);
     let log = target_dir().join("fuzz").join(target).with_extension("log");
     for folder in [&found, &crashes] {
-        fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+        fs::create_dir_all(folder).map_err(at(folder))?;
     }
     let mut command = command(target);
     command
@@ -143,7 +143,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     }
     if !options.verbose {
         // What libFuzzer says fills screens, and matters only if it found something.
-        let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
+        let file = File::create(&log).map_err(at(&log))?;
         command.stderr(file);
     }
     let before = list(&crashes);
@@ -197,8 +197,4 @@ fn list(folder: &Path) -> Vec<PathBuf> {
     fs::read_dir(folder)
         .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
         .unwrap_or_default()
-}
-
-fn join(names: &[&String]) -> String {
-    names.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ")
 }

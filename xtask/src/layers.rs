@@ -9,7 +9,7 @@ mod licence;
 #[cfg(test)]
 mod tests;
 
-use crate::{Outcome, workspace_root};
+use crate::{Outcome, at, workspace_root};
 use graph::{Graph, Kind, Place};
 use std::fs;
 use std::path::Path;
@@ -205,7 +205,7 @@ fn check_unsafe(file: &str, text: &str) -> Vec<String> {
 fn find_sources(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<(), String> {
     let Ok(entries) = fs::read_dir(folder) else { return Ok(()) };
     for entry in entries {
-        let path = entry.map_err(|error| format!("{}: {error}", folder.display()))?.path();
+        let path = entry.map_err(at(folder))?.path();
         if path.is_dir() {
             find_sources(&path, files)?;
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -217,5 +217,5 @@ fn find_sources(folder: &Path, files: &mut Vec<std::path::PathBuf>) -> Result<()
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+    fs::read_to_string(path).map_err(at(path))
 }

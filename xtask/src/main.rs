@@ -16,7 +16,8 @@ mod peers;
 mod test;
 
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::io;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What a chore ends with: an exit code, or a message that reads well after "error: ".
@@ -78,6 +79,11 @@ fn target_dir() -> PathBuf {
 /// The cargo that started us, or the one in the path.
 fn cargo() -> std::ffi::OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into())
+}
+
+/// Says of an error which file it is about.
+fn at(path: &Path) -> impl Fn(io::Error) -> String {
+    move |error| format!("{}: {error}", path.display())
 }
 
 /// Whether this is an automatic build, where nothing may be skipped silently.

@@ -6,7 +6,7 @@
 //! names, and returns; with `CI=true` it fails instead. Such a test counts as skipped here, not
 //! as passed, though cargo cannot know that.
 
-use crate::{Outcome, cargo, is_ci, peers, target_dir, workspace_root};
+use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, Stdio};
@@ -29,9 +29,7 @@ struct Counts {
 pub(crate) fn run(options: &Options) -> Outcome {
     let peers = peers::install();
     let skips = target_dir().join("test-skips.txt");
-    fs::create_dir_all(target_dir())
-        .and_then(|()| fs::write(&skips, ""))
-        .map_err(|error| format!("{}: {error}", skips.display()))?;
+    fs::create_dir_all(target_dir()).and_then(|()| fs::write(&skips, "")).map_err(at(&skips))?;
 
     let mut child = Command::new(cargo())
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])

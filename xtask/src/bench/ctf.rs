@@ -9,7 +9,7 @@ use super::{Options, Report, lttng, sizes};
 use crate::measure::{
     self, Candidate, Measured, find, interleave, memory_bytes_per_second, show_bytes, speed_up,
 };
-use crate::{cargo, target_dir, workspace_root};
+use crate::{at, cargo, target_dir, workspace_root};
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -117,11 +117,11 @@ fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf
         let partial = folder.join("partial");
         for old in [folder, &partial] {
             if old.exists() {
-                fs::remove_dir_all(old).map_err(|error| format!("{}: {error}", old.display()))?;
+                fs::remove_dir_all(old).map_err(at(old))?;
             }
         }
         let made = lttng::record(events, &partial)?;
-        fs::rename(&made, &trace).map_err(|error| format!("{}: {error}", trace.display()))?;
+        fs::rename(&made, &trace).map_err(at(&trace))?;
     }
     Ok(trace)
 }

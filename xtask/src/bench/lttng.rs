@@ -1,7 +1,7 @@
 //! Records a trace with the real LTTng-UST: builds the program in `benches/lttng`, sets a session
 //! up, and lets the program annotate in a tight loop. Start at [`record`].
 
-use crate::workspace_root;
+use crate::{at, workspace_root};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs;
@@ -58,7 +58,7 @@ fn record_session(session: &str, program: &Path, events: u64) -> Result<(), Stri
 }
 
 fn build_program(folder: &Path) -> Result<PathBuf, String> {
-    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    fs::create_dir_all(folder).map_err(at(folder))?;
     let source = workspace_root().join("benches/lttng");
     let program = folder.join("annotate");
     let status = Command::new("gcc")

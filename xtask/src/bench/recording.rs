@@ -13,6 +13,7 @@
 //! `benches/lttng/annotate.c` sees to it that a payload always has 65 bytes; anything else is an
 //! error here, so that a bench never measures what it did not expect.
 
+use crate::at;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -62,22 +63,21 @@ pub(super) struct Packet {
 impl Recording {
     /// Reads the trace whose `metadata` file is in `folder`.
     pub(super) fn open(folder: &Path) -> Result<Recording, String> {
-        let fail = |path: &Path, error: std::io::Error| format!("{}: {error}", path.display());
         let mut streams = Vec::new();
-        for entry in fs::read_dir(folder).map_err(|error| fail(folder, error))? {
-            let path = entry.map_err(|error| fail(folder, error))?.path();
+        for entry in fs::read_dir(folder).map_err(at(folder))? {
+            let path = entry.map_err(at(folder))?.path();
             let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else { continue };
             if path.is_dir() || file_name == "metadata" {
                 continue;
             }
-            let bytes = fs::read(&path).map_err(|error| fail(&path, error))?;
+            let bytes = fs::read(&path).map_err(at(&path))?;
             let packets =
                 read_packets(&bytes).map_err(|why| format!("{}: {why}", path.display()))?;
             streams.push(Stream { file_name: file_name.to_owned(), bytes, packets });
         }
         streams.sort_by(|left, right| left.file_name.cmp(&right.file_name));
         let metadata = folder.join("metadata");
-        let metadata = fs::read(&metadata).map_err(|error| fail(&metadata, error))?;
+        let metadata = fs::read(&metadata).map_err(at(&metadata))?;
         Ok(Recording { metadata, streams })
     }
 

@@ -8,6 +8,7 @@
 use super::recording::{
     CONTENT_BITS, PACKET_BITS, Packet, Recording, SEQUENCE_NUMBER, TIMESTAMP_BEGIN, TIMESTAMP_END,
 };
+use crate::at;
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -44,7 +45,7 @@ pub(super) fn repeat(
         let partial = folder.with_extension("partial");
         write_steps(recording, &steps, &partial)
             .and_then(|()| fs::rename(&partial, folder))
-            .map_err(|error| format!("{}: {error}", folder.display()))?;
+            .map_err(at(folder))?;
     }
     Ok(made)
 }
@@ -66,7 +67,7 @@ pub(super) fn one_event(recording: &Recording, folder: &Path) -> Result<(), Stri
     fs::create_dir_all(folder)
         .and_then(|()| fs::write(folder.join("metadata"), &recording.metadata))
         .and_then(|()| fs::write(folder.join(&stream.file_name), bytes))
-        .map_err(|error| format!("{}: {error}", folder.display()))
+        .map_err(at(folder))
 }
 
 /// The packets of a recording in the order in which they begin, to be repeated without end.
