@@ -251,10 +251,12 @@ impl Unordered for Collector<'_> {
             self.begin_packet(event);
         }
         let state = &mut self.streams[self.current];
-        let time = event.time();
-        state.tally.count(time);
-        self.classes[state.classes + event.class_index()].count(time);
-        if let Some(time) = time {
+        let class = &mut self.classes[state.classes + event.class_index()];
+        state.tally.count += 1;
+        class.count += 1;
+        if let Some(time) = event.time() {
+            state.tally.cover(time);
+            class.cover(time);
             self.timeline.add(time);
         }
     }
@@ -276,12 +278,9 @@ impl Tally {
     const NONE: Tally = Tally { count: 0, first: i64::MAX, last: i64::MIN };
 
     #[inline]
-    fn count(&mut self, time: Option<i64>) {
-        self.count += 1;
-        if let Some(time) = time {
-            self.first = self.first.min(time);
-            self.last = self.last.max(time);
-        }
+    fn cover(&mut self, time: i64) {
+        self.first = self.first.min(time);
+        self.last = self.last.max(time);
     }
 
     fn span(&self) -> Option<(i64, i64)> {
