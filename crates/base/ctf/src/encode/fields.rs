@@ -143,8 +143,13 @@ impl Visitor for FieldWriter<'_> {
         }
         match step.write {
             Write::String { from, to } if from == to || is_utf8(from) && is_utf8(to) => {
-                self.sink.blob(before_nul(value, to));
-                self.sink.blob(&[0; 4][..to.unit_size()]);
+                let unit = to.unit_size();
+                let value = match unit {
+                    1 => memchr::memchr(0, value).map_or(value, |end| &value[..end]),
+                    _ => before_nul(value, to),
+                };
+                self.sink.blob(value);
+                self.sink.blob(&[0; 4][..unit]);
             }
             Write::String { from, .. } => {
                 let text = from.decode(before_nul(value, from));
