@@ -285,8 +285,7 @@ impl Cursor {
             let start = self.body_start.div_ceil(8) as usize;
             match read(view.whole_bytes().get(start..).unwrap_or(&[])) {
                 Some(size) => {
-                    let end = (start + size) as u64 * 8;
-                    self.next_start = Some(end.max(self.body_start));
+                    self.next_start = Some((start + size) as u64 * 8);
                     return Ok(true);
                 }
                 None => {
@@ -327,7 +326,7 @@ impl Cursor {
             Stop::Short if !self.complete => {
                 let held = self.held - (self.event_start / 8) as usize;
                 if held >= EVENT_SIZE_MAX {
-                    let problem = self.problem(self.position(), ProblemKind::EventTooLarge);
+                    let problem = self.too_large();
                     self.end();
                     return Err(problem);
                 }
@@ -397,6 +396,11 @@ impl Cursor {
             _ => ProblemKind::Data(error.to_string()),
         };
         self.problem(error.at_bits, kind)
+    }
+
+    /// The current event is too large.
+    pub(crate) fn too_large(&self) -> Problem {
+        self.problem(self.position(), ProblemKind::EventTooLarge)
     }
 
     fn cut_problem(&self) -> Problem {

@@ -85,6 +85,12 @@ impl<'e> Event<'e> {
         self.noted(result)
     }
 
+    /// Makes an error of it: what it is turned into would be too large.
+    #[cold]
+    pub(crate) fn is_too_large(&mut self) {
+        *self.problem = Some(self.cursor.too_large());
+    }
+
     #[inline]
     fn noted(&mut self, result: Result<bool, Problem>) -> bool {
         match result {

@@ -18,7 +18,7 @@ use std::thread;
 mod slicer;
 mod turns;
 
-use turns::{SliceText, Turns};
+use turns::{PanicGuard, SliceText, Turns};
 
 /// Prints events as lines.
 pub trait LinePrinter: Send {
@@ -88,6 +88,7 @@ impl Reading<'_> {
         P: LinePrinter,
         S: FnMut(Target, &[u8]) -> ControlFlow<()>,
     {
+        let _guard = PanicGuard(turns);
         let mut stats = Stats::default();
         let mut lanes: Vec<_> = (0..self.stream_count()).map(|n| self.empty_lane(n)).collect();
         let mut text = SliceText::new(printer, turns);
@@ -152,13 +153,13 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
         let start = self.out.len();
         let printer = &mut self.printer;
         let target = self.out.append(|out| printer.loss(out, trace, stream, loss));
-        if target == Target::Messages {
+        if target == Some(Target::Messages) {
             let message = self.out[start..].to_vec();
             self.out.truncate(start);
             self.flush()?;
             return (self.sink)(Target::Messages, &message);
         }
-        ControlFlow::Continue(())
+        if self.out.len() >= BLOCK_SIZE { self.flush() } else { ControlFlow::Continue(()) }
     }
 }
 
@@ -172,11 +173,15 @@ fn print_event(
     let start = out.len();
     let now = printer.now(event);
     match out.append(|out| printer.event(out, event)) {
-        Some(delta) => {
+        Some(Some(delta)) => {
             Some((now, start + usize::from(delta.start)..start + usize::from(delta.end)))
         }
-        None => {
+        Some(None) => {
             out.truncate(start);
+            None
+        }
+        None => {
+            event.is_too_large();
             None
         }
     }

@@ -26,6 +26,8 @@ pub(crate) struct Lane {
     pub(crate) data: Arc<TraceData>,
     pub(crate) cursor: Cursor,
     packets: Packets,
+    /// Packets that end before are not wanted.
+    pub(crate) begin: Option<i64>,
     scale: Option<TimeScale>,
     /// Latest time so far.
     floor: i64,
@@ -49,6 +51,18 @@ pub(crate) struct Lane {
 struct Packets {
     queue: VecDeque<PacketRef>,
     rest: Option<StreamPackets>,
+}
+
+impl Packets {
+    fn next(&mut self, account: &mut Account) -> Option<PacketRef> {
+        if let Some(packet) = self.queue.pop_front() {
+            return Some(packet);
+        }
+        let rest = self.rest.as_mut()?;
+        let packet = rest.next();
+        account.problems.append(&mut rest.problems);
+        packet
+    }
 }
 
 /// What of a stream is wanted, and how far that is.
@@ -100,6 +114,7 @@ impl Lane {
             cursor: Cursor::new(&data, window),
             data,
             packets: Packets { queue: VecDeque::new(), rest: None },
+            begin: None,
             floor: i64::MIN,
             packet_begin: i64::MIN,
             slice: None,
@@ -210,14 +225,12 @@ impl Lane {
     }
 
     fn next_packet(&mut self, account: &mut Account) -> Option<()> {
-        let mut packet = match (self.packets.queue.pop_front(), &mut self.packets.rest) {
-            (Some(packet), _) => packet,
-            (None, Some(rest)) => {
-                let packet = rest.next();
-                account.problems.append(&mut rest.problems);
-                packet?
+        let mut packet = loop {
+            let packet = self.packets.next(account)?;
+            let is_before = |(end, begin)| end < begin;
+            if !packet.end_ns.zip(self.begin).is_some_and(is_before) {
+                break packet;
             }
-            (None, None) => return None,
         };
         self.packet_begin = packet.begin_ns.unwrap_or(i64::MIN);
         if let Some(slice) = &mut self.slice {
@@ -235,6 +248,11 @@ impl Lane {
             Err(problem) => account.problems.push(problem),
         }
         Some(())
+    }
+
+    /// When the current event counts as happening.
+    pub(crate) fn floor(&self) -> i64 {
+        self.floor
     }
 
     /// The current event's time.

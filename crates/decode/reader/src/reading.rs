@@ -172,14 +172,18 @@ impl<'r> Reading<'r> {
     /// The stream's lane in a merge, with packets that may not be all of it.
     pub(crate) fn lane(&self, number: usize, packets: StreamPackets) -> Lane {
         let (trace, stream) = self.stream(number);
-        Lane::new(number, trace.data.clone(), stream.class, packets, self.window())
+        let mut lane = Lane::new(number, trace.data.clone(), stream.class, packets, self.window());
+        lane.begin = self.begin;
+        lane
     }
 
     /// The stream's lane in a merge of slices, without packets yet. Its window is small, because
     /// what is read behind a slice's end is read in vain.
     pub(crate) fn empty_lane(&self, number: usize) -> Lane {
         let (trace, stream) = self.stream(number);
-        Lane::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN)
+        let mut lane = Lane::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN);
+        lane.begin = self.begin;
+        lane
     }
 
     /// Passes the lanes' events on, in order of time, and gives the lanes back.
@@ -222,12 +226,12 @@ impl<'r> Reading<'r> {
                 }
             }
             Some(Item::Event { lane, class }) => {
+                if self.end.is_some_and(|end| lane.floor() > end) {
+                    return ControlFlow::Break(());
+                }
                 let time = lane.time();
                 if !work.in_range(time) {
-                    return match work.is_after_range(time) {
-                        true => ControlFlow::Break(()),
-                        false => ControlFlow::Continue(()),
-                    };
+                    return ControlFlow::Continue(());
                 }
                 let mut flow = ControlFlow::Continue(());
                 work.event(lane.stream, &mut lane.cursor, class, time, |event| {

@@ -30,6 +30,9 @@ pub struct Piece {
 
 const CHUNK: usize = 32;
 
+/// Bytes that may be appended at once; the largest event of bytes takes no more.
+const APPENDED_MAX: u32 = 128 << 20;
+
 impl Text {
     /// An empty text with room for `size` bytes.
     pub fn with_room(size: usize) -> Text {
@@ -46,25 +49,36 @@ impl Text {
         self.length = self.length.min(length as u32);
     }
 
-    /// A text of what `print` prints.
+    /// A text of what `print` prints; nothing if that is too long.
     pub fn of(print: impl FnMut(&mut Text)) -> Text {
         let mut text = Text::default();
-        text.append(print);
+        let _ = text.append(print);
         text
     }
 
+    /// Bytes that it takes.
+    pub(crate) fn room(&self) -> usize {
+        self.bytes.len()
+    }
+
     /// Lets `print` append to the text; again from the start with more room, if there is too
-    /// little.
+    /// little. `None`, and nothing is appended, if it is longer than anybody can mean.
     #[inline]
-    pub fn append<T>(&mut self, mut print: impl FnMut(&mut Text) -> T) -> T {
+    pub fn append<T>(&mut self, mut print: impl FnMut(&mut Text) -> T) -> Option<T> {
         let start = self.length;
         loop {
             let result = print(self);
             if self.length as usize <= self.bytes.len() {
-                return result;
+                return Some(result);
             }
-            self.grow();
+            let is_too_long = self.length - start > APPENDED_MAX;
+            if !is_too_long {
+                self.grow();
+            }
             self.length = start;
+            if is_too_long {
+                return None;
+            }
         }
     }
 
@@ -86,7 +100,7 @@ impl Text {
                 self.length += count as u32;
             }
             // The bytes that count might have fitted, but not the place.
-            None => self.length = self.length.max(self.bytes.len() as u32) + N as u32,
+            None => self.did_not_fit(N),
         }
     }
 
@@ -115,10 +129,20 @@ impl Text {
     #[inline]
     pub fn extend_from_slice(&mut self, bytes: &[u8]) {
         let start = self.length as usize;
-        if let Some(place) = self.bytes.get_mut(start..start + bytes.len()) {
-            place.copy_from_slice(bytes);
+        match self.bytes.get_mut(start..start + bytes.len()) {
+            Some(place) => {
+                place.copy_from_slice(bytes);
+                self.length += bytes.len() as u32;
+            }
+            None => self.did_not_fit(bytes.len()),
         }
-        self.length += bytes.len() as u32;
+    }
+
+    /// Counts what there is no room for.
+    #[inline(always)]
+    fn did_not_fit(&mut self, size: usize) {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        self.length = self.length.max(self.bytes.len() as u32).saturating_add(size);
     }
 
     /// Appends a piece.
@@ -140,7 +164,8 @@ impl Text {
     pub fn replace(&mut self, range: Range<usize>, bytes: &[u8]) {
         let behind = self[range.end..].to_vec();
         self.truncate(range.start);
-        self.append(|text| {
+        // Not much more than there was.
+        let _ = self.append(|text| {
             text.extend_from_slice(bytes);
             text.extend_from_slice(&behind);
         });

@@ -90,10 +90,6 @@ impl<'w, 'r> Work<'w, 'r> {
         begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
     }
 
-    pub(crate) fn is_after_range(&self, time: Option<i64>) -> bool {
-        matches!((time, self.reading.end), (Some(time), Some(end)) if time > end)
-    }
-
     /// What is to be told of a loss, which goes to the accounts too: what the range that is wanted
     /// has of it.
     pub(crate) fn loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {

@@ -23,8 +23,8 @@ pub const SCHEMA: &str = "blkkin.view.v1";
 pub struct JsonPrinter {
     /// By trace id.
     traces: Vec<Option<TraceText>>,
-    /// By stream number: number and text of the packet context that was last printed.
-    packets: Vec<(u64, Text)>,
+    /// By stream number: trace, number and text of the packet context that was last printed.
+    packets: Vec<((usize, u64), Text)>,
 }
 
 /// What lines of a trace have in common.
@@ -70,8 +70,8 @@ impl LinePrinter for JsonPrinter {
 
         let number = event.stream_number();
         let (packet, context) = crate::place(&mut self.packets, number);
-        if *packet != event.packet_number() {
-            *packet = event.packet_number();
+        if *packet != (trace.id, event.packet_number()) {
+            *packet = (trace.id, event.packet_number());
             context.clear();
             context.append(|context| {
                 event.visit_packet_context(&mut Fields::new(context, &text.keys));
@@ -197,6 +197,7 @@ impl ClassText {
         let program = fields.and_then(|fields| {
             Text::default()
                 .append(|text| Program::new(fields, decoder.nodes(), &mut Fields::new(text, keys)))
+                .flatten()
         });
         ClassText { head: Piece::new(&Text::of(|out| print_head(out, event))), program }
     }

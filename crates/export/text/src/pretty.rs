@@ -89,9 +89,9 @@ const COLORS: Colors = Colors {
     name: "\x1b[1m",
     field_name: "\x1b[36m",
     value: "\x1b[1m",
-    unknown: "\x1b[1m\x1b[91m",
-    event_name: "\x1b[1m\x1b[95m",
-    time: "\x1b[1m\x1b[93m",
+    unknown: "\x1b[1m\x1b[1m\x1b[31m",
+    event_name: "\x1b[1m\x1b[1m\x1b[35m",
+    time: "\x1b[1m\x1b[1m\x1b[33m",
     reset: "\x1b[0m",
 };
 
@@ -131,6 +131,8 @@ struct ClassText {
 /// same, unless packet or event class have changed.
 #[derive(Debug, Default)]
 struct StreamText {
+    /// The trace's id: while a recording is followed, streams may get other numbers.
+    trace: usize,
     packet: u64,
     class: usize,
     packet_context: Text,
@@ -144,10 +146,12 @@ impl ClassText {
         let decoder = event.trace().decoder();
         let fields = decoder.plain_fields(event.stream().class, event.class_index());
         let program = fields.and_then(|fields| {
-            Text::default().append(|text| {
-                let mut words = Fields::new(text, styles, options, colors);
-                Program::new(fields, decoder.nodes(), &mut words)
-            })
+            Text::default()
+                .append(|text| {
+                    let mut words = Fields::new(text, styles, options, colors);
+                    Program::new(fields, decoder.nodes(), &mut words)
+                })
+                .flatten()
         });
         ClassText {
             head: Text::of(|out| Printer::head(out, options, colors, event)),
@@ -179,8 +183,8 @@ impl Printer {
             });
         let stream = crate::place(&mut self.streams, number);
         let styles = &trace_text.styles;
-        if stream.packet != event.packet_number() {
-            stream.packet = event.packet_number();
+        if (stream.trace, stream.packet) != (trace.id, event.packet_number()) {
+            (stream.trace, stream.packet) = (trace.id, event.packet_number());
             let context = &mut stream.packet_context;
             context.clear();
             context.append(|context| {
@@ -359,7 +363,10 @@ impl LinePrinter for Printer {
         };
         let number = event.stream_number();
         let (packet, class) = (event.packet_number(), event.class_index());
-        let is_current = |stream: &StreamText| (stream.packet, stream.class) == (packet, class);
+        let trace = event.trace().id;
+        let is_current = |stream: &StreamText| {
+            (stream.packet, stream.class, stream.trace) == (packet, class, trace)
+        };
         if !self.streams.get(number).is_some_and(is_current) {
             self.change(number, event);
         }
@@ -375,7 +382,7 @@ impl LinePrinter for Printer {
                 let Some(Some(trace)) = self.traces.get(event.trace().id) else { return None };
                 let styles = &trace.styles;
                 let mut fields = Fields::new(out, styles, &self.options, &self.colors);
-                fields.first_scope = stream.packet_context.is_empty();
+                fields.follows = !stream.packet_context.is_empty();
                 event.visit(&mut fields)
             }
         };
@@ -492,7 +499,9 @@ struct Fields<'f> {
     styles: &'f Styles,
     options: &'f Options,
     colors: &'f Colors,
-    /// Whether the next scope is the first of the line.
+    /// Whether another scope has been printed before these fields, …
+    follows: bool,
+    /// … and whether none of these has.
     first_scope: bool,
     /// Indexes of the next elements of the arrays around.
     indexes: Vec<u64>,
@@ -507,7 +516,7 @@ impl<'f> Fields<'f> {
     ) -> Fields<'f> {
         let start = out.len();
         let indexes = Vec::new();
-        Fields { start, out, styles, options, colors, first_scope: true, indexes }
+        Fields { start, out, styles, options, colors, follows: false, first_scope: true, indexes }
     }
 
     #[inline]
@@ -647,11 +656,12 @@ impl Visitor for Fields<'_> {
     fn restart(&mut self) {
         self.out.truncate(self.start);
         self.indexes.clear();
+        self.first_scope = true;
     }
 
     #[inline]
     fn begin_scope(&mut self, scope: Scope, _: &Node) {
-        if !self.first_scope {
+        if self.follows || !self.first_scope {
             self.out.push_all(b", ");
         }
         self.first_scope = false;

@@ -90,6 +90,10 @@ impl TimePrinter {
         };
         self.length = text.len().min(TEXT_SIZE);
         self.text[..self.length].copy_from_slice(&text.as_bytes()[..self.length]);
+        if ns < 0 {
+            // Only this time has a sign.
+            self.second = i64::MIN;
+        }
     }
 
     fn civil(&self, format: TimeFormat, second: i64) -> Option<String> {
@@ -258,5 +262,8 @@ mod tests {
         check(TimeFormat::Cycles, 0, "00000000000000000077");
         check(TimeFormat::Clock, -1, "-0.000000001");
         check(TimeFormat::Seconds, -NS - 1, "-1.000000001");
+        let mut printer = TimePrinter::new(TimeFormat::Clock, true);
+        let out = Text::of(|out| [-5, 5, -7].into_iter().for_each(|ns| printer.print(out, ns, 0)));
+        assert_eq!(*out, *b"-0.00000000500:00:00.000000005-0.000000007");
     }
 }

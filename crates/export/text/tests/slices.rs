@@ -70,7 +70,10 @@ const FLAWS: [Flaw; 8] = [
     Flaw::Cut,
 ];
 
-fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw) {
+/// Most packets of a stream and events of a packet.
+type Sizes = (u64, u64);
+
+fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) {
     let times = match flaw {
         Flaw::NoPacketTimes => "",
         _ => "u64 timestamp_begin; u64 timestamp_end;",
@@ -80,8 +83,9 @@ fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw) {
     for stream in 0..1 + random.below(4) {
         let mut bytes = Vec::new();
         let (mut time, mut discarded, mut number) = (1000 + random.below(50), 0u32, 0u32);
-        for packet in 0..random.below(12) {
-            write_packet(&mut bytes, random, flaw, &mut time, &mut discarded, &mut number, packet);
+        for packet in 0..random.below(sizes.0) {
+            let counters = (&mut time, &mut discarded, &mut number);
+            write_packet(&mut bytes, random, flaw, counters, packet, sizes.1);
         }
         if flaw == Flaw::Cut {
             bytes.truncate(bytes.len() - bytes.len().min(random.below(100) as usize));
@@ -94,10 +98,9 @@ fn write_packet(
     bytes: &mut Vec<u8>,
     random: &mut Random,
     flaw: Flaw,
-    time: &mut u64,
-    discarded: &mut u32,
-    number: &mut u32,
+    (time, discarded, number): (&mut u64, &mut u32, &mut u32),
     packet: u64,
+    events_max: u64,
 ) {
     let step = |random: &mut Random| match flaw {
         Flaw::Ties if !random.one_of(3) => 0,
@@ -110,7 +113,7 @@ fn write_packet(
         _ => *time,
     };
     let mut events = Vec::new();
-    for _ in 0..random.below(25) {
+    for _ in 0..random.below(events_max) {
         *time += step(random);
         let shown = match flaw {
             Flaw::EventsDisordered if random.one_of(9) => time.saturating_sub(random.below(60)),
@@ -187,7 +190,7 @@ fn slices_give_what_one_thread_gives() {
     for (round, flaw) in (0..60).flat_map(|round| FLAWS.map(|flaw| (round, flaw))) {
         let directory = root.join(format!("{flaw:?}-{round}"));
         fs::create_dir_all(&directory).unwrap();
-        write_trace(&directory, &mut random, flaw);
+        write_trace(&directory, &mut random, flaw, (12, 25));
         let opened = open(&[Source::Path(directory.clone())]);
         let bound = |random: &mut Random| random.one_of(4).then(|| 1000 + random.below(500) as i64);
         let (begin, end) = (bound(&mut random), bound(&mut random));
@@ -214,5 +217,26 @@ fn slices_give_what_one_thread_gives() {
         fs::remove_dir_all(&directory).unwrap();
     }
     assert!(lines > 10_000, "only {lines} lines were printed");
+}
+
+#[test]
+fn disorder_in_much_text() {
+    let root = scratch().join("much");
+    let mut random = Random(0x0123_4567_89ab_cdef);
+    for (round, flaw) in [Flaw::EventsOutside, Flaw::PacketsDisordered, Flaw::NoPacketTimes]
+        .into_iter()
+        .flat_map(|flaw| (0..3).map(move |round| (round, flaw)))
+    {
+        let directory = root.join(format!("{flaw:?}-{round}"));
+        fs::create_dir_all(&directory).unwrap();
+        write_trace(&directory, &mut random, flaw, (60, 1500));
+        let opened = open(&[Source::Path(directory.clone())]);
+        let expected = print(&Reading::new(&opened.traces), false);
+        for (threads, size) in [(2, 100_000), (3, 200_000), (4, 30_000), (3, 1 << 20)] {
+            let reading = Reading::new(&opened.traces).threads(threads).slice_size(size);
+            let got = print(&reading, false);
+            assert!(got.0 == expected.0, "{flaw:?} {round}: {threads} threads, slices of {size}");
+        }
+    }
     let _ = fs::remove_dir_all(root);
 }

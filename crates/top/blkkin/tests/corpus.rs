@@ -128,7 +128,6 @@ fn good_traces_read_as_babeltrace2_reads_them() {
             if options.contains(&"--color") {
                 // `--color always` alone is not enough for it where there is no terminal.
                 theirs.env("BABELTRACE_TERM_COLOR", "always");
-                theirs.env("BABELTRACE_TERM_COLOR_BRIGHT_MEANS_BOLD", "0");
             }
             let mut theirs = run(theirs.arg(&recipe.name));
             if options.contains(&"--color") && theirs.stdout.ends_with(b"\n\x1b[0m") {

@@ -100,6 +100,10 @@ impl Plain {
             }
             fields.push(PlainField { node, kind });
         }
+        if bytes == 0 && before_strings.is_empty() {
+            // What takes no bytes does not align either, and may start within one.
+            return None;
+        }
         let (fields, before_strings) = (fields.into(), before_strings.into());
         Some(Plain { fields, before_strings, after: bytes })
     }
@@ -109,8 +113,7 @@ impl Plain {
     pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
         let start = position.div_ceil(8) as usize;
         let at = self.end(view.whole_bytes(), start).ok_or(Stop::Short)?;
-        // A program that takes nothing does not align either.
-        *position = (at as u64 * 8).max(*position);
+        *position = at as u64 * 8;
         Ok(())
     }
 
@@ -178,7 +181,7 @@ impl Plain {
                 PlainKind::EndStruct => visitor.end_struct(node),
             }
         }
-        *position = (at as u64 * 8).max(*position);
+        *position = at as u64 * 8;
         Ok(())
     }
 }

@@ -31,6 +31,8 @@ struct State<'r> {
     turn: usize,
     /// Number of the slice that is the last one, because it goes on to the end or the sink broke.
     last: usize,
+    /// Whether a thread has panicked, whose slice's turn will never end.
+    has_panicked: bool,
 }
 
 struct Output<S> {
@@ -43,7 +45,7 @@ impl<'r, S> Turns<'r, S> {
     pub(super) fn new(reading: &'r Reading<'r>, sink: S) -> Turns<'r, S> {
         let slicer = Slicer::new(reading);
         Turns {
-            state: Mutex::new(State { slicer, turn: 0, last: usize::MAX }),
+            state: Mutex::new(State { slicer, turn: 0, last: usize::MAX, has_panicked: false }),
             changed: Condvar::new(),
             output: Mutex::new(Output { sink, last: None }),
             waiting_size: (WAITING_SIZE / (reading.threads - 1).max(1)).max(WAITING_SIZE_MIN),
@@ -57,7 +59,8 @@ impl<'r, S> Turns<'r, S> {
     /// The next slice that nobody has begun.
     pub(super) fn next_slice(&self) -> Option<Slice> {
         let mut state = self.lock();
-        if state.last < usize::MAX { None } else { state.slicer.next() }
+        let is_over = state.last < usize::MAX || state.has_panicked;
+        if is_over { None } else { state.slicer.next() }
     }
 
     /// What was found wrong between packets.
@@ -66,16 +69,22 @@ impl<'r, S> Turns<'r, S> {
     }
 
     fn is_turn(&self, number: usize) -> bool {
-        self.lock().turn == number
+        let state = self.lock();
+        state.turn == number && state.last >= number
     }
 
     /// Waits for a slice's turn; breaks if it will not come.
     fn wait(&self, number: usize) -> ControlFlow<()> {
         let mut state = self.lock();
-        while state.turn != number && state.last >= number {
-            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if state.last < number || state.has_panicked {
+                return ControlFlow::Break(());
+            }
+            if state.turn == number {
+                return ControlFlow::Continue(());
+            }
+            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
         }
-        if state.last >= number { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 
     /// Makes the slice whose turn it is the last one.
@@ -88,6 +97,18 @@ impl<'r, S> Turns<'r, S> {
     fn pass(&self, number: usize) {
         self.lock().turn = number + 1;
         self.changed.notify_all();
+    }
+}
+
+/// Lets the others end if this thread panics.
+pub(super) struct PanicGuard<'g, 'r, S>(pub(super) &'g Turns<'r, S>);
+
+impl<S> Drop for PanicGuard<'_, '_, S> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.lock().has_panicked = true;
+            self.0.changed.notify_all();
+        }
     }
 }
 
@@ -106,6 +127,8 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     block: Block,
     /// Blocks that are full and wait for the slice's turn.
     waiting: Vec<Block>,
+    /// Bytes that these take.
+    waiting_size: usize,
     /// Empty blocks, to be used again: the one that was used last is still in the cache.
     spare: Vec<Block>,
     /// The first delta of the slice, which depends on the slice before; it is in the first block.
@@ -128,6 +151,7 @@ where
             number: 0,
             block: Block::new(),
             waiting: Vec::new(),
+            waiting_size: 0,
             spare: Vec::new(),
             first: None,
             last: None,
@@ -140,7 +164,18 @@ where
         self.number = number;
         (self.first, self.last, self.is_broken) = (None, None, false);
         self.block.clear();
+        self.keep_spare();
+    }
+
+    /// Keeps blocks that nobody waits for any more.
+    fn keep_spare(&mut self) {
+        // Very large lines are rare, and their room is not kept.
+        self.waiting.retain(|block| block.text.room() <= 2 * BLOCK_SIZE);
         self.spare.append(&mut self.waiting);
+        self.waiting_size = 0;
+        if self.block.text.room() > 2 * BLOCK_SIZE {
+            self.block = Block::new();
+        }
     }
 
     /// Passes on what is left of the slice; `false` if the slice does not count, because an
@@ -168,7 +203,7 @@ where
             }
             block.clear();
         }
-        self.spare.append(&mut self.waiting);
+        self.keep_spare();
         output.last = self.last.or(last);
         if flow.is_break() {
             self.is_broken = true;
@@ -181,7 +216,8 @@ where
     #[cold]
     fn block_is_full(&mut self) -> ControlFlow<()> {
         if !self.turns.is_turn(self.number) {
-            if (self.waiting.len() + 1) * BLOCK_SIZE < self.turns.waiting_size {
+            self.waiting_size += self.block.text.room();
+            if self.waiting_size < self.turns.waiting_size {
                 let empty = self.spare.pop().unwrap_or_else(Block::new);
                 self.waiting.push(std::mem::replace(&mut self.block, empty));
                 self.block.clear();
@@ -262,9 +298,12 @@ where
         let start = text.len();
         let printer = &mut self.printer;
         let target = text.append(|out| printer.loss(out, trace, stream, loss));
-        if target != Target::Output {
+        if let Some(target) = target.filter(|target| *target != Target::Output) {
             pieces.push((Target::Output, start));
             pieces.push((target, text.len()));
+        }
+        if self.block.text.len() >= BLOCK_SIZE {
+            return self.block_is_full();
         }
         ControlFlow::Continue(())
     }
