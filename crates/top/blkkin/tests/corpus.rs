@@ -4,14 +4,14 @@
 //! that prints.
 //!
 //! After a change that is meant, write the expectations anew and look at the difference:
-//! `cargo test -p blkkin --test corpus -- --ignored regenerate_expectations`
+//! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test corpus`
 
 mod support;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::corpus::{corpus, differs, expectation, for_each, losses};
+use support::corpus::{corpus, differs, expectation, for_each, losses, writes_expectations};
 use support::recipe::Recipe;
 use support::{blkkin, is_installed, run, run_with_input, skip, text};
 
@@ -22,6 +22,17 @@ fn view(directory: &Path, arguments: &[&str]) -> Output {
 /// Each way of reading a trace gives what stands beside its recipe.
 fn check_all_ways(folder: &str, exit: i32, recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
+    if writes_expectations() {
+        let Output { stdout, stderr, .. } = view(directory, &["--threads", "1", name]);
+        for (extension, content) in [("txt", stdout), ("err", stderr)] {
+            let path = corpus().join(folder).join(format!("{name}.{extension}"));
+            // What is empty has no file.
+            let _ = fs::remove_file(&path);
+            if !content.is_empty() {
+                fs::write(path, content).expect("to write");
+            }
+        }
+    }
     let expected = expectation(folder, name, "txt");
     let expected_err = expectation(folder, name, "err");
     let events = expected.iter().filter(|&&byte| byte == b'\n').count();
@@ -184,23 +195,4 @@ fn losses_read_as_babeltrace2_reads_them() {
         }
         wrong
     });
-}
-
-#[test]
-#[ignore = "writes what the other tests expect"]
-fn regenerate_expectations() {
-    for folder in ["good", "broken"] {
-        for_each(folder, |recipe, directory| {
-            let output = view(directory, &["--threads", "1", &recipe.name]);
-            for (extension, content) in [("txt", output.stdout), ("err", output.stderr)] {
-                let path = corpus().join(folder).join(format!("{}.{extension}", recipe.name));
-                if content.is_empty() {
-                    let _ = fs::remove_file(path);
-                } else {
-                    fs::write(path, content).expect("to write");
-                }
-            }
-            Vec::new()
-        });
-    }
 }

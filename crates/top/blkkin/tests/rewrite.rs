@@ -3,14 +3,14 @@
 //! `NAME.merge.txt`, `NAME.ctf1.txt` and `NAME.ctf2.txt` beside the recipe have the text.
 //!
 //! After a change that is meant, write the expectations anew and look at the difference:
-//! `cargo test -p blkkin --test rewrite -- --ignored regenerate_expectations`
+//! `BLKKIN_WRITE_EXPECTATIONS=1 cargo test -p blkkin --test rewrite`
 
 mod support;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use support::corpus::{corpus, differs, for_each, losses};
+use support::corpus::{corpus, differs, for_each, losses, writes_expectations};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
@@ -48,6 +48,27 @@ fn expectation(name: &str, way: &str) -> Vec<u8> {
     fs::read(expectation_path(name, way)).or_else(|_| fs::read(whole())).unwrap_or_default()
 }
 
+/// Writes that, if it is not what `view` prints of the source.
+fn write_expectation(name: &str, way: &str, content: &[u8]) {
+    let path = expectation_path(name, way);
+    let _ = fs::remove_file(&path);
+    if expectation(name, way) != content {
+        fs::write(path, content).expect("to write");
+    }
+}
+
+/// Writes a trace in all ways: which one, where to, and what was said.
+fn write_all_ways(
+    directory: &Path,
+    name: &str,
+) -> impl Iterator<Item = (&'static str, String, Output)> {
+    WAYS.iter().map(move |(way, arguments)| {
+        let path = format!("{name}.{way}");
+        let written = write(directory, arguments, name, &path);
+        (*way, path, written)
+    })
+}
+
 /// babeltrace2 reads `path` as `view` does, and has nothing to say but of losses.
 fn check_babeltrace(directory: &Path, path: &str, view: &Output) -> Vec<String> {
     // It tells absolute paths, so that both get one.
@@ -73,15 +94,16 @@ fn check_ways(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     let source = view(directory, &[name]);
     let mut wrong = Vec::new();
-    for (way, arguments) in WAYS {
-        let path = format!("{name}.{way}");
-        let written = write(directory, arguments, name, &path);
+    for (way, path, written) in write_all_ways(directory, name) {
         let mut fails = |what: &str, error: String| wrong.push(format!("{way}, {what}: {error}"));
         if !written.status.success() {
             fails("writing", text(&written.stderr));
             continue;
         }
         let ours = view(directory, &[&path]);
+        if writes_expectations() {
+            write_expectation(name, way, &ours.stdout);
+        }
         let expected = expectation(name, way);
         differs("text", &expected, &ours.stdout).into_iter().for_each(|e| fails("view", e));
         differs("losses", losses(&source).as_bytes(), losses(&ours).as_bytes())
@@ -239,9 +261,7 @@ fn check_broken(recipe: &Recipe, directory: &Path) -> Vec<String> {
     let name = recipe.name.as_str();
     let source = view(directory, &[name]);
     let mut wrong = Vec::new();
-    for (way, arguments) in WAYS {
-        let path = format!("{name}.{way}");
-        let written = write(directory, arguments, name, &path);
+    for (way, path, written) in write_all_ways(directory, name) {
         if written.status.code() != Some(1) {
             wrong.push(format!("{way} ends with {}", written.status));
         }
@@ -278,25 +298,4 @@ fn broken_traces_are_written_as_far_as_they_are_sound() {
         skip("rewrite", "babeltrace2 is not installed");
     }
     for_each("broken", check_broken);
-}
-
-#[test]
-#[ignore = "writes what the other tests expect"]
-fn regenerate_expectations() {
-    for_each("good", |recipe, directory| {
-        let name = recipe.name.as_str();
-        let plain = fs::read(corpus().join("good").join(format!("{name}.txt"))).unwrap_or_default();
-        for (way, arguments) in WAYS {
-            let path = format!("{name}.{way}");
-            write(directory, arguments, name, &path);
-            let output = view(directory, &[&path]);
-            let expectation = expectation_path(name, way);
-            if output.stdout == plain {
-                let _ = fs::remove_file(expectation);
-            } else {
-                fs::write(expectation, output.stdout).expect("to write");
-            }
-        }
-        Vec::new()
-    });
 }

@@ -64,3 +64,10 @@ pub fn expectation(folder: &str, name: &str, extension: &str) -> Vec<u8> {
     // What is empty has no file.
     fs::read(corpus().join(folder).join(format!("{name}.{extension}"))).unwrap_or_default()
 }
+
+/// Whether to write anew what stands beside the recipes, before it is compared with.
+pub fn writes_expectations() -> bool {
+    let asked = std::env::var_os("BLKKIN_WRITE_EXPECTATIONS").is_some();
+    assert!(!(asked && std::env::var_os("CI").is_some()), "expectations are written by hand");
+    asked
+}
