@@ -19,25 +19,8 @@ struct Step {
     /// What comes before the value.
     words: [u8; WORDS_SIZE],
     words_length: u8,
-    value: Value,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Value {
-    /// More words.
-    None,
-    U8,
-    U16,
-    U32,
-    U64,
-    I8,
-    I16,
-    I32,
-    I64,
-    /// A string that ends with a NUL.
-    String,
-    /// So many bytes, of which those before a NUL count.
-    Text(u32),
+    /// An integer or string; none if there are more words.
+    value: Option<PlainKind>,
 }
 
 const WORDS_SIZE: usize = 32;
@@ -66,43 +49,21 @@ impl Program {
         let mut taken = 0;
         for field in fields {
             let node = &nodes[field.node as usize];
-            let value = match field.kind {
-                PlainKind::U8 => Value::U8,
-                PlainKind::U16 => Value::U16,
-                PlainKind::U32 => Value::U32,
-                PlainKind::U64 => Value::U64,
-                PlainKind::I8 => Value::I8,
-                PlainKind::I16 => Value::I16,
-                PlainKind::I32 => Value::I32,
-                PlainKind::I64 => Value::I64,
-                PlainKind::String => Value::String,
-                PlainKind::Text(length) => Value::Text(length),
-                PlainKind::BeginScope(scope) => {
-                    words.begin_scope(scope, node);
-                    continue;
+            match field.kind {
+                PlainKind::BeginScope(scope) => words.begin_scope(scope, node),
+                PlainKind::EndScope(scope) => words.end_scope(scope),
+                PlainKind::BeginStruct => words.begin_struct(node),
+                PlainKind::EndStruct => words.end_struct(node),
+                _ if !is_simple(node) => return None,
+                value => {
+                    words.before(node);
+                    steps.push(&words.printed()[taken..], Some(value));
+                    taken = words.printed().len();
+                    words.behind(node);
                 }
-                PlainKind::EndScope(scope) => {
-                    words.end_scope(scope);
-                    continue;
-                }
-                PlainKind::BeginStruct => {
-                    words.begin_struct(node);
-                    continue;
-                }
-                PlainKind::EndStruct => {
-                    words.end_struct(node);
-                    continue;
-                }
-            };
-            if !is_simple(node) {
-                return None;
             }
-            words.before(node);
-            steps.push(&words.printed()[taken..], value);
-            taken = words.printed().len();
-            words.behind(node);
         }
-        steps.push(&words.printed()[taken..], Value::None);
+        steps.push(&words.printed()[taken..], None);
         Some(Program(steps.0.into()))
     }
 
@@ -113,15 +74,22 @@ impl Program {
         let mut at = 0;
         for step in &self.0 {
             let (magnitude, is_negative) = match step.value {
-                Value::None => {
+                // Scopes and structures have become words.
+                None
+                | Some(
+                    PlainKind::BeginScope(_)
+                    | PlainKind::EndScope(_)
+                    | PlainKind::BeginStruct
+                    | PlainKind::EndStruct,
+                ) => {
                     step.print(out, |_, end| end);
                     continue;
                 }
-                Value::String => {
+                Some(PlainKind::String) => {
                     at = step.print_string::<Q>(out, bytes, at)?;
                     continue;
                 }
-                Value::Text(length) => {
+                Some(PlainKind::Text(length)) => {
                     let text = bytes.get(at..)?.get(..length as usize)?;
                     let used = memchr::memchr(0, text).unwrap_or(text.len());
                     step.print(out, |_, end| end);
@@ -129,14 +97,14 @@ impl Program {
                     at += text.len();
                     continue;
                 }
-                Value::U8 => (u8::from_le_bytes(take(bytes, &mut at)?).into(), false),
-                Value::U16 => (u16::from_le_bytes(take(bytes, &mut at)?).into(), false),
-                Value::U32 => (u32::from_le_bytes(take(bytes, &mut at)?).into(), false),
-                Value::U64 => (u64::from_le_bytes(take(bytes, &mut at)?), false),
-                Value::I8 => parts(i8::from_le_bytes(take(bytes, &mut at)?).into()),
-                Value::I16 => parts(i16::from_le_bytes(take(bytes, &mut at)?).into()),
-                Value::I32 => parts(i32::from_le_bytes(take(bytes, &mut at)?).into()),
-                Value::I64 => parts(i64::from_le_bytes(take(bytes, &mut at)?)),
+                Some(PlainKind::U8) => (u8::from_le_bytes(take(bytes, &mut at)?).into(), false),
+                Some(PlainKind::U16) => (u16::from_le_bytes(take(bytes, &mut at)?).into(), false),
+                Some(PlainKind::U32) => (u32::from_le_bytes(take(bytes, &mut at)?).into(), false),
+                Some(PlainKind::U64) => (u64::from_le_bytes(take(bytes, &mut at)?), false),
+                Some(PlainKind::I8) => parts(i8::from_le_bytes(take(bytes, &mut at)?).into()),
+                Some(PlainKind::I16) => parts(i16::from_le_bytes(take(bytes, &mut at)?).into()),
+                Some(PlainKind::I32) => parts(i32::from_le_bytes(take(bytes, &mut at)?).into()),
+                Some(PlainKind::I64) => parts(i64::from_le_bytes(take(bytes, &mut at)?)),
             };
             step.print(out, |place, end| {
                 place[end] = b'-';
@@ -208,8 +176,8 @@ struct Steps(Vec<Step>);
 
 impl Steps {
     /// Adds a value and the words before it.
-    fn push(&mut self, words: &[u8], value: Value) {
-        // One less than there is room for, so that a length of 0 is never taken for a full one.
+    fn push(&mut self, words: &[u8], value: Option<PlainKind>) {
+        // Never full: a length of `WORDS_SIZE` would count as 0 in `Step::print`.
         let mut chunks = words.chunks(WORDS_SIZE - 1).peekable();
         loop {
             let chunk = chunks.next().unwrap_or(&[]);
@@ -217,7 +185,7 @@ impl Steps {
             words[..chunk.len()].copy_from_slice(chunk);
             let words_length = chunk.len() as u8;
             let is_last = chunks.peek().is_none();
-            let value = if is_last { value } else { Value::None };
+            let value = value.filter(|_| is_last);
             self.0.push(Step { words, words_length, value });
             if is_last {
                 return;
