@@ -33,7 +33,7 @@ pub(crate) struct Lane {
     floor: i64,
     /// When the current packet begins, as it says itself.
     packet_begin: i64,
-    slice: Option<Slice>,
+    slice: Option<Bounds>,
     /// Whether the current event is behind the slice's end, and so not offered.
     is_behind: bool,
     /// What was lost before the packet's first event and is not told yet.
@@ -65,9 +65,9 @@ impl Packets {
     }
 }
 
-/// What of a stream is wanted, and how far that is.
+/// Where a slice of the stream begins and ends, and where in it the lane is.
 #[derive(Debug)]
-struct Slice {
+struct Bounds {
     /// From when on (inclusive), in packets that an earlier slice has begun.
     begin: i64,
     /// To when (exclusive); `None`: to the end.
@@ -138,7 +138,7 @@ impl Lane {
         (begin, end): (i64, Option<i64>),
     ) {
         self.packets = Packets { queue: packets, rest: None };
-        self.slice = Some(Slice {
+        self.slice = Some(Bounds {
             begin,
             end,
             begun_packets: begun,

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 /// Slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
-/// Bytes of packets that need not be exceeded for the sake of large slices.
+/// Bytes of packets that are enough for a slice, if it has two packets of each stream.
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Most bytes of packets.
 const SLICE_SIZE_MAX: u64 = 16 << 20;

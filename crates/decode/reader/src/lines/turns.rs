@@ -83,7 +83,7 @@ impl<'r, S> Turns<'r, S> {
             if state.turn == number {
                 return ControlFlow::Continue(());
             }
-            state = self.changed.wait(state).unwrap_or_else(|poisoned| poisoned.into_inner());
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
