@@ -3,7 +3,7 @@
 //! in a hurry may walk the fields themselves.
 
 use super::program::{Count, NONE, Op};
-use super::strings::NulScan;
+use super::strings::{NulMap, NulScan};
 use super::walk::{Stop, View};
 use super::{Node, Visitor};
 use crate::schema::Scope;
@@ -13,7 +13,7 @@ use crate::schema::Scope;
 pub(super) struct Plain {
     pub(super) fields: Box<[PlainField]>,
     /// For those who want no values: how many bytes lie before strings that follow each other
-    /// and how many strings these are, …
+    /// and how many strings more than one these are, …
     before_strings: Box<[(u32, u32)]>,
     /// … and how many bytes lie after the last one.
     after: u32,
@@ -84,8 +84,8 @@ impl Plain {
                 }
                 Op::String { node, encoding } if encoding.unit_size() == 1 => {
                     match before_strings.last_mut() {
-                        Some((_, strings)) if bytes == 0 => *strings += 1,
-                        _ => before_strings.push((std::mem::take(&mut bytes), 1)),
+                        Some((_, more)) if bytes == 0 => *more += 1,
+                        _ => before_strings.push((std::mem::take(&mut bytes), 0)),
                     }
                     (node, PlainKind::String)
                 }
@@ -111,19 +111,29 @@ impl Plain {
     /// Moves over the fields.
     #[inline]
     pub(super) fn skip(&self, view: View<'_>, position: &mut u64) -> Result<(), Stop> {
+        let bytes = view.whole_bytes();
         let start = position.div_ceil(8) as usize;
-        let at = self.end(view.whole_bytes(), start).ok_or(Stop::Short)?;
-        *position = at as u64 * 8;
+        let mut nuls = NulScan::new(bytes, start);
+        let end = self.end(bytes, start, |at, more| nuls.find(at, more)).ok_or(Stop::Short)?;
+        *position = end as u64 * 8;
         Ok(())
     }
 
-    /// Where the fields end that start at `at`; `None` if `bytes` ends before.
+    /// Where the fields end that start at `at` in the map; `None` if the map ends before.
     #[inline(always)]
-    pub(super) fn end(&self, bytes: &[u8], at: usize) -> Option<usize> {
-        let mut at = at;
-        let mut nuls = NulScan::new(bytes, at);
-        for &(before, strings) in &self.before_strings {
-            at = nuls.find(at + before as usize, strings)? + 1;
+    pub(super) fn end_in(&self, map: &NulMap<'_>, at: usize) -> Option<usize> {
+        self.end(map.rest(), at, |at, more| map.find(at, more))
+    }
+
+    #[inline(always)]
+    fn end(
+        &self,
+        bytes: &[u8],
+        mut at: usize,
+        mut find_nul: impl FnMut(usize, u32) -> Option<usize>,
+    ) -> Option<usize> {
+        for &(before, more) in &self.before_strings {
+            at = find_nul(at + before as usize, more)? + 1;
         }
         at += self.after as usize;
         (at <= bytes.len()).then_some(at)
@@ -165,7 +175,7 @@ impl Plain {
                 }
                 PlainKind::I64 => visitor.signed(node, i64::from_le_bytes(take(bytes, &mut at)?)),
                 PlainKind::String => {
-                    let end = nuls.find(at, 1).ok_or(Stop::Short)?;
+                    let end = nuls.find(at, 0).ok_or(Stop::Short)?;
                     visitor.string(node, &bytes[at..end]);
                     at = end + 1;
                 }

@@ -5,7 +5,9 @@
 //! works on at the same time: [`Skipping::run_two`].
 
 use super::header::Header;
+use super::plain::Plain;
 use super::program::Program;
+use super::strings::NulMap;
 use super::walk::clock_after;
 use super::{Decoder, Machine, Nothing, Stop, StreamDecoder, View};
 
@@ -16,6 +18,7 @@ pub struct Skipping<'s> {
     stream: &'s StreamDecoder,
     view: View<'s>,
     machine: &'s mut Machine,
+    map: NulMap<'s>,
     /// Where the next event starts, in bits from the view's start.
     pub position: u64,
     /// Events so far.
@@ -34,7 +37,8 @@ impl<'s> Skipping<'s> {
         machine: &'s mut Machine,
     ) -> Skipping<'s> {
         let stream = &decoder.streams[stream];
-        Skipping { decoder, stream, view, machine, position, count: 0, stop: None }
+        let map = NulMap::new(view.whole_bytes());
+        Skipping { decoder, stream, view, machine, map, position, count: 0, stop: None }
     }
 
     /// Walks to the view's end, or until something stops it.
@@ -67,23 +71,34 @@ impl<'s> Skipping<'s> {
 
     fn run_usual<const LARGE: bool>(&mut self) {
         let mut usual = Usual::of(self);
-        while usual.step::<LARGE>() {}
-        self.go_on_from((usual.at, usual.clock, usual.count));
+        loop {
+            while usual.step::<LARGE>() {}
+            if !usual.move_on() {
+                break;
+            }
+        }
+        let end = usual.end();
+        self.go_on_from(end);
     }
 
     fn run_two_usual<const LARGE: bool>(a: &mut Skipping<'_>, b: &mut Skipping<'_>) {
         let (mut of_a, mut of_b) = (Usual::of(a), Usual::of(b));
-        while of_a.step::<LARGE>() && of_b.step::<LARGE>() {}
-        let (of_a, of_b) = ((of_a.at, of_a.clock, of_a.count), (of_b.at, of_b.clock, of_b.count));
-        a.go_on_from(of_a);
-        b.go_on_from(of_b);
+        loop {
+            while of_a.step::<LARGE>() && of_b.step::<LARGE>() {}
+            if !(of_a.move_on() | of_b.move_on()) {
+                break;
+            }
+        }
+        let (end_of_a, end_of_b) = (of_a.end(), of_b.end());
+        a.go_on_from(end_of_a);
+        b.go_on_from(end_of_b);
     }
 
-    fn go_on_from(&mut self, (at, clock, count): (usize, u64, u64)) {
-        if count > 0 {
-            self.position = at as u64 * 8;
-            self.machine.clock = clock;
-            self.count += count;
+    fn go_on_from(&mut self, end: UsualEnd) {
+        if end.count > 0 {
+            self.position = end.at as u64 * 8;
+            self.machine.clock = end.clock;
+            self.count += end.count;
         }
     }
 
@@ -134,29 +149,60 @@ impl<'s> Skipping<'s> {
 
 /// The short way over what nearly all traces of LTTng consist of: events with its usual header,
 /// in its short form, and nothing but whole bytes and strings.
-struct Usual<'u> {
-    bytes: &'u [u8],
+struct Usual<'u, 's> {
+    map: &'u mut NulMap<'s>,
+    /// Where the next event starts in the map.
     at: usize,
     clock: u64,
     count: u64,
     /// Indexes of event classes by id.
-    ids: &'u [u32],
-    bodies: &'u [Program],
+    ids: &'s [u32],
+    bodies: &'s [Program],
+    /// The last event's id and body. Events of one class come in bursts, and that the next one is
+    /// of the same can be guessed, where looking it up is a chain of loads.
+    last: (u64, Option<&'s Plain>),
+    /// Size of the whole view.
+    size: usize,
 }
 
-impl<'u> Usual<'u> {
-    fn of(skipping: &'u Skipping<'_>) -> Usual<'u> {
+/// How far the short way went.
+struct UsualEnd {
+    at: usize,
+    clock: u64,
+    count: u64,
+}
+
+impl<'u, 's> Usual<'u, 's> {
+    fn of(skipping: &'u mut Skipping<'s>) -> Usual<'u, 's> {
+        let size = skipping.view.whole_bytes().len();
+        let map_start = size - skipping.map.rest().len();
         Usual {
-            bytes: skipping.view.whole_bytes(),
-            at: skipping.position.div_ceil(8) as usize,
+            map: &mut skipping.map,
+            at: skipping.position.div_ceil(8) as usize - map_start,
             clock: skipping.machine.clock,
             count: 0,
             ids: &skipping.stream.event_of_id.dense,
             bodies: &skipping.stream.bodies,
+            last: (u64::MAX, None),
+            size,
         }
     }
 
-    /// Moves over one event; `false` if that needs a closer look.
+    fn end(&self) -> UsualEnd {
+        let map_start = self.size - self.map.rest().len();
+        UsualEnd { at: map_start + self.at, clock: self.clock, count: self.count }
+    }
+
+    /// Moves the map on to the next event; `false` if that would bring little.
+    fn move_on(&mut self) -> bool {
+        let moves = self.map.move_on(self.at);
+        if moves {
+            self.at = 0;
+        }
+        moves
+    }
+
+    /// Moves over one event; `false` if that needs a closer look, or the map ends.
     #[inline(always)]
     fn step<const LARGE: bool>(&mut self) -> bool {
         self.after_event::<LARGE>().is_some()
@@ -164,11 +210,14 @@ impl<'u> Usual<'u> {
 
     #[inline(always)]
     fn after_event<const LARGE: bool>(&mut self) -> Option<()> {
-        let word = u64::from_le_bytes(*self.bytes.get(self.at..)?.first_chunk()?);
+        let word = u64::from_le_bytes(*self.map.rest().get(self.at..)?.first_chunk()?);
         let (size, id, time) = Header::short_parts(LARGE, word)?;
-        // There is no class of the index that stands for "no event".
-        let body = self.bodies.get(*self.ids.get(id as usize)? as usize)?;
-        self.at = body.plain.as_ref()?.end(self.bytes, self.at + size)?;
+        if id != self.last.0 {
+            // There is no class of the index that stands for "no event".
+            let body = self.bodies.get(*self.ids.get(id as usize)? as usize)?;
+            self.last = (id, body.plain.as_ref());
+        }
+        self.at = self.last.1?.end_in(self.map, self.at + size)?;
         self.clock = clock_after(self.clock, time, if LARGE { 32 } else { 27 });
         self.count += 1;
         Some(())

@@ -4,7 +4,7 @@
 //! the other is a chain of dependent loads. Instead the NULs of 64 bytes are found at once, as a
 //! mask, in which the ends of several strings are then a few shifts.
 
-use wide::u8x16;
+use blkkin_sys::{SPAN, zeros, zeros_of_all};
 
 /// A search that goes forward through `bytes`, 64 of them at a time.
 ///
@@ -21,57 +21,117 @@ pub(super) struct NulScan<'b> {
     seen: usize,
 }
 
-const SPAN: usize = 64;
-
 impl<'b> NulScan<'b> {
     /// A search that starts at `start`.
     #[inline(always)]
     pub(super) fn new(bytes: &'b [u8], start: usize) -> NulScan<'b> {
         match bytes.get(start..).and_then(|rest| rest.first_chunk()) {
-            Some(span) => NulScan { bytes, start, mask: nuls(span), seen: start + SPAN },
+            Some(span) => NulScan { bytes, start, mask: zeros(span), seen: start + SPAN },
             None => NulScan { bytes, start, mask: 0, seen: start },
         }
     }
 
-    /// Index of the first NUL at or after `at`, or of the `count`th one. `at` must not go back.
+    /// Index of the first NUL at or after `at`, or of the one `more` NULs behind. `at` must not go
+    /// back.
     #[inline(always)]
-    pub(super) fn find(&mut self, at: usize, count: u32) -> Option<usize> {
-        let (mut at, mut count) = (at, count);
+    pub(super) fn find(&mut self, at: usize, more: u32) -> Option<usize> {
+        let (mut at, mut more) = (at, more);
         loop {
             let offset = at.wrapping_sub(self.start);
             let mut rest = if offset < SPAN { self.mask >> offset } else { 0 };
             while rest != 0 {
-                if count <= 1 {
+                if more == 0 {
                     return Some(at + rest.trailing_zeros() as usize);
                 }
                 rest &= rest - 1;
-                count -= 1;
+                more -= 1;
             }
             at = at.max(self.seen);
             // Far jumps, over large fields, would else be made in steps of 64.
             let next = if at - self.seen < SPAN { self.seen } else { at };
             let span = self.bytes.get(next..).and_then(|rest| rest.first_chunk());
-            let Some(span) = span else { return find_in_tail(self.bytes, at, count) };
-            (self.start, self.mask, self.seen) = (next, nuls(span), next + SPAN);
+            let Some(span) = span else { return find_in_tail(self.bytes, at, more) };
+            (self.start, self.mask, self.seen) = (next, zeros(span), next + SPAN);
         }
     }
 }
 
 #[cold]
-fn find_in_tail(bytes: &[u8], at: usize, count: u32) -> Option<usize> {
+fn find_in_tail(bytes: &[u8], at: usize, more: u32) -> Option<usize> {
     let mut nuls = memchr::memchr_iter(0, bytes.get(at..)?);
-    nuls.nth(count.saturating_sub(1) as usize).map(|index| at + index)
+    nuls.nth(more as usize).map(|index| at + index)
 }
 
-/// A bit for each byte that is 0.
-#[inline(always)]
-fn nuls(span: &[u8; SPAN]) -> u64 {
-    let (lanes, _) = span.as_chunks::<16>();
-    let part = |index: usize| {
-        let zeros = u8x16::new(lanes[index]).simd_eq(u8x16::ZERO);
-        u64::from(zeros.to_bitmask()) << (16 * index)
-    };
-    part(0) | part(1) | part(2) | part(3)
+/// The NULs of a few kilobytes, for those who only want to know where many events end. Positions
+/// are relative to where the map starts.
+#[derive(Debug)]
+pub(super) struct NulMap<'b> {
+    /// From the map's start on.
+    rest: &'b [u8],
+    /// A bit for each byte that is NUL.
+    bits: [u8; MAP_SIZE / 8],
+    /// Whether the bytes have been looked at; nothing is found before.
+    is_made: bool,
+}
+
+/// How many bytes a map is of.
+const MAP_SIZE: usize = 4096;
+
+impl<'b> NulMap<'b> {
+    /// A map that starts where `rest` does, but is not made yet.
+    pub(super) fn new(rest: &'b [u8]) -> NulMap<'b> {
+        NulMap { rest, bits: [0; MAP_SIZE / 8], is_made: false }
+    }
+
+    /// All bytes from the map's start on.
+    #[inline(always)]
+    pub(super) fn rest(&self) -> &'b [u8] {
+        self.rest
+    }
+
+    /// Makes a map that starts at `at`; `false` if that would bring little.
+    #[inline(never)]
+    pub(super) fn move_on(&mut self, at: usize) -> bool {
+        let is_worth_it = !self.is_made || at >= MAP_SIZE / 2;
+        if is_worth_it {
+            self.rest = self.rest.get(at..).unwrap_or(&[]);
+            self.make();
+        }
+        is_worth_it
+    }
+
+    fn make(&mut self) {
+        self.is_made = true;
+        let (spans, tail) = self.rest.as_chunks();
+        let (masks, _) = self.bits.as_chunks_mut();
+        zeros_of_all(spans, masks);
+        if let Some((last, others)) = masks.get_mut(spans.len()..).and_then(<[_]>::split_first_mut)
+        {
+            let mut span = [1; SPAN];
+            span[..tail.len()].copy_from_slice(tail);
+            *last = zeros(&span).to_le_bytes();
+            others.fill([0; 8]);
+        }
+    }
+
+    /// Index of the first NUL at or after `at`, or of the one `more` NULs behind; `None` if the
+    /// map ends before.
+    #[inline(always)]
+    pub(super) fn find(&self, mut at: usize, mut more: u32) -> Option<usize> {
+        loop {
+            // One load from anywhere, and one shift: what comes next waits for this.
+            let span = u64::from_le_bytes(*self.bits.get(at / 8..)?.first_chunk()?);
+            let mut span = span >> (at % 8);
+            while more > 0 && span != 0 {
+                span &= span - 1;
+                more -= 1;
+            }
+            if span != 0 {
+                return Some(at + span.trailing_zeros() as usize);
+            }
+            at += SPAN - at % 8;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +147,7 @@ mod tests {
                 for gap in [0, 1, 5, 64, 150] {
                     let mut scan = NulScan::new(&bytes, 0);
                     let mut at = 0;
-                    while let Some(found) = scan.find(at, 1) {
+                    while let Some(found) = scan.find(at, 0) {
                         assert_eq!(Some(found), nuls_from(at).next(), "{length} {every} {at}");
                         at = found + 1 + gap;
                     }
@@ -95,7 +155,36 @@ mod tests {
                 }
                 for at in 0..=length {
                     let third = nuls_from(at).nth(2);
-                    assert_eq!(NulScan::new(&bytes, at).find(at, 3), third, "{length} {at}");
+                    assert_eq!(NulScan::new(&bytes, at).find(at, 2), third, "{length} {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_map_finds_what_a_plain_search_finds() {
+        for length in [0, 1, 63, 64, 65, 4095, 4096, 4097, 10_000] {
+            for every in [1, 2, 7, 64, 65, 200, 3000] {
+                let bytes: Vec<u8> = (0..length).map(|i| u8::from(i % every != 0)).collect();
+                for (more, gap) in [(0, 0), (2, 0), (1, 5), (0, 64), (3, 1000)] {
+                    let mut map = NulMap::new(&bytes);
+                    let (mut base, mut at) = (0, 0);
+                    loop {
+                        let nul = (base + at..length).filter(|&i| bytes[i] == 0).nth(more as usize);
+                        let place = format!("{length} {every} {more} {gap} {base} {at}");
+                        match map.find(at, more) {
+                            Some(found) => {
+                                assert_eq!(Some(base + found), nul, "{place}");
+                                at = found + 1 + gap;
+                            }
+                            None if map.move_on(at) => (base, at) = (base + at, 0),
+                            None => {
+                                let is_outside = |nul| nul - base > MAP_SIZE - SPAN;
+                                assert!(nul.is_none_or(is_outside), "{place}");
+                                break;
+                            }
+                        }
+                    }
                 }
             }
         }
