@@ -194,6 +194,24 @@ impl Cursor {
         }
     }
 
+    /// Moves over events, to the first one that leaves the clock at `until` or more, or to the
+    /// packet's end.
+    pub(crate) fn skip_until(&mut self, data: &TraceData, until: u64) -> Result<(), Problem> {
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        loop {
+            let Some(mut skipping) = self.skipping(data) else { return Ok(()) };
+            skipping.until = until;
+            skipping.run();
+            let skipped = Skipped::of(skipping);
+            let is_there = skipped.stop.is_none() && !skipped.at_end;
+            let more = self.after_skipping(skipped);
+            self.next_start = Some(self.event_start);
+            if is_there || !more? {
+                return Ok(());
+            }
+        }
+    }
+
     /// Moves over the events of two packets at the same time, until one of them is at its end or
     /// has a problem; gives how many these were.
     pub(crate) fn skip_together(

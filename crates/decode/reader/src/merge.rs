@@ -243,11 +243,26 @@ impl Lane {
         if !self.slice.as_ref().is_some_and(|slice| slice.is_passing_over) {
             account.bytes += packet.size;
         }
-        match self.cursor.start(&self.data, packet) {
+        match self.cursor.start(&self.data, packet).and_then(|()| self.pass_over()) {
             Ok(()) => self.has_packet = true,
             Err(problem) => account.problems.push(problem),
         }
         Some(())
+    }
+
+    /// Passes over most or all of what an earlier slice has of the packet, without looking closely.
+    fn pass_over(&mut self) -> Result<(), Problem> {
+        match (&self.slice, self.scale) {
+            (Some(slice), Some(scale)) if slice.is_passing_over => {
+                let until = scale.cycles(slice.begin);
+                // Times are computed in floating point, and may be off by one.
+                if until > 0 && scale.ns(until - 1) < slice.begin {
+                    self.cursor.skip_until(&self.data, until)?;
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// When the current event counts as happening.

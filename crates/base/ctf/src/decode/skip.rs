@@ -1,4 +1,5 @@
-//! Moves over events that nobody wants to see, to count them.
+//! Moves over events that nobody wants to see: to count them, or to get to the first that somebody
+//! does.
 //!
 //! Where an event ends is only known once its strings have been found, so one packet's events are
 //! a chain of steps that wait for each other. Two packets are two chains, which the processor
@@ -23,6 +24,8 @@ pub struct Skipping<'s> {
     pub position: u64,
     /// Events so far.
     pub count: u64,
+    /// Before the first event that leaves the clock at this or more, the walk ends.
+    pub until: u64,
     /// Why it ended before the view did: the machine's clock is as it was before that event.
     pub stop: Option<Stop>,
 }
@@ -38,10 +41,20 @@ impl<'s> Skipping<'s> {
     ) -> Skipping<'s> {
         let stream = &decoder.streams[stream];
         let map = NulMap::new(view.whole_bytes());
-        Skipping { decoder, stream, view, machine, map, position, count: 0, stop: None }
+        Skipping {
+            decoder,
+            stream,
+            view,
+            machine,
+            map,
+            position,
+            count: 0,
+            until: u64::MAX,
+            stop: None,
+        }
     }
 
-    /// Walks to the view's end, or until something stops it.
+    /// Walks to the view's end, to [`Skipping::until`], or until something stops it.
     pub fn run(&mut self) {
         loop {
             match self.stream.event_header {
@@ -116,17 +129,16 @@ impl<'s> Skipping<'s> {
         let mut at = self.position;
         let clock = self.machine.clock;
         match self.event(&mut at) {
-            Ok(()) => {
+            Ok(()) if self.machine.clock < self.until => {
                 self.position = at;
                 self.count += 1;
-                true
+                return true;
             }
-            Err(stop) => {
-                self.machine.clock = clock;
-                self.stop = Some(stop);
-                false
-            }
+            Ok(()) => {}
+            Err(stop) => self.stop = Some(stop),
         }
+        self.machine.clock = clock;
+        false
     }
 
     #[inline(always)]
@@ -161,6 +173,7 @@ struct Usual<'u, 's> {
     /// The last event's id and body. Events of one class come in bursts, and that the next one is
     /// of the same can be guessed, where looking it up is a chain of loads.
     last: (u64, Option<&'s Plain>),
+    until: u64,
     /// Size of the whole view.
     size: usize,
 }
@@ -184,6 +197,7 @@ impl<'u, 's> Usual<'u, 's> {
             ids: &skipping.stream.event_of_id.dense,
             bodies: &skipping.stream.bodies,
             last: (u64::MAX, None),
+            until: skipping.until,
             size,
         }
     }
@@ -217,8 +231,12 @@ impl<'u, 's> Usual<'u, 's> {
             let body = self.bodies.get(*self.ids.get(id as usize)? as usize)?;
             self.last = (id, body.plain.as_ref());
         }
-        self.at = self.last.1?.end_in(self.map, self.at + size)?;
-        self.clock = clock_after(self.clock, time, if LARGE { 32 } else { 27 });
+        let end = self.last.1?.end_in(self.map, self.at + size)?;
+        let clock = clock_after(self.clock, time, if LARGE { 32 } else { 27 });
+        if clock >= self.until {
+            return None;
+        }
+        (self.at, self.clock) = (end, clock);
         self.count += 1;
         Some(())
     }
