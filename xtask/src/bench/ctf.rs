@@ -44,7 +44,7 @@ const JSON_ONE_CORE: &str = "blkkin view --json, one core";
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let events = if options.quick { EVENTS_QUICK } else { EVENTS };
-    let runs = if options.quick { 3 } else { 5 };
+    let runs = if options.quick { 3 } else { 11 };
     let blkkin = build_blkkin()?;
     let folder = target_dir().join(format!("bench/ctf-{events}"));
     let trace = recorded_trace(events, &folder, report)?;

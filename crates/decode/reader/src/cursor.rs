@@ -194,13 +194,12 @@ impl Cursor {
         }
     }
 
-    /// Moves over events, to the first one that leaves the clock at `until` or more, or to the
-    /// packet's end.
-    pub(crate) fn skip_until(&mut self, data: &TraceData, until: u64) -> Result<(), Problem> {
+    /// Moves over events, to the first one after `last_clock` or to the packet's end.
+    pub(crate) fn skip_to(&mut self, data: &TraceData, last_clock: u64) -> Result<(), Problem> {
         self.event_start = self.next_start.unwrap_or(self.event_start);
         loop {
             let Some(mut skipping) = self.skipping(data) else { return Ok(()) };
-            skipping.until = until;
+            skipping.last_clock = last_clock;
             skipping.run();
             let skipped = Skipped::of(skipping);
             let is_there = skipped.stop.is_none() && !skipped.at_end;

@@ -254,12 +254,12 @@ impl Lane {
     fn pass_over(&mut self) -> Result<(), Problem> {
         match (&self.slice, self.scale) {
             (Some(slice), Some(scale)) if slice.is_passing_over => {
-                let until = scale.cycles(slice.begin);
-                // Times are computed in floating point, and may be off by one.
-                if until > 0 && scale.ns(until - 1) < slice.begin {
-                    self.cursor.skip_until(&self.data, until)?;
+                // Times are computed in floating point, so this may not be the very last one before.
+                let before = scale.cycles(slice.begin).saturating_sub(1);
+                match scale.ns(before) < slice.begin {
+                    true => self.cursor.skip_to(&self.data, before),
+                    false => Ok(()),
                 }
-                Ok(())
             }
             _ => Ok(()),
         }

@@ -24,8 +24,8 @@ pub struct Skipping<'s> {
     pub position: u64,
     /// Events so far.
     pub count: u64,
-    /// Before the first event that leaves the clock at this or more, the walk ends.
-    pub until: u64,
+    /// The walk ends before the first event whose header moves the clock beyond this.
+    pub last_clock: u64,
     /// Why it ended before the view did: the machine's clock is as it was before that event.
     pub stop: Option<Stop>,
 }
@@ -49,12 +49,12 @@ impl<'s> Skipping<'s> {
             map,
             position,
             count: 0,
-            until: u64::MAX,
+            last_clock: u64::MAX,
             stop: None,
         }
     }
 
-    /// Walks to the view's end, to [`Skipping::until`], or until something stops it.
+    /// Walks to the view's end, to [`Skipping::last_clock`], or until something stops it.
     pub fn run(&mut self) {
         loop {
             match self.stream.event_header {
@@ -129,20 +129,21 @@ impl<'s> Skipping<'s> {
         let mut at = self.position;
         let clock = self.machine.clock;
         match self.event(&mut at) {
-            Ok(()) if self.machine.clock < self.until => {
+            Ok(true) => {
                 self.position = at;
                 self.count += 1;
                 return true;
             }
-            Ok(()) => {}
+            Ok(false) => {}
             Err(stop) => self.stop = Some(stop),
         }
         self.machine.clock = clock;
         false
     }
 
+    /// Moves over an event; `false`: it is the one to end before, whether or not it is there in full.
     #[inline(always)]
-    fn event(&mut self, at: &mut u64) -> Result<(), Stop> {
+    fn event(&mut self, at: &mut u64) -> Result<bool, Stop> {
         let Skipping { decoder, stream, view, machine, .. } = self;
         let event = match &stream.event_header {
             Header::Large => decoder.lttng_header::<true>(stream, *view, at, machine)?,
@@ -151,11 +152,15 @@ impl<'s> Skipping<'s> {
                 decoder.other_header(stream, program, *view, at, machine)?
             }
         };
+        if machine.clock > self.last_clock {
+            return Ok(false);
+        }
         let body = &stream.bodies[event as usize];
         match &body.plain {
-            Some(plain) => plain.skip(*view, at),
-            None => decoder.walk(body, *view, at, machine, &mut Nothing),
+            Some(plain) => plain.skip(*view, at)?,
+            None => decoder.walk(body, *view, at, machine, &mut Nothing)?,
         }
+        Ok(true)
     }
 }
 
@@ -173,7 +178,7 @@ struct Usual<'u, 's> {
     /// The last event's id and body. Events of one class come in bursts, and that the next one is
     /// of the same can be guessed, where looking it up is a chain of loads.
     last: (u64, Option<&'s Plain>),
-    until: u64,
+    last_clock: u64,
     /// Size of the whole view.
     size: usize,
 }
@@ -197,7 +202,7 @@ impl<'u, 's> Usual<'u, 's> {
             ids: &skipping.stream.event_of_id.dense,
             bodies: &skipping.stream.bodies,
             last: (u64::MAX, None),
-            until: skipping.until,
+            last_clock: skipping.last_clock,
             size,
         }
     }
@@ -233,7 +238,7 @@ impl<'u, 's> Usual<'u, 's> {
         }
         let end = self.last.1?.end_in(self.map, self.at + size)?;
         let clock = clock_after(self.clock, time, if LARGE { 32 } else { 27 });
-        if clock >= self.until {
+        if clock > self.last_clock {
             return None;
         }
         (self.at, self.clock) = (end, clock);

@@ -23,6 +23,9 @@ pub(super) struct Turns<'r, S> {
     output: Mutex<Output<S>>,
     /// Bytes that a thread may keep until it is its turn.
     waiting_size: usize,
+    /// Empty blocks, to be used again, by any thread: the first use of memory costs more than
+    /// taking it over from another processor.
+    spare: Mutex<Vec<Block>>,
 }
 
 struct State<'r> {
@@ -49,11 +52,16 @@ impl<'r, S> Turns<'r, S> {
             changed: Condvar::new(),
             output: Mutex::new(Output { sink, last: None }),
             waiting_size: (WAITING_SIZE / (reading.threads - 1).max(1)).max(WAITING_SIZE_MIN),
+            spare: Mutex::new(Vec::new()),
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, State<'r>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<Block>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next slice that nobody has begun.
@@ -129,8 +137,6 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     waiting: Vec<Block>,
     /// Bytes that these take.
     waiting_size: usize,
-    /// Empty blocks, to be used again: the one that was used last is still in the cache.
-    spare: Vec<Block>,
     /// The first delta of the slice, which depends on the slice before; it is in the first block.
     first: Option<(u64, Range<usize>)>,
     /// What the next line's delta refers to, if a line in this slice.
@@ -152,7 +158,6 @@ where
             block: Block::new(),
             waiting: Vec::new(),
             waiting_size: 0,
-            spare: Vec::new(),
             first: None,
             last: None,
             is_broken: false,
@@ -167,11 +172,13 @@ where
         self.keep_spare();
     }
 
-    /// Keeps blocks that nobody waits for any more.
+    /// Lets others have the blocks that nobody waits for any more.
     fn keep_spare(&mut self) {
         // Very large lines are rare, and their room is not kept.
         self.waiting.retain(|block| block.text.room() <= 2 * BLOCK_SIZE);
-        self.spare.append(&mut self.waiting);
+        if !self.waiting.is_empty() {
+            self.turns.spare().append(&mut self.waiting);
+        }
         self.waiting_size = 0;
         if self.block.text.room() > 2 * BLOCK_SIZE {
             self.block = Block::new();
@@ -218,7 +225,7 @@ where
         if !self.turns.is_turn(self.number) {
             self.waiting_size += self.block.text.room();
             if self.waiting_size < self.turns.waiting_size {
-                let empty = self.spare.pop().unwrap_or_else(Block::new);
+                let empty = self.turns.spare().pop().unwrap_or_else(Block::new);
                 self.waiting.push(std::mem::replace(&mut self.block, empty));
                 self.block.clear();
                 return ControlFlow::Continue(());
