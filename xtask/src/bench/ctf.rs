@@ -41,6 +41,7 @@ const JSON: &str = "blkkin view --json";
 const COUNT_ONE_CORE: &str = "blkkin view --count, one core";
 const TEXT_ONE_CORE: &str = "blkkin view, one core";
 const JSON_ONE_CORE: &str = "blkkin view --json, one core";
+const TEXT_TWICE: &str = "blkkin view, twice, a core each";
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let events = if options.quick { EVENTS_QUICK } else { EVENTS };
@@ -76,6 +77,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     let bandwidth = memory_bytes_per_second();
     let trace_bytes = recording.packets().map(|packet| packet.range.len() as u64).sum::<u64>();
     report_bandwidth(report, &speed, trace_bytes, bandwidth);
+    report_two_cores(report, &speed);
 
     let times = |slow: &str, fast: &str| speed_up(&speed, fast, slow);
     report.target("count, speed", 1, COUNT_SPEED_UP_MIN, "x", times(BT_COUNT, COUNT));
@@ -208,6 +210,9 @@ fn compare_lines(mut left: impl BufRead, mut right: impl BufRead) -> Result<u64,
     }
 }
 
+/// Prints a trace on each of two cores, at the same time.
+const TWICE: &str = "taskset -c 0 \"$1\" view \"$2\" & taskset -c 1 \"$1\" view \"$2\"; wait $!";
+
 fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
     let trace = &*trace.to_string_lossy();
     let one_core = |name, arguments: &[&str], baseline| {
@@ -223,6 +228,7 @@ fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
         one_core(TEXT_ONE_CORE, &[trace], TEXT),
         Candidate::new(JSON, &[blkkin, "view", "--json", trace], Some(TEXT)),
         one_core(JSON_ONE_CORE, &["--json", trace], JSON),
+        Candidate::new(TEXT_TWICE, &["sh", "-c", TWICE, "sh", blkkin, trace], Some(TEXT_ONE_CORE)),
     ]
 }
 
@@ -289,6 +295,20 @@ fn report_bandwidth(report: &mut Report, speed: &[Measured], bytes: u64, memory:
     let mut table = measure::Table::new(&["bandwidth", "GB/s"]);
     table.row(vec!["memory, read by one core".to_owned(), format!("{:.2}", memory / 1e9)]);
     table.row(vec![format!("{COUNT}, all cores"), format!("{:.2}", own / 1e9)]);
+    report.say(table.render());
+}
+
+/// How near two threads come to what two cores can do, which is not always twice what one can:
+/// virtual ones may share a real one.
+fn report_two_cores(report: &mut Report, speed: &[Measured]) {
+    let Some(twice) = speed_up(speed, TEXT_TWICE, TEXT_ONE_CORE).map(|times| 2.0 * times) else {
+        return;
+    };
+    let Some(threads) = speed_up(speed, TEXT, TEXT_ONE_CORE) else { return };
+    report.row(json!({"table": "two cores", "programs": twice, "threads": threads}));
+    let mut table = measure::Table::new(&["two cores beside one", ""]);
+    table.row(vec!["two programs".to_owned(), format!("{twice:.2}x")]);
+    table.row(vec![format!("{TEXT}, two threads"), format!("{threads:.2}x")]);
     report.say(table.render());
 }
 
