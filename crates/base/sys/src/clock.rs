@@ -1,0 +1,74 @@
+//! Clocks that can be read often.
+
+/// Nanoseconds of `CLOCK_MONOTONIC`.
+#[inline]
+pub fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the `timespec` that it is given.
+    #[expect(unsafe_code)]
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time);
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// The processor's time stamp counter; 0 where there is none.
+#[inline(always)]
+pub fn tsc() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    {
+        // SAFETY: every x86-64 processor has it. (A process may forbid it to itself, by
+        // `PR_SET_TSC`; whoever asks for the time like this has checked `tsc_is_steady`.)
+        #[expect(unsafe_code)]
+        unsafe {
+            std::arch::x86_64::_rdtsc()
+        }
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    0
+}
+
+/// As [`tsc`], but not before all loads up to here are done: between processors, the time can else
+/// be from before something that was seen to have happened.
+#[inline]
+pub fn tsc_after_loads() -> u64 {
+    // SAFETY: every x86-64 processor has it.
+    #[cfg(target_arch = "x86_64")]
+    #[expect(unsafe_code)]
+    unsafe {
+        std::arch::x86_64::_mm_lfence();
+    }
+    tsc()
+}
+
+/// Whether the time stamp counter runs at one speed, whatever the processor does, and this
+/// process may read it.
+pub fn tsc_is_steady() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let mut mode: i32 = 0;
+        // SAFETY: writes the integer that it is given.
+        #[expect(unsafe_code)]
+        let result = unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode) };
+        let may_read = result != 0 || mode == libc::PR_TSC_ENABLE;
+        let leaf = 0x8000_0007;
+        let is_steady = std::arch::x86_64::__cpuid(0x8000_0000).eax >= leaf
+            && std::arch::x86_64::__cpuid(leaf).edx & 1 << 8 != 0;
+        may_read && is_steady
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_goes_on() {
+        let (first, first_ns) = (tsc(), monotonic_ns());
+        let (second, second_ns) = (tsc(), monotonic_ns());
+        assert!(second >= first || !tsc_is_steady());
+        assert!(second_ns >= first_ns && first_ns > 0);
+    }
+}

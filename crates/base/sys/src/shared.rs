@@ -1,0 +1,243 @@
+//! Memory that two processes share through a sealed file. Neither can make it smaller, so that no
+//! access of the other one ends with a signal.
+//!
+//! The other process may write any of it at any time. So there are no references into it but to
+//! atomics, and bytes are copied out before anybody looks at them.
+
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::ptr::NonNull;
+use std::sync::atomic::AtomicU64;
+
+/// A mapping of shared memory; unmapped when dropped.
+#[derive(Debug)]
+pub struct SharedMemory {
+    start: NonNull<u8>,
+    size: usize,
+}
+
+// SAFETY: it is owned memory, which does not belong to a thread.
+#[expect(unsafe_code)]
+unsafe impl Send for SharedMemory {}
+// SAFETY: all access is through atomics or by copies that allow for concurrent writes.
+#[expect(unsafe_code)]
+unsafe impl Sync for SharedMemory {}
+
+/// What a file of shared memory must be sealed against before anybody may rely on its size.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+
+impl SharedMemory {
+    /// Makes `size` bytes of zeros, in a file of their own that can be passed on; `name` is what
+    /// `/proc` shows.
+    pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
+        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+        // SAFETY: `name` ends with a NUL.
+        #[expect(unsafe_code)]
+        let fd = check(unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
+        // SAFETY: the call has just made this descriptor, and nobody else has it.
+        #[expect(unsafe_code)]
+        let file = unsafe { File::from_raw_fd(fd) };
+        file.set_len(size as u64)?;
+        // SAFETY: plain integers are passed.
+        #[expect(unsafe_code)]
+        check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) })?;
+        let memory = SharedMemory::map(file.as_fd())?;
+        Ok((file, memory))
+    }
+
+    /// Maps what somebody else has made, if its size can be relied on.
+    pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
+        // SAFETY: plain integers are passed.
+        #[expect(unsafe_code)]
+        let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
+        if seals & SEALS != SEALS {
+            let why = "shared memory is not sealed, so that its size could change";
+            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+        }
+        let size = File::from(file.try_clone_to_owned()?).metadata()?.len();
+        let size = usize::try_from(size).ok().filter(|size| *size > 0);
+        let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping, at a place that the kernel chooses.
+        #[expect(unsafe_code)]
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(SharedMemory { start, size })
+    }
+
+    /// In bytes.
+    pub fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Where it starts, for code that must do what no function here does. Whoever uses it stays
+    /// within [`SharedMemory::size`], and makes no references.
+    pub fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// The word at `offset`, a multiple of 8.
+    ///
+    /// # Panics
+    ///
+    /// If it is not within the memory, or not aligned.
+    #[inline]
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset < self.size && self.size - offset >= 8);
+        // SAFETY: within the mapping, which is aligned to a page and lives as long as `self`; an
+        // atomic may be written by others at any time.
+        #[expect(unsafe_code)]
+        unsafe {
+            AtomicU64::from_ptr(self.start.as_ptr().add(offset).cast())
+        }
+    }
+
+    /// Copies bytes out, which others may be writing.
+    ///
+    /// # Panics
+    ///
+    /// If they are not within the memory.
+    pub fn copy_out(&self, offset: usize, into: &mut [u8]) {
+        assert!(offset <= self.size && self.size - offset >= into.len());
+        // SAFETY: both places have so many bytes, and they do not overlap, since nobody has a
+        // reference into the mapping.
+        #[expect(unsafe_code)]
+        unsafe {
+            copy_racing(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len());
+        }
+    }
+
+    /// Copies bytes in, which others may be reading.
+    ///
+    /// # Panics
+    ///
+    /// If the place is not within the memory.
+    pub fn copy_in(&self, offset: usize, from: &[u8]) {
+        assert!(offset <= self.size && self.size - offset >= from.len());
+        // SAFETY: as for `copy_out`.
+        #[expect(unsafe_code)]
+        unsafe {
+            copy_racing(from.as_ptr(), self.start.as_ptr().add(offset), from.len());
+        }
+    }
+
+    /// Has the kernel provide the pages now, rather than when they are first written, which costs
+    /// the writer microseconds. Where the kernel cannot, that is what happens.
+    pub fn provide(&self, range: Range<usize>) {
+        if range.start < range.end && range.end <= self.size {
+            // SAFETY: within the mapping; populating does not change what is there.
+            #[expect(unsafe_code)]
+            unsafe {
+                let start = self.start.as_ptr().add(range.start).cast();
+                libc::madvise(start, range.end - range.start, libc::MADV_POPULATE_WRITE);
+            }
+        }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is ours, and no reference outlives `self`.
+        #[expect(unsafe_code)]
+        unsafe {
+            libc::munmap(self.start.as_ptr().cast(), self.size);
+        }
+    }
+}
+
+/// Copies bytes of which some may be written or read by others at the same time: in assembly, for
+/// which that is defined.
+///
+/// # Safety
+///
+/// Both places have `size` bytes that are mapped, and they do not overlap.
+#[cfg(target_arch = "x86_64")]
+#[expect(unsafe_code)]
+unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
+    // SAFETY: by the caller's promise; the direction flag is clear, as everywhere.
+    unsafe {
+        std::arch::asm!(
+            "rep movsb",
+            inout("rcx") size => _,
+            inout("rsi") from => _,
+            inout("rdi") into => _,
+            options(nostack, preserves_flags),
+        );
+    }
+}
+
+/// As above, a byte at a time.
+///
+/// # Safety
+///
+/// Both places have `size` bytes that are mapped, and they do not overlap.
+#[cfg(not(target_arch = "x86_64"))]
+#[expect(unsafe_code)]
+unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
+    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+    for index in 0..size {
+        // SAFETY: by the caller's promise. Neither place is a constant, which atomics may not
+        // load from: one is shared memory, the other is on a stack or a heap.
+        unsafe {
+            let byte = AtomicU8::from_ptr(from.add(index).cast_mut()).load(Relaxed);
+            AtomicU8::from_ptr(into.add(index)).store(byte, Relaxed);
+        }
+    }
+}
+
+fn check(result: i32) -> io::Result<i32> {
+    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn two_mappings_see_the_same() {
+        let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
+        let theirs = SharedMemory::map(file.as_fd()).unwrap();
+        ours.provide(0..8192);
+        ours.copy_in(5000, b"hello");
+        let mut found = [0; 5];
+        theirs.copy_out(5000, &mut found);
+        assert_eq!(&found, b"hello");
+        theirs.word(8184).store(u64::MAX, Relaxed);
+        assert_eq!(ours.word(8184).load(Relaxed), u64::MAX);
+        let mut nothing = [];
+        ours.copy_out(8192, &mut nothing);
+    }
+
+    #[test]
+    fn its_size_cannot_change() {
+        let (file, memory) = SharedMemory::create(c"test", 4096).unwrap();
+        assert!(file.set_len(0).is_err());
+        assert!(file.set_len(8192).is_err());
+        assert_eq!(memory.size(), 4096);
+    }
+
+    #[test]
+    fn what_is_not_sealed_is_refused() {
+        let path = std::env::temp_dir().join(format!("blkkin-sys-{}", std::process::id()));
+        let file = File::create_new(&path).unwrap();
+        file.set_len(4096).unwrap();
+        std::fs::remove_file(path).unwrap();
+        assert!(SharedMemory::map(file.as_fd()).is_err());
+    }
+
+    #[test]
+    #[should_panic = "assertion failed"]
+    fn a_place_outside_is_refused() {
+        let (_file, memory) = SharedMemory::create(c"test", 4096).unwrap();
+        memory.copy_out(4090, &mut [0; 7]);
+    }
+}

@@ -1,0 +1,171 @@
+//! The memory of a set of rings: words that are read and written as a whole, and bytes that are
+//! copied. What each word means is in the crate's first comment.
+
+use std::sync::atomic::Ordering;
+
+/// A word of a ring's control.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Word {
+    /// Position of the next event.
+    Write = 0,
+    /// When the last event happened.
+    LastTime = 8,
+    /// Events that found the ring full.
+    Lost = 16,
+    /// Thread that holds the ring; 0 if none does.
+    Owner = 24,
+    /// Events that found no ring to write to.
+    Unplaced = 32,
+    /// The reader needs nothing before this position.
+    Read = 128,
+}
+
+#[cfg(not(loom))]
+mod real {
+    use super::Word;
+    use blkkin_sys::SharedMemory;
+    use std::ptr::NonNull;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Shared memory, by words and bytes.
+    #[derive(Debug)]
+    pub struct Cells(SharedMemory);
+
+    impl Cells {
+        /// What `memory` holds.
+        pub fn new(memory: SharedMemory) -> Cells {
+            Cells(memory)
+        }
+
+        pub(crate) fn size(&self) -> usize {
+            self.0.size()
+        }
+
+        /// For the restartable sequences, which must address memory themselves.
+        pub(crate) fn start(&self) -> NonNull<u8> {
+            self.0.start()
+        }
+
+        pub(crate) fn provide(&self, range: std::ops::Range<usize>) {
+            self.0.provide(range);
+        }
+
+        #[inline]
+        pub(crate) fn word(&self, control: usize, word: Word) -> &AtomicU64 {
+            self.0.word(control + word as usize)
+        }
+
+        /// Copies bytes in; concurrent readers may see any of them.
+        pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
+            self.0.copy_in(at, bytes);
+        }
+
+        /// Copies bytes out, which may be changing.
+        pub(crate) fn copy_out(&self, at: usize, into: &mut [u8]) {
+            self.0.copy_out(at, into);
+        }
+
+        pub(crate) fn flag(&self, at: usize, order: Ordering) -> u64 {
+            self.0.word(at).load(order)
+        }
+
+        pub(crate) fn set_flag(&self, at: usize, value: u64, order: Ordering) -> u64 {
+            self.0.word(at).swap(value, order)
+        }
+    }
+}
+
+/// Memory for models: words are loom's, and bytes are cells that report any access that no word
+/// puts in order.
+#[cfg(loom)]
+mod model {
+    use super::Word;
+    use crate::shape::Shape;
+    use loom::cell::UnsafeCell;
+    use loom::sync::atomic::AtomicU64;
+    use std::sync::atomic::Ordering;
+
+    const WORDS: [Word; 6] =
+        [Word::Write, Word::LastTime, Word::Lost, Word::Owner, Word::Unplaced, Word::Read];
+
+    /// Bytes that are looked at together.
+    const PART: usize = 4;
+
+    #[derive(Debug)]
+    pub struct Cells {
+        controls: Vec<[AtomicU64; 6]>,
+        control_start: usize,
+        control_size: usize,
+        data: Vec<UnsafeCell<[u8; PART]>>,
+        data_start: usize,
+    }
+
+    // Parts are only accessed through `copy_in` and `copy_out`, whose accesses loom checks.
+    #[expect(unsafe_code)]
+    // SAFETY: loom reports accesses that race, and runs one thread at a time.
+    unsafe impl Sync for Cells {}
+
+    impl Cells {
+        pub fn new(shape: &Shape) -> Cells {
+            let control = |_| [0; 6].map(|_| AtomicU64::new(shape.start));
+            let cells = Cells {
+                controls: (0..shape.rings).map(control).collect(),
+                control_start: shape.control_of(0),
+                control_size: shape.control_of(1) - shape.control_of(0),
+                data: (0..shape.rings * shape.ring_size() / PART)
+                    .map(|_| UnsafeCell::new([0; PART]))
+                    .collect(),
+                data_start: shape.data_of(0).start,
+            };
+            for control in &cells.controls {
+                for (word, cell) in WORDS.iter().zip(control) {
+                    if !matches!(word, Word::Write | Word::Read) {
+                        cell.store(0, Ordering::Relaxed);
+                    }
+                }
+            }
+            cells
+        }
+
+        pub(crate) fn word(&self, control: usize, word: Word) -> &AtomicU64 {
+            let index = WORDS.iter().position(|one| *one == word).unwrap();
+            &self.controls[(control - self.control_start) / self.control_size][index]
+        }
+
+        pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
+            for (index, part) in bytes.chunks(PART).enumerate() {
+                let cell = &self.data[(at - self.data_start) / PART + index];
+                // SAFETY: loom has checked that nobody else accesses it now.
+                #[expect(unsafe_code)]
+                cell.with_mut(|cell| unsafe { (&mut *cell)[..part.len()].copy_from_slice(part) });
+            }
+        }
+
+        pub(crate) fn copy_out(&self, at: usize, into: &mut [u8]) {
+            for (index, part) in into.chunks_mut(PART).enumerate() {
+                let cell = &self.data[(at - self.data_start) / PART + index];
+                let length = part.len();
+                // SAFETY: as above.
+                #[expect(unsafe_code)]
+                cell.with(|cell| unsafe { part.copy_from_slice(&(&*cell)[..length]) });
+            }
+        }
+    }
+}
+
+#[cfg(loom)]
+pub use model::Cells;
+#[cfg(not(loom))]
+pub use real::Cells;
+
+impl Cells {
+    #[inline]
+    pub(crate) fn load(&self, control: usize, word: Word, order: Ordering) -> u64 {
+        self.word(control, word).load(order)
+    }
+
+    #[inline]
+    pub(crate) fn store(&self, control: usize, word: Word, value: u64, order: Ordering) {
+        self.word(control, word).store(value, order);
+    }
+}

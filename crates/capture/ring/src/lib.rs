@@ -1,0 +1,67 @@
+//! Rings of CTF packets, in memory that a traced program shares with its node's daemon.
+//!
+//! A program records an event by copying it into the ring of the processor that it runs on, and
+//! publishing it with one store: no locked instruction, no system call, no allocation. The daemon
+//! reads from the other side. Start at [`Writer::record`] and [`Reader::take`].
+//!
+//! # The memory
+//!
+//! One sealed file for each traced process and channel, made by the daemon:
+//!
+//! ```text
+//! 0        set header: a page; see `shape`. Written once, by the daemon, but for one word:
+//!            SLEEPING   the daemon sets it before it sleeps; who clears it wakes the daemon
+//! 4096     control of ring 0, 256 bytes:
+//!   +0       WRITE      position of the next event, in bytes since ever; writers
+//!   +8       LAST_TIME  when the last event happened; writers
+//!   +16      LOST       events that found the ring full; writers
+//!   +24      OWNER      thread that holds the ring, where that takes a lock; writers
+//!   +32      UNPLACED   events that found no ring to write to; writers
+//!   +128     READ       the daemon needs nothing before this position; reader
+//! 4352     control of ring 1, …
+//! page     data of ring 0: sub-buffers, then data of ring 1, …
+//! ```
+//!
+//! There is a ring for each processor, and one more for threads that cannot use those. A position
+//! is in the sub-buffer `position / size % count`. Each sub-buffer is a CTF packet: a header
+//! ([`packet`]), then events, then nothing up to its end. Events never cross sub-buffers. An event
+//! starts with its id (2 bytes) and its time (8 bytes).
+//!
+//! # Who writes, and when it counts
+//!
+//! What lies before `WRITE` is complete; what lies behind is nothing yet. Writers change `WRITE`
+//! in one of two ways, which may not be mixed on one ring:
+//!
+//! - **Restartable sequences** ([`rseq`]): the event is copied behind `WRITE` and then `WRITE` is
+//!   stored, in a stretch of code that the kernel restarts if the thread is preempted, moved or
+//!   interrupted by a signal. So there is one writer on a processor at any time, without a lock.
+//! - **A lock** ([`locked`]): `OWNER` is taken, the same is done, and `OWNER` is given back. Nobody
+//!   waits for it: who does not get it takes another ring. If its holder dies, it is taken over.
+//!
+//! Either way a writer that is killed at any instruction leaves all events before its own, and
+//! nothing that others would have to wait for.
+//!
+//! # What the reader believes
+//!
+//! Nothing. All of the memory may be written by the traced program at any time. The reader keeps its
+//! own position, takes words once, checks them against the shape that it chose itself, and copies
+//! bytes before it looks at them. It makes packet headers anew. Nonsense ends the ring
+//! ([`Taken::Nonsense`]) and costs no other.
+
+mod cells;
+mod locked;
+#[cfg(all(test, loom))]
+mod models;
+pub mod packet;
+mod read;
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+mod rseq;
+mod shape;
+mod write;
+
+pub use cells::Cells;
+pub use read::{Packet, Reader, Taken};
+pub use shape::{
+    Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,
+};
+pub use write::{Clock, Event, HEADER_SIZE, Outcome, Writer};

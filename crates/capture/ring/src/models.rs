@@ -1,0 +1,127 @@
+//! All interleavings of a few writers and a reader, explored by loom. Bytes are cells that report
+//! any access which the words do not put in order, so that a missing ordering fails here, whatever
+//! the processor does.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`
+//!
+//! A restartable sequence is one writer on a processor whose stores others see in order: the lock's
+//! path with a lock that nobody else wants is the same to a reader, so both are shown here.
+
+use crate::{Cells, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer, packet};
+use loom::sync::Arc;
+use loom::thread;
+
+/// Sub-buffers with room for two events, two of them.
+fn shape(rings: usize) -> Shape {
+    let (subbuffer_size, subbuffer_count, mode) = (128, 2, Mode::Discard);
+    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid: [1; 16], stream: 0, start: 0 }
+}
+
+const EVENT_SIZE: usize = 16;
+
+fn record(writer: &Writer, name: u8) -> Outcome {
+    let mut bytes = [name; EVENT_SIZE];
+    let mut event = Event::new(&mut bytes, EVENT_SIZE, 7).unwrap();
+    writer.record(&mut event)
+}
+
+/// Takes what is there; the events' names.
+fn take(readers: &mut [Reader], writer: &Writer, names: &mut Vec<u8>) {
+    for reader in readers {
+        loop {
+            let mut bytes = Vec::new();
+            match reader.take(&writer.cells, &writer.shape, true, &mut bytes) {
+                Taken::Nothing => break,
+                Taken::Packet(found) => {
+                    assert_eq!(found.header.content_size, bytes.len() as u64);
+                    for event in bytes[packet::SIZE..].chunks(EVENT_SIZE) {
+                        let fields = &event[HEADER_SIZE..];
+                        assert!(fields.iter().all(|byte| *byte == fields[0]), "torn: {event:?}");
+                        names.push(fields[0]);
+                    }
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+fn readers(shape: &Shape) -> Vec<Reader> {
+    (0..shape.rings).map(|ring| Reader::new(shape, ring)).collect()
+}
+
+fn writer(shape: Shape) -> Arc<Writer> {
+    Arc::new(Writer::new(Cells::new(&shape), shape))
+}
+
+fn lost(writer: &Writer) -> u64 {
+    (0..writer.shape.rings).map(|ring| writer.cells.lost(&writer.shape, ring)).sum()
+}
+
+#[test]
+fn a_reader_sees_whole_events_and_a_writer_overwrites_only_what_was_read() {
+    loom::model(|| {
+        let writer = writer(shape(1));
+        let (mut readers, mut names) = (readers(&writer.shape), Vec::new());
+        let other = {
+            let writer = writer.clone();
+            // More than fits, so that sub-buffers are used again if the reader is quick.
+            thread::spawn(move || {
+                (1..=6).filter(|name| record(&writer, *name) == Outcome::Recorded).count()
+            })
+        };
+        take(&mut readers, &writer, &mut names);
+        let recorded = other.join().unwrap();
+        take(&mut readers, &writer, &mut names);
+        assert_eq!(names.len(), recorded);
+        assert!(names.is_sorted());
+        assert_eq!(recorded as u64 + lost(&writer), 6);
+    });
+}
+
+#[test]
+fn two_writers_share_rings() {
+    loom::model(|| {
+        let writer = writer(shape(2));
+        let (mut readers, mut names) = (readers(&writer.shape), Vec::new());
+        let others: Vec<_> = [1, 11]
+            .into_iter()
+            .map(|first| {
+                let writer = writer.clone();
+                thread::spawn(move || {
+                    (first..first + 2)
+                        .filter(|name| record(&writer, *name) == Outcome::Recorded)
+                        .count()
+                })
+            })
+            .collect();
+        take(&mut readers, &writer, &mut names);
+        let recorded: usize = others.into_iter().map(|other| other.join().unwrap()).sum();
+        take(&mut readers, &writer, &mut names);
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), recorded);
+        assert_eq!(recorded as u64 + lost(&writer), 4);
+    });
+}
+
+#[test]
+fn a_nested_writer_takes_another_ring() {
+    loom::model(|| {
+        let writer = writer(shape(2));
+        let other = {
+            let writer = writer.clone();
+            thread::spawn(move || record(&writer, 1))
+        };
+        // As in a signal handler that comes while this thread holds a ring.
+        let held = crate::locked::hold_one(&writer.cells, &writer.shape, 0..2);
+        let outcome = record(&writer, 2);
+        drop(held);
+        let outcomes = [other.join().unwrap(), outcome];
+        let mut names = Vec::new();
+        take(&mut readers(&writer.shape), &writer, &mut names);
+        let recorded = outcomes.iter().filter(|outcome| **outcome == Outcome::Recorded).count();
+        assert_eq!(names.len(), recorded);
+        assert_eq!(recorded as u64 + lost(&writer), 2);
+    });
+}

@@ -1,0 +1,129 @@
+//! The header that each sub-buffer starts with: CTF's, as LTTng declares it in its metadata.
+//!
+//! ```text
+//! 0   magic c1fc1fc1                 48  content size, in bits
+//! 4   UUID of the trace              56  packet size, in bits
+//! 20  id of the stream class, u32    64  number of the packet in the stream
+//! 24  id of the stream: processor    72  events discarded so far
+//! 32  first time                     80  processor, u32
+//! 40  last time
+//! ```
+//!
+//! Little-endian, as the machines are that this runs on; all words are of 8 bytes but where said.
+//! A writer fills in the last time, the content size and the discarded events when it leaves the
+//! sub-buffer. The reader makes the header anew.
+
+/// Bytes of a header.
+pub const SIZE: usize = 84;
+
+const MAGIC: u32 = 0xc1fc_1fc1;
+
+/// Where in it a writer fills in what is known at the end: the last time and the content size, …
+pub(crate) const LAST_TIME: usize = 40;
+/// … the number of lost events.
+pub(crate) const DISCARDED: usize = 72;
+
+/// What a header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// UUID of the trace.
+    pub uuid: [u8; 16],
+    /// Id of the stream class.
+    pub stream: u32,
+    /// Processor.
+    pub cpu: u32,
+    /// Time of the first event, or before.
+    pub first_time: u64,
+    /// Time of the last event, or later.
+    pub last_time: u64,
+    /// Bytes in use, this header's included.
+    pub content_size: u64,
+    /// Bytes in all.
+    pub packet_size: u64,
+    /// Number of the packet in its stream.
+    pub number: u64,
+    /// Events discarded so far.
+    pub discarded: u64,
+}
+
+impl Header {
+    /// Its bytes.
+    pub fn to_bytes(&self) -> [u8; SIZE] {
+        let mut bytes = [0; SIZE];
+        let mut at = 0;
+        let mut put = |part: &[u8]| {
+            bytes[at..at + part.len()].copy_from_slice(part);
+            at += part.len();
+        };
+        put(&MAGIC.to_le_bytes());
+        put(&self.uuid);
+        put(&self.stream.to_le_bytes());
+        for word in [
+            u64::from(self.cpu),
+            self.first_time,
+            self.last_time,
+            self.content_size * 8,
+            self.packet_size * 8,
+            self.number,
+            self.discarded,
+        ] {
+            put(&word.to_le_bytes());
+        }
+        put(&self.cpu.to_le_bytes());
+        bytes
+    }
+
+    /// What these bytes say, sensible or not; `None` if they do not start with the magic.
+    pub fn from_bytes(bytes: &[u8; SIZE]) -> Option<Header> {
+        let mut uuid = [0; 16];
+        uuid.copy_from_slice(&bytes[4..20]);
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        let half = |at: usize| word(at) as u32;
+        let last = u32::from_le_bytes([bytes[80], bytes[81], bytes[82], bytes[83]]);
+        (half(0) == MAGIC).then(|| Header {
+            uuid,
+            stream: half(20),
+            cpu: last,
+            first_time: word(32),
+            last_time: word(40),
+            content_size: word(48) / 8,
+            packet_size: word(56) / 8,
+            number: word(64),
+            discarded: word(72),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_where_ctf_readers_look() {
+        let header = Header {
+            uuid: *b"0123456789abcdef",
+            stream: 1,
+            cpu: 2,
+            first_time: 3,
+            last_time: 4,
+            content_size: 5,
+            packet_size: 6,
+            number: 7,
+            discarded: 8,
+        };
+        let bytes = header.to_bytes();
+        assert_eq!(bytes[..4], [0xc1, 0x1f, 0xfc, 0xc1]);
+        assert_eq!(bytes[4..20], *b"0123456789abcdef");
+        let words = [(20, 1), (32, 3), (LAST_TIME, 4), (48, 40), (56, 48), (64, 7), (DISCARDED, 8)];
+        for (at, value) in words {
+            assert_eq!(bytes[at..at + 4], u32::to_le_bytes(value), "{at}");
+        }
+        assert_eq!((bytes[24], bytes[80]), (2, 2));
+        assert_eq!(Header::from_bytes(&bytes), Some(header));
+        assert_eq!(Header::from_bytes(&[0; SIZE]), None);
+    }
+}

@@ -1,0 +1,322 @@
+//! The daemon's side: takes what is complete, as packets with headers of its own.
+
+use crate::cells::{Cells, Word};
+use crate::packet::{self, Header};
+#[cfg(not(loom))]
+use crate::shape::SLEEPING;
+use crate::shape::{Mode, Shape};
+use crate::write::HEADER_SIZE;
+#[cfg(loom)]
+use loom::sync::atomic::fence;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use std::sync::atomic::{Ordering::SeqCst, fence};
+
+/// Reads one ring. The position is the reader's own: what the memory says of it is for writers.
+#[derive(Debug)]
+pub struct Reader {
+    ring: usize,
+    position: u64,
+    /// When the last packet that was taken ends.
+    last_time: u64,
+    /// Packets so far.
+    count: u64,
+    /// Whether the memory has had nonsense.
+    is_over: bool,
+}
+
+/// What was found in a ring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// A packet, which has been appended to the buffer.
+    Packet(Packet),
+    /// Nothing new.
+    Nothing,
+    /// Sub-buffers have been overwritten before they could be read: so many bytes.
+    Overwritten(u64),
+    /// What cannot be. The ring is not read any more.
+    Nonsense,
+}
+
+/// A packet that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packet {
+    /// What its header says.
+    pub header: Header,
+    /// Whether there may be more events of its sub-buffer.
+    pub is_partial: bool,
+}
+
+/// How much there is to take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// The rest of a sub-buffer that has been left: to where its events end, and when that was.
+    Whole {
+        end: u64,
+        last_time: u64,
+    },
+    /// Of the one that is being written.
+    Part {
+        end: u64,
+        last_time: u64,
+    },
+    Nothing,
+    Nonsense,
+}
+
+impl Reader {
+    /// A reader of a ring, from its start.
+    pub fn new(shape: &Shape, ring: usize) -> Reader {
+        Reader { ring, position: shape.start, last_time: 0, count: 0, is_over: false }
+    }
+
+    /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots.
+    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize) -> Reader {
+        let mut reader = Reader::new(shape, ring);
+        // Acquire: pairs with the release of a writer's last store.
+        let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
+        reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
+        reader
+    }
+
+    /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
+    /// a sub-buffer that is not full yet.
+    pub fn take(
+        &mut self,
+        cells: &Cells,
+        shape: &Shape,
+        part: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Taken {
+        if self.is_over {
+            return Taken::Nothing;
+        }
+        let start = buffer.len();
+        let taken = self.take_next(cells, shape, part, buffer);
+        if !matches!(taken, Taken::Packet(_)) {
+            buffer.truncate(start);
+        }
+        self.is_over = taken == Taken::Nonsense;
+        taken
+    }
+
+    fn take_next(
+        &mut self,
+        cells: &Cells,
+        shape: &Shape,
+        part: bool,
+        buffer: &mut Vec<u8>,
+    ) -> Taken {
+        let control = shape.control_of(self.ring);
+        let start = buffer.len();
+        // Sub-buffers of which everything has been taken as a part are passed.
+        for _ in 0..=shape.subbuffer_count {
+            // Acquire: pairs with the release of a writer's last store; what lies before is there.
+            let write = cells.load(control, Word::Write, Acquire);
+            if let Some(skipped) = self.skip_overwritten(shape, write) {
+                return skipped;
+            }
+            let (end, last_time, is_partial) = match self.extent(cells, shape, write) {
+                Extent::Whole { end, last_time } => (end, last_time, false),
+                Extent::Part { end, last_time } if part => (end, last_time, true),
+                Extent::Part { .. } | Extent::Nothing => return Taken::Nothing,
+                Extent::Nonsense => {
+                    let write = self.write_after_copies(cells, shape);
+                    return self.skip_overwritten(shape, write).unwrap_or(Taken::Nonsense);
+                }
+            };
+            let begin = self.position_of_events(shape);
+            buffer.resize(start + packet::SIZE + end.wrapping_sub(begin) as usize, 0);
+            let (header_place, events) = buffer[start..].split_at_mut(packet::SIZE);
+            cells.copy_out(self.place(shape, begin), events);
+            let write = self.write_after_copies(cells, shape);
+            if let Some(skipped) = self.skip_overwritten(shape, write) {
+                return skipped;
+            }
+            self.position = if is_partial { end } else { self.subbuffer_after(shape) };
+            // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
+            // what has been read.
+            cells.store(control, Word::Read, self.position, Release);
+            if events.is_empty() {
+                continue;
+            }
+            let header = self.header(cells, shape, events, last_time);
+            header_place.copy_from_slice(&header.to_bytes());
+            self.last_time = header.last_time;
+            self.count += 1;
+            return Taken::Packet(Packet { header, is_partial });
+        }
+        // Nobody fills sub-buffers with nothing.
+        Taken::Nonsense
+    }
+
+    /// The position that a writer has come to, loaded after everything that was copied.
+    fn write_after_copies(&self, cells: &Cells, shape: &Shape) -> u64 {
+        // Acquire: no copy is done after the load. If a writer has begun to overwrite a sub-buffer,
+        // its position was beyond the one before, and `oldest` leaves that room.
+        fence(Acquire);
+        cells.load(shape.control_of(self.ring), Word::Write, Relaxed)
+    }
+
+    /// Moves on to the oldest sub-buffer that is still there, if that is further on.
+    fn skip_overwritten(&mut self, shape: &Shape, write: u64) -> Option<Taken> {
+        if shape.mode != Mode::Overwrite {
+            return None;
+        }
+        let skipped = self.oldest(shape, write)?.wrapping_sub(self.position);
+        // Behind is also what is far ahead, as positions wrap.
+        let is_ahead = skipped != 0 && skipped < 1 << 63;
+        is_ahead.then(|| {
+            self.position = self.position.wrapping_add(skipped);
+            Taken::Overwritten(skipped)
+        })
+    }
+
+    /// The packet's header: whatever the memory says, times do not go back and sizes are right.
+    fn header(&self, cells: &Cells, shape: &Shape, events: &[u8], last_time: u64) -> Header {
+        let mut first = [0; 8];
+        first.copy_from_slice(&events[2..HEADER_SIZE]);
+        let first_time = u64::from_le_bytes(first).max(self.last_time);
+        let size = (packet::SIZE + events.len()) as u64;
+        Header {
+            uuid: shape.uuid,
+            stream: shape.stream,
+            cpu: self.ring as u32,
+            first_time,
+            last_time: last_time.max(first_time),
+            content_size: size,
+            packet_size: size,
+            number: self.count,
+            discarded: cells.lost(shape, self.ring),
+        }
+    }
+
+    /// What there is to take, at the reader's position.
+    fn extent(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
+        let waiting = write.wrapping_sub(self.position);
+        if waiting == 0 {
+            return Extent::Nothing;
+        }
+        if waiting > shape.ring_size() as u64 {
+            return Extent::Nonsense;
+        }
+        let start = self.subbuffer_start(shape);
+        let events = self.position_of_events(shape);
+        if write.wrapping_sub(start) >= shape.subbuffer_size as u64 {
+            // It has been left. Its header says where its events end; the reader goes by that as
+            // far as it makes sense.
+            let mut bytes = [0; packet::SIZE];
+            cells.copy_out(self.place(shape, start), &mut bytes);
+            let Some(header) = Header::from_bytes(&bytes) else { return Extent::Nonsense };
+            let end = start.wrapping_add(header.content_size);
+            let is_sound = header.content_size <= shape.subbuffer_size as u64
+                && Reader::is_events(end.wrapping_sub(events));
+            return match is_sound {
+                true => Extent::Whole { end, last_time: header.last_time },
+                false => Extent::Nonsense,
+            };
+        }
+        if !Reader::is_events(write.wrapping_sub(events)) {
+            return Extent::Nonsense;
+        }
+        // Each writer stores the time of its event before the position behind it. So if the
+        // position is the same before and after the time was loaded, all events up to it happened
+        // by then, and all later ones do not happen before.
+        let control = shape.control_of(self.ring);
+        let mut end = write;
+        for _ in 0..STEADY_TRIES {
+            let last_time = cells.load(control, Word::LastTime, Acquire);
+            let again = cells.load(control, Word::Write, Acquire);
+            if again == end {
+                return match end == events {
+                    true => Extent::Nothing,
+                    false => Extent::Part { end, last_time },
+                };
+            }
+            if again.wrapping_sub(start) >= shape.subbuffer_size as u64 {
+                break;
+            }
+            end = again;
+        }
+        // So much comes in that the sub-buffer will be full in a moment.
+        Extent::Nothing
+    }
+
+    /// Whether so many bytes can be events: none, or at least a header.
+    fn is_events(size: u64) -> bool {
+        size == 0 || (HEADER_SIZE as u64..1 << 32).contains(&size)
+    }
+
+    fn subbuffer_start(&self, shape: &Shape) -> u64 {
+        self.position - self.position % shape.subbuffer_size as u64
+    }
+
+    fn subbuffer_after(&self, shape: &Shape) -> u64 {
+        self.subbuffer_start(shape).wrapping_add(shape.subbuffer_size as u64)
+    }
+
+    /// Where the events start that are not taken yet.
+    fn position_of_events(&self, shape: &Shape) -> u64 {
+        match self.position.is_multiple_of(shape.subbuffer_size as u64) {
+            true => self.position.wrapping_add(packet::SIZE as u64),
+            false => self.position,
+        }
+    }
+
+    fn place(&self, shape: &Shape, position: u64) -> usize {
+        shape.data_of(self.ring).start + (position % shape.ring_size() as u64) as usize
+    }
+
+    /// Where the oldest sub-buffer starts that no writer may be writing to, where positions have
+    /// come to `write`; `None` if nothing has been overwritten yet. The one behind that which is
+    /// being written may be being begun.
+    fn oldest(&self, shape: &Shape, write: u64) -> Option<u64> {
+        let size = shape.subbuffer_size as u64;
+        let current = write - write % size;
+        let kept = size * (shape.subbuffer_count as u64 - 2);
+        let written = current.wrapping_sub(shape.start);
+        (written > kept).then(|| current.wrapping_sub(kept))
+    }
+}
+
+/// How often a steady position is looked for.
+const STEADY_TRIES: usize = 8;
+
+impl Cells {
+    /// Events of a ring that were lost so far, as its writers count them.
+    pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {
+        let control = shape.control_of(ring);
+        // Relaxed: counters that stand alone.
+        let lost = self.load(control, Word::Lost, Relaxed);
+        lost.wrapping_add(self.load(control, Word::Unplaced, Relaxed))
+    }
+}
+
+#[cfg(not(loom))]
+impl Cells {
+    /// Prepares memory for a set of rings, as the daemon does.
+    pub fn prepare(&self, shape: &Shape) -> Result<(), crate::ShapeError> {
+        shape.check()?;
+        if self.size() < shape.memory_size() {
+            return Err(crate::ShapeError::Memory(self.size()));
+        }
+        shape.write(self);
+        Ok(())
+    }
+
+    /// Has the kernel provide a ring's pages now, so that no event has to wait for one.
+    pub fn provide_ring(&self, shape: &Shape, ring: usize) {
+        self.provide(shape.data_of(ring));
+    }
+
+    /// Says that the reader is about to sleep. It must then look at all rings once more.
+    pub fn fall_asleep(&self) {
+        self.set_flag(SLEEPING, 1, SeqCst);
+    }
+
+    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it.
+    pub fn wake(&self) -> bool {
+        // Relaxed: a glance; most often nobody sleeps.
+        self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
+    }
+}

@@ -1,0 +1,366 @@
+//! The side of the traced program: where the next event goes, and what to do at the end of a
+//! sub-buffer. How that becomes visible to others at once is in [`crate::rseq`] and
+//! [`crate::locked`].
+
+use crate::cells::{Cells, Word};
+use crate::locked;
+use crate::packet::{self, Header};
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+use crate::rseq::{self, Sequences};
+use crate::shape::{Mode, Shape, ShapeError};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+
+/// What an event starts with: its id in 2 bytes, its time in 8.
+pub const HEADER_SIZE: usize = 10;
+
+/// Sizes of copies are multiples of this, so that they need no remainder.
+pub(crate) const GRAIN: usize = 16;
+
+/// An encoded event on its way into a ring.
+#[derive(Debug)]
+pub struct Event<'e> {
+    bytes: &'e mut [u8],
+    size: usize,
+}
+
+impl<'e> Event<'e> {
+    /// The event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`. `bytes`
+    /// must have room up to the next multiple of 16, because whole sixteens are copied; `None` if
+    /// it has not.
+    #[inline]
+    pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
+        if size < HEADER_SIZE || size.checked_next_multiple_of(GRAIN)? > bytes.len() {
+            return None;
+        }
+        bytes[..2].copy_from_slice(&id.to_le_bytes());
+        Some(Event { bytes, size })
+    }
+
+    /// The bytes to copy: the event's, and some more up to a multiple of [`GRAIN`].
+    #[inline]
+    pub(crate) fn grains(&self) -> &[u8] {
+        &self.bytes[..self.size.next_multiple_of(GRAIN)]
+    }
+
+    #[inline]
+    fn set_time(&mut self, time: u64) {
+        self.bytes[2..HEADER_SIZE].copy_from_slice(&time.to_le_bytes());
+    }
+}
+
+/// Where times come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// The processor's counter.
+    Tsc,
+    /// Nanoseconds of `CLOCK_MONOTONIC`.
+    Monotonic,
+    /// A number that a test has chosen.
+    Test(u64),
+}
+
+impl Clock {
+    /// Now, where all that happened before did so on this processor.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    fn now(self) -> u64 {
+        match self {
+            Clock::Tsc => blkkin_sys::tsc(),
+            _ => self.now_everywhere(),
+        }
+    }
+
+    /// Now, where others may have written on other processors.
+    #[inline]
+    fn now_everywhere(self) -> u64 {
+        match self {
+            Clock::Tsc => blkkin_sys::tsc_after_loads(),
+            Clock::Monotonic => blkkin_sys::monotonic_ns(),
+            Clock::Test(time) => time,
+        }
+    }
+}
+
+/// What became of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is in a ring.
+    Recorded,
+    /// The ring is full; it is counted as lost.
+    Full,
+    /// All rings that could take it are in use; it is counted as lost.
+    NoRing,
+    /// It is larger than a sub-buffer; it is counted as lost.
+    TooLarge,
+}
+
+/// Writes events into a set of rings; for any number of threads, and signal handlers.
+#[derive(Debug)]
+pub struct Writer {
+    pub(crate) cells: Cells,
+    pub(crate) shape: Shape,
+    clock: Clock,
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    sequences: Option<Sequences>,
+}
+
+/// What has to be done so that an event can be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plan {
+    /// Nothing: it goes right where the ring is.
+    Append,
+    /// A sub-buffer must be begun first.
+    Begin {
+        /// The one to leave: where it starts.
+        from: Option<u64>,
+        /// Where the one to begin starts.
+        to: u64,
+    },
+}
+
+impl Plan {
+    /// `None` if the event is too large for any sub-buffer.
+    #[inline(always)]
+    pub(crate) fn new(shape: &Shape, write: u64, size: usize) -> Option<Plan> {
+        let subbuffer = shape.subbuffer_size as u64;
+        let used = write % subbuffer;
+        // Never to the very end, so that a position at the start of a sub-buffer always means one
+        // that has not been begun: the first one.
+        if used != 0 && used + (size as u64) < subbuffer {
+            return Some(Plan::Append);
+        }
+        if packet::SIZE + size >= shape.subbuffer_size {
+            return None;
+        }
+        let start = write - used;
+        Some(match used {
+            0 => Plan::Begin { from: None, to: start },
+            _ => Plan::Begin { from: Some(start), to: start.wrapping_add(subbuffer) },
+        })
+    }
+}
+
+/// Writes that belong together, and become visible with the last one.
+pub(crate) struct Switch {
+    /// Where in the data the sub-buffer to leave starts, and what its header is to say at the end:
+    /// last time and content size; discarded events.
+    pub(crate) leave: Option<(usize, [u8; 16], [u8; 8])>,
+    /// Where the one to begin starts, and its header.
+    pub(crate) begin: (usize, [u8; packet::SIZE]),
+    /// Now.
+    pub(crate) time: u64,
+    /// Where the next event goes.
+    pub(crate) write: u64,
+}
+
+impl Writer {
+    /// Begins to use what the daemon has prepared.
+    #[cfg(not(loom))]
+    pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
+        let shape = Shape::read(&cells)?;
+        Ok(Writer {
+            cells,
+            shape,
+            clock,
+            #[cfg(target_arch = "x86_64")]
+            sequences: Sequences::find(),
+        })
+    }
+
+    /// For models, which have no page to read the shape from.
+    #[cfg(loom)]
+    pub fn new(cells: Cells, shape: Shape) -> Writer {
+        Writer { cells, shape, clock: Clock::Test(1) }
+    }
+
+    /// Makes it do without restartable sequences, as where the C library or the kernel has none.
+    /// To be called before anything is written.
+    #[must_use]
+    pub fn without_sequences(mut self) -> Writer {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        {
+            self.sequences = None;
+        }
+        let _ = &mut self;
+        self
+    }
+
+    /// Whether it writes with restartable sequences.
+    pub fn has_sequences(&self) -> bool {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        return self.sequences.is_some();
+        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
+        false
+    }
+
+    /// The set's shape.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Records an event: now, on the processor that this runs on.
+    #[inline]
+    pub fn record(&self, event: &mut Event<'_>) -> Outcome {
+        #[cfg(all(target_arch = "x86_64", not(loom)))]
+        if let Some(sequences) = self.sequences {
+            return self.record_in_sequence(sequences, event);
+        }
+        self.record_with_lock(event, 0..self.shape.rings)
+    }
+
+    /// With restartable sequences.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline]
+    fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
+        // Each try fails only if something happened on this processor meanwhile. A debugger that
+        // goes through it step by step makes it fail each time.
+        for _ in 0..TRIES_MAX {
+            let Some(cpu) = sequences.cpu().filter(|cpu| *cpu < self.shape.rings - 1) else {
+                break;
+            };
+            let control = self.shape.control_of(cpu);
+            // Relaxed: only threads on this processor store it; the sequence checks it again.
+            let write = self.cells.load(control, Word::Write, Relaxed);
+            match Plan::new(&self.shape, write, event.grains().len()) {
+                Some(Plan::Append) => {
+                    // Read after `write`, so that it is not before any event up to there; and no
+                    // event comes in between if the sequence succeeds.
+                    let time = self.clock.now();
+                    event.set_time(time);
+                    let append = rseq::Append {
+                        cpu,
+                        control,
+                        data: self.place(cpu, write),
+                        bytes: event.grains(),
+                        write,
+                        next: write.wrapping_add(event.size as u64),
+                        time,
+                    };
+                    if sequences.append(&self.cells, &append) {
+                        return Outcome::Recorded;
+                    }
+                }
+                Some(Plan::Begin { from, to }) => {
+                    if let Some(outcome) = self.begin_in_sequence(sequences, cpu, write, (from, to))
+                    {
+                        return outcome;
+                    }
+                }
+                None => return self.too_large(cpu),
+            }
+        }
+        // Threads that the C library has not registered, and processors that came later.
+        let last = self.shape.rings - 1;
+        self.record_with_lock(event, last..self.shape.rings)
+    }
+
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[cold]
+    fn begin_in_sequence(
+        &self,
+        sequences: Sequences,
+        cpu: usize,
+        write: u64,
+        (from, to): (Option<u64>, u64),
+    ) -> Option<Outcome> {
+        let control = self.shape.control_of(cpu);
+        if self.is_full(control, to) {
+            let lost = self.cells.load(control, Word::Lost, Relaxed);
+            return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
+        }
+        let switch = self.switch(cpu, write, (from, to));
+        sequences.switch(&self.cells, cpu, control, write, &switch);
+        None
+    }
+
+    /// With a lock on one of these rings.
+    pub(crate) fn record_with_lock(
+        &self,
+        event: &mut Event<'_>,
+        rings: std::ops::Range<usize>,
+    ) -> Outcome {
+        let Some(held) = locked::hold_one(&self.cells, &self.shape, rings.clone()) else {
+            let control = self.shape.control_of(rings.start);
+            self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
+            return Outcome::NoRing;
+        };
+        let control = self.shape.control_of(held.ring);
+        loop {
+            // Relaxed: the lock is held.
+            let write = self.cells.load(control, Word::Write, Relaxed);
+            match Plan::new(&self.shape, write, event.grains().len()) {
+                Some(Plan::Append) => {
+                    let time = self.clock.now_everywhere();
+                    event.set_time(time);
+                    let bytes = &event.bytes[..event.size];
+                    held.append(self.place(held.ring, write), bytes, write, time);
+                    return Outcome::Recorded;
+                }
+                Some(Plan::Begin { from, to }) => {
+                    if self.is_full(control, to) {
+                        held.count_lost();
+                        return Outcome::Full;
+                    }
+                    held.switch(&self.switch(held.ring, write, (from, to)));
+                }
+                None => return self.too_large(held.ring),
+            }
+        }
+    }
+
+    /// Whether the reader still needs what is where the sub-buffer at `to` would be.
+    fn is_full(&self, control: usize, to: u64) -> bool {
+        if self.shape.mode == Mode::Overwrite {
+            return false;
+        }
+        // Acquire: pairs with the reader's release in `Reader::take`; what it has read of the
+        // sub-buffer must be read before it is overwritten.
+        let read = self.cells.load(control, Word::Read, Acquire);
+        let end = to.wrapping_add(self.shape.subbuffer_size as u64);
+        end.wrapping_sub(read) > self.shape.ring_size() as u64
+    }
+
+    /// All that leaving one sub-buffer and beginning the next one takes.
+    fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
+        let control = self.shape.control_of(ring);
+        let time = self.clock.now_everywhere();
+        let discarded = self.cells.load(control, Word::Lost, Relaxed);
+        let leave = from.map(|from| {
+            let mut end = [0; 16];
+            end[..8].copy_from_slice(&time.to_le_bytes());
+            let content = write.wrapping_sub(from) * 8;
+            end[8..].copy_from_slice(&content.to_le_bytes());
+            (self.place(ring, from), end, discarded.to_le_bytes())
+        });
+        let header = Header {
+            uuid: self.shape.uuid,
+            stream: self.shape.stream,
+            cpu: ring as u32,
+            first_time: time,
+            last_time: time,
+            content_size: packet::SIZE as u64,
+            packet_size: self.shape.subbuffer_size as u64,
+            number: to.wrapping_sub(self.shape.start) / self.shape.subbuffer_size as u64,
+            discarded,
+        };
+        let begin = (self.place(ring, to), header.to_bytes());
+        Switch { leave, begin, time, write: to.wrapping_add(packet::SIZE as u64) }
+    }
+
+    /// Where in the memory a position is.
+    #[inline(always)]
+    pub(crate) fn place(&self, ring: usize, position: u64) -> usize {
+        self.shape.data_of(ring).start + (position % self.shape.ring_size() as u64) as usize
+    }
+
+    #[cold]
+    fn too_large(&self, ring: usize) -> Outcome {
+        let control = self.shape.control_of(ring);
+        self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
+        Outcome::TooLarge
+    }
+}
+
+/// Tries before an event goes where it needs no restartable sequence.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+const TRIES_MAX: usize = 1000;

@@ -1,0 +1,131 @@
+//! Writers that are killed at random moments. What they had recorded is there, all of it and whole;
+//! the ring goes on for others, also where the dead one held a lock.
+
+mod support;
+
+use blkkin_ring::{Cells, Clock, Mode, Outcome, Writer};
+use blkkin_sys::SharedMemory;
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::{Harvest, Random, Set, record, shape};
+
+const THREADS: u64 = 4;
+/// Where the program that is to be killed finds the memory; it is this same program.
+const MEMORY: &str = "BLKKIN_TEST_RING";
+
+/// What is killed: records until then. Does nothing where it is run as a test like others.
+#[test]
+fn victim() {
+    let Ok(variable) = std::env::var(MEMORY) else { return };
+    let (path, kind) = variable.split_once(' ').unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let writer = writer(&file, kind == "sequences");
+    std::thread::scope(|scope| {
+        for who in 0..THREADS {
+            let writer = &writer;
+            scope.spawn(move || {
+                for number in 0.. {
+                    record(writer, who, number);
+                    if number % 50 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+    });
+}
+
+fn writer(file: &File, with_sequences: bool) -> Writer {
+    let cells = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
+    let writer = Writer::new(cells, Clock::Monotonic).unwrap();
+    if with_sequences { writer } else { writer.without_sequences() }
+}
+
+fn start_victim(set: &Set, with_sequences: bool) -> Child {
+    let path = format!("/proc/{}/fd/{}", std::process::id(), set.file.as_raw_fd());
+    let kind = if with_sequences { "sequences" } else { "lock" };
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--nocapture"])
+        .env(MEMORY, format!("{path} {kind}"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+fn check(with_sequences: bool, round: u64) {
+    let what = format!("sequences: {with_sequences}, round {round}");
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let set = Set::new(shape(processors + 1, 256 << 10, 4, Mode::Discard));
+    let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+    let mut victim = start_victim(&set, with_sequences);
+    let mut random = Random(round + 1);
+    while harvest.events.is_empty() {
+        set.take_all(&mut readers, true, &mut harvest);
+    }
+    for _ in 0..random.below(8) {
+        set.take_all(&mut readers, true, &mut harvest);
+        std::thread::sleep(Duration::from_micros(random.below(1500)));
+    }
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    set.take_all(&mut readers, true, &mut harvest);
+
+    let mut counts: HashMap<u64, (u64, u64)> = HashMap::new();
+    for (_, who, number, _) in &harvest.events {
+        let (count, highest) = counts.entry(*who).or_default();
+        *count += 1;
+        *highest = (*highest).max(*number);
+    }
+    // What is missing below the last one that is there was counted.
+    let missing: u64 = counts.values().map(|(count, highest)| highest + 1 - count).sum();
+    assert!(missing <= set.lost(), "{what}: {missing} missing, {} lost", set.lost());
+
+    // Whoever comes next can use every ring.
+    let heir = writer(&set.file, with_sequences);
+    let mut found = Harvest::default();
+    for number in 0..20_000 {
+        assert_ne!(record(&heir, 99, number), Outcome::NoRing, "{what}");
+        if number % 500 == 0 {
+            set.take_all(&mut readers, true, &mut found);
+        }
+    }
+    set.take_all(&mut readers, true, &mut found);
+    let numbers: std::collections::HashSet<u64> =
+        found.events.iter().filter(|event| event.1 == 99).map(|event| event.2).collect();
+    assert_eq!(numbers.len(), 20_000, "{what}");
+}
+
+#[test]
+fn a_killed_writer_leaves_what_it_had_recorded() {
+    for round in 0..40 {
+        check(true, round);
+        check(false, round);
+    }
+}
+
+/// A writer that died with the lock in its hand, which killing seldom hits.
+#[test]
+fn a_dead_holders_lock_is_taken_over() {
+    let set = Set::new(shape(2, 4096, 2, Mode::Discard));
+    let dead = std::thread::spawn(blkkin_sys::thread_id).join().unwrap();
+    while blkkin_sys::thread_exists(dead) {
+        std::thread::yield_now();
+    }
+    let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+    // The words that the crate's first comment gives as OWNER.
+    for owner in [4096 + 24, 4096 + 256 + 24] {
+        memory.word(owner).store(dead.into(), std::sync::atomic::Ordering::Relaxed);
+    }
+    let writer = set.writer(Clock::Monotonic).without_sequences();
+    assert_eq!(record(&writer, 1, 0), Outcome::Recorded);
+    // One that lives keeps it.
+    let own = blkkin_sys::thread_id();
+    for owner in [4096 + 24, 4096 + 256 + 24] {
+        memory.word(owner).store(own.into(), std::sync::atomic::Ordering::Relaxed);
+    }
+    assert_eq!(record(&writer, 1, 1), Outcome::NoRing);
+    assert_eq!(set.lost(), 1);
+}

@@ -1,0 +1,137 @@
+//! A ring beside a naive model of it: both are driven by the same random actions, and must give the
+//! same events and the same losses. With and without restartable sequences, in both modes, with
+//! positions that start at 0 and shortly before they wrap.
+
+mod support;
+
+use blkkin_ring::{Clock, Mode, Outcome, Shape, Writer};
+use std::collections::VecDeque;
+use support::{Harvest, Random, Set, record, shape, size_of};
+
+const HEADER: usize = blkkin_ring::packet::SIZE;
+const GRAIN: usize = 16;
+
+/// What a ring is thought to do.
+struct Model {
+    shape: Shape,
+    /// Sub-buffers that have been begun, oldest first: bytes used, and events.
+    subbuffers: VecDeque<(usize, Vec<u64>)>,
+    /// How many events of the oldest sub-buffer have been taken.
+    taken: usize,
+    lost: u64,
+}
+
+impl Model {
+    fn record(&mut self, who: u64, number: u64) -> Outcome {
+        let size = size_of(who, number);
+        let place = size.next_multiple_of(GRAIN);
+        let fits = |used: usize| used + place < self.shape.subbuffer_size;
+        if !self.subbuffers.back().is_some_and(|(used, _)| fits(*used)) {
+            let is_full = self.subbuffers.len() == self.shape.subbuffer_count;
+            match (is_full, self.shape.mode) {
+                (true, Mode::Discard) => {
+                    self.lost += 1;
+                    return Outcome::Full;
+                }
+                (true, Mode::Overwrite) => {
+                    self.subbuffers.pop_front();
+                    self.taken = 0;
+                }
+                (false, _) => {}
+            }
+            self.subbuffers.push_back((HEADER, Vec::new()));
+        }
+        let (used, events) = self.subbuffers.back_mut().unwrap();
+        *used += size;
+        events.push(number);
+        Outcome::Recorded
+    }
+
+    fn take_all(&mut self, part: bool) -> Vec<u64> {
+        let mut events = Vec::new();
+        if self.shape.mode == Mode::Overwrite {
+            // The one behind that which is written might be being begun.
+            while self.subbuffers.len() > self.shape.subbuffer_count - 1 {
+                self.subbuffers.pop_front();
+                self.taken = 0;
+            }
+        }
+        while let Some((_, front)) = self.subbuffers.front() {
+            let is_last = self.subbuffers.len() == 1;
+            if is_last && !part {
+                break;
+            }
+            events.extend(&front[self.taken..]);
+            self.taken = front.len();
+            if is_last {
+                break;
+            }
+            self.subbuffers.pop_front();
+            self.taken = 0;
+        }
+        events
+    }
+}
+
+fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
+    let mut random = Random(seed);
+    let count = 1 << (1 + random.below(3));
+    let mut shape = shape(2, 4096, count, mode);
+    shape.start = 0u64.wrapping_sub(start_before_wrap * shape.ring_size() as u64);
+    let set = Set::new(shape);
+    let writer = |time| -> Writer {
+        let writer = set.writer(Clock::Test(time));
+        if with_sequences { writer } else { writer.without_sequences() }
+    };
+    let mut readers = set.readers();
+    let mut model = Model { shape, subbuffers: VecDeque::new(), taken: 0, lost: 0 };
+    let (mut number, mut recorded) = (0, 0);
+    for step in 0..400u64 {
+        let what = format!("{mode:?} {with_sequences} {start_before_wrap} {seed} step {step}");
+        if random.below(4) > 0 {
+            let writer = writer(step + 1);
+            for _ in 0..random.below(60) {
+                let outcome = record(&writer, 1, number);
+                assert_eq!(outcome, model.record(1, number), "{what}");
+                recorded += u64::from(outcome == Outcome::Recorded);
+                number += 1;
+            }
+        } else {
+            let part = random.below(2) == 0;
+            let mut harvest = Harvest::default();
+            set.take_all(&mut readers, part, &mut harvest);
+            let found: Vec<u64> = harvest.events.iter().map(|event| event.2).collect();
+            assert_eq!(found, model.take_all(part), "{what}");
+            if mode == Mode::Discard && !found.is_empty() {
+                assert_eq!(harvest.discarded(), model.lost, "{what}");
+            }
+        }
+    }
+    assert!(recorded > 1000, "only {recorded} events");
+    assert!(mode == Mode::Overwrite || model.lost > 0 || count > 4, "nothing was ever lost");
+}
+
+#[test]
+fn a_ring_does_what_its_model_does() {
+    // One processor, and so one ring: what the model has.
+    pin_to_one_processor();
+    for mode in [Mode::Discard, Mode::Overwrite] {
+        for with_sequences in [true, false] {
+            for start in [0, 1, 3] {
+                for seed in 1..=12 {
+                    check(mode, with_sequences, start, seed * 0x9e37_79b9);
+                }
+            }
+        }
+    }
+}
+
+fn pin_to_one_processor() {
+    // SAFETY: sets bits of a set of its own, and passes it.
+    #[expect(unsafe_code)]
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(0, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+}

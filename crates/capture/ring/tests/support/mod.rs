@@ -1,0 +1,148 @@
+//! Sets of rings for tests, and events that say who wrote them and as which.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use blkkin_ring::{Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer};
+use blkkin_sys::SharedMemory;
+use std::fs::File;
+use std::os::fd::AsFd;
+
+/// A set of rings, as a daemon has it.
+pub(crate) struct Set {
+    pub(crate) file: File,
+    pub(crate) cells: Cells,
+    pub(crate) shape: Shape,
+}
+
+pub(crate) fn shape(
+    rings: usize,
+    subbuffer_size: usize,
+    subbuffer_count: usize,
+    mode: Mode,
+) -> Shape {
+    let (uuid, stream, start) = (*b"a trace's uuid..", 3, 0);
+    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start }
+}
+
+impl Set {
+    pub(crate) fn new(shape: Shape) -> Set {
+        let (file, memory) = SharedMemory::create(c"rings", shape.memory_size()).unwrap();
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).unwrap();
+        Set { file, cells, shape }
+    }
+
+    /// A writer with a mapping of its own, as in another process.
+    pub(crate) fn writer(&self, clock: Clock) -> Writer {
+        let memory = SharedMemory::map(self.file.as_fd()).unwrap();
+        Writer::new(Cells::new(memory), clock).unwrap()
+    }
+
+    pub(crate) fn readers(&self) -> Vec<Reader> {
+        (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring)).collect()
+    }
+
+    /// Events lost so far, of all rings.
+    pub(crate) fn lost(&self) -> u64 {
+        (0..self.shape.rings).map(|ring| self.cells.lost(&self.shape, ring)).sum()
+    }
+
+    /// Takes all that is there.
+    pub(crate) fn take_all(&self, readers: &mut [Reader], part: bool, into: &mut Harvest) {
+        for (ring, reader) in readers.iter_mut().enumerate() {
+            loop {
+                let mut buffer = Vec::new();
+                match reader.take(&self.cells, &self.shape, part, &mut buffer) {
+                    Taken::Nothing => break,
+                    Taken::Overwritten(size) => into.overwritten += size,
+                    Taken::Packet(packet) => into.add(ring, packet.header, &buffer),
+                    Taken::Nonsense => panic!("nonsense in ring {ring}"),
+                }
+            }
+        }
+    }
+}
+
+/// Bytes of an event's fields: who, as which, then padding that depends on both.
+const FIELDS_MIN: usize = 16;
+
+/// Records the `number`th event of `who`; its size varies with the number.
+pub(crate) fn record(writer: &Writer, who: u64, number: u64) -> Outcome {
+    let size = size_of(who, number);
+    let mut bytes = [0u8; 160];
+    bytes[HEADER_SIZE..HEADER_SIZE + 8].copy_from_slice(&who.to_le_bytes());
+    bytes[HEADER_SIZE + 8..HEADER_SIZE + 16].copy_from_slice(&number.to_le_bytes());
+    bytes[HEADER_SIZE + 16..size].fill(filling(who, number));
+    let mut event = Event::new(&mut bytes, size, 7).unwrap();
+    writer.record(&mut event)
+}
+
+pub(crate) fn size_of(who: u64, number: u64) -> usize {
+    HEADER_SIZE + FIELDS_MIN + ((who * 31 + number * 7) % 113) as usize
+}
+
+fn filling(who: u64, number: u64) -> u8 {
+    (who ^ number.wrapping_mul(167)) as u8
+}
+
+/// What came out of rings.
+#[derive(Default)]
+pub(crate) struct Harvest {
+    /// Who, number and time, by ring, in order.
+    pub(crate) events: Vec<(usize, u64, u64, u64)>,
+    /// Bytes that were overwritten unread.
+    pub(crate) overwritten: u64,
+    /// By ring: times of the last packet, and events discarded.
+    last: std::collections::HashMap<usize, (u64, u64)>,
+}
+
+impl Harvest {
+    /// Checks a packet, and takes its events.
+    fn add(&mut self, ring: usize, header: blkkin_ring::packet::Header, bytes: &[u8]) {
+        use blkkin_ring::packet;
+        assert_eq!(
+            packet::Header::from_bytes(bytes[..packet::SIZE].try_into().unwrap()),
+            Some(header)
+        );
+        assert_eq!(header.content_size, bytes.len() as u64);
+        assert!(header.first_time <= header.last_time, "{header:?}");
+        let (last_time, _) = self.last.get(&ring).copied().unwrap_or_default();
+        assert!(header.first_time >= last_time, "{header:?} after {last_time}");
+        let mut at = packet::SIZE;
+        let mut time_before = header.first_time;
+        while at < bytes.len() {
+            let word = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap());
+            let (time, who, number) =
+                (word(at + 2), word(at + HEADER_SIZE), word(at + HEADER_SIZE + 8));
+            let size = size_of(who, number);
+            assert_eq!(bytes[at..at + 2], [7, 0], "event {number} of {who} at {at}");
+            let rest = &bytes[at + HEADER_SIZE + 16..at + size];
+            assert!(rest.iter().all(|byte| *byte == filling(who, number)), "torn: {who} {number}");
+            assert!(time >= time_before && time <= header.last_time, "{time} {header:?}");
+            time_before = time;
+            self.events.push((ring, who, number, time));
+            at += size;
+        }
+        self.last.insert(ring, (header.last_time, header.discarded));
+    }
+
+    /// Events discarded, as the last packet of each ring says.
+    pub(crate) fn discarded(&self) -> u64 {
+        self.last.values().map(|(_, discarded)| discarded).sum()
+    }
+}
+
+/// A small generator of numbers that repeat for a seed.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+}
