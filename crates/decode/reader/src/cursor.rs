@@ -395,6 +395,18 @@ impl Cursor {
         Ok(())
     }
 
+    /// Whether it is known where the current event ends.
+    #[inline]
+    pub(crate) fn has_passed_body(&self) -> bool {
+        self.next_start.is_some()
+    }
+
+    /// Whether nothing more can be read of the packet, and nothing could of the current event.
+    #[inline]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.held == 0
+    }
+
     fn end(&mut self) {
         self.held = 0;
         self.end_bits = 0;
