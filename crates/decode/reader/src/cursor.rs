@@ -274,6 +274,12 @@ impl Cursor {
             let stream = packet.packet.stream;
             match data.decoder.event_body(stream, self.class, view, &mut position, machine, visitor)
             {
+                Ok(()) if position == self.event_start => {
+                    let kind = DecodeErrorKind::EmptyEvent;
+                    let problem = self.bad(&DecodeError { at_bits: self.position(), kind });
+                    self.end();
+                    return Err(problem);
+                }
                 Ok(()) => {
                     self.next_start = Some(position);
                     return Ok(true);

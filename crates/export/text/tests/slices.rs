@@ -315,6 +315,23 @@ fn slices_give_what_one_thread_gives() {
 }
 
 #[test]
+fn events_without_a_bit_end_a_packet() {
+    let directory = scratch().join("empty");
+    fs::create_dir_all(&directory).unwrap();
+    // Only their bodies show that they are empty.
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };
+        event { name = e; fields := struct { struct { } a[3]; }; };";
+    fs::write(directory.join("metadata"), metadata).unwrap();
+    fs::write(directory.join("stream"), "abc").unwrap();
+    let opened = open(&[Source::Path(directory.clone())]);
+    let reading = || Reading::new(&opened.traces);
+    assert_eq!(count(&reading()), 0);
+    let (text, _, stats) = print(&reading(), false);
+    assert_eq!((&*text, stats.events, stats.problems.len()), ("", 0, 1), "{:?}", stats.problems);
+    let _ = fs::remove_dir_all(directory);
+}
+
+#[test]
 fn disorder_in_much_text() {
     let root = scratch().join("much");
     let mut random = Random(0x0123_4567_89ab_cdef);
