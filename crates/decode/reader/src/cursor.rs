@@ -274,6 +274,12 @@ impl Cursor {
             let stream = packet.packet.stream;
             match data.decoder.event_body(stream, self.class, view, &mut position, machine, visitor)
             {
+                Ok(()) if position == self.event_start => {
+                    let kind = DecodeErrorKind::EmptyEvent;
+                    let problem = self.bad(&DecodeError { at_bits: self.position(), kind });
+                    self.end();
+                    return Err(problem);
+                }
                 Ok(()) => {
                     self.next_start = Some(position);
                     return Ok(true);
@@ -393,6 +399,18 @@ impl Cursor {
         // A file that has shrunk since its packets were found ends early.
         self.complete = read as u64 == rest || read < want;
         Ok(())
+    }
+
+    /// Whether it is known where the current event ends.
+    #[inline]
+    pub(crate) fn has_passed_body(&self) -> bool {
+        self.next_start.is_some()
+    }
+
+    /// Whether nothing more can be read of the packet, and nothing could of the current event.
+    #[inline]
+    pub(crate) fn is_ended(&self) -> bool {
+        self.held == 0
     }
 
     fn end(&mut self) {

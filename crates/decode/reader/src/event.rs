@@ -3,7 +3,7 @@
 use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::trace::{Stream, Trace};
-use blkkin_ctf::decode::Visitor;
+use blkkin_ctf::decode::{Nothing, Visitor};
 use blkkin_ctf::schema::{EventClass, StreamClass};
 
 /// An event. Its fields are decoded when [`Event::visit`] asks for them.
@@ -83,6 +83,14 @@ impl<'e> Event<'e> {
     pub fn read_plain(&mut self, read: impl FnMut(&[u8]) -> Option<usize>) -> bool {
         let result = self.cursor.plain_body(read);
         self.noted(result)
+    }
+
+    /// Finds out whether it is there in full: only then it counts.
+    #[inline]
+    pub(crate) fn pass_over(&mut self) {
+        if !self.cursor.has_passed_body() {
+            self.visit(&mut Nothing);
+        }
     }
 
     /// Makes an error of it: what it is turned into would be too large.

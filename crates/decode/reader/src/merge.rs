@@ -253,7 +253,11 @@ impl Lane {
     /// Passes over most or all of what an earlier slice has of the packet, without looking closely.
     fn pass_over(&mut self) -> Result<(), Problem> {
         match (&self.slice, self.scale) {
-            (Some(slice), Some(scale)) if slice.is_passing_over => {
+            // No event of a packet that begins later is in an earlier slice: it counts as happening
+            // when its packet begins, even if it says that it happened before.
+            (Some(slice), Some(scale))
+                if slice.is_passing_over && self.floor.max(self.packet_begin) < slice.begin =>
+            {
                 // Times are computed in floating point, so this may not be the very last one before.
                 let before = scale.cycles(slice.begin).saturating_sub(1);
                 match scale.ns(before) < slice.begin {

@@ -108,7 +108,10 @@ impl Reading<'_> {
                 Ok(Some(class)) => {
                     let time = scale.map(|scale| scale.ns(cursor.cycles()));
                     if work.in_range(time) {
-                        work.event(number, cursor, class, time, |event| consumer.event(event));
+                        work.event(number, cursor, class, time, |event| match U::EVENTS {
+                            true => consumer.event(event),
+                            false => event.pass_over(),
+                        });
                     }
                 }
                 Ok(None) => break,

@@ -128,6 +128,8 @@ impl<'w, 'r> Work<'w, 'r> {
         pass_on(&mut event);
         match problem {
             Some(problem) => self.stats.problems.push(problem),
+            // The file was cut within the event, which is told of elsewhere.
+            None if cursor.is_ended() => {}
             None => {
                 self.stats.events += 1;
                 self.events_untold += 1;

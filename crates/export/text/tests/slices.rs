@@ -1,7 +1,9 @@
 //! Lines printed on several threads, in slices of any size, are those printed on one, also where
-//! times are equal, not in order, outside their packet, or missing.
+//! times are equal, not in order, outside their packet, or missing; and as many as are counted.
 
-use blkkin_reader::{Reading, Source, Stats, Target, open};
+use blkkin_reader::{
+    Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
+};
 use blkkin_text::json::JsonPrinter;
 use blkkin_text::pretty::{Options, Printer};
 use std::fs;
@@ -13,15 +15,34 @@ typealias integer { size = 8; align = 8; signed = false; } := u8;
 typealias integer { size = 32; align = 8; signed = false; } := u32;
 typealias integer { size = 64; align = 8; signed = false; } := u64;
 trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
-clock { name = c; freq = 1000000000; };
+clock { name = c; CLOCK };
 typealias integer { size = 64; align = 8; signed = false; map = clock.c.value; } := time;
 stream { id = 0;
   packet.context := struct { TIMES u32 content_size; u32 packet_size; u32 events_discarded; u32 packet_seq_num; };
-  event.header := struct { u8 id; time timestamp; };
+  event.header := HEADER;
 };
 event { id = 0; name = "first"; stream_id = 0; fields := struct { u32 number; string text; }; };
 event { id = 1; name = "second"; stream_id = 0; fields := struct { u32 number; u8 few[2]; }; };
+event { id = 2; name = "third"; stream_id = 0; fields := struct { u32 number; u8 n; u8 few[n]; }; };
 "#;
+
+/// Frequencies of clocks, and what they count from.
+const CLOCKS: [(u64, &str); 4] = [
+    (1_000_000_000, ""),
+    (1_000_000_000, "offset_s = 1500000000; offset = 7;"),
+    (1_000_000, "offset_s = 5; offset = 123456;"),
+    (3_000_000_000, "offset = 10000000001;"),
+];
+
+const HEADERS: [&str; 3] = [
+    "struct { u8 id; time timestamp; }",
+    "struct { enum : integer { size = 16; align = 8; } { compact = 0 ... 65534, extended = 65535 } id;
+        variant <id> { struct { integer { size = 32; align = 8; map = clock.c.value; } timestamp; } compact;
+            struct { u32 id; time timestamp; } extended; } v; } align(8)",
+    "struct { enum : integer { size = 5; align = 1; } { compact = 0 ... 30, extended = 31 } id;
+        variant <id> { struct { integer { size = 27; align = 1; map = clock.c.value; } timestamp; } compact;
+            struct { u32 id; time timestamp; } extended; } v; } align(8)",
+];
 
 /// Numbers that look random and are the same in each run.
 struct Random(u64);
@@ -51,6 +72,8 @@ enum Flaw {
     EventsOutside,
     /// Now and then a packet begins before the one before ends.
     PacketsDisordered,
+    /// Now and then an event is before its packet's time.
+    EventsBefore,
     /// Packets do not say when they begin and end.
     NoPacketTimes,
     /// Now and then bytes make no sense.
@@ -59,12 +82,13 @@ enum Flaw {
     Cut,
 }
 
-const FLAWS: [Flaw; 8] = [
+const FLAWS: [Flaw; 9] = [
     Flaw::None,
     Flaw::Ties,
     Flaw::EventsDisordered,
     Flaw::EventsOutside,
     Flaw::PacketsDisordered,
+    Flaw::EventsBefore,
     Flaw::NoPacketTimes,
     Flaw::Damage,
     Flaw::Cut,
@@ -73,31 +97,66 @@ const FLAWS: [Flaw; 8] = [
 /// Most packets of a stream and events of a packet.
 type Sizes = (u64, u64);
 
-fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) {
+/// Writes a trace; gives its clock's frequency.
+fn write_trace(directory: &Path, random: &mut Random, flaw: Flaw, sizes: Sizes) -> u64 {
+    let (frequency, offset) = CLOCKS[random.below(CLOCKS.len() as u64) as usize];
+    let header = random.below(HEADERS.len() as u64) as usize;
     let times = match flaw {
         Flaw::NoPacketTimes => "",
         _ => "u64 timestamp_begin; u64 timestamp_end;",
     };
     let times = times.replace("u64 timestamp", "time timestamp");
-    fs::write(directory.join("metadata"), METADATA.replace("TIMES", &times)).unwrap();
+    let metadata = METADATA
+        .replace("TIMES", &times)
+        .replace("CLOCK", &format!("freq = {frequency}; {offset}"))
+        .replace("HEADER", HEADERS[header]);
+    fs::write(directory.join("metadata"), metadata).unwrap();
     for stream in 0..1 + random.below(4) {
         let mut bytes = Vec::new();
         let (mut time, mut discarded, mut number) = (1000 + random.below(50), 0u32, 0u32);
         for packet in 0..random.below(sizes.0) {
             let counters = (&mut time, &mut discarded, &mut number);
-            write_packet(&mut bytes, random, flaw, counters, packet, sizes.1);
+            write_packet(&mut bytes, random, (flaw, header), counters, packet, sizes.1);
         }
         if flaw == Flaw::Cut {
             bytes.truncate(bytes.len() - bytes.len().min(random.below(100) as usize));
         }
         fs::write(directory.join(format!("stream_{stream}")), bytes).unwrap();
     }
+    frequency
+}
+
+/// Writes an event's header; in its short form, if it has one and that is enough, mostly.
+fn write_header(
+    bytes: &mut Vec<u8>,
+    random: &mut Random,
+    header: usize,
+    (id, time): (u8, u64),
+    clock: &mut Option<u64>,
+) {
+    let before = clock.replace(time);
+    let is_near =
+        |bits: u32| before.is_some_and(|before| time >= before && (time - before) >> bits == 0u64);
+    match header {
+        1 if is_near(32) && !random.one_of(20) => {
+            bytes.extend([id, 0]);
+            bytes.extend((time as u32).to_le_bytes());
+            return;
+        }
+        2 if is_near(27) && !random.one_of(20) => {
+            return bytes.extend((u32::from(id) | (time as u32) << 5).to_le_bytes());
+        }
+        0 => bytes.push(id),
+        1 => bytes.extend([0xff, 0xff, id, 0, 0, 0]),
+        _ => bytes.extend([31, id, 0, 0, 0]),
+    }
+    bytes.extend(time.to_le_bytes());
 }
 
 fn write_packet(
     bytes: &mut Vec<u8>,
     random: &mut Random,
-    flaw: Flaw,
+    (flaw, header): (Flaw, usize),
     (time, discarded, number): (&mut u64, &mut u32, &mut u32),
     packet: u64,
     events_max: u64,
@@ -108,25 +167,40 @@ fn write_packet(
         _ if random.one_of(200) => 12_000_000_000,
         _ => random.below(20),
     };
+    if random.one_of(3) {
+        *time += random.below(30);
+    }
     let begin = match flaw {
         Flaw::PacketsDisordered if random.one_of(3) => time.saturating_sub(random.below(60)),
         _ => *time,
     };
+    let with_times = flaw != Flaw::NoPacketTimes;
+    let mut clock = with_times.then_some(begin);
     let mut events = Vec::new();
     for _ in 0..random.below(events_max) {
         *time += step(random);
         let shown = match flaw {
             Flaw::EventsDisordered if random.one_of(9) => time.saturating_sub(random.below(60)),
             Flaw::EventsOutside if random.one_of(9) => *time + random.below(100),
+            Flaw::EventsBefore if random.one_of(3) => begin.saturating_sub(random.below(40)),
             _ => *time,
         };
-        let id = random.below(2) as u8;
+        let id = random.below(3) as u8;
         let id = if flaw == Flaw::Damage && random.one_of(40) { 9 } else { id };
-        events.push(id);
-        events.extend(shown.to_le_bytes());
+        write_header(&mut events, random, header, (id, shown), &mut clock);
         events.extend(number.to_le_bytes());
         *number += 1;
         match id {
+            0 if random.one_of(20) => {
+                let length = random.below(6000) as usize;
+                events.extend((0..length).map(|index| b'a' + (index % 26) as u8));
+                events.push(0);
+            }
+            2 => {
+                let length = random.below(4) as u8;
+                events.push(length);
+                events.extend((0..length).map(|_| random.below(256) as u8));
+            }
             0 => events.extend_from_slice(
                 &b"some'text, long enough for two\0"[random.below(31) as usize..],
             ),
@@ -137,7 +211,6 @@ fn write_packet(
     if random.one_of(5) {
         *discarded += 1 + random.below(3) as u32;
     }
-    let with_times = flaw != Flaw::NoPacketTimes;
     let header = 8 + if with_times { 16 } else { 0 } + 16;
     let content = (header + events.len()) as u32;
     let size = content + random.below(16) as u32;
@@ -176,6 +249,18 @@ fn print(reading: &Reading<'_>, json: bool) -> Output {
     (text, messages, stats)
 }
 
+/// How many events there are, without looking at them.
+fn count(reading: &Reading<'_>) -> u64 {
+    struct Nobody;
+    impl Unordered for Nobody {
+        const EVENTS: bool = false;
+        fn packet(&mut self, _: &Trace, _: &Stream, _: &PacketView<'_>) {}
+        fn event(&mut self, _: &mut Event<'_>) {}
+        fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) {}
+    }
+    reading.unordered(|| Nobody).1.events
+}
+
 fn scratch() -> PathBuf {
     let path = std::env::temp_dir().join(format!("blkkin-slices-{}", std::process::id()));
     fs::create_dir_all(&path).unwrap();
@@ -190,14 +275,24 @@ fn slices_give_what_one_thread_gives() {
     for (round, flaw) in (0..60).flat_map(|round| FLAWS.map(|flaw| (round, flaw))) {
         let directory = root.join(format!("{flaw:?}-{round}"));
         fs::create_dir_all(&directory).unwrap();
-        write_trace(&directory, &mut random, flaw, (12, 25));
+        let frequency = write_trace(&directory, &mut random, flaw, (12, 25));
         let opened = open(&[Source::Path(directory.clone())]);
-        let bound = |random: &mut Random| random.one_of(4).then(|| 1000 + random.below(500) as i64);
+        assert!(!opened.traces.is_empty());
+        let first = Reading::new(&opened.traces).span().map_or(0, |span| span.0);
+        let second = 1_000_000_000;
+        let bound = |random: &mut Random| {
+            random.one_of(4).then(|| first + (random.below(500) * second / frequency) as i64)
+        };
         let (begin, end) = (bound(&mut random), bound(&mut random));
         let reading = || Reading::new(&opened.traces).range(begin, end);
         let json = round % 4 == 3;
         let expected = print(&reading(), json);
         lines += expected.0.lines().count();
+        // A range is only exact where times are in order.
+        if (begin, end) == (None, None) || matches!(flaw, Flaw::None | Flaw::Ties | Flaw::Cut) {
+            let counted = count(&reading().threads(1 + round % 3));
+            assert_eq!(counted, expected.2.events, "{flaw:?} {round} from {begin:?} to {end:?}");
+        }
         for (threads, size) in [(2, 1), (2, 300), (3, 1), (3, 2000), (5, 700), (2, 1 << 20)] {
             let got = print(&reading().threads(threads).slice_size(size), json);
             let what = format!(
@@ -220,6 +315,23 @@ fn slices_give_what_one_thread_gives() {
 }
 
 #[test]
+fn events_without_a_bit_end_a_packet() {
+    let directory = scratch().join("empty");
+    fs::create_dir_all(&directory).unwrap();
+    // Only their bodies show that they are empty.
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };
+        event { name = e; fields := struct { struct { } a[3]; }; };";
+    fs::write(directory.join("metadata"), metadata).unwrap();
+    fs::write(directory.join("stream"), "abc").unwrap();
+    let opened = open(&[Source::Path(directory.clone())]);
+    let reading = || Reading::new(&opened.traces);
+    assert_eq!(count(&reading()), 0);
+    let (text, _, stats) = print(&reading(), false);
+    assert_eq!((&*text, stats.events, stats.problems.len()), ("", 0, 1), "{:?}", stats.problems);
+    let _ = fs::remove_dir_all(directory);
+}
+
+#[test]
 fn disorder_in_much_text() {
     let root = scratch().join("much");
     let mut random = Random(0x0123_4567_89ab_cdef);
@@ -231,6 +343,7 @@ fn disorder_in_much_text() {
         fs::create_dir_all(&directory).unwrap();
         write_trace(&directory, &mut random, flaw, (60, 1500));
         let opened = open(&[Source::Path(directory.clone())]);
+        assert!(!opened.traces.is_empty());
         let expected = print(&Reading::new(&opened.traces), false);
         for (threads, size) in [(2, 100_000), (3, 200_000), (4, 30_000), (3, 1 << 20)] {
             let reading = Reading::new(&opened.traces).threads(threads).slice_size(size);

@@ -10,7 +10,7 @@ use super::plain::Plain;
 use super::program::Program;
 use super::strings::NulMap;
 use super::walk::clock_after;
-use super::{Decoder, Machine, Nothing, Stop, StreamDecoder, View};
+use super::{DecodeErrorKind, Decoder, Machine, Nothing, Stop, StreamDecoder, View};
 
 /// A walk over the events of one view.
 #[derive(Debug)]
@@ -159,6 +159,9 @@ impl<'s> Skipping<'s> {
         match &body.plain {
             Some(plain) => plain.skip(*view, at)?,
             None => decoder.walk(body, *view, at, machine, &mut Nothing)?,
+        }
+        if *at == self.position {
+            return Err(Stop::bad(self.view.base_bits() + *at, DecodeErrorKind::EmptyEvent));
         }
         Ok(true)
     }

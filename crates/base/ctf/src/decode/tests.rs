@@ -4,6 +4,7 @@
 mod fields;
 mod hostile;
 mod packets;
+mod skip;
 
 use super::*;
 use crate::metadata;
