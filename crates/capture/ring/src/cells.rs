@@ -55,6 +55,13 @@ mod real {
             self.0.word(control + word as usize)
         }
 
+        /// A word that nobody but the caller changes now.
+        #[inline]
+        pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
+            // Relaxed: the caller's own stores, or ones that it has taken over with an acquire.
+            self.word(control, word).load(Ordering::Relaxed)
+        }
+
         /// Copies bytes in; concurrent readers may see any of them.
         pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {
             self.0.copy_in(at, bytes);
@@ -91,6 +98,7 @@ mod model {
     /// Bytes that are looked at together.
     const PART: usize = 4;
 
+    /// Memory, by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
         controls: Vec<[AtomicU64; 6]>,
@@ -106,6 +114,7 @@ mod model {
     unsafe impl Sync for Cells {}
 
     impl Cells {
+        /// What a set of rings starts with.
         pub fn new(shape: &Shape) -> Cells {
             let control = |_| [0; 6].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
@@ -130,6 +139,16 @@ mod model {
         pub(crate) fn word(&self, control: usize, word: Word) -> &AtomicU64 {
             let index = WORDS.iter().position(|one| *one == word).unwrap();
             &self.controls[(control - self.control_start) / self.control_size][index]
+        }
+
+        /// Loom reports it if somebody else may be changing the word. (As a load like others it would
+        /// hide that earlier loads by others depend on the store that follows.)
+        pub(crate) fn load_own(&self, control: usize, word: Word) -> u64 {
+            // SAFETY: loom checks that nobody writes.
+            #[expect(unsafe_code)]
+            unsafe {
+                self.word(control, word).unsync_load()
+            }
         }
 
         pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {

@@ -95,7 +95,7 @@ impl Held<'_> {
 
     /// Counts an event that found no room.
     pub(crate) fn count_lost(&self) {
-        let lost = self.cells.load(self.control, Word::Lost, Relaxed);
+        let lost = self.cells.load_own(self.control, Word::Lost);
         self.cells.store(self.control, Word::Lost, lost + 1, Relaxed);
     }
 }

@@ -12,10 +12,13 @@
 //! All words are little-endian. Written by the daemon before anybody else has the memory; a traced
 //! program reads it once, and refuses what it does not know.
 
+#[cfg(not(loom))]
 use crate::cells::{Cells, Word};
+#[cfg(not(loom))]
 use crate::packet;
 use std::fmt;
 use std::ops::Range;
+#[cfg(not(loom))]
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What happens to events that find the ring full.
@@ -98,7 +101,9 @@ pub const SUBBUFFER_SIZE_MAX: usize = 256 << 20;
 /// Most sub-buffers.
 pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
+#[cfg(not(loom))]
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
+#[cfg(not(loom))]
 const VERSION: u64 = 1;
 const PAGE: usize = 4096;
 /// Bytes between the controls of two rings: two cache lines for writers, two for the reader,
@@ -106,6 +111,7 @@ const PAGE: usize = 4096;
 const CONTROL_SIZE: usize = 256;
 
 /// Where in the set header the reader says that it sleeps.
+#[cfg(not(loom))]
 pub(crate) const SLEEPING: usize = 128;
 
 impl Shape {

@@ -7,7 +7,9 @@ use crate::locked;
 use crate::packet::{self, Header};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::rseq::{self, Sequences};
-use crate::shape::{Mode, Shape, ShapeError};
+#[cfg(not(loom))]
+use crate::shape::ShapeError;
+use crate::shape::{Mode, Shape};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// What an event starts with: its id in 2 bytes, its time in 8.
@@ -219,8 +221,8 @@ impl Writer {
                 break;
             };
             let control = self.shape.control_of(cpu);
-            // Relaxed: only threads on this processor store it; the sequence checks it again.
-            let write = self.cells.load(control, Word::Write, Relaxed);
+            // Only threads on this processor store it, and the sequence checks it again.
+            let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.grains().len()) {
                 Some(Plan::Append) => {
                     // Read after `write`, so that it is not before any event up to there; and no
@@ -265,7 +267,7 @@ impl Writer {
     ) -> Option<Outcome> {
         let control = self.shape.control_of(cpu);
         if self.is_full(control, to) {
-            let lost = self.cells.load(control, Word::Lost, Relaxed);
+            let lost = self.cells.load_own(control, Word::Lost);
             return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
         }
         let switch = self.switch(cpu, write, (from, to));
@@ -286,8 +288,7 @@ impl Writer {
         };
         let control = self.shape.control_of(held.ring);
         loop {
-            // Relaxed: the lock is held.
-            let write = self.cells.load(control, Word::Write, Relaxed);
+            let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.grains().len()) {
                 Some(Plan::Append) => {
                     let time = self.clock.now_everywhere();
@@ -324,7 +325,7 @@ impl Writer {
     fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
         let control = self.shape.control_of(ring);
         let time = self.clock.now_everywhere();
-        let discarded = self.cells.load(control, Word::Lost, Relaxed);
+        let discarded = self.cells.load_own(control, Word::Lost);
         let leave = from.map(|from| {
             let mut end = [0; 16];
             end[..8].copy_from_slice(&time.to_le_bytes());
