@@ -4,7 +4,7 @@ use crate::cells::{Cells, Word};
 use crate::packet::{self, Header};
 #[cfg(not(loom))]
 use crate::shape::SLEEPING;
-use crate::shape::{Mode, Shape};
+use crate::shape::{self, Mode, Shape};
 use crate::write::HEADER_SIZE;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
@@ -216,9 +216,6 @@ impl Reader {
                 false => Extent::Nonsense,
             };
         }
-        if !Reader::is_events(write.wrapping_sub(events)) {
-            return Extent::Nonsense;
-        }
         // Each writer stores the time of its event before the position behind it. So if the
         // position is the same before and after the time was loaded, all events up to it happened
         // by then, and all later ones do not happen before.
@@ -228,9 +225,10 @@ impl Reader {
             let last_time = cells.load(control, Word::LastTime, Acquire);
             let again = cells.load(control, Word::Write, Acquire);
             if again == end {
-                return match end == events {
-                    true => Extent::Nothing,
-                    false => Extent::Part { end, last_time },
+                return match end.wrapping_sub(events) {
+                    0 => Extent::Nothing,
+                    size if Reader::is_events(size) => Extent::Part { end, last_time },
+                    _ => Extent::Nonsense,
                 };
             }
             if again.wrapping_sub(start) >= shape.subbuffer_size as u64 {
@@ -244,7 +242,7 @@ impl Reader {
 
     /// Whether so many bytes can be events: none, or at least a header.
     fn is_events(size: u64) -> bool {
-        size == 0 || (HEADER_SIZE as u64..1 << 32).contains(&size)
+        size == 0 || (HEADER_SIZE as u64..shape::SUBBUFFER_SIZE_MAX as u64).contains(&size)
     }
 
     fn subbuffer_start(&self, shape: &Shape) -> u64 {

@@ -167,7 +167,6 @@ fn storm(with_sequences: bool, mode: Mode) {
             assert!(before < *number, "{what}: {who} has {number} after {before}");
         }
     }
-    eprintln!("{what}: {tried} tried, {recorded} recorded, {} read", harvest.events.len());
 }
 
 #[test]

@@ -1,0 +1,132 @@
+//! A traced program that writes anything anywhere in the memory, while a reader reads. The reader
+//! gives packets that are sound in themselves, or says that there is nonsense; it takes bounded
+//! memory, and a ring that nobody scribbled on is read as if nothing were.
+
+mod support;
+
+use blkkin_ring::{Clock, Mode, Outcome, Reader, Taken, packet};
+use blkkin_sys::SharedMemory;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use support::{Harvest, Random, Set, record, shape};
+
+/// Ends the scribbler, also when a check fails.
+struct Ending<'e>(&'e AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Takes until there is nothing, or nonsense; checks what can be checked of nonsense.
+fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
+    let mut packets = 0;
+    let mut last_time = 0;
+    // A scribbler that is as quick as the reader could go on for ever.
+    for _ in 0..1000 {
+        let mut bytes = Vec::new();
+        match reader.take(&set.cells, &set.shape, true, &mut bytes) {
+            Taken::Nothing | Taken::Nonsense => break,
+            Taken::Overwritten(_) => {}
+            Taken::Packet(taken) => {
+                let header = taken.header;
+                assert!(bytes.len() <= set.shape.subbuffer_size);
+                assert_eq!(header.content_size, bytes.len() as u64);
+                assert_eq!((header.uuid, header.stream), (set.shape.uuid, set.shape.stream));
+                assert_eq!(header.cpu, ring as u32);
+                assert!(last_time <= header.first_time && header.first_time <= header.last_time);
+                assert_eq!(
+                    packet::Header::from_bytes(bytes[..packet::SIZE].try_into().unwrap()),
+                    Some(header)
+                );
+                last_time = header.last_time;
+                packets += 1;
+            }
+        }
+    }
+    packets
+}
+
+/// Values that come near to what is expected, more often than random ones would.
+fn word(random: &mut Random, set: &Set) -> u64 {
+    let sizes = [set.shape.subbuffer_size as u64, set.shape.ring_size() as u64, 84, 84 * 8, 0];
+    let size = sizes[random.below(sizes.len() as u64) as usize];
+    let near = random.below(40).wrapping_sub(20);
+    match random.below(6) {
+        0 => random.next(),
+        1 => 0u64.wrapping_sub(random.below(200)),
+        2 => size.wrapping_mul(random.below(9)).wrapping_add(near),
+        3 => size.wrapping_mul(8).wrapping_add(near),
+        4 => random.below(1 << 16),
+        _ => size.wrapping_add(near),
+    }
+}
+
+#[test]
+fn a_scribbler_gains_nothing() {
+    for (seed, mode) in [(1, Mode::Discard), (2, Mode::Overwrite), (3, Mode::Discard)] {
+        let set = Set::new(shape(3, 4096, 4, mode));
+        let theirs = SharedMemory::map(set.file.as_fd()).unwrap();
+        let controls = 4096..4096 + 3 * 256;
+        let is_over = AtomicBool::new(false);
+        let (mut packets, mut readings) = (0, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut random = Random(seed);
+                while !is_over.load(Relaxed) {
+                    let value = word(&mut random, &set);
+                    // Control words often, else the start of a sub-buffer, else anything.
+                    let at = match random.below(4) {
+                        0 | 1 => controls.start as u64 + random.below(3 * 256),
+                        2 => {
+                            set.shape.data_of(0).start as u64
+                                + random.below(12) * 4096
+                                + random.below(96)
+                        }
+                        _ => random.below(set.shape.memory_size() as u64),
+                    };
+                    theirs.word(at as usize & !7).store(value, Relaxed);
+                }
+            });
+            let _ending = Ending(&is_over);
+            let end = Instant::now() + Duration::from_secs(2);
+            while Instant::now() < end {
+                for ring in 0..3 {
+                    // Nonsense ends a ring, so there is a new reader each time.
+                    let mut reader = match readings % 2 {
+                        0 => Reader::new(&set.shape, ring),
+                        _ => Reader::from_oldest(&set.cells, &set.shape, ring),
+                    };
+                    packets += drain(&set, ring, &mut reader);
+                    readings += 1;
+                }
+            }
+        });
+        assert!(packets > 0, "{mode:?}: the scribbler never looked sound, so little was tried");
+        assert!(readings > 1000);
+    }
+}
+
+#[test]
+fn nonsense_in_one_ring_leaves_the_others_alone() {
+    let set = Set::new(shape(3, 4096, 4, Mode::Discard));
+    let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+    let writer = set.writer(Clock::Monotonic).without_sequences();
+    let mut numbers = 0;
+    while record(&writer, 1, numbers) == Outcome::Recorded {
+        numbers += 1;
+    }
+    // WRITE of ring 2, which nobody uses as long as others are free: far beyond what it can hold.
+    memory.word(4096 + 2 * 256).store(u64::MAX / 2, Relaxed);
+    let mut buffer = Vec::new();
+    let mut damaged = Reader::new(&set.shape, 2);
+    assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), Taken::Nonsense);
+    assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), Taken::Nothing);
+    assert!(buffer.is_empty());
+    let mut readers = vec![Reader::new(&set.shape, 0), Reader::new(&set.shape, 1)];
+    let mut harvest = Harvest::default();
+    set.take_all(&mut readers, true, &mut harvest);
+    assert_eq!(harvest.events.len() as u64, numbers);
+}
