@@ -1,4 +1,5 @@
-//! `cargo xtask test`: all tests, and at the end one line that counts them.
+//! `cargo xtask test`: all tests, the models of what is shared between threads, and at the end one
+//! line that counts them.
 //!
 //! Tests find out what they may use from two environment variables. `BLKKIN_PEERS` lists the
 //! peers that are there (see [`crate::peers`]), separated by commas. A test that cannot do its
@@ -9,7 +10,7 @@
 use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
@@ -26,24 +27,39 @@ struct Counts {
     skipped: u64,
 }
 
+impl Counts {
+    fn add(&mut self, other: Counts) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
 pub(crate) fn run(options: &Options) -> Outcome {
     let peers = peers::install();
     let skips = target_dir().join("test-skips.txt");
     fs::create_dir_all(target_dir()).and_then(|()| fs::write(&skips, "")).map_err(at(&skips))?;
 
-    let mut child = Command::new(cargo())
+    let mut tests = Command::new(cargo());
+    tests
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .args(&options.arguments)
-        .current_dir(workspace_root())
         .env("BLKKIN_PEERS", peers.names.join(","))
-        .env("BLKKIN_SKIPS", &skips)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    let output = child.stdout.take().ok_or("cargo has no output")?;
-    let mut counts = pass_through(BufReader::new(output), std::io::stdout())?;
-    let status = child.wait().map_err(|error| format!("waiting for cargo: {error}"))?;
+        .env("BLKKIN_SKIPS", &skips);
+    let mut commands = vec![tests];
+    if options.arguments.is_empty() {
+        commands.push(models());
+    }
+    let mut counts = Counts::default();
+    let mut all_ended_well = true;
+    for command in &mut commands {
+        let (of_command, status) = count(command)?;
+        counts.add(of_command);
+        if !status.success() && of_command.failed == 0 {
+            println!("failed: {command:?} ended with {status}; see above");
+        }
+        all_ended_well &= status.success();
+    }
 
     let skips = fs::read_to_string(&skips).unwrap_or_default();
     let skips: Vec<&str> = skips.lines().filter(|line| !line.trim().is_empty()).collect();
@@ -62,12 +78,38 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if peers_fail {
         println!("failed: a peer is missing, and CI is set");
     }
-    if !status.success() && counts.failed == 0 {
-        println!("failed: cargo test ended with {status}; see above");
-    }
     println!("{} passed, {} failed, {} skipped", counts.passed, counts.failed, counts.skipped);
-    let ok = status.success() && counts.failed == 0 && !peers_fail;
+    let ok = all_ended_well && counts.failed == 0 && !peers_fail;
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The models of `MODELLED`, which need a build of their own, in which words and threads are loom's.
+fn models() -> Command {
+    let mut command = Command::new(cargo());
+    command
+        .args(["test", "--release", "--locked", "--no-fail-fast", "--lib", "models"])
+        .args(MODELLED.map(|package| format!("--package={package}")))
+        .arg("--target-dir")
+        .arg(target_dir().join("loom"))
+        .env("RUSTFLAGS", "--cfg loom");
+    command
+}
+
+/// Crates with a module `models`.
+const MODELLED: [&str; 1] = ["blkkin-ring"];
+
+/// Runs tests; how many ended how, and how cargo did.
+fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
+    let mut child = command
+        .current_dir(workspace_root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    let output = child.stdout.take().ok_or("cargo has no output")?;
+    let counts = pass_through(BufReader::new(output), std::io::stdout())?;
+    let status = child.wait().map_err(|error| format!("waiting for cargo: {error}"))?;
+    Ok((counts, status))
 }
 
 /// Copies cargo's output, line by line as it comes, and adds up its result lines.
@@ -82,9 +124,7 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
         }
         to.write_all(&line).and_then(|()| to.flush()).map_err(|error| error.to_string())?;
         if let Some(result) = result_line(&String::from_utf8_lossy(&line)) {
-            counts.passed += result.passed;
-            counts.failed += result.failed;
-            counts.skipped += result.skipped;
+            counts.add(result);
         }
     }
 }

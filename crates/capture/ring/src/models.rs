@@ -2,7 +2,7 @@
 //! any access which the words do not put in order, so that a missing ordering fails here, whatever
 //! the processor does.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`
+//! `cargo xtask test` runs them, as `RUSTFLAGS="--cfg loom" cargo test --release -p blkkin-ring models`.
 //!
 //! A restartable sequence is one writer on a processor whose stores others see in order: the lock's
 //! path with a lock that nobody else wants is the same to a reader, so both are shown here.

@@ -1,0 +1,51 @@
+//! The reader of a ring survives any memory, and what it gives is sound in itself.
+//!
+//! The first byte picks the mode; then come steps: a byte says which, and whether a word of the
+//! memory changes (where in 2 bytes, to what in 8) or a ring is read.
+#![no_main]
+
+use blkkin_ring::{Cells, Mode, Reader, Shape, Taken, packet};
+use blkkin_sys::SharedMemory;
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&first, mut steps)) = input.split_first() else { return };
+    let mode = if first % 2 == 0 { Mode::Discard } else { Mode::Overwrite };
+    let (rings, subbuffer_size, subbuffer_count) = (2, 4096, 2);
+    let start = if first & 2 == 0 { 0 } else { 0u64.wrapping_sub(16384) };
+    let (uuid, stream) = ([7; 16], 1);
+    let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
+    let (file, memory) = SharedMemory::create(c"fuzz", shape.memory_size()).expect("shared memory");
+    let theirs = SharedMemory::map(std::os::fd::AsFd::as_fd(&file)).expect("shared memory");
+    let cells = Cells::new(memory);
+    cells.prepare(&shape).expect("a sound shape");
+    let mut readers = [Reader::new(&shape, 0), Reader::new(&shape, 1)];
+    while let Some((&step, rest)) = steps.split_first() {
+        steps = rest;
+        if step & 3 != 0 {
+            let Some((change, rest)) = steps.split_at_checked(10) else { return };
+            steps = rest;
+            // The first words are the controls; the set header is the daemon's.
+            let word = u16::from_le_bytes([change[0], change[1]]) as usize;
+            let at = 4096 + 8 * word;
+            if at < theirs.size() {
+                let value = u64::from_le_bytes(change[2..].try_into().expect("8 bytes"));
+                theirs.word(at).store(value, std::sync::atomic::Ordering::Relaxed);
+            }
+            continue;
+        }
+        let ring = usize::from(step >> 2 & 1);
+        let mut bytes = Vec::new();
+        if let Taken::Packet(taken) = readers[ring].take(&cells, &shape, step & 8 != 0, &mut bytes)
+        {
+            assert!(bytes.len() <= shape.subbuffer_size);
+            assert_eq!(taken.header.content_size, bytes.len() as u64);
+            assert!(taken.header.first_time <= taken.header.last_time);
+            assert_eq!((taken.header.uuid, taken.header.cpu), (uuid, ring as u32));
+            let header = bytes[..packet::SIZE].try_into().expect("a header");
+            assert_eq!(packet::Header::from_bytes(&header), Some(taken.header));
+        } else {
+            assert!(bytes.is_empty());
+        }
+    }
+});
