@@ -3,10 +3,11 @@
 //! It runs inside other people's programs: it starts no thread, waits for nothing, panics nowhere,
 //! and allocates nothing where programs spend their time. So far it has what tells spans apart and
 //! carries them from program to program: [`id`]s, the [`context`] in which a span happens and its
-//! forms in headers, and `sample`, which decides which requests are followed.
+//! forms in headers, and [`sample`], which decides which requests are followed.
 
 pub mod context;
 pub mod id;
+pub mod sample;
 
 #[cfg(test)]
 mod random;
@@ -18,3 +19,4 @@ pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
 pub use context::{Decision, Incoming, SpanContext};
 pub use id::{SpanId, TraceId};
+pub use sample::Sampler;
