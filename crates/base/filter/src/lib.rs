@@ -101,7 +101,7 @@ mod tests;
 pub use error::FilterError;
 pub use eval::{Integer, Labels, Value, Values};
 pub use operand::{Operand, OperandKind, Pseudo, Step};
-pub use severity::Severity;
+pub use severity::{Severity, UnknownSeverity};
 pub use suggest::suggest;
 pub use tree::{Expr, Node, Span, Type};
 

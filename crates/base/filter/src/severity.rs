@@ -1,6 +1,8 @@
 //! The fifteen levels of severity of LTTng, which are syslog's with finer ones for debugging.
 
 use crate::eval::{Integer, Labels, Value};
+use std::fmt;
+use std::str::FromStr;
 
 /// How severe an event is; the smaller the number, the more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -48,6 +50,25 @@ const WORDS: [(&str, Severity); 18] = [
     ("debug", Debug),
 ];
 
+/// What LTTng calls them in C, in order.
+const NAMES: [&str; 15] = [
+    "TRACE_EMERG",
+    "TRACE_ALERT",
+    "TRACE_CRIT",
+    "TRACE_ERR",
+    "TRACE_WARNING",
+    "TRACE_NOTICE",
+    "TRACE_INFO",
+    "TRACE_DEBUG_SYSTEM",
+    "TRACE_DEBUG_PROGRAM",
+    "TRACE_DEBUG_PROCESS",
+    "TRACE_DEBUG_MODULE",
+    "TRACE_DEBUG_UNIT",
+    "TRACE_DEBUG_FUNCTION",
+    "TRACE_DEBUG_LINE",
+    "TRACE_DEBUG",
+];
+
 impl Severity {
     /// The level for a word, in lower or upper case.
     pub fn from_word(word: &str) -> Option<Severity> {
@@ -63,6 +84,11 @@ impl Severity {
     /// The shortest word for the level.
     pub fn word(self) -> &'static str {
         WORDS.iter().find(|(_, level)| *level == self).map_or("", |(word, _)| word)
+    }
+
+    /// What LTTng calls it in C: `TRACE_EMERG` to `TRACE_DEBUG`.
+    pub fn name(self) -> &'static str {
+        NAMES[self as usize]
     }
 
     /// All words for all levels.
@@ -82,6 +108,44 @@ impl Severity {
     }
 }
 
+/// The shortest word.
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.word())
+    }
+}
+
+/// That a text names no level.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownSeverity;
+
+impl fmt::Display for UnknownSeverity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("unknown level; there are 0 to 14, which are")?;
+        for name in NAMES {
+            write!(f, " {name}")?;
+        }
+        f.write_str(", also without TRACE_ and in lower case")
+    }
+}
+
+impl std::error::Error for UnknownSeverity {}
+
+/// Takes LTTng's name, with and without `TRACE_`, any word of the filter language, or the number.
+impl FromStr for Severity {
+    type Err = UnknownSeverity;
+
+    fn from_str(text: &str) -> Result<Severity, UnknownSeverity> {
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if digits {
+            return text.parse().ok().and_then(Severity::from_number).ok_or(UnknownSeverity);
+        }
+        let name = NAMES.iter().position(|name| name.eq_ignore_ascii_case(text));
+        let by_name = name.and_then(|index| Severity::from_number(index as u64));
+        by_name.or_else(|| Severity::from_word(text)).ok_or(UnknownSeverity)
+    }
+}
+
 /// The words as an enumeration's labels.
 #[derive(Debug)]
 struct SeverityLabels;
@@ -91,5 +155,48 @@ impl Labels for SeverityLabels {
         WORDS.iter().any(|(word, level)| {
             value == Integer::Unsigned(level.number()) && test(word.as_bytes())
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read() {
+        let check = |text: &str, expected: Option<Severity>| {
+            assert_eq!(text.parse(), expected.ok_or(UnknownSeverity), "{text}");
+        };
+        check("TRACE_EMERG", Some(Emergency));
+        check("TRACE_DEBUG_FUNCTION", Some(DebugFunction));
+        check("trace_debug", Some(Debug));
+        check("WARNING", Some(Warning));
+        check("emergency", Some(Emergency));
+        check("Error", Some(Error));
+        check("0", Some(Emergency));
+        check("14", Some(Debug));
+        check("15", None);
+        check("99999999999999999999", None);
+        check("-1", None);
+        check("+1", None);
+        check("", None);
+        check("TRACE_", None);
+        check("TRACE_EMERGENCY", None);
+        check("debug ", None);
+    }
+
+    /// Each level is read again from all that it is called.
+    #[test]
+    fn levels_are_shown() {
+        for (number, name) in NAMES.iter().enumerate() {
+            let level = Severity::from_number(number as u64).expect("there are fifteen");
+            assert_eq!((level.name(), level as usize), (*name, number));
+            assert_eq!(*name, format!("TRACE_{}", level.to_string().to_uppercase()));
+            for text in [name.to_string(), level.to_string(), number.to_string()] {
+                assert_eq!(text.parse(), Ok(level));
+            }
+        }
+        let error = "trace".parse::<Severity>().expect_err("no level").to_string();
+        assert!(error.contains("TRACE_EMERG") && error.contains("TRACE_DEBUG,"), "{error}");
     }
 }

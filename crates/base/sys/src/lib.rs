@@ -1,15 +1,26 @@
-//! What the machine itself offers, with a safe face: instructions that not every processor has, the
-//! processor's clock, shared memory, threads' ids.
+//! What the machine itself offers, with a safe face: instructions that not every processor has, its
+//! clock, memory that processes share, and what a library in somebody else's program has to know of
+//! threads, forks, signals and randomness.
 //!
 //! One of the few crates with unsafe code; each part of it has a module of its own, whose functions
-//! can be called with any arguments.
+//! can be called with any arguments, from any thread and from signal handlers. None of them changes
+//! `errno`, but for those that return an error.
 
 mod clock;
+mod counter;
+mod entropy;
+mod errno;
+mod fork;
 mod shared;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod threads;
 mod zeros;
 
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
+pub use counter::add_on_own_thread;
+pub use entropy::{random_words, whereabouts};
+pub use fork::WipedOnFork;
 pub use shared::SharedMemory;
 pub use threads::{current_cpu, rseq_offset, thread_exists, thread_id};
 pub use zeros::{SPAN, zeros, zeros_of_all};

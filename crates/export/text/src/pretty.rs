@@ -303,7 +303,7 @@ impl Printer {
         let class = event.class();
         let level = crate::severity(class.log_level);
         if let Some(level) = level.filter(|_| options.loglevel) {
-            let text = format!("TRACE_{} ({})", level.word().to_uppercase(), level.number());
+            let text = format!("{} ({})", level.name(), level.number());
             part(out, "loglevel", &text, true);
         }
         if let Some(uri) = class.emf_uri.as_ref().filter(|_| options.emf) {

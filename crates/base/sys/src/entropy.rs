@@ -1,0 +1,64 @@
+//! Randomness from the kernel without waiting for it, and what else tells one moment of one thread
+//! from all others.
+
+use crate::errno;
+
+/// Random words from the kernel; `None` if it has none yet, or does not know the call, or must not
+/// be asked. Never waits.
+pub fn random_words<const WORDS: usize>() -> Option<[u64; WORDS]> {
+    let mut words = [0u64; WORDS];
+    let size = size_of_val(&words);
+    // SAFETY: the kernel writes at most `size` bytes, which are there and may have any value.
+    #[expect(unsafe_code, reason = "a system call")]
+    let filled = errno::kept(|| unsafe {
+        libc::syscall(libc::SYS_getrandom, words.as_mut_ptr(), size, libc::GRND_NONBLOCK)
+    });
+    (usize::try_from(filled) == Ok(size)).then_some(words)
+}
+
+/// The process, the thread, the time since 1970 and the time since the machine started, both in
+/// nanoseconds. A number that cannot be had is 0.
+pub fn whereabouts() -> [u64; 4] {
+    // SAFETY: these calls take no pointers.
+    #[expect(unsafe_code, reason = "system calls")]
+    let (process, thread) =
+        errno::kept(|| unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) });
+    [
+        u64::from(process.unsigned_abs()),
+        thread.unsigned_abs(),
+        clock(libc::CLOCK_REALTIME),
+        clock(libc::CLOCK_MONOTONIC),
+    ]
+}
+
+fn clock(which: libc::clockid_t) -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is that of a live structure of the right type.
+    #[expect(unsafe_code, reason = "a system call")]
+    errno::kept(|| unsafe { libc::clock_gettime(which, &raw mut time) });
+    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{random_words, whereabouts};
+
+    #[test]
+    fn random_words_differ() {
+        let [one, two] = random_words::<2>().expect("a kernel with getrandom");
+        let [three] = random_words::<1>().expect("a kernel with getrandom");
+        assert!(one != two && two != three && one != three, "{one} {two} {three}");
+    }
+
+    #[test]
+    fn whereabouts_are_this_thread_and_now() {
+        let [process, thread, _, uptime] = whereabouts();
+        assert_eq!(process, u64::from(std::process::id()));
+        let elsewhere = std::thread::spawn(whereabouts).join().expect("no panic");
+        assert_eq!(process, elsewhere[0]);
+        assert_ne!(thread, elsewhere[1]);
+        let since_1970 = std::time::UNIX_EPOCH.elapsed().expect("after 1970").as_nanos() as u64;
+        assert!(since_1970.abs_diff(elsewhere[2]) < 60_000_000_000, "{since_1970} {elsewhere:?}");
+        assert!(0 < uptime && uptime <= elsewhere[3], "{uptime} {elsewhere:?}");
+    }
+}

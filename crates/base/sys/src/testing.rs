@@ -1,0 +1,257 @@
+//! What tests do to a process to see whether code survives it: forks, signals at any instruction,
+//! system calls that are refused. Nothing of this belongs into a program.
+//!
+//! Code that is passed in runs in a child of a process with threads, or in a signal handler. It must
+//! do with what is allowed there: no allocation, no locks. A test that forgets it hangs or fails.
+
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
+
+/// How to fork.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fork {
+    /// By the C library, which runs what was registered for forks.
+    Library,
+    /// By the system call, of which nobody in the process hears.
+    Raw,
+}
+
+/// System calls that can be refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// Random numbers from the kernel.
+    Getrandom,
+    /// Also what [`crate::WipedOnFork::arm`] needs.
+    Madvise,
+}
+
+/// A child that does not end is killed after so long.
+const CHILD_SECONDS_MAX: u32 = 60;
+
+/// Runs `body` in a child process, with words that it shares with this one, and gives what they are
+/// when it has ended. An error if it did not end as it should.
+pub fn in_child<const WORDS: usize>(
+    fork: Fork,
+    body: impl FnOnce(&[AtomicU64; WORDS]),
+) -> Result<[u64; WORDS], String> {
+    let size = WORDS * size_of::<u64>();
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    #[expect(unsafe_code, reason = "a system call")]
+    let memory = unsafe {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        libc::mmap(std::ptr::null_mut(), size, protection, flags | libc::MAP_ANONYMOUS, -1, 0)
+    };
+    if memory == libc::MAP_FAILED {
+        return Err(format!("mmap: {}", std::io::Error::last_os_error()));
+    }
+    // SAFETY: the mapping is large enough, aligned to a page, zeroed, and lives until the end.
+    #[expect(unsafe_code, reason = "memory that two processes share")]
+    let words: &[AtomicU64; WORDS] = unsafe { &*memory.cast() };
+    // SAFETY: the child runs `body` and ends without returning, and what `body` may do is said
+    // above.
+    #[expect(unsafe_code, reason = "system calls")]
+    let child = unsafe {
+        let child = match fork {
+            Fork::Library => libc::fork(),
+            Fork::Raw => libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t,
+        };
+        if child == 0 {
+            libc::alarm(CHILD_SECONDS_MAX);
+            body(words);
+            // The only way to end that is left after `refuse_all`.
+            libc::syscall(libc::SYS_exit, 0);
+        }
+        child
+    };
+    let mut status = 0;
+    // SAFETY: the pointer is that of a live integer.
+    #[expect(unsafe_code, reason = "a system call")]
+    while child > 0 && unsafe { libc::waitpid(child, &raw mut status, 0) } < 0 {
+        if std::io::Error::last_os_error().kind() != std::io::ErrorKind::Interrupted {
+            return Err("the child is gone".to_owned());
+        }
+    }
+    let found = std::array::from_fn(|index| words[index].load(SeqCst));
+    // SAFETY: the words are not used any more.
+    #[expect(unsafe_code, reason = "a system call")]
+    unsafe {
+        libc::munmap(memory, size);
+    }
+    match (child, status) {
+        (1.., 0) => Ok(found),
+        (1.., status) => Err(format!("the child ended with status {status:#x}")),
+        _ => Err("cannot fork".to_owned()),
+    }
+}
+
+/// Makes the kernel answer `ENOSYS` to some system calls from now on, for the calling thread and
+/// its children. There is no way back, so call it in a child.
+pub fn refuse(call: Call) -> bool {
+    let number = match call {
+        Call::Getrandom => libc::SYS_getrandom,
+        Call::Madvise => libc::SYS_madvise,
+    };
+    let step = |code: u32, value: u32, otherwise: u8| libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: otherwise,
+        k: value,
+    };
+    let mut program = [
+        // The number of the call is the first field of what the filter sees.
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number as u32, 1),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0),
+        step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
+    ];
+    let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+    // SAFETY: the kernel copies the filter, which has as many steps as it says.
+    #[expect(unsafe_code, reason = "system calls")]
+    unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
+    }
+}
+
+/// Makes the kernel kill the calling thread if it makes a system call other than read, write and
+/// exit. Call it in a child.
+pub fn refuse_all() -> bool {
+    // SAFETY: this call takes no pointer.
+    #[expect(unsafe_code, reason = "a system call")]
+    unsafe {
+        libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) == 0
+    }
+}
+
+/// The function for the handler, as a pointer.
+static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn handle(_: libc::c_int) {
+    let handler = HANDLER.load(SeqCst);
+    if !handler.is_null() {
+        // SAFETY: what is stored is a pointer that was made from such a function.
+        #[expect(unsafe_code, reason = "a function as an atomic pointer")]
+        let handler = unsafe { std::mem::transmute::<*mut (), fn()>(handler) };
+        handler();
+    }
+}
+
+/// Two, so that the handler of one is interrupted by the other, but not deeper.
+const SIGNALS: [libc::c_int; 2] = [libc::SIGUSR1, libc::SIGUSR2];
+
+/// Runs `body` on this thread while it is interrupted again and again, at any instruction, by
+/// signals whose handler is `handler`, which is interrupted likewise. One such test at a time.
+pub fn while_interrupted(handler: fn(), body: impl FnOnce()) -> Result<(), String> {
+    HANDLER.store(handler as *mut (), SeqCst);
+    // SAFETY: all fields of the structure may be zero; the handler is a function of the right type.
+    #[expect(unsafe_code, reason = "a system call")]
+    let installed = SIGNALS.iter().all(|signal| unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handle as *const () as usize;
+        action.sa_flags = libc::SA_RESTART;
+        libc::sigaction(*signal, &raw const action, std::ptr::null_mut()) == 0
+    });
+    if !installed {
+        return Err(format!("sigaction: {}", std::io::Error::last_os_error()));
+    }
+    // SAFETY: these calls take no pointers.
+    #[expect(unsafe_code, reason = "system calls")]
+    let (process, thread) = unsafe { (libc::getpid(), libc::syscall(libc::SYS_gettid)) };
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for signal in SIGNALS.iter().cycle() {
+                if done.load(SeqCst) {
+                    break;
+                }
+                // SAFETY: this call takes no pointers; the thread lives until `done` is set.
+                #[expect(unsafe_code, reason = "a system call")]
+                unsafe {
+                    libc::syscall(libc::SYS_tgkill, process, thread, *signal);
+                }
+                // Time for the handler, without which the thread would do nothing else.
+                for _ in 0..100 {
+                    std::hint::spin_loop();
+                }
+            }
+        });
+        // Also if `body` panics.
+        let _done = Done(&done);
+        body();
+    });
+    Ok(())
+}
+
+/// Says when it goes out of scope.
+struct Done<'d>(&'d AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::WipedOnFork;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// A page that is armed is wiped in a child however that was made, one that is not is kept, and
+    /// so is the parent's.
+    #[test]
+    fn words_are_wiped_in_children() {
+        static ARMED: WipedOnFork = WipedOnFork::new();
+        static PLAIN: WipedOnFork = WipedOnFork::new();
+        assert!(ARMED.arm(), "a kernel with MADV_WIPEONFORK");
+        let [armed] = ARMED.words();
+        let [plain] = PLAIN.words();
+        armed.store(7, Relaxed);
+        plain.store(8, Relaxed);
+        for fork in [Fork::Library, Fork::Raw] {
+            let found = in_child(fork, |[one, two, three, grandchild]| {
+                one.store(armed.load(Relaxed) + 1, Relaxed);
+                two.store(plain.load(Relaxed) + 1, Relaxed);
+                // The child's children find zeros too.
+                armed.store(9, Relaxed);
+                let found = in_child(fork, |[found]| found.store(armed.load(Relaxed) + 1, Relaxed));
+                grandchild.store(found.map_or(99, |[found]| found), Relaxed);
+                three.store(armed.load(Relaxed), Relaxed);
+            });
+            assert_eq!(found, Ok([1, 9, 9, 1]), "{fork:?}");
+            assert_eq!(armed.load(Relaxed), 7);
+        }
+    }
+
+    #[test]
+    fn calls_are_refused() {
+        let found = in_child(Fork::Raw, |[random, armed]: &[AtomicU64; 2]| {
+            static PAGE: WipedOnFork = WipedOnFork::new();
+            let refused = refuse(Call::Getrandom) && refuse(Call::Madvise);
+            random.store(u64::from(refused && crate::random_words::<1>().is_none()), Relaxed);
+            armed.store(u64::from(refused && !PAGE.arm()), Relaxed);
+        });
+        assert_eq!(found, Ok([1, 1]));
+        let killed = in_child(Fork::Raw, |_: &[AtomicU64; 1]| {
+            refuse_all();
+            crate::random_words::<1>();
+        });
+        assert!(killed.is_err(), "{killed:?}");
+    }
+
+    /// Failing calls leave `errno` alone, as the host may be about to look at it.
+    #[test]
+    fn errno_is_kept() {
+        let found = in_child(Fork::Raw, |[found]| {
+            refuse(Call::Getrandom);
+            // SAFETY: this fails: there is no such file descriptor.
+            #[expect(unsafe_code)]
+            unsafe {
+                libc::close(-1);
+            }
+            let failed = crate::random_words::<1>().is_none();
+            let errno = std::io::Error::last_os_error().raw_os_error();
+            found.store(u64::from(failed && errno == Some(libc::EBADF)), Relaxed);
+        });
+        assert_eq!(found, Ok([1]));
+    }
+}

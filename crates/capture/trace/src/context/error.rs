@@ -1,0 +1,120 @@
+//! Why what came with a request cannot be used. Hosts should do as if nothing had come.
+
+use std::fmt;
+
+/// Which part is wrong, from which byte on, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContextError {
+    /// The header, or whatever carried the context.
+    pub part: Part,
+    /// Where in it, from 0.
+    pub offset: usize,
+    /// What is wrong there.
+    pub reason: Reason,
+}
+
+/// What carries a context or a part of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Part {
+    Packed,
+    Traceparent,
+    B3,
+    B3TraceId,
+    B3SpanId,
+    B3ParentSpanId,
+    B3Sampled,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// It is another number of bytes long.
+    Size {
+        /// How many it should have.
+        expected: usize,
+        /// How many it has.
+        actual: usize,
+    },
+    /// It is missing, though what came with it makes no sense without it.
+    Missing,
+    /// It ends where something else should be.
+    Ends {
+        /// What should be there.
+        expected: &'static str,
+    },
+    /// Something else should be there than this byte.
+    Byte {
+        /// What should be there.
+        expected: &'static str,
+        /// What is there.
+        found: u8,
+    },
+    /// It goes on where it should end.
+    GoesOn,
+    /// The id is 0, which is none.
+    Zero,
+    /// `ff` is no version.
+    Version,
+    /// A trace id has 16 or 32 digits.
+    Digits {
+        /// How many it has.
+        actual: usize,
+    },
+}
+
+impl ContextError {
+    pub(super) const fn new(part: Part, offset: usize, reason: Reason) -> ContextError {
+        ContextError { part, offset, reason }
+    }
+}
+
+impl Part {
+    /// The name of the header, in lower case.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Part::Packed => "packed context",
+            Part::Traceparent => "traceparent",
+            Part::B3 => "b3",
+            Part::B3TraceId => "x-b3-traceid",
+            Part::B3SpanId => "x-b3-spanid",
+            Part::B3ParentSpanId => "x-b3-parentspanid",
+            Part::B3Sampled => "x-b3-sampled",
+        }
+    }
+}
+
+impl fmt::Display for ContextError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ContextError { part, offset, reason } = self;
+        let name = part.name();
+        match reason {
+            Reason::Missing => write!(f, "{name}: missing, though other parts are there"),
+            Reason::Size { expected, actual } => {
+                write!(f, "{name}: {actual} bytes, but should have {expected}")
+            }
+            _ => write!(f, "{name}, byte {offset}: {reason}"),
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Size { expected, actual } => write!(f, "{actual} bytes, not {expected}"),
+            Reason::Missing => f.write_str("missing"),
+            Reason::Ends { expected } => write!(f, "ends where {expected} should be"),
+            Reason::Byte { expected, found } => {
+                write!(f, "'{}' where {expected} should be", found.escape_ascii())
+            }
+            Reason::GoesOn => f.write_str("goes on where it should end"),
+            Reason::Zero => f.write_str("an id that is 0"),
+            Reason::Version => f.write_str("version ff, which is forbidden"),
+            Reason::Digits { actual } => {
+                write!(f, "a trace id has 16 or 32 digits, not {actual}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for ContextError {}

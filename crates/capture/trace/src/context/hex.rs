@@ -1,0 +1,89 @@
+//! Reads hexadecimal digits and dashes, and says where they are not.
+
+use super::{ContextError, Part, Reason};
+
+/// What is left of a header, and where that is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Cursor<'h> {
+    part: Part,
+    bytes: &'h [u8],
+    offset: usize,
+}
+
+impl<'h> Cursor<'h> {
+    /// Leaves out the blanks around the value, which belong to the header's line.
+    pub(super) fn trimmed(part: Part, bytes: &'h [u8]) -> Cursor<'h> {
+        let blank = |byte: &u8| matches!(byte, b' ' | b'\t');
+        let offset = bytes.iter().take_while(|byte| blank(byte)).count();
+        let rest = bytes.get(offset..).unwrap_or_default();
+        let size = rest.len() - rest.iter().rev().take_while(|byte| blank(byte)).count();
+        Cursor { part, bytes: rest.get(..size).unwrap_or_default(), offset }
+    }
+
+    pub(super) fn rest(&self) -> &'h [u8] {
+        self.bytes
+    }
+
+    pub(super) fn error(&self, reason: Reason) -> ContextError {
+        ContextError::new(self.part, self.offset, reason)
+    }
+
+    /// That the next byte, or the end, is not what should be there.
+    pub(super) fn unexpected(&self, expected: &'static str) -> ContextError {
+        self.error(match self.bytes.first() {
+            Some(found) => Reason::Byte { expected, found: *found },
+            None => Reason::Ends { expected },
+        })
+    }
+
+    pub(super) fn skip(&mut self) {
+        if let Some((_, rest)) = self.bytes.split_first() {
+            self.bytes = rest;
+            self.offset += 1;
+        }
+    }
+
+    pub(super) fn dash(&mut self) -> Result<(), ContextError> {
+        match self.bytes.first() {
+            Some(b'-') => {
+                self.skip();
+                Ok(())
+            }
+            _ => Err(self.unexpected("'-'")),
+        }
+    }
+
+    pub(super) fn end(&self) -> Result<(), ContextError> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.error(Reason::GoesOn)) }
+    }
+
+    /// So many digits, in lower case.
+    pub(super) fn hex(&mut self, digits: usize) -> Result<u128, ContextError> {
+        let mut number = 0;
+        for _ in 0..digits {
+            let digit = match self.bytes.first() {
+                Some(byte @ b'0'..=b'9') => byte - b'0',
+                Some(byte @ b'a'..=b'f') => byte - b'a' + 10,
+                _ => return Err(self.unexpected("a digit of 0-9a-f")),
+            };
+            number = number << 4 | u128::from(digit);
+            self.skip();
+        }
+        Ok(number)
+    }
+
+    /// So many digits for an id, of which `make` accepts the number.
+    pub(super) fn id<T>(
+        &mut self,
+        digits: usize,
+        make: impl FnOnce(u128) -> Option<T>,
+    ) -> Result<T, ContextError> {
+        let start = *self;
+        make(self.hex(digits)?).ok_or(start.error(Reason::Zero))
+    }
+
+    /// How many bytes there are before the next dash or the end.
+    pub(super) fn word_size(&self) -> usize {
+        self.bytes.iter().take_while(|byte| **byte != b'-').count()
+    }
+}

@@ -1,0 +1,44 @@
+//! The 24 bytes of blkin, for protocols of bytes: trace id, span id and parent span id, each with 64
+//! bits, the most significant byte first.
+//!
+//! They have no room for a decision, nor for more than the lower half of a trace id. As in blkin, a
+//! trace id of 0 says that the request is not followed, and others that it is.
+
+use super::{ContextError, Decision, Part, Reason, SpanContext};
+use crate::id::{SpanId, TraceId};
+
+/// How many bytes there are.
+pub const SIZE: usize = 24;
+
+/// Reads the bytes; `None` if there is no trace.
+pub fn read(bytes: &[u8]) -> Result<Option<SpanContext>, ContextError> {
+    let wrong_size = Reason::Size { expected: SIZE, actual: bytes.len() };
+    let (words, rest) = bytes.as_chunks::<8>();
+    let ([trace, span, parent], []) = (words, rest) else {
+        return Err(ContextError::new(Part::Packed, bytes.len().min(SIZE), wrong_size));
+    };
+    let [trace, span, parent] = [trace, span, parent].map(|word| u64::from_be_bytes(*word));
+    let Some(trace_id) = TraceId::from_number(trace.into()) else { return Ok(None) };
+    let span_id =
+        SpanId::from_number(span).ok_or(ContextError::new(Part::Packed, 8, Reason::Zero))?;
+    Ok(Some(SpanContext {
+        trace_id,
+        span_id,
+        parent_span_id: SpanId::from_number(parent),
+        decision: Decision::Yes,
+        random_trace_id: false,
+    }))
+}
+
+/// Writes the bytes for the requests that this span makes: all 0 if it is not followed.
+pub fn write(context: &SpanContext) -> [u8; SIZE] {
+    let parent = context.parent_span_id.map_or(0, SpanId::number);
+    let words = [context.trace_id.low(), context.span_id.number(), parent];
+    let mut bytes = [0; SIZE];
+    if context.decision.is_followed() {
+        for (place, word) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+            *place = word.to_be_bytes();
+        }
+    }
+    bytes
+}

@@ -1,0 +1,69 @@
+//! The header `traceparent` of W3C's Trace Context, levels 1 and 2:
+//!
+//! ```text
+//! 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+//! version  trace id                   span id          flags: 1 followed, 2 random trace id
+//! ```
+//!
+//! `tracestate` is for the host to pass on, unless `traceparent` is missing, refused, or there
+//! twice.
+
+use super::hex::Cursor;
+use super::{ContextError, Decision, Part, Reason, SpanContext, Text};
+use crate::id::{SpanId, TraceId};
+
+const FOLLOWED: u8 = 1;
+const RANDOM_TRACE_ID: u8 = 2;
+
+/// Reads the header's value. The header does not tell a span's parent.
+///
+/// Of a version that we do not know it is known that it starts like version 00, and goes on, if it
+/// does, with a dash.
+pub fn read(header: &[u8]) -> Result<SpanContext, ContextError> {
+    let mut cursor = Cursor::trimmed(Part::Traceparent, header);
+    let start = cursor;
+    let version = cursor.hex(2)?;
+    if version == 0xff {
+        return Err(start.error(Reason::Version));
+    }
+    cursor.dash()?;
+    let trace_id = cursor.id(32, TraceId::from_number)?;
+    cursor.dash()?;
+    let span_id = cursor.id(16, |number| SpanId::from_number(number as u64))?;
+    cursor.dash()?;
+    let flags = cursor.hex(2)? as u8;
+    if version == 0 || cursor.rest().first() != Some(&b'-') {
+        cursor.end()?;
+    }
+    Ok(SpanContext {
+        trace_id,
+        span_id,
+        parent_span_id: None,
+        decision: if flags & FOLLOWED != 0 { Decision::Yes } else { Decision::No },
+        random_trace_id: flags & RANDOM_TRACE_ID != 0,
+    })
+}
+
+/// The header's value for the requests that this span makes. The header has no word for a
+/// decision that is deferred, nor for debugging: they become no and yes.
+pub fn write(context: &SpanContext) -> Text<55> {
+    let mut flags = 0;
+    if context.decision.is_followed() {
+        flags |= FOLLOWED;
+    }
+    if context.random_trace_id {
+        flags |= RANDOM_TRACE_ID;
+    }
+    let mut text = Text::new();
+    text.push(b'0');
+    text.push(b'0');
+    text.push(b'-');
+    text.push_hex(context.trace_id.high());
+    text.push_hex(context.trace_id.low());
+    text.push(b'-');
+    text.push_hex(context.span_id.number());
+    text.push(b'-');
+    text.push(b'0');
+    text.push(b'0' + flags);
+    text
+}

@@ -1,0 +1,251 @@
+//! Makes ids. An id is a number, counted up, in disguise: enciphered with keys that the process has
+//! from the kernel.
+//!
+//! - **Within a process** no id comes twice, for no number does, and the cipher is one to one.
+//!   Threads take numbers in blocks, so that they do not wait for each other.
+//! - **Between processes** ids are as different as random ones, because the keys are random.
+//! - **After a fork** the child has new keys. They lie in memory that the kernel wipes in children,
+//!   so it does not matter who forks, and how. Numbers just go on: blocks that the parent took
+//!   belong to the threads that had them. A fork in a signal handler that interrupts [`make`] is
+//!   none other than one right after it: parent and child both have the id that was being made.
+//! - **In a signal handler** ids can be made at any moment, also while the interrupted code makes
+//!   one. All that a thread keeps is one word, the next number. Taking it is one instruction (an
+//!   atomic one where the processor has no other), which a handler comes before or after. When a
+//!   block is used up, each of the two takes a block of its own, and it does not matter whose stays:
+//!   both stores leave a number that nobody else has. A handler that is left by `siglongjmp` leaves
+//!   at worst the rest of a block unused.
+//! - **While a thread ends** its word stays usable, as it needs no destructor; should it not be,
+//!   an id costs a block.
+//! - **Nothing blocks.** System calls are made for the first id of a process only; [`prepare`] makes
+//!   them early. If the kernel cannot wipe the keys, none are kept: each id has its own. If it has
+//!   no random numbers, keys are mixed of what is different each time: time, process, thread,
+//!   addresses, a count.
+
+use blkkin_sys::{WipedOnFork, add_on_own_thread, random_words, whereabouts};
+use std::num::NonZeroU64;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// From the start of one block of numbers to the next: enough blocks for a million new threads a
+/// second through half a year.
+const BLOCK_STRIDE: u64 = 1 << 20;
+
+/// This bit of a number says that the block it came from is used up. As the other half of the
+/// stride has it, handlers may count on until somebody has taken the next block.
+const USED_UP: u64 = BLOCK_STRIDE / 2;
+
+type Keys = [u64; 2];
+
+/// The keys of the process; 0 is none. The first one is stored last.
+static KEYS: WipedOnFork = WipedOnFork::new();
+
+/// Start of the next block. Children go on from where it was: they have its memory, and must not
+/// give the thread that forked a block that it already has.
+static BLOCKS: AtomicU64 = AtomicU64::new(0);
+
+thread_local! {
+    /// The thread's next number.
+    static NUMBERS: AtomicU64 = const { AtomicU64::new(USED_UP) };
+}
+
+/// A new id: random to look at, never 0, and nobody else's.
+#[inline]
+pub fn make() -> NonZeroU64 {
+    let [first, second] = KEYS.words();
+    // Pairs with the exchange in `new_keys`: who sees the first key sees the second.
+    let before = first.load(Acquire);
+    if before != 0
+        && let Some(number) = number_of_block()
+        && let Some(id) = NonZeroU64::new(encipher([before, second.load(Relaxed)], number))
+    {
+        return id;
+    }
+    make_slowly()
+}
+
+/// For the first id of a process or a block, and in place of the one number that has the id 0.
+#[cold]
+fn make_slowly() -> NonZeroU64 {
+    loop {
+        let keys = keys();
+        let number = number_of_block().unwrap_or_else(number_of_new_block);
+        if let Some(id) = NonZeroU64::new(encipher(keys, number)) {
+            return id;
+        }
+    }
+}
+
+/// Makes the system calls that the first id would make. For programs that may lose the right to
+/// make them, or want their first id as fast as others.
+pub fn prepare() {
+    keys();
+}
+
+/// The one-round cipher of Even and Mansour ("A construction of a cipher from a single
+/// pseudorandom permutation", 1997): a fixed permutation between two keys. What two processes make
+/// of the same numbers is then unrelated, whereas one key would give the one's ids to the other,
+/// only later.
+#[inline]
+fn encipher([before, after]: Keys, number: u64) -> u64 {
+    scramble(number ^ before) ^ after
+}
+
+/// A permutation of which each output bit depends on all input bits: the finalizer "Mix13" of David
+/// Stafford.
+#[inline]
+fn scramble(mut word: u64) -> u64 {
+    word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    word ^ (word >> 31)
+}
+
+/// The next number of the thread's block, if one is left.
+#[inline]
+fn number_of_block() -> Option<u64> {
+    let number = NUMBERS.try_with(|next| add_on_own_thread(next, 1)).unwrap_or(USED_UP);
+    (number & USED_UP == 0).then_some(number)
+}
+
+/// The first number of a new block, of which the thread has the others, unless it is ending.
+fn number_of_new_block() -> u64 {
+    let number = BLOCKS.fetch_add(BLOCK_STRIDE, Relaxed);
+    let _ = NUMBERS.try_with(|next| next.store(number + 1, Relaxed));
+    number
+}
+
+fn keys() -> Keys {
+    let [first, second] = KEYS.words();
+    let before = first.load(Acquire);
+    if before == 0 { new_keys() } else { [before, second.load(Relaxed)] }
+}
+
+fn new_keys() -> Keys {
+    let keys = mixed_keys(random_words());
+    if !KEYS.arm() {
+        return keys;
+    }
+    // Threads and handlers may all be here. For each key, whoever stores first has made it; nobody
+    // waits, and none sees a first key without the second that stays.
+    let [first, second] = KEYS.words();
+    let _ = second.compare_exchange(0, keys[1].max(1), Relaxed, Relaxed);
+    // Pairs with the loads in `keys` and `make`.
+    let _ = first.compare_exchange(0, keys[0].max(1), Release, Relaxed);
+    [first.load(Acquire), second.load(Relaxed)]
+}
+
+/// The kernel's random words, or else words mixed of what differs between any two calls, on
+/// whatever machine.
+fn mixed_keys(from_kernel: Option<Keys>) -> Keys {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    if let Some(keys) = from_kernel {
+        return keys;
+    }
+    let [process, thread, since_1970, since_boot] = whereabouts();
+    let stack = std::ptr::from_ref(&process).addr() as u64;
+    let code = std::ptr::from_ref(&COUNT).addr() as u64;
+    let count = COUNT.fetch_add(1, Relaxed);
+    let facts = [process, thread, since_1970, since_boot, stack, code, count];
+    // Seeds that differ, so that the two keys do.
+    [1, 2].map(|seed| facts.iter().fold(seed, |all, fact| scramble(all ^ scramble(*fact))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_sys::testing::{Call, Fork, in_child, refuse};
+    use std::collections::HashSet;
+    use std::sync::Barrier;
+
+    #[test]
+    fn scrambling_is_one_to_one() {
+        // The steps backwards, by the inverses of the factors modulo 2^64.
+        let unshift = |word: u64, by: u32| (0..64 / by).fold(word, |guess, _| word ^ (guess >> by));
+        let inverse = |factor: u64| {
+            (0..6).fold(factor, |guess: u64, _| {
+                guess.wrapping_mul(2u64.wrapping_sub(factor.wrapping_mul(guess)))
+            })
+        };
+        let unscramble = |word: u64| {
+            let word = unshift(word, 31).wrapping_mul(inverse(0x94d0_49bb_1331_11eb));
+            unshift(unshift(word, 27).wrapping_mul(inverse(0xbf58_476d_1ce4_e5b9)), 30)
+        };
+        for word in (0..64).map(|bit| 1 << bit).chain([0, 1, u64::MAX, 0x0123_4567_89ab_cdef]) {
+            assert_eq!(unscramble(scramble(word)), word, "{word:#x}");
+        }
+    }
+
+    /// What two processes make of the same numbers has nothing to do with each other: the first key
+    /// changes how one id differs from the next, and the second makes the ids others even where
+    /// first keys are alike enough to give the same ones.
+    #[test]
+    fn both_keys_count() {
+        let step = |keys: Keys| encipher(keys, 0) ^ encipher(keys, 1);
+        let mut seen = HashSet::new();
+        for first in 0..100 {
+            // Neighbours have the same difference, as they swap the two numbers.
+            assert!(seen.insert(step([2 * first, 7])), "first key {first}");
+            let ids = |keys: Keys| (0..1000).map(move |number| encipher(keys, number));
+            let one: HashSet<u64> = ids([first, 7]).collect();
+            assert!(ids([first ^ 1, 8]).all(|id| !one.contains(&id)), "first key {first}");
+        }
+    }
+
+    /// Threads that take blocks at the same time take different ones.
+    #[test]
+    fn blocks_are_taken_once() {
+        const THREADS: usize = 4;
+        let start = Barrier::new(THREADS);
+        let take = || {
+            let mut numbers = vec![0; 500_000];
+            start.wait();
+            numbers.fill_with(number_of_new_block);
+            numbers
+        };
+        let mut all: Vec<u64> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(take)).collect();
+            threads.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+        });
+        assert!(all.iter().all(|number| number % BLOCK_STRIDE == 0));
+        all.sort_unstable();
+        assert!(all.windows(2).all(|pair| pair[0] < pair[1]), "a block was taken twice");
+    }
+
+    /// Without randomness, keys differ from call to call, from thread to thread, and in children.
+    #[test]
+    fn keys_without_randomness_differ() {
+        let mut seen = HashSet::new();
+        let mut check = |keys: Keys| {
+            for key in keys {
+                assert!(seen.insert(key), "{key:#x} twice");
+            }
+        };
+        for _ in 0..1000 {
+            check(mixed_keys(None));
+        }
+        let threads: Vec<_> = (0..8).map(|_| std::thread::spawn(|| mixed_keys(None))).collect();
+        for thread in threads {
+            check(thread.join().expect("no panic"));
+        }
+        for _ in 0..8 {
+            let found = in_child(Fork::Raw, |words: &[AtomicU64; 2]| {
+                for (word, key) in words.iter().zip(mixed_keys(None)) {
+                    word.store(key, Relaxed);
+                }
+            });
+            check(found.expect("a child"));
+        }
+    }
+
+    /// Where the kernel cannot wipe them in children, the process keeps no keys.
+    #[test]
+    fn keys_that_are_not_wiped_are_not_kept() {
+        let found = in_child(Fork::Raw, |[refused, first, second]: &[AtomicU64; 3]| {
+            refused.store(u64::from(refuse(Call::Madvise)), Relaxed);
+            first.store(keys()[0], Relaxed);
+            second.store(keys()[0], Relaxed);
+        });
+        let [refused, first, second] = found.expect("a child");
+        assert_eq!(refused, 1);
+        assert_ne!(first, second);
+    }
+}

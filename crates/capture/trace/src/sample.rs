@@ -1,0 +1,99 @@
+//! Decides which requests are followed: one of so many, and at most so many a second. Only roots
+//! are decided on; all other spans do as their request does, so that it is followed whole or not at
+//! all.
+//!
+//! A decision neither waits nor makes system calls, and can be made in signal handlers. The rules
+//! can be changed at any time; decisions that are being made meanwhile follow old rules, new ones,
+//! or one of each.
+
+mod limit;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+pub use rules::{Limit, Rules, RulesError, RulesReason, VARIABLE};
+
+use crate::context::{Decision, Incoming};
+use crate::id;
+use limit::Bucket;
+use std::num::NonZeroU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// Makes decisions by [`Rules`], which all threads share.
+#[derive(Debug)]
+pub struct Sampler {
+    one_of: AtomicU64,
+    /// A number of 64 random bits that is at most this is chosen: none, all, or one of `one_of`.
+    chosen_max: AtomicU64,
+    bucket: Bucket,
+}
+
+impl Default for Sampler {
+    fn default() -> Sampler {
+        Sampler::new()
+    }
+}
+
+impl Sampler {
+    /// Follows every request.
+    pub const fn new() -> Sampler {
+        Sampler {
+            one_of: AtomicU64::new(1),
+            chosen_max: AtomicU64::new(chosen_max(1)),
+            bucket: Bucket::new(),
+        }
+    }
+
+    /// Changes the rules.
+    pub fn set(&self, rules: Rules) {
+        self.one_of.store(rules.one_of, Relaxed);
+        self.chosen_max.store(chosen_max(rules.one_of), Relaxed);
+        self.bucket.set(rules.limit);
+    }
+
+    /// What the rules are.
+    pub fn rules(&self) -> Rules {
+        Rules { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
+    }
+
+    /// Whether to follow a request that came with this: as whoever sent it has decided, or else as a
+    /// root. `now_ns` is as for [`root`](Self::root).
+    #[inline]
+    pub fn decide(&self, incoming: Option<&Incoming>, now_ns: impl FnOnce() -> u64) -> Decision {
+        match incoming.map(Incoming::decision) {
+            Some(decision @ (Decision::No | Decision::Yes | Decision::Debug)) => decision,
+            Some(Decision::Deferred) | None => match self.root(now_ns) {
+                true => Decision::Yes,
+                false => Decision::No,
+            },
+        }
+    }
+
+    /// Whether to follow a request that starts here. `now_ns` gives the time of a clock that does
+    /// not go back, in nanoseconds since whenever; it is called only if there is a limit, for a
+    /// request that was chosen.
+    #[inline]
+    pub fn root(&self, now_ns: impl FnOnce() -> u64) -> bool {
+        self.root_by(id::make, now_ns)
+    }
+
+    /// [`root`](Self::root) with a given source of random numbers.
+    #[inline]
+    fn root_by(&self, draw: impl FnOnce() -> NonZeroU64, now_ns: impl FnOnce() -> u64) -> bool {
+        let chosen = match self.chosen_max.load(Relaxed) {
+            0 => false,
+            u64::MAX => true,
+            // Not by the trace id, of which a part would then be the same for all that are followed.
+            chosen_max => draw().get() <= chosen_max,
+        };
+        chosen && self.bucket.take(now_ns)
+    }
+}
+
+/// So many of the numbers from 1 to 2⁶⁴-1 are one of `one_of`.
+const fn chosen_max(one_of: u64) -> u64 {
+    match one_of {
+        0 => 0,
+        _ => u64::MAX / one_of,
+    }
+}

@@ -1,0 +1,152 @@
+//! The rules of sampling, and their text: `1/100`, `50/s`, or both with a comma between.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The environment variable in which users give rules.
+pub const VARIABLE: &str = "BLKKIN_SAMPLE";
+
+/// Which requests are followed, of those that start here: those that all rules permit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// One request of so many, chosen at random. 1 is all, and 0 is none.
+    pub one_of: u64,
+    /// At most so many in a time.
+    pub limit: Option<Limit>,
+}
+
+/// A limit on how many requests are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// In the long run. 0 is none.
+    pub per_second: u32,
+    /// So many may come at once, after a time with fewer. Thus within any second there are at most
+    /// `per_second + burst`.
+    pub burst: u32,
+}
+
+impl Limit {
+    /// With bursts of a tenth of a second's.
+    pub const fn per_second(per_second: u32) -> Limit {
+        Limit { per_second, burst: per_second.div_ceil(10) }
+    }
+}
+
+impl Rules {
+    /// Every request.
+    pub const ALL: Rules = Rules { one_of: 1, limit: None };
+    /// No request.
+    pub const NONE: Rules = Rules { one_of: 0, limit: None };
+}
+
+/// As it is read, but for a limit's burst.
+impl fmt::Display for Rules {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.limit {
+            Some(limit) if self.one_of == 1 => write!(f, "{}/s", limit.per_second),
+            Some(limit) => write!(f, "1/{},{}/s", self.one_of, limit.per_second),
+            None => write!(f, "1/{}", self.one_of),
+        }
+    }
+}
+
+/// Why rules cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RulesError {
+    /// Where in the text, from 0.
+    pub offset: usize,
+    /// What is wrong there.
+    pub reason: RulesReason,
+}
+
+/// What is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RulesReason {
+    /// There is nothing where a rule should be.
+    Empty,
+    /// There is no `/`.
+    NoSlash,
+    /// A fraction that does not start with 1.
+    NotOne,
+    /// Neither digits nor the `s` of a second.
+    NotANumber,
+    /// More than fits.
+    TooLarge,
+    /// There is such a rule before.
+    Twice,
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.reason {
+            RulesReason::Empty => "a rule is missing",
+            RulesReason::NoSlash => "a rule without '/'",
+            RulesReason::NotOne => "the fraction does not start with 1",
+            RulesReason::NotANumber => "not a whole number, nor the s of a second",
+            RulesReason::TooLarge => "the number is too large",
+            RulesReason::Twice => "a second rule of the same kind",
+        };
+        write!(
+            f,
+            "byte {}: {reason}; write for instance {VARIABLE}=1/100 for one request of 100, \
+             {VARIABLE}=50/s for at most 50 a second, or both: {VARIABLE}=1/100,50/s",
+            self.offset
+        )
+    }
+}
+
+impl std::error::Error for RulesError {}
+
+impl FromStr for Rules {
+    type Err = RulesError;
+
+    fn from_str(text: &str) -> Result<Rules, RulesError> {
+        let (mut one_of, mut limit) = (None, None);
+        let mut offset = 0;
+        for rule in text.split(',') {
+            let start = offset + (rule.len() - rule.trim_ascii_start().len());
+            match read_rule(rule.trim_ascii(), start)? {
+                Rule::OneOf(number) if one_of.is_none() => one_of = Some(number),
+                Rule::PerSecond(number) if limit.is_none() => limit = Some(number),
+                _ => return Err(RulesError { offset: start, reason: RulesReason::Twice }),
+            }
+            offset += rule.len() + 1;
+        }
+        Ok(Rules { one_of: one_of.unwrap_or(1), limit: limit.map(Limit::per_second) })
+    }
+}
+
+enum Rule {
+    OneOf(u64),
+    PerSecond(u32),
+}
+
+fn read_rule(rule: &str, offset: usize) -> Result<Rule, RulesError> {
+    let error = |offset, reason| Err(RulesError { offset, reason });
+    if rule.is_empty() {
+        return error(offset, RulesReason::Empty);
+    }
+    let Some((before, after)) = rule.split_once('/') else {
+        return error(offset, RulesReason::NoSlash);
+    };
+    if after == "s" {
+        return read_number(before, offset).map(Rule::PerSecond);
+    }
+    let number = read_number(after, offset + before.len() + 1)?;
+    if before != "1" {
+        return error(offset, RulesReason::NotOne);
+    }
+    Ok(Rule::OneOf(number))
+}
+
+fn read_number<T: FromStr>(digits: &str, offset: usize) -> Result<T, RulesError> {
+    // A sign is no digit, though it can be parsed.
+    let reason = match digits.bytes().position(|byte| !byte.is_ascii_digit()) {
+        Some(place) => {
+            return Err(RulesError { offset: offset + place, reason: RulesReason::NotANumber });
+        }
+        None if digits.is_empty() => RulesReason::NotANumber,
+        None => RulesReason::TooLarge,
+    };
+    digits.parse().map_err(|_| RulesError { offset, reason })
+}
