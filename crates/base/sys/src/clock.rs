@@ -1,5 +1,7 @@
 //! Clocks that can be read often.
 
+use crate::errno;
+
 /// Nanoseconds of `CLOCK_MONOTONIC`.
 #[inline]
 pub fn monotonic_ns() -> u64 {
@@ -49,7 +51,7 @@ pub fn tsc_is_steady() -> bool {
         let mut mode: i32 = 0;
         // SAFETY: writes the integer that it is given.
         #[expect(unsafe_code)]
-        let result = unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode) };
+        let result = errno::kept(|| unsafe { libc::prctl(libc::PR_GET_TSC, &mut mode) });
         let may_read = result != 0 || mode == libc::PR_TSC_ENABLE;
         let leaf = 0x8000_0007;
         let is_steady = std::arch::x86_64::__cpuid(0x8000_0000).eax >= leaf

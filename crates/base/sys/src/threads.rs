@@ -1,10 +1,33 @@
 //! Which thread this is, and where it runs.
 
-/// The kernel's id of this thread. A system call.
+use crate::errno;
+use crate::fork::WipedOnFork;
+use std::cell::Cell;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The kernel's id of this thread. A system call the first time in each thread and process.
 pub fn thread_id() -> u32 {
-    // SAFETY: has no arguments, and cannot fail.
+    /// Id of the process, so that a child does not take over what its parent's threads remember.
+    static PROCESS: WipedOnFork = WipedOnFork::new();
+    thread_local! {
+        /// Id of the process and of the thread. Has no destructor, so that it can be used as long
+        /// as there is a thread.
+        static KNOWN: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
+    }
+    let [process] = PROCESS.words();
+    let current = process.load(Relaxed);
+    let (known, id) = KNOWN.get();
+    if current != 0 && known == current {
+        return id;
+    }
+    // SAFETY: both calls have no arguments, and cannot fail.
     #[expect(unsafe_code)]
-    let id = unsafe { libc::syscall(libc::SYS_gettid) };
+    let (own_process, id) = unsafe { (libc::getpid() as u64, libc::syscall(libc::SYS_gettid)) };
+    // Where it cannot be wiped nothing is remembered.
+    if PROCESS.arm() {
+        process.store(own_process, Relaxed);
+        KNOWN.set((own_process, id as u32));
+    }
     id as u32
 }
 
@@ -12,9 +35,9 @@ pub fn thread_id() -> u32 {
 pub fn thread_exists(id: u32) -> bool {
     // SAFETY: signal 0 is none; the call only looks whether it could be sent.
     #[expect(unsafe_code)]
-    let result = unsafe {
+    let result = errno::kept(|| unsafe {
         libc::syscall(libc::SYS_tgkill, libc::getpid(), id as libc::c_long, 0 as libc::c_long)
-    };
+    });
     result == 0
 }
 
@@ -49,6 +72,7 @@ mod tests {
     #[test]
     fn threads_are_there_until_they_end() {
         assert!(thread_exists(thread_id()));
+        assert_eq!(thread_id(), thread_id());
         let other = std::thread::spawn(thread_id).join().unwrap();
         // It may take the kernel a moment.
         let gone = (0..1000).any(|_| {
@@ -56,5 +80,22 @@ mod tests {
             !thread_exists(other)
         });
         assert!(gone);
+    }
+
+    #[cfg(feature = "testing")]
+    #[test]
+    fn a_child_has_an_id_of_its_own() {
+        use crate::testing::{Fork, in_child};
+        use std::sync::atomic::AtomicU64;
+        let own = thread_id();
+        for fork in [Fork::Library, Fork::Raw] {
+            let [id, exists] = in_child(fork, |[id, exists]: &[AtomicU64; 2]| {
+                id.store(thread_id().into(), Relaxed);
+                exists.store(thread_exists(thread_id()).into(), Relaxed);
+            })
+            .unwrap();
+            assert_ne!(id, u64::from(own), "{fork:?}");
+            assert_eq!(exists, 1, "{fork:?}");
+        }
     }
 }

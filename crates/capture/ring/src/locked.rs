@@ -110,22 +110,8 @@ impl Drop for Held<'_> {
 /// Who asks, and who is still there.
 #[cfg(not(loom))]
 mod identity {
-    use std::cell::Cell;
-
-    thread_local! {
-        /// Without destructor, so that it can be used while the thread ends.
-        static THREAD: Cell<u32> = const { Cell::new(0) };
-    }
-
-    /// Never 0.
     pub(super) fn thread() -> u64 {
-        let known = THREAD.get();
-        if known != 0 {
-            return known.into();
-        }
-        let id = blkkin_sys::thread_id().max(1);
-        THREAD.set(id);
-        id.into()
+        blkkin_sys::thread_id().into()
     }
 
     pub(super) fn cpu() -> usize {
