@@ -65,6 +65,23 @@ pub fn rseq_offset() -> Option<isize> {
     }
 }
 
+/// Has every thread of this process that is in a restartable sequence start it anew. `false` if the
+/// kernel cannot do that (before Linux 5.10).
+pub fn restart_sequences() -> bool {
+    // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
+    const RESTART: libc::c_int = 1 << 7;
+    const REGISTER: libc::c_int = 1 << 8;
+    let membarrier = |command: libc::c_int| {
+        // SAFETY: plain integers are passed.
+        #[expect(unsafe_code)]
+        let result = errno::kept(|| unsafe {
+            libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_int, 0 as libc::c_int)
+        });
+        result == 0
+    };
+    membarrier(RESTART) || (membarrier(REGISTER) && membarrier(RESTART))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 //!
 //! A program records an event by copying it into the ring of the processor that it runs on, and
 //! publishing it with one store: no locked instruction, no system call, no allocation. The daemon
-//! reads from the other side. Start at [`Writer::record`] and [`Reader::take`].
+//! reads from the other side. Start at [`Slot::record`] and [`Reader::take`].
 //!
 //! # The memory
 //!
@@ -57,6 +57,8 @@ mod read;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod rseq;
 mod shape;
+#[cfg(not(loom))]
+mod slot;
 mod write;
 
 pub use cells::Cells;
@@ -64,4 +66,6 @@ pub use read::{Packet, Reader, Taken};
 pub use shape::{
     Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,
 };
+#[cfg(not(loom))]
+pub use slot::{Slot, StillUsed};
 pub use write::{Clock, Event, HEADER_SIZE, Outcome, Writer};

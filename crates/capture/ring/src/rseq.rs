@@ -2,9 +2,11 @@
 //! another processor nor interrupted by a signal; if that happens, the kernel makes it go on at the
 //! sequence's abort instead.
 //!
-//! Each of them checks that the thread is still on the processor whose ring was looked at, and that
-//! the word to change is as it was; does its copies, behind what counts; and changes the word, which
-//! is its last instruction. So what it does happens on one processor as a whole or not at all.
+//! Each of them does its copies, behind what counts, and then changes one word, which is its last
+//! instruction. So what it does happens on one processor as a whole or not at all.
+//! [`Sequences::record`], which nearly all events take, finds out within the sequence where the event
+//! goes. The others, for what is rarer, check that the thread is still on the processor whose ring
+//! was looked at before, and that the word to change is as it was.
 //!
 //! The C library (glibc from 2.35) registers each thread's area with the kernel: 32 bytes at a fixed
 //! offset from the thread pointer.
@@ -18,9 +20,14 @@
 
 use crate::cells::{Cells, Word};
 use crate::packet;
-use crate::write::{GRAIN, Switch};
+use crate::shape::{CONTROL_SIZE, Shape};
+use crate::write::{Event, GRAIN, Switch, TIME_AT, Writer};
 use std::arch::asm;
-use std::sync::OnceLock;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
+
+// The sequences take it to be the first word of a ring's control.
+const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
 
 /// How this process's threads find their areas.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +35,10 @@ pub(crate) struct Sequences {
     /// From the thread pointer to the area.
     offset: isize,
 }
+
+/// What [`Sequences::find`] has found.
+static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
+const NONE: isize = isize::MIN;
 
 /// An event to append.
 pub(crate) struct Append<'a> {
@@ -43,6 +54,44 @@ pub(crate) struct Append<'a> {
     /// … and behind it.
     pub(crate) next: u64,
     pub(crate) time: u64,
+}
+
+/// What a sequence has to know of a writer.
+#[derive(Debug)]
+#[repr(C)]
+pub(crate) struct Frame {
+    /// Processors that have a ring.
+    processors: u64,
+    /// Where the controls start, and the data.
+    controls: *const u8,
+    data: *const u8,
+    ring_size: u64,
+    ring_mask: u64,
+    subbuffer_size: u64,
+    subbuffer_mask: u64,
+}
+
+// SAFETY: the places are in memory that the writer owns beside the frame.
+#[expect(unsafe_code)]
+unsafe impl Send for Frame {}
+// SAFETY: as above; the frame itself never changes.
+#[expect(unsafe_code)]
+unsafe impl Sync for Frame {}
+
+impl Frame {
+    pub(crate) fn new(cells: &Cells, shape: &Shape) -> Frame {
+        // Within the memory, as `Shape::check` and the writer have made sure.
+        let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
+        Frame {
+            processors: shape.rings as u64 - 1,
+            controls: place(shape.control_of(0)),
+            data: place(shape.data_of(0).start),
+            ring_size: shape.ring_size() as u64,
+            ring_mask: shape.ring_size() as u64 - 1,
+            subbuffer_size: shape.subbuffer_size as u64,
+            subbuffer_mask: shape.subbuffer_size as u64 - 1,
+        }
+    }
 }
 
 /// A copy within a sequence.
@@ -88,11 +137,16 @@ macro_rules! sequence {
 impl Sequences {
     /// If the C library has registered areas.
     pub(crate) fn find() -> Option<Sequences> {
-        static FOUND: OnceLock<Option<Sequences>> = OnceLock::new();
-        *FOUND.get_or_init(|| {
-            let offset = blkkin_sys::rseq_offset()?;
-            Some(Sequences { offset })
-        })
+        let offset = blkkin_sys::rseq_offset();
+        OFFSET.store(offset.unwrap_or(NONE), Ordering::Relaxed);
+        Some(Sequences { offset: offset? })
+    }
+
+    /// As [`Sequences::find`] has found, if it has been called: at the cost of a load.
+    #[inline(always)]
+    pub(crate) fn known() -> Option<Sequences> {
+        let offset = OFFSET.load(Ordering::Relaxed);
+        (offset != NONE).then_some(Sequences { offset })
     }
 
     /// The processor that this runs on now; `None` if this thread has no area.
@@ -113,8 +167,106 @@ impl Sequences {
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
     }
 
-    /// Appends an event; `false` if something came in between.
+    /// Records an event with the writer that `slot` holds; `false` if it must be looked at more
+    /// closely, or something came in between. The writer is only used within the sequence: who takes
+    /// it out of the slot, and then has all sequences restarted, can be sure that it is unused.
     #[inline(always)]
+    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> bool {
+        let bytes = event.grains();
+        let done: u64;
+        // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
+        // restarted afterwards. The event goes behind the ring's position, into the same
+        // sub-buffer, which it fits into in whole grains: both is checked. `bytes` has as many
+        // grains, at least one.
+        #[expect(unsafe_code)]
+        unsafe {
+            asm!(
+                ".pushsection __rseq_cs, \"aw\"",
+                ".balign 32",
+                "20: .long 0, 0",
+                ".quad 21f, 22f - 21f, 23f",
+                ".popsection",
+                ".pushsection __rseq_failure, \"ax\"",
+                ".byte 0x0f, 0xb9, 0x3d",
+                ".long 0x53053053",
+                "23: jmp 24f",
+                ".popsection",
+                "lea {place}, [rip + 20b]",
+                "mov qword ptr fs:[{area} + 8], {place}",
+                "21:",
+                "mov {writer}, qword ptr [{slot}]",
+                "test {writer}, {writer}",
+                "jz 24f",
+                // The ring. A processor of none, as a number without sign, is too high.
+                "mov {place:e}, dword ptr fs:[{area} + 4]",
+                "cmp {place}, qword ptr [{writer} + {frame} + {processors}]",
+                "jae 24f",
+                "mov {control}, {place}",
+                "shl {control}, {control_bits}",
+                "add {control}, qword ptr [{writer} + {frame} + {controls}]",
+                "imul {place}, qword ptr [{writer} + {frame} + {ring_size}]",
+                "add {place}, qword ptr [{writer} + {frame} + {data}]",
+                // Room: a sub-buffer that has been begun, and enough of it.
+                "mov {write}, qword ptr [{control}]",
+                "mov rax, {write}",
+                "and rax, qword ptr [{writer} + {frame} + {subbuffer_mask}]",
+                "jz 24f",
+                "add rax, {left}",
+                "cmp rax, qword ptr [{writer} + {frame} + {subbuffer_size}]",
+                "jae 24f",
+                "mov rax, {write}",
+                "and rax, qword ptr [{writer} + {frame} + {ring_mask}]",
+                "add {place}, rax",
+                // From the end to the start, so that one register counts and addresses.
+                "25:",
+                "movups {grain}, xmmword ptr [{from} + {left} - 16]",
+                "movups xmmword ptr [{place} + {left} - 16], {grain}",
+                "sub {left}, 16",
+                "jnz 25b",
+                "rdtsc",
+                "shl rdx, 32",
+                "or rax, rdx",
+                "mov qword ptr [{place} + {time_at}], rax",
+                "mov qword ptr [{control} + {last_time}], rax",
+                "add {write}, {size}",
+                "mov qword ptr [{control}], {write}",
+                "22:",
+                "mov eax, 1",
+                "jmp 26f",
+                "24:",
+                "xor eax, eax",
+                "26:",
+                "mov qword ptr fs:[{area} + 8], 0",
+                area = in(reg) self.offset,
+                slot = in(reg) slot.as_ptr(),
+                from = in(reg) bytes.as_ptr(),
+                left = inout(reg) bytes.len() => _,
+                size = in(reg) event.size(),
+                writer = out(reg) _,
+                control = out(reg) _,
+                place = out(reg) _,
+                write = out(reg) _,
+                grain = out(xmm_reg) _,
+                out("rax") done,
+                out("rdx") _,
+                frame = const offset_of!(Writer, frame),
+                processors = const offset_of!(Frame, processors),
+                controls = const offset_of!(Frame, controls),
+                data = const offset_of!(Frame, data),
+                ring_size = const offset_of!(Frame, ring_size),
+                ring_mask = const offset_of!(Frame, ring_mask),
+                subbuffer_size = const offset_of!(Frame, subbuffer_size),
+                subbuffer_mask = const offset_of!(Frame, subbuffer_mask),
+                control_bits = const CONTROL_SIZE.trailing_zeros(),
+                last_time = const Word::LastTime as usize,
+                time_at = const TIME_AT,
+                options(nostack),
+            );
+        }
+        done != 0
+    }
+
+    /// Appends an event; `false` if something came in between.
     pub(crate) fn append(self, cells: &Cells, append: &Append<'_>) -> bool {
         debug_assert!(append.bytes.len().is_multiple_of(GRAIN) && !append.bytes.is_empty());
         debug_assert!(append.data + append.bytes.len() <= cells.size());

@@ -108,7 +108,7 @@ const VERSION: u64 = 1;
 const PAGE: usize = 4096;
 /// Bytes between the controls of two rings: two cache lines for writers, two for the reader,
 /// because processors fetch lines in pairs.
-const CONTROL_SIZE: usize = 256;
+pub(crate) const CONTROL_SIZE: usize = 256;
 
 /// Where in the set header the reader says that it sleeps.
 #[cfg(not(loom))]

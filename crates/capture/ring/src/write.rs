@@ -15,6 +15,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// What an event starts with: its id in 2 bytes, its time in 8.
 pub const HEADER_SIZE: usize = 10;
 
+/// Where in an event its time is.
+pub(crate) const TIME_AT: usize = 2;
+
 /// Sizes of copies are multiples of this, so that they need no remainder.
 pub(crate) const GRAIN: usize = 16;
 
@@ -44,9 +47,15 @@ impl<'e> Event<'e> {
         &self.bytes[..self.size.next_multiple_of(GRAIN)]
     }
 
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline]
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
     #[inline]
     fn set_time(&mut self, time: u64) {
-        self.bytes[2..HEADER_SIZE].copy_from_slice(&time.to_le_bytes());
+        self.bytes[TIME_AT..HEADER_SIZE].copy_from_slice(&time.to_le_bytes());
     }
 }
 
@@ -94,6 +103,8 @@ pub enum Outcome {
     NoRing,
     /// It is larger than a sub-buffer; it is counted as lost.
     TooLarge,
+    /// There is no writer: nobody wants events.
+    NoWriter,
 }
 
 /// Writes events into a set of rings; for any number of threads, and signal handlers.
@@ -104,6 +115,8 @@ pub struct Writer {
     clock: Clock,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     sequences: Option<Sequences>,
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    pub(crate) frame: rseq::Frame,
 }
 
 /// What has to be done so that an event can be written.
@@ -161,6 +174,8 @@ impl Writer {
     pub fn new(cells: Cells, clock: Clock) -> Result<Writer, ShapeError> {
         let shape = Shape::read(&cells)?;
         Ok(Writer {
+            #[cfg(target_arch = "x86_64")]
+            frame: rseq::Frame::new(&cells, &shape),
             cells,
             shape,
             clock,
@@ -195,13 +210,19 @@ impl Writer {
         false
     }
 
+    /// The sequences that nearly all events can take: only they can read that clock.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    pub(crate) fn quick_sequences(&self) -> Option<Sequences> {
+        self.sequences.filter(|_| self.clock == Clock::Tsc)
+    }
+
     /// The set's shape.
     pub fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// Records an event: now, on the processor that this runs on.
-    #[inline]
+    /// Records an event: now, on the processor that this runs on. [`crate::Slot::record`] is quicker.
+    #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
@@ -212,7 +233,6 @@ impl Writer {
 
     /// With restartable sequences.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    #[inline]
     fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
         // Each try fails only if something happened on this processor meanwhile. A debugger that
         // goes through it step by step makes it fail each time.

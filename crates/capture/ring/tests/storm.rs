@@ -5,7 +5,7 @@
 
 mod support;
 
-use blkkin_ring::{Clock, Mode, Outcome, Writer};
+use blkkin_ring::{Clock, Mode, Outcome, Slot};
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -17,7 +17,7 @@ const THREADS: u64 = 24;
 const HANDLER: u64 = 1000;
 
 /// What the signal handler records with.
-static WRITER: AtomicPtr<Writer> = AtomicPtr::new(std::ptr::null_mut());
+static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 static FROM_HANDLER: [AtomicU64; 2] = [const { AtomicU64::new(0) }; 2];
 static HANDLER_NUMBER: AtomicU64 = AtomicU64::new(0);
 
@@ -25,12 +25,12 @@ static HANDLER_NUMBER: AtomicU64 = AtomicU64::new(0);
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 extern "C" fn on_signal(_: libc::c_int) {
-    // SAFETY: null or a writer that outlives the timer.
+    // SAFETY: null or a slot that outlives the timer.
     #[expect(unsafe_code)]
-    let writer = unsafe { WRITER.load(Ordering::Acquire).as_ref() };
-    if let Some(writer) = writer {
+    let slot = unsafe { SLOT.load(Ordering::Acquire).as_ref() };
+    if let Some(slot) = slot {
         let number = HANDLER_NUMBER.fetch_add(1, Ordering::Relaxed);
-        let outcome = record(writer, HANDLER, number);
+        let outcome = record(slot, HANDLER, number);
         let index = usize::from(outcome == Outcome::Recorded);
         FROM_HANDLER[index].fetch_add(1, Ordering::Relaxed);
     }
@@ -96,11 +96,12 @@ fn storm(with_sequences: bool, mode: Mode) {
     let set = Set::new(shape(processors + 1, 128 << 10, 4, mode));
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
     let writer = set.writer(clock);
-    let writer = if with_sequences { writer } else { writer.without_sequences() };
+    let slot = Slot::new();
+    slot.put(Box::new(if with_sequences { writer } else { writer.without_sequences() })).unwrap();
     for counter in FROM_HANDLER.iter().chain([&HANDLER_NUMBER]) {
         counter.store(0, Ordering::Relaxed);
     }
-    WRITER.store((&raw const writer).cast_mut(), Ordering::Release);
+    SLOT.store((&raw const slot).cast_mut(), Ordering::Release);
     handle_signal();
 
     let (mut readers, mut harvest) = (set.readers(), Harvest::default());
@@ -108,14 +109,14 @@ fn storm(with_sequences: bool, mode: Mode) {
     let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
             .map(|who| {
-                let (writer, is_over) = (&writer, &is_over);
+                let (slot, is_over) = (&slot, &is_over);
                 scope.spawn(move || {
                     let _interruptions = Interruptions::begin();
                     let mut random = Random(who + 1);
                     let (mut recorded, mut number) = (0, 0);
                     while !is_over.load(Ordering::Relaxed) {
                         for _ in 0..random.below(200) {
-                            recorded += u64::from(record(writer, who, number) == Outcome::Recorded);
+                            recorded += u64::from(record(slot, who, number) == Outcome::Recorded);
                             number += 1;
                         }
                         match random.below(4) {
@@ -136,7 +137,7 @@ fn storm(with_sequences: bool, mode: Mode) {
         is_over.store(true, Ordering::Relaxed);
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
-    WRITER.store(std::ptr::null_mut(), Ordering::Release);
+    SLOT.store(std::ptr::null_mut(), Ordering::Release);
     set.take_all(&mut readers, true, &mut harvest);
     let what = format!("{mode:?}, sequences: {with_sequences}");
 

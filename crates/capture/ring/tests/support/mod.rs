@@ -1,7 +1,9 @@
 //! Sets of rings for tests, and events that say who wrote them and as which.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use blkkin_ring::{Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer};
+use blkkin_ring::{
+    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Slot, Taken, Writer,
+};
 use blkkin_sys::SharedMemory;
 use std::fs::File;
 use std::os::fd::AsFd;
@@ -65,8 +67,25 @@ impl Set {
 /// Bytes of an event's fields: who, as which, then padding that depends on both.
 const FIELDS_MIN: usize = 16;
 
+/// What events can be recorded with.
+pub(crate) trait Records {
+    fn record(&self, event: &mut Event<'_>) -> Outcome;
+}
+
+impl Records for Writer {
+    fn record(&self, event: &mut Event<'_>) -> Outcome {
+        Writer::record(self, event)
+    }
+}
+
+impl Records for Slot {
+    fn record(&self, event: &mut Event<'_>) -> Outcome {
+        Slot::record(self, event)
+    }
+}
+
 /// Records the `number`th event of `who`; its size varies with the number.
-pub(crate) fn record(writer: &Writer, who: u64, number: u64) -> Outcome {
+pub(crate) fn record(writer: &impl Records, who: u64, number: u64) -> Outcome {
     let size = size_of(who, number);
     let mut bytes = [0u8; 160];
     bytes[HEADER_SIZE..HEADER_SIZE + 8].copy_from_slice(&who.to_le_bytes());

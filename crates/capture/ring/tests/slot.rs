@@ -1,0 +1,83 @@
+//! A slot whose writer comes and goes while threads record: memory is unmapped as soon as the writer
+//! has been taken out, so a thread that still used it would crash; and no event is lost or recorded
+//! into another writer's memory.
+
+mod support;
+
+use blkkin_ring::{Clock, Mode, Outcome, Slot};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+use support::{Harvest, Set, record, shape};
+
+const THREADS: usize = 6;
+
+fn check(clock: Clock, with_sequences: bool, mode: Mode) {
+    let what = format!("{clock:?}, sequences: {with_sequences}, {mode:?}");
+    let slot = Slot::new();
+    let is_over = AtomicBool::new(false);
+    let recorded = AtomicU64::new(0);
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let mut read = 0;
+    let mut rounds_with_events = 0;
+    std::thread::scope(|scope| {
+        for who in 0..THREADS {
+            let (slot, is_over, recorded) = (&slot, &is_over, &recorded);
+            scope.spawn(move || {
+                let mut number = 0;
+                while !is_over.load(Relaxed) {
+                    if record(slot, who as u64, number) == Outcome::Recorded {
+                        recorded.fetch_add(1, Relaxed);
+                    }
+                    number += 1;
+                }
+            });
+        }
+        for round in 0..300 {
+            let set = Set::new(shape(processors + 1, 4096, 4, mode));
+            let writer = set.writer(clock);
+            let writer = if with_sequences { writer } else { writer.without_sequences() };
+            slot.put(Box::new(writer)).unwrap();
+            std::thread::sleep(Duration::from_micros(50 * (round % 20)));
+            let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+            let taken = slot.take(Duration::from_secs(30)).unwrap();
+            assert!(taken.is_some(), "{what}");
+            drop(taken);
+            // From here on any use of the writer's mapping is one of no mapping, or of another's.
+            set.take_all(&mut readers, true, &mut harvest);
+            read += harvest.events.len() as u64;
+            rounds_with_events += u64::from(!harvest.events.is_empty());
+        }
+        is_over.store(true, Relaxed);
+    });
+    assert!(rounds_with_events > 100, "{what}: only {rounds_with_events} rounds had events");
+    if mode == Mode::Discard {
+        assert_eq!(read, recorded.load(Relaxed), "{what}");
+    }
+    assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
+    assert!(slot.take(Duration::ZERO).unwrap().is_none());
+}
+
+#[test]
+fn a_writer_can_be_taken_out_at_any_time() {
+    let clocks = [Clock::Tsc, Clock::Monotonic];
+    for clock in
+        clocks.into_iter().filter(|clock| *clock != Clock::Tsc || blkkin_sys::tsc_is_steady())
+    {
+        for with_sequences in [true, false] {
+            for mode in [Mode::Discard, Mode::Overwrite] {
+                check(clock, with_sequences, mode);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slot_holds_one_writer() {
+    let set = Set::new(shape(2, 4096, 4, Mode::Discard));
+    let slot = Slot::new();
+    slot.put(Box::new(set.writer(Clock::Monotonic))).unwrap();
+    assert!(slot.put(Box::new(set.writer(Clock::Monotonic))).is_err());
+    assert!(slot.take(Duration::ZERO).unwrap().is_some());
+    slot.put(Box::new(set.writer(Clock::Monotonic))).unwrap();
+    assert!(slot.take(Duration::ZERO).unwrap().is_some());
+}
