@@ -304,13 +304,13 @@ private:
 // A step that is timed: it starts now, and ends with its scope or with end(), whichever is first. It
 // has one owner, so it can be moved but not copied; children, events and headers are its Trace's.
 class Span : public Trace {
-	Level level = Level::warning;
+	Level own_level = Level::warning;
 
 public:
 	Span() noexcept = default;
 
 	explicit Span(const Trace &trace, Level level = Level::warning) noexcept
-	    : Trace{trace}, level{level}
+	    : Trace{trace}, own_level{level}
 	{
 		if (trace)
 			event(span_started, level);
@@ -319,7 +319,7 @@ public:
 	Span(const Span &) = delete;
 	Span &operator=(const Span &) = delete;
 
-	Span(Span &&other) noexcept : Trace{other.release()}, level{other.level}
+	Span(Span &&other) noexcept : Trace{other.release()}, own_level{other.own_level}
 	{
 	}
 
@@ -327,7 +327,7 @@ public:
 	{
 		if (this != &other) {
 			end();
-			level = other.level;
+			own_level = other.own_level;
 			Trace::operator=(other.release());
 		}
 		return *this;
@@ -342,7 +342,7 @@ public:
 	{
 		const Trace trace = release();
 		if (trace)
-			trace.event(span_ended, level);
+			trace.event(span_ended, own_level);
 	}
 
 	// The step without its end: somebody else will say when that is.

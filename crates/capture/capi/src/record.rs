@@ -35,6 +35,8 @@ impl Said {
 /// # Safety
 ///
 /// See the crate.
+// Inlined, each caller checks only what it has: that saves a third of an annotation that is off.
+#[inline(always)]
 pub(crate) unsafe fn record(
     trace: *const Trace,
     endpoint: *const Endpoint,

@@ -209,6 +209,66 @@ fn raii() {
     check("raii.cc", Language::Cxx, &["c++17", "c++20"], &["-O2"]);
 }
 
+/// Users may have stricter compilers than our programs do, and see headers' warnings as their own.
+#[test]
+fn headers_alone() {
+    let scratch = Scratch::new("capi-headers");
+    let options = ["-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wcast-qual", "-Wundef"];
+    let check = |header: &str, language: Language, standards: &[&str]| {
+        let (word, more): (&str, &[&str]) = match language {
+            Language::C => ("c", &["-Wstrict-prototypes", "-Wc++-compat"]),
+            Language::Cxx => ("c++", &["-Wnon-virtual-dtor", "-Woverloaded-virtual"]),
+        };
+        let source = scratch.0.join("includes");
+        // Twice, and with what a program may have included before it.
+        let text = format!("#include <blkkin.h>\n#include <{header}>\n#include <{header}>\n");
+        std::fs::write(&source, text).expect("to write");
+        for compiler in compilers(header, language) {
+            for standard in standards {
+                let build = Build { compiler, language, standard, options: &options };
+                let mut command = build.command(&scratch);
+                command.args(more).args(["-fsyntax-only", "-x", word]).arg(&source);
+                run(&mut command);
+            }
+        }
+    };
+    for header in ["blkkin.h", "zipkin_c.h", "blkin-front.h", "blkin/zipkin_c.h"] {
+        check(header, Language::C, &C);
+        check(header, Language::Cxx, &CXX);
+    }
+    check("ztracer.hpp", Language::Cxx, &CXX);
+    check("blkkin.hpp", Language::Cxx, &CXX[2..]);
+}
+
+/// The examples at the top of the headers compile, just so.
+#[test]
+fn examples() {
+    let scratch = Scratch::new("capi-examples");
+    let check = |header: &str, language: Language, standard: &str, prefix: &str, more: &str| {
+        let header = std::fs::read_to_string(here().join("include").join(header)).expect("a file");
+        let blank = prefix.trim_end();
+        let example: Vec<&str> = header
+            .lines()
+            .skip_while(|line| !line.starts_with(prefix))
+            .map_while(|line| line.strip_prefix(prefix).or((line == blank).then_some("")))
+            .collect();
+        let (command, code) =
+            example.iter().rposition(|line| line.contains("-lblkkin")).map_or_else(
+                || panic!("no command to compile the example: {example:?}"),
+                |at| (example[at], &example[..at]),
+            );
+        let source = scratch.0.join(if language == Language::C { "request.c" } else { "serve.cc" });
+        assert!(command.contains(source.file_name().and_then(OsStr::to_str).expect("a name")));
+        std::fs::write(&source, format!("{more}\n{}\n", code.join("\n"))).expect("to write");
+        for compiler in compilers("examples", language) {
+            let build = Build { compiler, language, standard, options: &["-O2"] };
+            run(build.command(&scratch).arg("-fsyntax-only").arg(&source));
+        }
+    };
+    check("blkkin.h", Language::C, "c89", " *     ", "");
+    check("blkkin.hpp", Language::Cxx, "c++17", "//     ", "void send(const char *);");
+}
+
 /// The static library has everything, too.
 #[test]
 fn statically_linked() {

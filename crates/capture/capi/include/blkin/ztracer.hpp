@@ -9,7 +9,7 @@
 // The shared pointers are std's. A program that says boost::shared_ptr itself, rather than
 // ZTraceRef, defines BLKIN_BOOST before this; one that relies on the first generation's global
 // `using std::string` and `using std::ostringstream` defines BLKIN_GLOBAL_STRING. All files of a
-// program have to agree on BLKIN_BOOST.
+// program have to agree on BLKIN_BOOST. C++11 or later.
 #ifndef ZTRACER_H
 #define ZTRACER_H
 
@@ -73,14 +73,15 @@ class Endpoint : private blkin_endpoint {
 	}
 
 public:
-	Endpoint(const char *name) : blkin_endpoint(), _ip(), _name()
+	Endpoint(const char *service) : blkin_endpoint(), _ip(), _name()
 	{
-		blkin_init_endpoint(this, "0.0.0.0", 0, name);
+		blkin_init_endpoint(this, "0.0.0.0", 0, service);
 	}
 
-	Endpoint(const char *ip, int port, const char *name) : blkin_endpoint(), _ip(), _name()
+	Endpoint(const char *address, int at_port, const char *service)
+	    : blkin_endpoint(), _ip(), _name()
 	{
-		blkin_init_endpoint(this, ip, port, name);
+		blkin_init_endpoint(this, address, at_port, service);
 	}
 
 	Endpoint(const Endpoint &other) : blkin_endpoint(), _ip(), _name()
@@ -144,20 +145,20 @@ public:
 	}
 
 	// A child of `parent`; a root, if that is NULL or has no ids.
-	Trace(const char *name, const Endpoint *ep, const Trace *parent = nullptr)
+	Trace(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	    : blkin_trace(), _name()
 	{
-		init(name, ep, parent);
+		init(span, ep, parent);
 	}
 
 	// A child of the span that `i` tells of; or that span itself, for which `ep` may be NULL.
-	Trace(const char *name, const Endpoint *ep, const blkin_trace_info *i, bool child = false)
+	Trace(const char *span, const Endpoint *ep, const blkin_trace_info *i, bool child = false)
 	    : blkin_trace(), _name()
 	{
 		if (child) {
-			init(name, ep, i, true);
+			init(span, ep, i, true);
 		} else {
-			this->name = name;
+			name = span;
 			endpoint = ep;
 			if (i)
 				info = *i;
@@ -187,22 +188,22 @@ public:
 	}
 
 	// As the constructors, with the C functions' results.
-	int init(const char *name, const Endpoint *ep, const Trace *parent = nullptr)
+	int init(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	{
 		if (parent && parent->valid())
-			return blkin_init_child(this, parent, ep, name);
-		return blkin_init_new_trace(this, name, ep);
+			return blkin_init_child(this, parent, ep, span);
+		return blkin_init_new_trace(this, span, ep);
 	}
 
 	// Without `child`, all three have to be there. An empty name leaves a name that copy_name took;
 	// the original did so with every name, so that what it was given here was never recorded.
-	int init(const char *name, const Endpoint *ep, const blkin_trace_info *i,
+	int init(const char *span, const Endpoint *ep, const blkin_trace_info *i,
 		 bool child = false)
 	{
 		if (child)
-			return blkin_init_child_info(this, i, ep, name);
-		const bool is_named = name && *name;
-		return blkin_set_trace_properties(this, i, is_named ? name : _name.c_str(), ep);
+			return blkin_init_child_info(this, i, ep, span);
+		const bool is_named = span && *span;
+		return blkin_set_trace_properties(this, i, is_named ? span : _name.c_str(), ep);
 	}
 
 	void copy_name(const string &new_name)
@@ -278,20 +279,20 @@ inline char *ostr_to_cstr(std::ostringstream &stream)
 class ZTraceEndpoint {
 	friend class ZTrace;
 
-	string ip;
-	int port;
-	string name;
+	string _ip;
+	int _port;
+	string _name;
 
 	blkin_endpoint in_c() const
 	{
 		blkin_endpoint endpoint;
-		blkin_init_endpoint(&endpoint, ip.c_str(), port, name.c_str());
+		blkin_init_endpoint(&endpoint, _ip.c_str(), _port, _name.c_str());
 		return endpoint;
 	}
 
 public:
 	ZTraceEndpoint(const string &ip, int port, const string &name)
-	    : ip(ip), port(port), name(name)
+	    : _ip(ip), _port(port), _name(name)
 	{
 	}
 
@@ -303,21 +304,21 @@ public:
 
 // A step of a request, with a name of its own, that keeps its endpoint alive.
 class ZTrace {
-	string name;
-	blkin_trace_info info;
-	ZTraceEndpointRef ep;
+	string _name;
+	blkin_trace_info _info;
+	ZTraceEndpointRef _ep;
 
 	// What the C API needs. It points into this object and into the two endpoints.
 	struct InC {
 		blkin_endpoint endpoint;
 		blkin_trace trace;
 
-		InC(const ZTrace &t, const ZTraceEndpointRef &ep) : endpoint(), trace()
+		InC(const ZTrace &t, const ZTraceEndpointRef &at) : endpoint(), trace()
 		{
-			trace.name = t.name.c_str();
-			trace.info = t.info;
-			if (ep) {
-				endpoint = ep->in_c();
+			trace.name = t._name.c_str();
+			trace.info = t._info;
+			if (at) {
+				endpoint = at->in_c();
 				trace.endpoint = &endpoint;
 			}
 		}
@@ -325,42 +326,42 @@ class ZTrace {
 
 	void begin_root()
 	{
-		blkin_init_trace_info(&info);
+		blkin_init_trace_info(&_info);
 	}
 
 	// A child needs an endpoint; without one it has no ids.
 	void begin_child(const blkin_trace_info &parent)
 	{
-		const InC c(*this, ep);
+		const InC c(*this, _ep);
 		blkin_trace child = blkin_trace();
 		blkin_init_child_info(&child, &parent, c.trace.endpoint, c.trace.name);
-		info = child.info;
+		_info = child.info;
 	}
 
 	void begin(const ZTraceRef &parent)
 	{
 		if (parent)
-			begin_child(parent->info);
+			begin_child(parent->_info);
 		else
 			begin_root();
 	}
 
 public:
-	ZTrace(const string &name, ZTraceEndpointRef ep) : name(name), info(), ep(ep)
+	ZTrace(const string &name, ZTraceEndpointRef ep) : _name(name), _info(), _ep(ep)
 	{
 		begin_root();
 	}
 
 	// A child of `t`, at its endpoint.
 	ZTrace(const string &name, ZTraceRef t)
-	    : name(name), info(), ep(t ? t->ep : ZTraceEndpointRef())
+	    : _name(name), _info(), _ep(t ? t->_ep : ZTraceEndpointRef())
 	{
 		begin(t);
 	}
 
 	// A child of `t`, elsewhere.
 	ZTrace(const string &name, ZTraceRef t, ZTraceEndpointRef ep)
-	    : name(name), info(), ep(ep || !t ? ep : t->ep)
+	    : _name(name), _info(), _ep(ep || !t ? ep : t->_ep)
 	{
 		begin(t);
 	}
@@ -368,12 +369,12 @@ public:
 	// A child of the span that `i` tells of; or that span itself.
 	ZTrace(const string &name, ZTraceEndpointRef ep, const struct blkin_trace_info *i,
 	       bool child = false)
-	    : name(name), info(), ep(ep)
+	    : _name(name), _info(), _ep(ep)
 	{
 		if (i && child)
 			begin_child(*i);
 		else if (i)
-			info = *i;
+			_info = *i;
 	}
 
 	static ZTraceRef create(const string &name, ZTraceEndpointRef ep)
@@ -399,14 +400,14 @@ public:
 
 	ZTraceEndpointRef get_endpoint() const
 	{
-		return ep;
+		return _ep;
 	}
 
 	int get_trace_info(struct blkin_trace_info *i) const
 	{
 		if (!i)
 			return blkin_get_trace_info(nullptr, i);
-		*i = info;
+		*i = _info;
 		return 0;
 	}
 
@@ -414,30 +415,30 @@ public:
 	{
 		if (!i)
 			return blkin_set_trace_info(nullptr, i);
-		info = *i;
+		_info = *i;
 		return 0;
 	}
 
 	// Strings as they come, so that none is copied. Always 0, as in the first generation.
 	int keyval(const char *key, const char *val) const
 	{
-		return keyval(key, val, ep);
+		return keyval(key, val, _ep);
 	}
 
 	int keyval(const string &key, const string &val) const
 	{
-		return keyval(key.c_str(), val.c_str(), ep);
+		return keyval(key.c_str(), val.c_str(), _ep);
 	}
 
 	int keyval(const char *key, int64_t val) const
 	{
-		return keyval(key, val, ep);
+		return keyval(key, val, _ep);
 	}
 
 	int keyval(const char *key, const char *val, const ZTraceEndpointRef &at) const
 	{
 		if (blkkin_enabled()) {
-			const InC c(*this, at ? at : ep);
+			const InC c(*this, at ? at : _ep);
 			blkkin_string_(&c.trace, nullptr, key, val);
 		}
 		return 0;
@@ -451,7 +452,7 @@ public:
 	int keyval(const char *key, int64_t val, const ZTraceEndpointRef &at) const
 	{
 		if (blkkin_enabled()) {
-			const InC c(*this, at ? at : ep);
+			const InC c(*this, at ? at : _ep);
 			blkkin_integer_(&c.trace, nullptr, key, val);
 		}
 		return 0;
@@ -459,18 +460,18 @@ public:
 
 	int event(const char *event) const
 	{
-		return this->event(event, ep);
+		return this->event(event, _ep);
 	}
 
 	int event(const string &event) const
 	{
-		return this->event(event.c_str(), ep);
+		return this->event(event.c_str(), _ep);
 	}
 
 	int event(const char *event, const ZTraceEndpointRef &at) const
 	{
 		if (blkkin_enabled()) {
-			const InC c(*this, at ? at : ep);
+			const InC c(*this, at ? at : _ep);
 			blkkin_timestamp_(&c.trace, nullptr, event);
 		}
 		return 0;

@@ -200,10 +200,13 @@ static void packed(void)
 
 int main(void)
 {
-	int own;
+	int second;
 
 	srand(1);
-	own = rand();
+	rand();
+	second = rand();
+	srand(1);
+	rand();
 	SHOW(blkin_init());
 	SHOW(blkin_init());
 	layouts();
@@ -212,7 +215,6 @@ int main(void)
 	traces();
 	annotations();
 	packed();
-	srand(1);
-	printf("rand() is the program's: %d\n", rand() == own);
+	printf("rand() is the program's: %d\n", rand() == second);
 	return 0;
 }
