@@ -116,7 +116,8 @@ impl Build<'_> {
         command.arg(programs.join(source)).args(["-x", "none"]);
         command.args(libraries).arg("-o").arg(&program);
         run(&mut command);
-        let got = run(&mut Command::new(&program));
+        // Cargo's path leads to the library of the last `cargo build` first.
+        let got = run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
         let expected = std::fs::read_to_string(programs.join(format!("{name}.expected")));
         let (got, expected) = (String::from_utf8_lossy(&got.stdout), expected.expect("a file"));
         assert!(got == expected, "{command:?}: printed\n{got}\nand not\n{expected}");
