@@ -81,6 +81,7 @@ static void second()
 
 	ZTraceRef moved = ZTrace::create("moved", child, parent->get_endpoint());
 	moved->event("moved");
+	ZTrace::create("as its parent", child, ZTraceEndpointRef())->event("no endpoint");
 	parent->event("parent end");
 }
 
