@@ -6,6 +6,7 @@ use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 const C: [&str; 4] = ["c89", "c99", "c11", "gnu17"];
@@ -37,6 +38,14 @@ fn is_installed(program: &str) -> bool {
 
 /// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
 fn skip(test: &str, reason: &str) {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    // A test counts once, however much of it cannot be done.
+    if told.iter().any(|name| name == test) {
+        return;
+    }
+    told.push(test.to_owned());
+    drop(told);
     let line = format!("SKIPPED: {test}: {reason}\n");
     // Not `eprint!`: the test harness would keep that to itself.
     let _ = std::io::stderr().write_all(line.as_bytes());
@@ -107,7 +116,7 @@ impl Build<'_> {
     #[track_caller]
     fn check(&self, scratch: &Scratch, source: &str, libraries: &[&OsStr]) {
         let programs = here().join("tests/programs");
-        let (name, _) = source.split_once('.').expect("a source file");
+        let name = stem(source);
         let program = scratch.0.join(name);
         let mut command = self.command(scratch);
         if self.language == Language::Cxx {
@@ -124,6 +133,11 @@ impl Build<'_> {
     }
 }
 
+/// A source's name without its end, which is also that of the test.
+fn stem(source: &str) -> &str {
+    source.split_once('.').expect("a source file").0
+}
+
 /// Builds a program in all ways that are asked for.
 #[track_caller]
 fn check(source: &str, language: Language, standards: &[&str], options: &[&str]) {
@@ -131,7 +145,7 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     let scratch = Scratch::new(&format!("capi-{name}-{}", options.len()));
     let folder = library_folder();
     let rpath = format!("-Wl,-rpath,{}", folder.display());
-    for compiler in compilers(source, language) {
+    for compiler in compilers(stem(source), language) {
         for standard in standards {
             let build = Build { compiler, language, standard, options };
             let listener = scratch.0.join("listener.o");
@@ -224,7 +238,7 @@ fn headers_alone() {
         // Twice, and with what a program may have included before it.
         let text = format!("#include <blkkin.h>\n#include <{header}>\n#include <{header}>\n");
         std::fs::write(&source, text).expect("to write");
-        for compiler in compilers(header, language) {
+        for compiler in compilers("headers_alone", language) {
             for standard in standards {
                 let build = Build { compiler, language, standard, options: &options };
                 let mut command = build.command(&scratch);
