@@ -1,0 +1,9 @@
+/* The C API of blkin, for programs that were written for it; <blkkin.h> has and explains it. */
+#ifndef ZIPKIN_C_H_
+#define ZIPKIN_C_H_
+
+#include <asm/byteorder.h>
+
+#include "../blkkin.h"
+
+#endif

@@ -1,0 +1,357 @@
+// BlkKin in C++17: follow one request through every layer that it crosses. A thin face of
+// <blkkin.h>, which explains the words; nothing here allocates or throws.
+//
+//     #include <blkkin.hpp>
+//
+//     static const blkkin::Endpoint osd{"osd.3", "10.0.0.7", 6802};
+//
+//     void serve(std::string_view header)
+//     {
+//         blkkin::Span request{blkkin::Trace::receive("client io", osd, header)};
+//         request.event(blkkin::server_recv);
+//         {
+//             blkkin::Span write{request.child("write")};
+//             write.keyval("bytes", 4096);
+//             send(write.traceparent().c_str());
+//         } // here it ends
+//     }
+//
+//     c++ -std=c++17 serve.cc -lblkkin
+//
+// Strings and endpoints are borrowed, as in C: names have to live as long as the traces that have
+// them, and endpoints as long as all traces that happen at them. String literals and static
+// endpoints always do. What event and keyval are given is needed for the call only.
+#ifndef BLKKIN_HPP
+#define BLKKIN_HPP
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+#include "blkkin.h"
+
+namespace blkkin {
+
+// How bad what an annotation tells of is. Smaller is worse.
+enum class Level {
+	emerg = BLKKIN_EMERG,
+	alert = BLKKIN_ALERT,
+	crit = BLKKIN_CRIT,
+	err = BLKKIN_ERR,
+	warning = BLKKIN_WARNING,
+	notice = BLKKIN_NOTICE,
+	info = BLKKIN_INFO,
+	debug_system = BLKKIN_DEBUG_SYSTEM,
+	debug_program = BLKKIN_DEBUG_PROGRAM,
+	debug_process = BLKKIN_DEBUG_PROCESS,
+	debug_module = BLKKIN_DEBUG_MODULE,
+	debug_unit = BLKKIN_DEBUG_UNIT,
+	debug_function = BLKKIN_DEBUG_FUNCTION,
+	debug_line = BLKKIN_DEBUG_LINE,
+	debug = BLKKIN_DEBUG,
+};
+
+// Zipkin's core annotations.
+inline constexpr const char *client_send = "cs";
+inline constexpr const char *client_recv = "cr";
+inline constexpr const char *server_send = "ss";
+inline constexpr const char *server_recv = "sr";
+inline constexpr const char *wire_send = "ws";
+inline constexpr const char *wire_recv = "wr";
+
+// The first and the last annotation of a Span. The last is a convention of blkin's users.
+inline constexpr const char *span_started = "Span started";
+inline constexpr const char *span_ended = "Span ended";
+
+// Whether somebody listens, at any level or at this one.
+inline bool enabled() noexcept
+{
+	return blkkin_enabled();
+}
+
+inline bool enabled(Level level) noexcept
+{
+	return blkkin_enabled_at(static_cast<blkkin_level>(level));
+}
+
+// Where something happens: a service, and the address that it is found at.
+class Endpoint {
+	blkin_endpoint in_c;
+
+	friend class Trace;
+
+public:
+	constexpr Endpoint(const char *name, const char *ip = "0.0.0.0", int port = 0) noexcept
+	    : in_c{ip, port, name}
+	{
+	}
+};
+
+// A header's value, in place.
+template <std::size_t size> class Header {
+	char bytes[size] = {};
+	std::size_t used = 0;
+
+	friend class Trace;
+
+public:
+	const char *c_str() const noexcept
+	{
+		return bytes;
+	}
+
+	operator std::string_view() const noexcept
+	{
+		return {bytes, used};
+	}
+
+	// Empty for a trace without ids.
+	bool empty() const noexcept
+	{
+		return used == 0;
+	}
+};
+
+using Traceparent = Header<BLKKIN_TRACEPARENT_SIZE>;
+using B3 = Header<BLKKIN_B3_SIZE>;
+
+// What the headers say; nothing, if they are broken or not there.
+inline std::optional<blkkin_context> parse_traceparent(std::string_view header) noexcept
+{
+	blkkin_context context;
+	if (blkkin_traceparent_parse(header.data(), header.size(), &context) < 0)
+		return std::nullopt;
+	return context;
+}
+
+inline std::optional<blkkin_context> parse_b3(std::string_view header) noexcept
+{
+	blkkin_context context;
+	if (blkkin_b3_parse(header.data(), header.size(), &context) < 0)
+		return std::nullopt;
+	return context;
+}
+
+// A step of a request: a small value, free to copy, move to other threads, or forget. Copies are
+// the same step. One that is not sampled, or was made without arguments, records nothing, and
+// neither do its children.
+class Trace {
+	blkin_trace in_c = {};
+	std::int64_t trace_id_high = 0;
+	std::uint32_t flags = 0;
+
+	Trace(const char *name, const blkin_endpoint *endpoint, const blkkin_context &context) noexcept
+	    : trace_id_high{context.trace_id_high}, flags{context.flags}
+	{
+		in_c.name = name;
+		in_c.endpoint = endpoint;
+		in_c.info = context.info;
+	}
+
+	bool records(Level level) const noexcept
+	{
+		return enabled(level) && sampled();
+	}
+
+public:
+	// No request at all.
+	Trace() noexcept = default;
+
+	// Begins a request.
+	static Trace root(const char *name, const Endpoint &endpoint) noexcept
+	{
+		blkkin_context context;
+		blkkin_context_init(&context);
+		return {name, &endpoint.in_c, context};
+	}
+
+	// Goes on with one that began elsewhere; a context of a mere decision begins one that keeps
+	// to it.
+	static Trace child_of(const char *name, const Endpoint &endpoint,
+			      const blkkin_context &parent) noexcept
+	{
+		Trace trace = root(name, endpoint);
+		trace.flags = parent.flags;
+		if (parent.info.trace_id != 0 || parent.trace_id_high != 0) {
+			trace.trace_id_high = parent.trace_id_high;
+			blkin_init_child_info(&trace.in_c, &parent.info, &endpoint.in_c, name);
+		}
+		return trace;
+	}
+
+	// Goes on with the request that the header traceparent tells of, or begins one without it.
+	static Trace receive(const char *name, const Endpoint &endpoint,
+			     std::string_view traceparent) noexcept
+	{
+		const auto context = parse_traceparent(traceparent);
+		return context ? child_of(name, endpoint, *context) : root(name, endpoint);
+	}
+
+	// Endpoints are borrowed: not from something that is gone at the end of the line.
+	static Trace root(const char *, const Endpoint &&) = delete;
+	static Trace child_of(const char *, const Endpoint &&, const blkkin_context &) = delete;
+	static Trace receive(const char *, const Endpoint &&, std::string_view) = delete;
+
+	// A step within this one, at the same endpoint or another one.
+	Trace child(const char *name) const noexcept
+	{
+		Trace trace = *this;
+		trace.in_c.name = name;
+		if (*this) {
+			trace.in_c.info.parent_span_id = in_c.info.span_id;
+			trace.in_c.info.span_id = blkkin_new_id();
+		}
+		return trace;
+	}
+
+	Trace child(const char *name, const Endpoint &endpoint) const noexcept
+	{
+		Trace trace = child(name);
+		trace.in_c.endpoint = &endpoint.in_c;
+		return trace;
+	}
+
+	Trace child(const char *, const Endpoint &&) const = delete;
+
+	// Whether this is a step of a request, sampled or not.
+	explicit operator bool() const noexcept
+	{
+		return in_c.info.span_id != 0;
+	}
+
+	bool sampled() const noexcept
+	{
+		return flags & BLKKIN_SAMPLED;
+	}
+
+	// Something happened now.
+	void event(const char *event, Level level = Level::warning) const noexcept
+	{
+		if (records(level))
+			blkkin_event(&in_c, nullptr, static_cast<blkkin_level>(level), event);
+	}
+
+	void event(const std::string &event, Level level = Level::warning) const noexcept
+	{
+		this->event(event.c_str(), level);
+	}
+
+	// Something is the case: a string, or any integer.
+	void keyval(const char *key, const char *val, Level level = Level::warning) const noexcept
+	{
+		if (records(level))
+			blkkin_keyval_string(&in_c, nullptr, static_cast<blkkin_level>(level), key,
+					     val);
+	}
+
+	void keyval(const char *key, const std::string &val,
+		    Level level = Level::warning) const noexcept
+	{
+		keyval(key, val.c_str(), level);
+	}
+
+	template <typename Integer, std::enable_if_t<std::is_integral_v<Integer>, int> = 0>
+	void keyval(const char *key, Integer val, Level level = Level::warning) const noexcept
+	{
+		if (records(level))
+			blkkin_keyval_integer(&in_c, nullptr, static_cast<blkkin_level>(level), key,
+					      static_cast<std::int64_t>(val));
+	}
+
+	// What others need to go on with the request.
+	blkkin_context context() const noexcept
+	{
+		return {in_c.info, trace_id_high, flags};
+	}
+
+	const blkin_trace_info &info() const noexcept
+	{
+		return in_c.info;
+	}
+
+	Traceparent traceparent() const noexcept
+	{
+		return header<Traceparent>(blkkin_traceparent_format);
+	}
+
+	B3 b3() const noexcept
+	{
+		return header<B3>(blkkin_b3_format);
+	}
+
+	// For the functions of C.
+	const blkin_trace *c_trace() const noexcept
+	{
+		return &in_c;
+	}
+
+private:
+	template <typename Text>
+	Text header(int (*format)(const blkkin_context *, char *, std::size_t)) const noexcept
+	{
+		Text text;
+		if (!*this)
+			return text;
+		const blkkin_context context = this->context();
+		const int length = format(&context, text.bytes, sizeof text.bytes);
+		text.used = length < 0 ? 0 : static_cast<std::size_t>(length);
+		return text;
+	}
+};
+
+// A step that is timed: it starts now, and ends with its scope or with end(), whichever is first. It
+// has one owner, so it can be moved but not copied; children, events and headers are its Trace's.
+class Span : public Trace {
+	Level own_level = Level::warning;
+
+public:
+	Span() noexcept = default;
+
+	explicit Span(const Trace &trace, Level level = Level::warning) noexcept
+	    : Trace{trace}, own_level{level}
+	{
+		if (trace)
+			event(span_started, level);
+	}
+
+	Span(const Span &) = delete;
+	Span &operator=(const Span &) = delete;
+
+	Span(Span &&other) noexcept : Trace{other.release()}, own_level{other.own_level}
+	{
+	}
+
+	Span &operator=(Span &&other) noexcept
+	{
+		if (this != &other) {
+			end();
+			own_level = other.own_level;
+			Trace::operator=(other.release());
+		}
+		return *this;
+	}
+
+	~Span()
+	{
+		end();
+	}
+
+	void end() noexcept
+	{
+		const Trace trace = release();
+		if (trace)
+			trace.event(span_ended, own_level);
+	}
+
+	// The step without its end: somebody else will say when that is.
+	Trace release() noexcept
+	{
+		return std::exchange(static_cast<Trace &>(*this), Trace{});
+	}
+};
+
+} // namespace blkkin
+
+#endif

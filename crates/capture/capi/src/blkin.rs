@@ -1,0 +1,277 @@
+//! The functions of blkin, each with and without an underscore in front.
+//!
+//! `docs/blkin.md` has what the original does, section 2.2; this does the same, but for ids that a
+//! child after `fork` does not repeat, ports of more than 15 bits, and `rand` left alone.
+
+use crate::ids;
+use crate::layout::{
+    Annotation, Endpoint, INTEGER, INVALID, OK, PackedTraceInfo, STRING, TIMESTAMP, Trace,
+    TraceInfo, Value,
+};
+use crate::record::{self, Said, WARNING};
+use std::ffi::{c_char, c_int};
+
+/// Exports functions under two names.
+macro_rules! both {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident, $alias:ident ($($argument:ident: $type:ty),* $(,)?) $(-> $result:ty)? $body:block
+    )*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Safety
+            ///
+            /// See the crate.
+            // SAFETY: the name is blkin's, and no other library defines it.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) $(-> $result)? $body
+
+            /// The same, with the name that the thesis has.
+            ///
+            /// # Safety
+            ///
+            /// See the crate.
+            // SAFETY: as above.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $alias($($argument: $type),*) $(-> $result)? {
+                // SAFETY: the caller owes the same.
+                unsafe { $name($($argument),*) }
+            }
+        )*
+    };
+}
+
+both! {
+    /// Nothing to prepare: ids are seeded when they are first asked for, in each thread.
+    fn blkin_init, _blkin_init() -> c_int {
+        OK
+    }
+
+    /// Without an address it is "NaN", as the original has it.
+    fn blkin_init_endpoint, _blkin_init_endpoint(
+        endpoint: *mut Endpoint,
+        ip: *const c_char,
+        port: c_int,
+        name: *const c_char,
+    ) -> c_int {
+        if endpoint.is_null() {
+            return INVALID;
+        }
+        let ip = if ip.is_null() { c"NaN".as_ptr() } else { ip };
+        // SAFETY: not NULL, so valid.
+        unsafe { endpoint.write(Endpoint { ip, port, name }) };
+        OK
+    }
+
+    /// A root.
+    fn blkin_init_new_trace, _blkin_init_new_trace(
+        new_trace: *mut Trace,
+        name: *const c_char,
+        endpoint: *const Endpoint,
+    ) -> c_int {
+        if new_trace.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not NULL, so valid.
+        unsafe { new_trace.write(Trace { name, info: root(), endpoint }) };
+        OK
+    }
+
+    /// The ids of a root.
+    fn blkin_init_trace_info, _blkin_init_trace_info(trace_info: *mut TraceInfo) {
+        if !trace_info.is_null() {
+            // SAFETY: not NULL, so valid.
+            unsafe { trace_info.write_unaligned(root()) };
+        }
+    }
+
+    /// A child of a trace that is here.
+    fn blkin_init_child, _blkin_init_child(
+        child: *mut Trace,
+        parent: *const Trace,
+        endpoint: *const Endpoint,
+        child_name: *const c_char,
+    ) -> c_int {
+        if parent.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not NULL, so valid.
+        let parent = unsafe { parent.read() };
+        let endpoint = if endpoint.is_null() { parent.endpoint } else { endpoint };
+        // SAFETY: the caller owes the same for what it handed over; the ids are our own.
+        unsafe { blkin_init_child_info(child, &raw const parent.info, endpoint, child_name) }
+    }
+
+    /// A child of a trace that is elsewhere.
+    fn blkin_init_child_info, _blkin_init_child_info(
+        child: *mut Trace,
+        info: *const TraceInfo,
+        endpoint: *const Endpoint,
+        child_name: *const c_char,
+    ) -> c_int {
+        if child.is_null() || info.is_null() || endpoint.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not NULL, so valid.
+        let parent = unsafe { info.read_unaligned() };
+        let info = TraceInfo {
+            trace_id: parent.trace_id,
+            span_id: ids::next(),
+            parent_span_id: parent.span_id,
+        };
+        // SAFETY: not NULL, so valid.
+        unsafe { child.write(Trace { name: child_name, info, endpoint }) };
+        OK
+    }
+
+    /// A key and a string.
+    fn blkin_init_string_annotation, _blkin_init_string_annotation(
+        annotation: *mut Annotation,
+        key: *const c_char,
+        val: *const c_char,
+        endpoint: *const Endpoint,
+    ) -> c_int {
+        if annotation.is_null() || key.is_null() || val.is_null() {
+            return INVALID;
+        }
+        let value = Value { string: val };
+        // SAFETY: not NULL, so valid.
+        unsafe { annotation.write(Annotation { kind: STRING, key, value, endpoint }) };
+        OK
+    }
+
+    /// A key and an integer.
+    fn blkin_init_integer_annotation, _blkin_init_integer_annotation(
+        annotation: *mut Annotation,
+        key: *const c_char,
+        val: i64,
+        endpoint: *const Endpoint,
+    ) -> c_int {
+        if annotation.is_null() || key.is_null() {
+            return INVALID;
+        }
+        let value = Value { integer: val };
+        // SAFETY: not NULL, so valid.
+        unsafe { annotation.write(Annotation { kind: INTEGER, key, value, endpoint }) };
+        OK
+    }
+
+    /// A moment. The key is left as it was.
+    fn blkin_init_timestamp_annotation, _blkin_init_timestamp_annotation(
+        annotation: *mut Annotation,
+        event: *const c_char,
+        endpoint: *const Endpoint,
+    ) -> c_int {
+        if annotation.is_null() || event.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not NULL, so valid; no reference is made to it, as its key may not be set.
+        unsafe {
+            (&raw mut (*annotation).kind).write(TIMESTAMP);
+            (&raw mut (*annotation).value).write(Value { string: event });
+            (&raw mut (*annotation).endpoint).write(endpoint);
+        }
+        OK
+    }
+
+    /// Checks, and hands on to the tracer.
+    fn blkin_record, _blkin_record(trace: *const Trace, annotation: *const Annotation) -> c_int {
+        if annotation.is_null() {
+            return INVALID;
+        }
+        // SAFETY: not NULL, so valid; of key and value only those are read that the kind has.
+        let (said, endpoint) = unsafe {
+            let key = &raw const (*annotation).key;
+            let value = &raw const (*annotation).value;
+            let said = match (&raw const (*annotation).kind).read() {
+                STRING => Said::String { key: key.read(), val: value.read().string },
+                INTEGER => Said::Integer { key: key.read(), val: value.read().integer },
+                _ => Said::Event(value.read().string),
+            };
+            (said, (&raw const (*annotation).endpoint).read())
+        };
+        // SAFETY: the caller owes the same.
+        unsafe { record::record(trace, endpoint, WARNING, said) }
+    }
+
+    /// Ids out of a trace.
+    fn blkin_get_trace_info, _blkin_get_trace_info(
+        trace: *const Trace,
+        info: *mut TraceInfo,
+    ) -> c_int {
+        if trace.is_null() || info.is_null() {
+            return INVALID;
+        }
+        // SAFETY: neither is NULL, so both are valid; name and endpoint may not be set.
+        unsafe { info.write_unaligned((&raw const (*trace).info).read()) };
+        OK
+    }
+
+    /// Ids into a trace.
+    fn blkin_set_trace_info, _blkin_set_trace_info(
+        trace: *mut Trace,
+        info: *const TraceInfo,
+    ) -> c_int {
+        if trace.is_null() || info.is_null() {
+            return INVALID;
+        }
+        // SAFETY: neither is NULL, so both are valid; name and endpoint may not be set.
+        unsafe { (&raw mut (*trace).info).write(info.read_unaligned()) };
+        OK
+    }
+
+    /// A trace whose ids are known.
+    fn blkin_set_trace_properties, _blkin_set_trace_properties(
+        trace: *mut Trace,
+        info: *const TraceInfo,
+        name: *const c_char,
+        endpoint: *const Endpoint,
+    ) -> c_int {
+        if trace.is_null() || info.is_null() || name.is_null() || endpoint.is_null() {
+            return INVALID;
+        }
+        // SAFETY: none is NULL, so all are valid.
+        unsafe { trace.write(Trace { name, info: info.read_unaligned(), endpoint }) };
+        OK
+    }
+
+    /// Ids to bytes.
+    fn blkin_pack_trace_info, _blkin_pack_trace_info(
+        info: *const TraceInfo,
+        pinfo: *mut PackedTraceInfo,
+    ) -> c_int {
+        if info.is_null() || pinfo.is_null() {
+            return INVALID;
+        }
+        // SAFETY: neither is NULL, so both are valid.
+        unsafe {
+            let info = info.read_unaligned();
+            let ids = [info.trace_id, info.span_id, info.parent_span_id];
+            pinfo.write(PackedTraceInfo(ids.map(i64::to_be_bytes)));
+        }
+        OK
+    }
+
+    /// Bytes to ids.
+    fn blkin_unpack_trace_info, _blkin_unpack_trace_info(
+        pinfo: *const PackedTraceInfo,
+        info: *mut TraceInfo,
+    ) -> c_int {
+        if pinfo.is_null() || info.is_null() {
+            return INVALID;
+        }
+        // SAFETY: neither is NULL, so both are valid.
+        unsafe {
+            let [trace_id, span_id, parent_span_id] = pinfo.read().0.map(i64::from_be_bytes);
+            info.write_unaligned(TraceInfo { trace_id, span_id, parent_span_id });
+        }
+        OK
+    }
+}
+
+/// The ids of a root: those of trace and span are one, as the original has them.
+pub(crate) fn root() -> TraceInfo {
+    let id = ids::next();
+    TraceInfo { trace_id: id, span_id: id, parent_span_id: 0 }
+}

@@ -1,0 +1,116 @@
+//! The structures of `blkkin.h`, field by field, and proofs that they are laid out as C has them.
+
+use std::ffi::{c_char, c_int, c_uint};
+use std::mem::{align_of, offset_of, size_of};
+
+/// `struct blkin_endpoint`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct Endpoint {
+    pub ip: *const c_char,
+    pub port: c_int,
+    pub name: *const c_char,
+}
+
+/// `struct blkin_trace_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct TraceInfo {
+    pub trace_id: i64,
+    pub span_id: i64,
+    pub parent_span_id: i64,
+}
+
+/// `struct blkin_trace_info_packed`: the three ids, big-endian.
+#[repr(transparent)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedTraceInfo(pub [[u8; 8]; 3]);
+
+/// `struct blkin_trace`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct Trace {
+    pub name: *const c_char,
+    pub info: TraceInfo,
+    pub endpoint: *const Endpoint,
+}
+
+/// `struct blkin_annotation`. `key` of a timestamp is never written, so it may not be read.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct Annotation {
+    pub kind: c_uint,
+    pub key: *const c_char,
+    pub value: Value,
+    pub endpoint: *const Endpoint,
+}
+
+/// The value of an annotation; its kind tells which.
+#[repr(C)]
+#[derive(Clone, Copy)]
+#[allow(missing_docs, reason = "the names say it")]
+pub union Value {
+    pub string: *const c_char,
+    pub integer: i64,
+}
+
+/// `blkin_annotation_type`. Whatever is none of the first two is taken for the last.
+pub const STRING: c_uint = 0;
+/// See [`STRING`].
+pub const INTEGER: c_uint = 1;
+/// See [`STRING`].
+pub const TIMESTAMP: c_uint = 2;
+
+/// `struct blkkin_context`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct Context {
+    pub info: TraceInfo,
+    pub trace_id_high: i64,
+    pub flags: u32,
+}
+
+/// The flags of a [`Context`]: `BLKKIN_SAMPLED` and so on.
+pub const SAMPLED: u32 = 1;
+/// See [`SAMPLED`].
+pub const RANDOM: u32 = 2;
+/// See [`SAMPLED`].
+pub const DEBUG_TRACE: u32 = 4;
+/// See [`SAMPLED`].
+pub const DEFERRED: u32 = 8;
+
+/// What functions return: `EINVAL` and `ENOSPC` have these numbers on all of Linux's processors.
+pub(crate) const OK: c_int = 0;
+pub(crate) const INVALID: c_int = -22;
+pub(crate) const NO_SPACE: c_int = -28;
+
+const _: () = {
+    assert!(size_of::<TraceInfo>() == 24 && size_of::<PackedTraceInfo>() == 24);
+    assert!(offset_of!(TraceInfo, span_id) == 8 && offset_of!(TraceInfo, parent_span_id) == 16);
+    assert!(align_of::<PackedTraceInfo>() == 1);
+};
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<Endpoint>() == 24);
+    assert!(offset_of!(Endpoint, ip) == 0);
+    assert!(offset_of!(Endpoint, port) == 8);
+    assert!(offset_of!(Endpoint, name) == 16);
+    assert!(size_of::<Trace>() == 40);
+    assert!(offset_of!(Trace, name) == 0);
+    assert!(offset_of!(Trace, info) == 8);
+    assert!(offset_of!(Trace, endpoint) == 32);
+    assert!(size_of::<Annotation>() == 32);
+    assert!(offset_of!(Annotation, kind) == 0);
+    assert!(offset_of!(Annotation, key) == 8);
+    assert!(offset_of!(Annotation, value) == 16);
+    assert!(offset_of!(Annotation, endpoint) == 24);
+    assert!(size_of::<Context>() == 40);
+    assert!(offset_of!(Context, trace_id_high) == 24);
+    assert!(offset_of!(Context, flags) == 32);
+};

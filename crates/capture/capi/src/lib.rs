@@ -1,0 +1,41 @@
+//! libblkkin: the C API that `include/blkkin.h` declares and explains, which holds blkin's.
+//!
+//! [`layout`] has the structures as C sees them, [`blkin`] and [`own`] the functions, and [`emit`] is
+//! where what they record leaves this crate. C++ has headers only.
+//!
+//! # Safety
+//!
+//! What a caller in C owes is the same for all functions, and said once, here. A pointer is NULL
+//! where the header allows it, or points to what its type says: aligned (ids may lie anywhere, as
+//! they do in messages), readable, writable where it is not `const`, and not written to by others
+//! during the call. Fields that the function is documented to read have been set. Strings end with
+//! a NUL. Two pointers of one call may be equal: everything is read before anything is written.
+//!
+//! No panic may reach a caller. There is nothing here that panics, which the lints below watch over;
+//! what other crates do is called through [`guard::quietly`].
+
+#![allow(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(
+        clippy::arithmetic_side_effects,
+        clippy::expect_used,
+        clippy::indexing_slicing,
+        clippy::panic,
+        clippy::string_slice,
+        clippy::unreachable,
+        clippy::unwrap_used
+    )
+)]
+
+pub mod blkin;
+pub mod emit;
+mod guard;
+mod headers;
+mod ids;
+pub mod layout;
+pub mod own;
+mod record;
+#[cfg(test)]
+mod tests;
+pub mod words;

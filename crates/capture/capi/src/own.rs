@@ -1,0 +1,142 @@
+//! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
+
+use crate::blkin::root;
+use crate::headers::{self, Text};
+use crate::ids;
+use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
+use crate::record::{self, Said};
+use std::ffi::{c_char, c_int, c_uint};
+use std::{ptr, slice};
+
+/// Exports functions. Their documentation is that of `blkkin.h`.
+macro_rules! exported {
+    ($(fn $name:ident ($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
+        $(
+            /// See `blkkin.h`.
+            ///
+            /// # Safety
+            ///
+            /// See the crate.
+            // SAFETY: the name is ours, and no other library defines it.
+            #[unsafe(no_mangle)]
+            pub unsafe extern "C" fn $name($($argument: $type),*) -> $result $body
+        )*
+    };
+}
+
+exported! {
+    fn blkkin_event(
+        trace: *const Trace,
+        endpoint: *const Endpoint,
+        level: c_uint,
+        event: *const c_char,
+    ) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { record::record(trace, endpoint, level, Said::Event(event)) }
+    }
+
+    fn blkkin_keyval_string(
+        trace: *const Trace,
+        endpoint: *const Endpoint,
+        level: c_uint,
+        key: *const c_char,
+        val: *const c_char,
+    ) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { record::record(trace, endpoint, level, Said::String { key, val }) }
+    }
+
+    fn blkkin_keyval_integer(
+        trace: *const Trace,
+        endpoint: *const Endpoint,
+        level: c_uint,
+        key: *const c_char,
+        val: i64,
+    ) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { record::record(trace, endpoint, level, Said::Integer { key, val }) }
+    }
+
+    fn blkkin_new_id() -> i64 {
+        ids::next()
+    }
+
+    fn blkkin_context_init(context: *mut Context) -> c_int {
+        let fresh =
+            Context { info: root(), trace_id_high: ids::next(), flags: SAMPLED | RANDOM };
+        // SAFETY: the caller owes the same.
+        unsafe { store(Some(fresh), context) }
+    }
+
+    fn blkkin_traceparent_parse(
+        text: *const c_char,
+        length: usize,
+        context: *mut Context,
+    ) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { store(bytes(text, length).and_then(headers::parse_traceparent), context) }
+    }
+
+    fn blkkin_b3_parse(text: *const c_char, length: usize, context: *mut Context) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { store(bytes(text, length).and_then(headers::parse_b3), context) }
+    }
+
+    fn blkkin_traceparent_format(context: *const Context, text: *mut c_char, size: usize) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { format(headers::format_traceparent, context, text, size) }
+    }
+
+    fn blkkin_b3_format(context: *const Context, text: *mut c_char, size: usize) -> c_int {
+        // SAFETY: the caller owes the same.
+        unsafe { format(headers::format_b3, context, text, size) }
+    }
+}
+
+/// What C calls a text and its length; none if that cannot be.
+///
+/// # Safety
+///
+/// See the crate; `text` has `length` bytes, which stay as they are as long as the result is used.
+unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
+    let is_possible = !text.is_null() && isize::try_from(length).is_ok();
+    // SAFETY: not NULL, so it has that many bytes; they are not more than a slice may have.
+    is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
+}
+
+/// # Safety
+///
+/// See the crate.
+unsafe fn store(from: Option<Context>, to: *mut Context) -> c_int {
+    let (Some(from), false) = (from, to.is_null()) else { return INVALID };
+    // SAFETY: not NULL, so valid.
+    unsafe { to.write(from) };
+    OK
+}
+
+/// # Safety
+///
+/// See the crate; `text` has `size` bytes.
+unsafe fn format(
+    format: fn(&Context) -> Option<Text>,
+    context: *const Context,
+    text: *mut c_char,
+    size: usize,
+) -> c_int {
+    if context.is_null() || text.is_null() {
+        return INVALID;
+    }
+    // SAFETY: not NULL, so valid.
+    let context = unsafe { context.read() };
+    let Some(formatted) = format(&context) else { return INVALID };
+    let bytes = formatted.bytes();
+    if bytes.len() >= size {
+        return NO_SPACE;
+    }
+    // SAFETY: `text` has room for the bytes and one more; they are on our own stack.
+    unsafe {
+        ptr::copy_nonoverlapping(bytes.as_ptr(), text.cast(), bytes.len());
+        text.add(bytes.len()).write(0);
+    }
+    c_int::try_from(bytes.len()).unwrap_or(NO_SPACE)
+}

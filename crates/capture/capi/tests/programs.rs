@@ -1,0 +1,363 @@
+//! Programs in C and C++ that use the library as its users do: each must compile with every compiler
+//! that is here, in all standards that it is written for, without a warning, link, run, and print
+//! what stands in the file beside it. `docs/blkin.md` has the facts that these files hold.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
+
+const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
+const C: [&str; 4] = ["c89", "c99", "c11", "gnu17"];
+const CXX: [&str; 4] = ["c++11", "c++14", "c++17", "c++20"];
+
+#[derive(Clone, Copy, PartialEq)]
+enum Language {
+    C,
+    Cxx,
+}
+
+/// Compilers that are here; none is a test that is skipped, aloud.
+fn compilers(test: &str, language: Language) -> Vec<&'static str> {
+    let known = match language {
+        Language::C => ["gcc", "clang"],
+        Language::Cxx => ["g++", "clang++"],
+    };
+    let found: Vec<_> = known.into_iter().filter(|name| is_installed(name)).collect();
+    if found.is_empty() {
+        skip(test, &format!("neither {} nor {} is installed", known[0], known[1]));
+    }
+    found
+}
+
+fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
+fn skip(test: &str, reason: &str) {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    // A test counts once, however much of it cannot be done.
+    if told.iter().any(|name| name == test) {
+        return;
+    }
+    told.push(test.to_owned());
+    drop(told);
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    // Not `eprint!`: the test harness would keep that to itself.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
+    }
+    assert!(std::env::var_os("CI").as_deref() != Some(OsStr::new("true")), "{line}");
+}
+
+/// A folder that is removed when the test ends.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("blkkin-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("to make a folder");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// This crate's folder.
+fn here() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Where cargo has put the library, which is built before this test: beside it.
+fn library_folder() -> PathBuf {
+    let test = std::env::current_exe().expect("a path");
+    test.parent().expect("a folder").to_owned()
+}
+
+#[track_caller]
+fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{command:?}: {}\n{errors}", output.status);
+    output
+}
+
+/// How a program is to be built.
+#[derive(Clone, Copy)]
+struct Build<'a> {
+    compiler: &'a str,
+    language: Language,
+    standard: &'a str,
+    options: &'a [&'a str],
+}
+
+impl Build<'_> {
+    fn command(&self, scratch: &Scratch) -> Command {
+        let mut command = Command::new(self.compiler);
+        let include = here().join("include");
+        command.args(WARNINGS).arg(format!("-std={}", self.standard)).args(self.options);
+        // Users of blkin include its headers with the folder's name and without it.
+        command.arg("-I").arg(&include).arg("-I").arg(include.join("blkin"));
+        command.current_dir(&scratch.0);
+        command
+    }
+
+    /// Builds the program, runs it, and compares.
+    #[track_caller]
+    fn check(&self, scratch: &Scratch, source: &str, libraries: &[&OsStr]) {
+        let programs = here().join("tests/programs");
+        let name = stem(source);
+        let program = scratch.0.join(name);
+        let mut command = self.command(scratch);
+        if self.language == Language::Cxx {
+            command.args(["-x", "c++"]);
+        }
+        command.arg(programs.join(source)).args(["-x", "none"]);
+        command.args(libraries).arg("-o").arg(&program);
+        run(&mut command);
+        // Cargo's path leads to the library of the last `cargo build` first.
+        let got = run(Command::new(&program).env_remove("LD_LIBRARY_PATH"));
+        let expected = std::fs::read_to_string(programs.join(format!("{name}.expected")));
+        let (got, expected) = (String::from_utf8_lossy(&got.stdout), expected.expect("a file"));
+        assert!(got == expected, "{command:?}: printed\n{got}\nand not\n{expected}");
+    }
+}
+
+/// A source's name without its end, which is also that of the test.
+fn stem(source: &str) -> &str {
+    source.split_once('.').expect("a source file").0
+}
+
+/// Builds a program in all ways that are asked for.
+#[track_caller]
+fn check(source: &str, language: Language, standards: &[&str], options: &[&str]) {
+    let name = source.replace('.', "-");
+    let scratch = Scratch::new(&format!("capi-{name}-{}", options.len()));
+    let folder = library_folder();
+    let rpath = format!("-Wl,-rpath,{}", folder.display());
+    for compiler in compilers(stem(source), language) {
+        for standard in standards {
+            let build = Build { compiler, language, standard, options };
+            let listener = scratch.0.join("listener.o");
+            if uses_listener(source) {
+                let source = here().join("tests/programs/listener.c");
+                let mut command =
+                    Build { language: Language::C, standard: "c89", options: &[], ..build }
+                        .command(&scratch);
+                command.args(["-x", "c", "-c"]).arg(source).arg("-o").arg(&listener);
+                run(command.arg("-fPIE"));
+            }
+            let mut libraries = vec![OsStr::new("-L"), folder.as_os_str()];
+            libraries.extend([OsStr::new("-lblkkin"), OsStr::new(&rpath), "-pthread".as_ref()]);
+            if uses_listener(source) {
+                libraries.insert(0, listener.as_os_str());
+            }
+            build.check(&scratch, source, &libraries);
+        }
+    }
+}
+
+/// Whether `listener.c` is to hear the program's annotations.
+fn uses_listener(source: &str) -> bool {
+    let source = std::fs::read_to_string(here().join("tests/programs").join(source));
+    source.expect("a file").contains("#include \"listener.h\"")
+}
+
+#[test]
+fn thesis() {
+    check("thesis.c", Language::C, &C, &["-O0"]);
+    check("thesis.c", Language::Cxx, &CXX, &["-O2"]);
+}
+
+#[test]
+fn returns() {
+    check("returns.c", Language::C, &C, &["-O2"]);
+    check("returns.c", Language::Cxx, &CXX, &["-O0"]);
+    // The program has copies of the library's data, then.
+    check("returns.c", Language::C, &["c99"], &["-O2", "-no-pie", "-fno-pie"]);
+}
+
+#[test]
+fn macros() {
+    check("macros.c", Language::C, &C, &["-O0"]);
+    check("macros.c", Language::C, &C, &["-O2", "-fPIE"]);
+    check("macros.c", Language::Cxx, &CXX, &["-O2"]);
+}
+
+#[test]
+fn front() {
+    // Its users name the fields that they set.
+    check("front.c", Language::C, &["c99", "c11", "gnu17"], &["-O2"]);
+}
+
+#[test]
+fn own() {
+    check("own.c", Language::C, &C, &["-O2"]);
+    check("own.c", Language::Cxx, &CXX, &["-O2"]);
+}
+
+#[test]
+fn ceph() {
+    check("ceph.cc", Language::Cxx, &CXX, &["-O2"]);
+}
+
+#[test]
+fn factories() {
+    check("factories.cc", Language::Cxx, &CXX, &["-O2"]);
+    let stand_in = format!("-I{}", here().join("tests/stand_in").display());
+    let boost = ["-DBLKIN_BOOST", "-DBLKIN_GLOBAL_STRING", &stand_in];
+    check("factories.cc", Language::Cxx, &["c++11", "c++20"], &boost);
+}
+
+#[test]
+fn raii() {
+    check("raii.cc", Language::Cxx, &["c++17", "c++20"], &["-O2"]);
+}
+
+/// Users may have stricter compilers than our programs do, and see headers' warnings as their own.
+#[test]
+fn headers_alone() {
+    let scratch = Scratch::new("capi-headers");
+    let options = ["-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wcast-qual", "-Wundef"];
+    let check = |header: &str, language: Language, standards: &[&str]| {
+        let (word, more): (&str, &[&str]) = match language {
+            Language::C => ("c", &["-Wstrict-prototypes", "-Wc++-compat"]),
+            Language::Cxx => ("c++", &["-Wnon-virtual-dtor", "-Woverloaded-virtual"]),
+        };
+        let source = scratch.0.join("includes");
+        // Twice, and with what a program may have included before it.
+        let text = format!("#include <blkkin.h>\n#include <{header}>\n#include <{header}>\n");
+        std::fs::write(&source, text).expect("to write");
+        for compiler in compilers("headers_alone", language) {
+            for standard in standards {
+                let build = Build { compiler, language, standard, options: &options };
+                let mut command = build.command(&scratch);
+                command.args(more).args(["-fsyntax-only", "-x", word]).arg(&source);
+                run(&mut command);
+            }
+        }
+    };
+    for header in ["blkkin.h", "zipkin_c.h", "blkin-front.h", "blkin/zipkin_c.h"] {
+        check(header, Language::C, &C);
+        check(header, Language::Cxx, &CXX);
+    }
+    check("ztracer.hpp", Language::Cxx, &CXX);
+    check("blkkin.hpp", Language::Cxx, &CXX[2..]);
+}
+
+/// The examples at the top of the headers compile, just so.
+#[test]
+fn examples() {
+    let scratch = Scratch::new("capi-examples");
+    let check = |header: &str, language: Language, standard: &str, prefix: &str, more: &str| {
+        let header = std::fs::read_to_string(here().join("include").join(header)).expect("a file");
+        let blank = prefix.trim_end();
+        let example: Vec<&str> = header
+            .lines()
+            .skip_while(|line| !line.starts_with(prefix))
+            .map_while(|line| line.strip_prefix(prefix).or((line == blank).then_some("")))
+            .collect();
+        let (command, code) =
+            example.iter().rposition(|line| line.contains("-lblkkin")).map_or_else(
+                || panic!("no command to compile the example: {example:?}"),
+                |at| (example[at], &example[..at]),
+            );
+        let source = scratch.0.join(if language == Language::C { "request.c" } else { "serve.cc" });
+        assert!(command.contains(source.file_name().and_then(OsStr::to_str).expect("a name")));
+        std::fs::write(&source, format!("{more}\n{}\n", code.join("\n"))).expect("to write");
+        for compiler in compilers("examples", language) {
+            let build = Build { compiler, language, standard, options: &["-O2"] };
+            run(build.command(&scratch).arg("-fsyntax-only").arg(&source));
+        }
+    };
+    check("blkkin.h", Language::C, "c89", " *     ", "");
+    check("blkkin.hpp", Language::Cxx, "c++17", "//     ", "void send(const char *);");
+}
+
+/// The static library has everything, too.
+#[test]
+fn statically_linked() {
+    let scratch = Scratch::new("capi-static");
+    let library = library_folder().join("libblkkin.a");
+    let mut libraries = vec![library.as_os_str()];
+    libraries.extend(["-pthread", "-ldl", "-lm", "-lgcc_s"].map(OsStr::new));
+    for compiler in compilers("statically_linked", Language::C) {
+        let build = Build { compiler, language: Language::C, standard: "c99", options: &[] };
+        build.check(&scratch, "returns.c", &libraries);
+        build.check(&scratch, "own.c", &libraries);
+    }
+}
+
+/// The library exports what the header declares, and nothing else.
+#[test]
+fn exported_symbols() {
+    if !is_installed("nm") {
+        return skip("exported_symbols", "nm is not installed");
+    }
+    let mut command = Command::new("nm");
+    command.args(["--dynamic", "--defined-only", "--format=posix"]);
+    let output = run(command.arg(library_folder().join("libblkkin.so")));
+    let output = String::from_utf8_lossy(&output.stdout);
+    let mut got: Vec<&str> = output.lines().filter_map(|line| line.split(' ').next()).collect();
+
+    let with_underscore = BLKIN.iter().map(|name| format!("_{name}"));
+    let mut expected: Vec<String> = with_underscore.collect();
+    expected.extend([&BLKIN[..], &OWN, &DATA].concat().into_iter().map(str::to_owned));
+    got.sort_unstable();
+    expected.sort();
+    assert_eq!(got, expected);
+}
+
+const BLKIN: [&str; 15] = [
+    "blkin_init",
+    "blkin_init_endpoint",
+    "blkin_init_new_trace",
+    "blkin_init_trace_info",
+    "blkin_init_child",
+    "blkin_init_child_info",
+    "blkin_init_string_annotation",
+    "blkin_init_integer_annotation",
+    "blkin_init_timestamp_annotation",
+    "blkin_record",
+    "blkin_get_trace_info",
+    "blkin_set_trace_info",
+    "blkin_set_trace_properties",
+    "blkin_pack_trace_info",
+    "blkin_unpack_trace_info",
+];
+
+const OWN: [&str; 9] = [
+    "blkkin_event",
+    "blkkin_keyval_string",
+    "blkkin_keyval_integer",
+    "blkkin_new_id",
+    "blkkin_context_init",
+    "blkkin_traceparent_parse",
+    "blkkin_traceparent_format",
+    "blkkin_b3_parse",
+    "blkkin_b3_format",
+];
+
+const DATA: [&str; 11] = [
+    "blkkin_enabled_levels",
+    "CLIENT_SEND",
+    "CLIENT_RECV",
+    "SERVER_SEND",
+    "SERVER_RECV",
+    "WIRE_SEND",
+    "WIRE_RECV",
+    "CLIENT_SEND_FRAGMENT",
+    "CLIENT_RECV_FRAGMENT",
+    "SERVER_SEND_FRAGMENT",
+    "SERVER_RECV_FRAGMENT",
+];
