@@ -25,7 +25,7 @@
 //! There is a ring for each processor, and one more for threads that cannot use those. A position
 //! is in the sub-buffer `position / size % count`. Each sub-buffer is a CTF packet: a header
 //! ([`packet`]), then events, then nothing up to its end. Events never cross sub-buffers. An event
-//! starts with its id (2 bytes) and its time (8 bytes).
+//! starts with its id (2 bytes) and its time (8 bytes); see [`Encoder`].
 //!
 //! # Who writes, and when it counts
 //!
@@ -49,6 +49,7 @@
 //! ([`Taken::Nonsense`]) and costs no other.
 
 mod cells;
+mod encode;
 mod locked;
 #[cfg(all(test, loom))]
 mod models;
@@ -62,10 +63,11 @@ mod slot;
 mod write;
 
 pub use cells::Cells;
+pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE};
 pub use read::{Packet, Reader, Taken};
 pub use shape::{
     Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,
 };
 #[cfg(not(loom))]
 pub use slot::{Slot, StillUsed};
-pub use write::{Clock, Event, HEADER_SIZE, Outcome, Writer};
+pub use write::{Clock, Outcome, Writer};

@@ -1,11 +1,11 @@
 //! The daemon's side: takes what is complete, as packets with headers of its own.
 
 use crate::cells::{Cells, Word};
+use crate::encode::HEADER_SIZE;
 use crate::packet::{self, Header};
 #[cfg(not(loom))]
 use crate::shape::SLEEPING;
 use crate::shape::{self, Mode, Shape};
-use crate::write::HEADER_SIZE;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};

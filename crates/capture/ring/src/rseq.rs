@@ -19,9 +19,10 @@
 //! `CS` is cleared behind each sequence, because the library with the sequence may be unloaded.
 
 use crate::cells::{Cells, Word};
+use crate::encode::{Event, TIME_AT};
 use crate::packet;
 use crate::shape::{CONTROL_SIZE, Shape};
-use crate::write::{Event, GRAIN, Switch, TIME_AT, Writer};
+use crate::write::{Switch, Writer};
 use std::arch::asm;
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
@@ -47,8 +48,7 @@ pub(crate) struct Append<'a> {
     pub(crate) control: usize,
     /// Where in the memory the event goes.
     pub(crate) data: usize,
-    /// A multiple of [`GRAIN`].
-    pub(crate) bytes: &'a [u8],
+    pub(crate) event: &'a Event<'a>,
     /// The ring's position before …
     pub(crate) write: u64,
     /// … and behind it.
@@ -172,12 +172,10 @@ impl Sequences {
     /// it out of the slot, and then has all sequences restarted, can be sure that it is unused.
     #[inline(always)]
     pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> bool {
-        let bytes = event.grains();
         let done: u64;
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
         // restarted afterwards. The event goes behind the ring's position, into the same
-        // sub-buffer, which it fits into in whole grains: both is checked. `bytes` has as many
-        // grains, at least one.
+        // sub-buffer, which it fits into in whole grains: both is checked. It has at least one grain.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -239,8 +237,8 @@ impl Sequences {
                 "mov qword ptr fs:[{area} + 8], 0",
                 area = in(reg) self.offset,
                 slot = in(reg) slot.as_ptr(),
-                from = in(reg) bytes.as_ptr(),
-                left = inout(reg) bytes.len() => _,
+                from = in(reg) event.start(),
+                left = inout(reg) event.grains_size() => _,
                 size = in(reg) event.size(),
                 writer = out(reg) _,
                 control = out(reg) _,
@@ -268,13 +266,11 @@ impl Sequences {
 
     /// Appends an event; `false` if something came in between.
     pub(crate) fn append(self, cells: &Cells, append: &Append<'_>) -> bool {
-        debug_assert!(append.bytes.len().is_multiple_of(GRAIN) && !append.bytes.is_empty());
-        debug_assert!(append.data + append.bytes.len() <= cells.size());
+        debug_assert!(append.data + append.event.grains_size() <= cells.size());
         let control = cells.word(append.control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: `data` to the end of `bytes` is in the memory: `Plan::Append` says so, for the
-        // position that the sequence checks. Copies are of whole grains, of which `bytes` and the
-        // sub-buffer have enough. What is overwritten is behind `write`, where nothing counts.
+        // SAFETY: `data` and as many bytes as the event's grains have are in the memory:
+        // `Plan::Append` says so, for the position that the sequence checks. What is overwritten is behind `write`, where nothing counts.
         #[expect(unsafe_code)]
         unsafe {
             let into = cells.start().as_ptr().add(append.data);
@@ -295,9 +291,9 @@ impl Sequences {
                 cpu = in(reg) append.cpu,
                 control = in(reg) control,
                 write = in(reg) append.write,
-                from = in(reg) append.bytes.as_ptr(),
+                from = in(reg) append.event.start(),
                 into = in(reg) into,
-                left = inout(reg) append.bytes.len() => _,
+                left = inout(reg) append.event.grains_size() => _,
                 time = in(reg) append.time,
                 next = in(reg) append.next,
                 scratch = out(reg) _,

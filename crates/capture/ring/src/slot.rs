@@ -4,7 +4,8 @@
 //! within itself, so when the writer is out and all sequences have been restarted, none does. Who
 //! needs longer, because a sub-buffer is full or there are no sequences, counts itself while it does.
 
-use crate::write::{Event, Outcome, Writer};
+use crate::encode::Event;
+use crate::write::{Outcome, Writer};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};

@@ -3,6 +3,7 @@
 //! [`crate::locked`].
 
 use crate::cells::{Cells, Word};
+use crate::encode::Event;
 use crate::locked;
 use crate::packet::{self, Header};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -11,53 +12,6 @@ use crate::rseq::{self, Sequences};
 use crate::shape::ShapeError;
 use crate::shape::{Mode, Shape};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
-
-/// What an event starts with: its id in 2 bytes, its time in 8.
-pub const HEADER_SIZE: usize = 10;
-
-/// Where in an event its time is.
-pub(crate) const TIME_AT: usize = 2;
-
-/// Sizes of copies are multiples of this, so that they need no remainder.
-pub(crate) const GRAIN: usize = 16;
-
-/// An encoded event on its way into a ring.
-#[derive(Debug)]
-pub struct Event<'e> {
-    bytes: &'e mut [u8],
-    size: usize,
-}
-
-impl<'e> Event<'e> {
-    /// The event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`. `bytes`
-    /// must have room up to the next multiple of 16, because whole sixteens are copied; `None` if
-    /// it has not.
-    #[inline]
-    pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
-        if size < HEADER_SIZE || size.checked_next_multiple_of(GRAIN)? > bytes.len() {
-            return None;
-        }
-        bytes[..2].copy_from_slice(&id.to_le_bytes());
-        Some(Event { bytes, size })
-    }
-
-    /// The bytes to copy: the event's, and some more up to a multiple of [`GRAIN`].
-    #[inline]
-    pub(crate) fn grains(&self) -> &[u8] {
-        &self.bytes[..self.size.next_multiple_of(GRAIN)]
-    }
-
-    #[cfg(all(target_arch = "x86_64", not(loom)))]
-    #[inline]
-    pub(crate) fn size(&self) -> usize {
-        self.size
-    }
-
-    #[inline]
-    fn set_time(&mut self, time: u64) {
-        self.bytes[TIME_AT..HEADER_SIZE].copy_from_slice(&time.to_le_bytes());
-    }
-}
 
 /// Where times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,7 +197,7 @@ impl Writer {
             let control = self.shape.control_of(cpu);
             // Only threads on this processor store it, and the sequence checks it again.
             let write = self.cells.load_own(control, Word::Write);
-            match Plan::new(&self.shape, write, event.grains().len()) {
+            match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
                     // Read after `write`, so that it is not before any event up to there; and no
                     // event comes in between if the sequence succeeds.
@@ -253,9 +207,9 @@ impl Writer {
                         cpu,
                         control,
                         data: self.place(cpu, write),
-                        bytes: event.grains(),
+                        event,
                         write,
-                        next: write.wrapping_add(event.size as u64),
+                        next: write.wrapping_add(event.size() as u64),
                         time,
                     };
                     if sequences.append(&self.cells, &append) {
@@ -309,12 +263,11 @@ impl Writer {
         let control = self.shape.control_of(held.ring);
         loop {
             let write = self.cells.load_own(control, Word::Write);
-            match Plan::new(&self.shape, write, event.grains().len()) {
+            match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
                     let time = self.clock.now_everywhere();
                     event.set_time(time);
-                    let bytes = &event.bytes[..event.size];
-                    held.append(self.place(held.ring, write), bytes, write, time);
+                    held.append(self.place(held.ring, write), event.bytes(), write, time);
                     return Outcome::Recorded;
                 }
                 Some(Plan::Begin { from, to }) => {

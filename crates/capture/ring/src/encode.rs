@@ -1,0 +1,376 @@
+//! An event on its way into a ring: encoded on the stack, so that nothing is allocated, and in memory
+//! that is not cleared first, because that would cost more than the event.
+//!
+//! ```text
+//! 0  id of its class, u16     10  fields, one after the other, without padding:
+//! 2  time, u64                    integers little-endian, strings with a NUL behind
+//! ```
+
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+
+/// What an event starts with: its id in 2 bytes, its time in 8.
+pub const HEADER_SIZE: usize = 10;
+
+/// Where in an event its time is.
+pub(crate) const TIME_AT: usize = 2;
+
+/// Sizes of copies are multiples of this, so that they need no remainder.
+pub(crate) const GRAIN: usize = 16;
+
+/// Bytes that an [`Encoder`] has room for.
+pub const EVENT_SIZE_MAX: usize = 4096;
+
+/// Encodes an event.
+#[derive(Debug)]
+pub struct Encoder {
+    /// The first `size` bytes are written.
+    bytes: MaybeUninit<[u8; ROOM]>,
+    size: usize,
+    is_cut: bool,
+}
+
+/// A grain more than what counts, so that strings can be copied in whole grains.
+const ROOM: usize = EVENT_SIZE_MAX + GRAIN;
+
+impl Encoder {
+    /// An event of this class, without fields.
+    #[inline(always)]
+    pub fn new(id: u16) -> Encoder {
+        let mut encoder =
+            Encoder { bytes: MaybeUninit::uninit(), size: HEADER_SIZE, is_cut: false };
+        // SAFETY: there is room for that; the time comes when it is recorded.
+        #[expect(unsafe_code)]
+        unsafe {
+            encoder.start().cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
+            encoder.start().add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
+        }
+        encoder
+    }
+
+    #[inline(always)]
+    fn start(&mut self) -> *mut u8 {
+        self.bytes.as_mut_ptr().cast()
+    }
+
+    /// Appends bytes as they are: integers and floats. What does not fit is left out, and the event
+    /// counts as cut.
+    #[inline(always)]
+    pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
+        const { assert!(N <= GRAIN) };
+        if self.size + N > EVENT_SIZE_MAX {
+            self.is_cut = true;
+            return;
+        }
+        // SAFETY: there is room for N bytes behind `size`.
+        #[expect(unsafe_code)]
+        unsafe {
+            self.start().add(self.size).cast::<[u8; N]>().write_unaligned(bytes);
+        }
+        self.size += N;
+    }
+
+    /// Appends a string: its bytes up to a NUL if it has one, and a NUL. It is shortened if there is
+    /// too little room, and the event counts as cut.
+    #[inline]
+    pub fn put_string(&mut self, string: &str) {
+        let bytes = string.as_bytes();
+        // Strings are short, and a search by words costs more than one by bytes.
+        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
+        let room = (EVENT_SIZE_MAX - self.size).saturating_sub(1);
+        self.is_cut |= length > room;
+        let length = length.min(room);
+        // SAFETY: there are `length` bytes in the string, and room for them. They cannot overlap.
+        #[expect(unsafe_code)]
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start().add(self.size), length);
+        }
+        self.size += length;
+        self.put([0]);
+    }
+
+    /// Appends a string of C, NUL included, in one pass: sixteen bytes at a time, which are looked at
+    /// and copied together. It is shortened as others are.
+    ///
+    /// # Safety
+    ///
+    /// `string` points to bytes that end with a NUL, which nobody changes during the call.
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    pub unsafe fn put_c_string(&mut self, string: *const std::ffi::c_char) {
+        let mut from = string.cast::<u8>();
+        loop {
+            if self.size + GRAIN > EVENT_SIZE_MAX {
+                // SAFETY: the caller's promise holds for the rest of the string.
+                return unsafe { self.put_c_string_by_bytes(from) };
+            }
+            // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
+            match unsafe { copy_grain_of_string(from, self.start().add(self.size)) } {
+                Some(length) => {
+                    self.size += length + 1;
+                    return;
+                }
+                None => {
+                    self.size += GRAIN;
+                    // SAFETY: no NUL was among these bytes, so the string goes on.
+                    from = unsafe { from.add(GRAIN) };
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    ///
+    /// As for [`Encoder::put_c_string`].
+    #[cold]
+    #[expect(unsafe_code)]
+    unsafe fn put_c_string_by_bytes(&mut self, mut from: *const u8) {
+        loop {
+            // SAFETY: no NUL was before, so this byte belongs to the string.
+            let byte = unsafe { from.read() };
+            if byte == 0 {
+                return self.put([0]);
+            }
+            if self.size + 1 >= EVENT_SIZE_MAX {
+                self.is_cut = true;
+                return self.put([0]);
+            }
+            self.put([byte]);
+            // SAFETY: that byte was no NUL, so there is one more.
+            from = unsafe { from.add(1) };
+        }
+    }
+
+    /// Whether something had to be left out.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// The event, to be recorded.
+    #[inline(always)]
+    pub fn event(&mut self) -> Event<'_> {
+        let size = self.size;
+        Event { start: self.start(), size, place: PhantomData }
+    }
+
+    /// The fields so far.
+    pub fn fields(&self) -> &[u8] {
+        // SAFETY: all bytes before `size` are written.
+        #[expect(unsafe_code)]
+        unsafe {
+            let start = self.bytes.as_ptr().cast::<u8>();
+            std::slice::from_raw_parts(start.add(HEADER_SIZE), self.size - HEADER_SIZE)
+        }
+    }
+}
+
+/// Copies sixteen bytes of a string, and says where among them its NUL is; fewer, if the string's page
+/// ends before, because the next one may not be there.
+///
+/// # Safety
+///
+/// `from` is in a string that ends with a NUL, `into` has room for [`GRAIN`] bytes.
+#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[inline(always)]
+#[expect(unsafe_code)]
+unsafe fn copy_grain_of_string(from: *const u8, into: *mut u8) -> Option<usize> {
+    const PAGE: usize = 4096;
+    if from.addr() % PAGE > PAGE - GRAIN {
+        // SAFETY: by the caller's promise.
+        return unsafe { copy_grain_by_bytes(from, into) };
+    }
+    let zeros: u32;
+    // SAFETY: the first byte is in the string, and so the page that it is in can be read; all bytes
+    // are in that page. Those behind the string's end are nobody's business, which is why they are
+    // loaded here and not by an expression of the language.
+    unsafe {
+        std::arch::asm!(
+            "movdqu {bytes}, xmmword ptr [{from}]",
+            "movdqu xmmword ptr [{into}], {bytes}",
+            "pxor {zero}, {zero}",
+            "pcmpeqb {bytes}, {zero}",
+            "pmovmskb {zeros:e}, {bytes}",
+            from = in(reg) from,
+            into = in(reg) into,
+            bytes = out(xmm_reg) _,
+            zero = out(xmm_reg) _,
+            zeros = lateout(reg) zeros,
+            options(nostack),
+        );
+    }
+    (zeros != 0).then(|| zeros.trailing_zeros() as usize)
+}
+
+/// # Safety
+///
+/// `from` is in a string that ends with a NUL, `into` has room for [`GRAIN`] bytes.
+#[cfg(not(all(target_arch = "x86_64", not(loom))))]
+#[expect(unsafe_code)]
+unsafe fn copy_grain_of_string(from: *const u8, into: *mut u8) -> Option<usize> {
+    // SAFETY: by the caller's promise.
+    unsafe { copy_grain_by_bytes(from, into) }
+}
+
+/// # Safety
+///
+/// `from` is in a string that ends with a NUL, `into` has room for [`GRAIN`] bytes.
+#[expect(unsafe_code)]
+unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8) -> Option<usize> {
+    for index in 0..GRAIN {
+        // SAFETY: no NUL was before, so this byte belongs to the string.
+        unsafe {
+            let byte = from.add(index).read();
+            into.add(index).write(byte);
+            if byte == 0 {
+                return Some(index);
+            }
+        }
+    }
+    None
+}
+
+/// An encoded event.
+#[derive(Debug)]
+pub struct Event<'e> {
+    /// What can be read from here on: `size`, rounded up to grains.
+    start: *mut u8,
+    size: usize,
+    place: PhantomData<&'e mut [u8]>,
+}
+
+impl<'e> Event<'e> {
+    /// The event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`. `bytes`
+    /// must have room up to the next multiple of 16, because whole sixteens are copied; `None` if
+    /// it has not.
+    pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
+        if size < HEADER_SIZE || size.checked_next_multiple_of(GRAIN)? > bytes.len() {
+            return None;
+        }
+        bytes[..2].copy_from_slice(&id.to_le_bytes());
+        Some(Event { start: bytes.as_mut_ptr(), size, place: PhantomData })
+    }
+
+    /// Where it starts; [`Event::grains_size`] bytes can be read from there on, of which those
+    /// behind its size may never have been written.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    #[inline(always)]
+    pub(crate) fn start(&self) -> *const u8 {
+        self.start
+    }
+
+    /// Its size, rounded up to whole grains.
+    #[inline(always)]
+    pub(crate) fn grains_size(&self) -> usize {
+        self.size.next_multiple_of(GRAIN)
+    }
+
+    #[inline(always)]
+    pub(crate) fn size(&self) -> usize {
+        self.size
+    }
+
+    /// Its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: so many bytes are written there, and nobody else has them now.
+        #[expect(unsafe_code)]
+        unsafe {
+            std::slice::from_raw_parts(self.start, self.size)
+        }
+    }
+
+    pub(crate) fn set_time(&mut self, time: u64) {
+        // SAFETY: an event has at least a header, which is ours.
+        #[expect(unsafe_code)]
+        unsafe {
+            self.start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned(time.to_le_bytes());
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    #[test]
+    fn fields_follow_each_other() {
+        let mut encoder = Encoder::new(0x0102);
+        encoder.put(7u32.to_le_bytes());
+        encoder.put_string("ab");
+        encoder.put_string("c\0d");
+        encoder.put_string("");
+        encoder.put((-1i64).to_le_bytes());
+        let expected = [&[7, 0, 0, 0][..], b"ab\0c\0\0", &[0xff; 8]].concat();
+        assert_eq!(encoder.fields(), expected);
+        assert!(!encoder.is_cut());
+        let event = encoder.event();
+        assert_eq!(event.bytes()[..HEADER_SIZE], [2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(event.size(), HEADER_SIZE + expected.len());
+        assert_eq!(event.grains_size(), 32);
+    }
+
+    /// At any place in a page, also right before one that is not there, and of any length.
+    #[test]
+    fn strings_of_c_are_copied_to_their_end_and_not_beyond() {
+        let page = 4096;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        // SAFETY: a new mapping of two pages, of which the second one cannot be read any more.
+        #[expect(unsafe_code)]
+        let start = unsafe {
+            let start = libc::mmap(std::ptr::null_mut(), 2 * page, protection, flags, -1, 0);
+            assert_ne!(start, libc::MAP_FAILED);
+            assert_eq!(libc::mprotect(start.add(page), page, libc::PROT_NONE), 0);
+            start.cast::<u8>()
+        };
+        for length in [0, 1, 14, 15, 16, 17, 31, 32, 33, 100] {
+            for distance in 0..40 {
+                let expected: Vec<u8> =
+                    (0..length).map(|index| b'a' + (index % 26) as u8).chain([0]).collect();
+                let mut encoder = Encoder::new(1);
+                encoder.put([9]);
+                // SAFETY: the string lies within the first page, and ends with its NUL.
+                #[expect(unsafe_code)]
+                unsafe {
+                    let place = start.add(page - distance - expected.len());
+                    place.copy_from_nonoverlapping(expected.as_ptr(), expected.len());
+                    encoder.put_c_string(place.cast());
+                }
+                assert_eq!(encoder.fields(), [&[9][..], &expected].concat(), "{length} {distance}");
+                assert!(!encoder.is_cut());
+            }
+        }
+        // SAFETY: mapped above, and not used any more.
+        #[expect(unsafe_code)]
+        unsafe {
+            libc::munmap(start.cast(), 2 * page);
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_cut() {
+        let room = EVENT_SIZE_MAX - HEADER_SIZE;
+        for length in [room - 2, room - 1, room, room + 1, 2 * room] {
+            let text = "x".repeat(length);
+            let kept = length.min(room - 1);
+            let mut encoder = Encoder::new(1);
+            encoder.put_string(&text);
+            assert_eq!(encoder.fields(), [&text.as_bytes()[..kept], &[0]].concat(), "{length}");
+            assert_eq!(encoder.is_cut(), kept < length, "{length}");
+
+            let mut of_c = Encoder::new(1);
+            let text = CString::new(text).unwrap();
+            // SAFETY: a string of C that lives long enough.
+            #[expect(unsafe_code)]
+            unsafe {
+                of_c.put_c_string(text.as_ptr());
+            }
+            assert_eq!(of_c.fields(), encoder.fields(), "{length}");
+            assert_eq!(of_c.is_cut(), encoder.is_cut(), "{length}");
+            of_c.put([1; 16]);
+            of_c.put([2; 16]);
+            assert!(of_c.is_cut());
+            assert!(of_c.event().grains_size() <= EVENT_SIZE_MAX);
+        }
+    }
+}
