@@ -100,6 +100,7 @@ mod tests;
 
 pub use error::FilterError;
 pub use eval::{Integer, Labels, Value, Values};
+pub use glob::Glob;
 pub use operand::{Operand, OperandKind, Pseudo, Step};
 pub use severity::{Severity, UnknownSeverity};
 pub use suggest::suggest;

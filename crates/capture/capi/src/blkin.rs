@@ -3,7 +3,8 @@
 //! `docs/blkin.md` has what the original does, section 2.2; this does the same, but for ids that a
 //! child after `fork` does not repeat, ports of more than 15 bits, and `rand` left alone.
 
-use crate::ids;
+use crate::emit;
+use crate::guard;
 use crate::layout::{
     Annotation, Endpoint, INTEGER, INVALID, OK, PackedTraceInfo, STRING, TIMESTAMP, Trace,
     TraceInfo, Value,
@@ -45,6 +46,10 @@ macro_rules! both {
 both! {
     /// Nothing to prepare: ids are seeded when they are first asked for, in each thread.
     fn blkin_init, _blkin_init() -> c_int {
+        guard::quietly((), || {
+            blkkin_trace::id::prepare();
+            emit::prepare();
+        });
         OK
     }
 
@@ -117,7 +122,7 @@ both! {
         let parent = unsafe { info.read_unaligned() };
         let info = TraceInfo {
             trace_id: parent.trace_id,
-            span_id: ids::next(),
+            span_id: new_id(),
             parent_span_id: parent.span_id,
         };
         // SAFETY: not NULL, so valid.
@@ -270,8 +275,13 @@ both! {
     }
 }
 
+/// A new id, with a sign as C has it.
+pub(crate) fn new_id() -> i64 {
+    blkkin_trace::id::make().get().cast_signed()
+}
+
 /// The ids of a root: those of trace and span are one, as the original has them.
 pub(crate) fn root() -> TraceInfo {
-    let id = ids::next();
+    let id = new_id();
     TraceInfo { trace_id: id, span_id: id, parent_span_id: 0 }
 }

@@ -32,7 +32,6 @@ pub mod blkin;
 pub mod emit;
 mod guard;
 mod headers;
-mod ids;
 pub mod layout;
 pub mod own;
 mod record;

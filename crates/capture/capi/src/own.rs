@@ -1,8 +1,7 @@
 //! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
 
-use crate::blkin::root;
+use crate::blkin::{new_id, root};
 use crate::headers::{self, Text};
-use crate::ids;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
 use crate::record::{self, Said};
 use std::ffi::{c_char, c_int, c_uint};
@@ -58,12 +57,12 @@ exported! {
     }
 
     fn blkkin_new_id() -> i64 {
-        ids::next()
+        new_id()
     }
 
     fn blkkin_context_init(context: *mut Context) -> c_int {
         let fresh =
-            Context { info: root(), trace_id_high: ids::next(), flags: SAMPLED | RANDOM };
+            Context { info: root(), trace_id_high: new_id(), flags: SAMPLED | RANDOM };
         // SAFETY: the caller owes the same.
         unsafe { store(Some(fresh), context) }
     }

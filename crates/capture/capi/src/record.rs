@@ -1,9 +1,9 @@
 //! From pointers of C to an annotation that can be trusted: all checks, then the tracer.
 
-use crate::emit::{self, Annotation, What};
+use crate::emit;
 use crate::guard;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
-use std::ffi::{CStr, c_char, c_int, c_uint};
+use std::ffi::{c_char, c_int, c_uint};
 
 /// LTTng has as many levels.
 const LEVELS: c_uint = 15;
@@ -50,8 +50,7 @@ pub(crate) unsafe fn record(
     let Some((trace, endpoint)) = (unsafe { complete(trace, endpoint) }) else { return INVALID };
     if emit::is_enabled(level) {
         // SAFETY: no string is NULL; all live and stay as they are until this function returns.
-        let annotation = unsafe { annotation(&trace, &endpoint, level, said) };
-        guard::quietly((), || emit::emit(&annotation));
+        guard::quietly((), || unsafe { emit::emit(&trace, &endpoint, level, said) });
     }
     OK
 }
@@ -69,30 +68,4 @@ unsafe fn complete(trace: *const Trace, endpoint: *const Endpoint) -> Option<(Tr
     let endpoint = (!endpoint.is_null()).then(|| unsafe { endpoint.read() })?;
     let is_complete = !(trace.name.is_null() || endpoint.ip.is_null() || endpoint.name.is_null());
     is_complete.then_some((trace, endpoint))
-}
-
-/// # Safety
-///
-/// No string may be NULL; all have to live and stay as they are as long as the result is used.
-pub(crate) unsafe fn annotation<'a>(
-    trace: &Trace,
-    endpoint: &Endpoint,
-    level: c_uint,
-    said: Said,
-) -> Annotation<'a> {
-    // SAFETY: what the caller owes, for each of the strings.
-    let text = |string| unsafe { CStr::from_ptr::<'a>(string) };
-    Annotation {
-        level,
-        name: text(trace.name),
-        info: trace.info,
-        service: text(endpoint.name),
-        ip: text(endpoint.ip),
-        port: endpoint.port,
-        what: match said {
-            Said::Event(event) => What::Event(text(event)),
-            Said::String { key, val } => What::String { key: text(key), val: text(val) },
-            Said::Integer { key, val } => What::Integer { key: text(key), val },
-        },
-    }
 }

@@ -2,14 +2,22 @@
 //! the programs of `tests`.
 
 use crate::blkin::*;
-use crate::emit::{self, What};
+use crate::emit;
 use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent};
 use crate::layout::*;
 use crate::own::*;
-use crate::record::{Said, WARNING, annotation};
+use crate::record::WARNING;
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
+use blkkin_sys::SharedMemory;
+use blkkin_trace::registry::{self, Names, Rule};
+use blkkin_trace::{Kind, Level, channels};
+use std::ffi::c_char;
 use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::ptr::null;
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 fn endpoint() -> Endpoint {
     Endpoint { ip: c"10.0.0.7".as_ptr(), port: 50_000, name: c"osd.3".as_ptr() }
@@ -17,36 +25,127 @@ fn endpoint() -> Endpoint {
 
 const INFO: TraceInfo = TraceInfo { trace_id: -1, span_id: 2, parent_span_id: 3 };
 
-/// The words of C come through as they are, each in its place.
-#[test]
-fn annotations_are_what_was_said() {
-    let endpoint = endpoint();
-    let trace = Trace { name: c"write".as_ptr(), info: INFO, endpoint: &raw const endpoint };
-    let key = c"key".as_ptr();
-    let cases = [
-        (Said::Event(c"".as_ptr()), What::Event(c"")),
-        (Said::String { key, val: c"val".as_ptr() }, What::String { key: c"key", val: c"val" }),
-        (Said::Integer { key, val: i64::MIN }, What::Integer { key: c"key", val: i64::MIN }),
-    ];
-    for (said, what) in cases {
-        // SAFETY: all strings are literals.
-        let got = unsafe { annotation(&trace, &endpoint, 14, said) };
-        let expected = emit::Annotation {
-            level: 14,
-            name: c"write",
-            info: INFO,
-            service: c"osd.3",
-            ip: c"10.0.0.7",
-            port: 50_000,
-            what,
+/// The tracer's state is the process's.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
+/// A channel that wants these levels, and what comes through it.
+struct Channel {
+    cells: Cells,
+    shape: Shape,
+    readers: Vec<Reader>,
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Channel {
+    fn new() -> Channel {
+        let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+        let (rings, subbuffer_size, subbuffer_count) = (65, 4096, 4);
+        let (uuid, stream, start) = ([0; 16], 0, 0);
+        let mode = Mode::Discard;
+        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
+        let (file, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).unwrap();
+        let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
+        let writer = Writer::new(theirs, Clock::Monotonic).unwrap();
+        channels::attach(0, Box::new(writer)).unwrap();
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring)).collect();
+        // SAFETY: has no arguments.
+        assert_eq!(unsafe { blkin_init() }, OK);
+        Channel { cells, shape, readers, _guard: guard }
+    }
+
+    fn wants(levels: i32) {
+        let rule = Rule {
+            channel: 0,
+            names: Names::new("zipkin:*"),
+            except: Vec::new(),
+            levels: levels as u16,
         };
-        assert_eq!(got, expected);
+        registry::set_rules(if levels == 0 { Vec::new() } else { vec![rule] });
+        assert_eq!(emit::ENABLED_LEVELS.load(Ordering::Relaxed), levels & 0x7fff);
+    }
+
+    /// The events' names, levels and fields.
+    fn take(&mut self) -> Vec<(&'static str, Level, Vec<u8>)> {
+        let mut events = Vec::new();
+        for reader in &mut self.readers {
+            let mut bytes = Vec::new();
+            while let Taken::Packet(_) = reader.take(&self.cells, &self.shape, true, &mut bytes) {
+                let mut rest = &bytes[packet::SIZE..];
+                while let [first, second, ..] = *rest {
+                    let id = u16::from_le_bytes([first, second]);
+                    let event = registry::types().nth(id.into()).unwrap();
+                    let size = event.fields().fold(HEADER_SIZE, |at, (_, kind)| match kind {
+                        Kind::String => {
+                            at + rest[at..].iter().position(|byte| *byte == 0).unwrap() + 1
+                        }
+                        Kind::I32 => at + 4,
+                        Kind::I64 => at + 8,
+                        other => panic!("{other:?} in an annotation"),
+                    });
+                    events.push((event.name(), event.level(), rest[HEADER_SIZE..size].to_vec()));
+                    rest = &rest[size..];
+                }
+                bytes.clear();
+            }
+        }
+        events
     }
 }
 
-/// What is complete is emitted once, if somebody listens at its level; the rest never.
+impl Drop for Channel {
+    fn drop(&mut self) {
+        registry::set_rules(Vec::new());
+        let _ = channels::detach(0, Duration::from_secs(10));
+    }
+}
+
+/// Says something of a trace, with a key and a value.
+type Say = fn(*const Trace, *const c_char, *const c_char) -> i32;
+
+/// The words of C come through as they are, each in its place.
+#[test]
+fn annotations_are_what_was_said() {
+    let mut channel = Channel::new();
+    Channel::wants(1 << 14);
+    let endpoint = endpoint();
+    let trace = Trace { name: c"write".as_ptr(), info: INFO, endpoint: &raw const endpoint };
+    let trace = &raw const trace;
+    let (key, val) = (c"key".as_ptr(), c"val".as_ptr());
+    let said: [(&str, Say, &[u8]); 3] = [
+        // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
+        ("timestamp", |trace, _, val| unsafe { blkkin_event(trace, null(), 14, val) }, b"val\0"),
+        (
+            "keyval_string",
+            // SAFETY: as above.
+            |trace, key, val| unsafe { blkkin_keyval_string(trace, null(), 14, key, val) },
+            b"key\0val\0",
+        ),
+        (
+            "keyval_integer",
+            // SAFETY: as above.
+            |trace, key, _| unsafe { blkkin_keyval_integer(trace, null(), 14, key, i64::MIN) },
+            b"key\0\0\0\0\0\0\0\0\x80",
+        ),
+    ];
+    for (name, say, last_fields) in said {
+        assert_eq!(say(trace, key, val), OK);
+        let ids = [[0xff; 8], 2u64.to_le_bytes(), 3u64.to_le_bytes()].concat();
+        let port = 50_000u32.to_le_bytes();
+        let expected = [b"write\0osd.3\0", &port[..], b"10.0.0.7\0", &ids, last_fields].concat();
+        let name: &str = &format!("zipkin:{name}");
+        let found = channel.take();
+        let [(found_name, level, fields)] = &found[..] else { panic!("{name}: {found:?}") };
+        assert_eq!((*found_name, *level), (name, Level::Debug));
+        assert_eq!(*fields, expected, "{name}");
+    }
+}
+
+/// What is complete is recorded once, if somebody listens at its level; the rest never.
 #[test]
 fn levels_decide_what_is_emitted() {
+    let mut channel = Channel::new();
     let endpoint = endpoint();
     let trace = Trace { name: c"write".as_ptr(), info: INFO, endpoint: &raw const endpoint };
     let unnamed = Trace { name: null(), ..trace };
@@ -59,9 +158,8 @@ fn levels_decide_what_is_emitted() {
     let made = unsafe { blkin_init_timestamp_annotation(moment.as_mut_ptr(), val, null()) };
     assert_eq!(made, OK);
 
-    let check = |levels: i32, level: u32, expected: u64| {
-        emit::ENABLED_LEVELS.store(levels, Ordering::Relaxed);
-        let before = emit::emitted();
+    let mut check = |levels: i32, level: u32, expected: usize| {
+        Channel::wants(levels);
         // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
         let results = unsafe {
             [
@@ -75,12 +173,12 @@ fn levels_decide_what_is_emitted() {
         };
         let ok = if level < 15 { OK } else { INVALID };
         assert_eq!(results, [ok, ok, ok, INVALID, INVALID, INVALID], "level {level}");
-        assert_eq!(emit::emitted() - before, expected, "level {level} of {levels:#x}");
+        assert_eq!(channel.take().len(), expected, "level {level} of {levels:#x}");
 
-        let before = emit::emitted();
         // SAFETY: as above.
         assert_eq!(unsafe { blkin_record(trace, moment.as_ptr()) }, OK);
-        assert_eq!(emit::emitted() - before, u64::from(levels & (1 << WARNING) != 0));
+        let is_wanted = levels & (1 << WARNING) != 0;
+        assert_eq!(channel.take().len(), usize::from(is_wanted), "{levels:#x}");
     };
     for level in 0..15 {
         check(0, level, 0);
@@ -89,9 +187,8 @@ fn levels_decide_what_is_emitted() {
         check(0x7fff & !(1 << level), level, 0);
     }
     for level in [15, 31, 32, 33, 64, u32::MAX] {
-        check(-1, level, 0);
+        check(0x7fff, level, 0);
     }
-    emit::ENABLED_LEVELS.store(0, Ordering::Relaxed);
 }
 
 /// Ids need not be aligned, as they may lie in a message.

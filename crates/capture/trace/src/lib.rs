@@ -1,13 +1,19 @@
 //! The tracing API: traces, spans, annotations with Dapper semantics.
 //!
 //! It runs inside other people's programs: it starts no thread, waits for nothing, panics nowhere,
-//! and allocates nothing where programs spend their time. So far it has what tells spans apart and
-//! carries them from program to program: [`id`]s, the [`context`] in which a span happens and its
-//! forms in headers, and [`sample`], which decides which requests are followed.
+//! and allocates nothing where programs spend their time.
+//!
+//! An [`event!`] is recorded into the rings of all [`channels`] that want it, which [`registry`]
+//! decides. Spans are told apart by [`id`]s, happen in a [`context`] that has forms for headers, and
+//! are followed or not as [`sample`] says.
 
+pub mod channels;
 pub mod context;
+mod event;
 pub mod id;
+pub mod registry;
 pub mod sample;
+mod value;
 
 #[cfg(test)]
 mod random;
@@ -18,5 +24,7 @@ pub use blkkin_filter::Severity as Level;
 pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
 pub use context::{Decision, Incoming, SpanContext};
+pub use event::{EventType, Kind};
 pub use id::{SpanId, TraceId};
 pub use sample::Sampler;
+pub use value::{Fields, Value};

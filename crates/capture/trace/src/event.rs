@@ -1,0 +1,194 @@
+//! Kinds of events, and how one is recorded: a look at whether anybody wants it, fields onto the
+//! stack, and from there into the rings of those who do.
+
+use crate::channels::{self, CHANNELS_MAX};
+use crate::registry;
+use crate::{Level, value::Fields};
+use blkkin_ring::Encoder;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+/// A kind of event: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
+/// hand.
+#[derive(Debug)]
+pub struct EventType {
+    name: &'static str,
+    level: Level,
+    field_names: &'static [&'static str],
+    /// Source file and line.
+    place: (&'static str, u32),
+    /// A bit for each channel that wants such events, or [`UNKNOWN`].
+    ///
+    /// An event at the moment of a change may go either way. But who sees a bit sees the id: stores
+    /// of bits release, and loads before the id is used acquire.
+    wanted_by: AtomicU64,
+    /// What the events' headers say.
+    id: AtomicU32,
+    field_kinds: OnceLock<&'static [Kind]>,
+}
+
+/// Nobody knows the type yet, so nobody can have said whether its events are wanted.
+const UNKNOWN: u64 = 1 << 63;
+const _: () = assert!(CHANNELS_MAX <= 63);
+
+/// No id yet.
+const NO_ID: u32 = u32::MAX;
+/// A thread is about to make the type known.
+const CLAIMED: u32 = u32::MAX - 1;
+
+/// What a field holds. All are as a little-endian machine has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Kind {
+    U8,
+    U16,
+    U32,
+    U64,
+    I8,
+    I16,
+    I32,
+    I64,
+    F32,
+    F64,
+    /// A byte of 0 or 1.
+    Bool,
+    /// UTF-8, and a NUL.
+    String,
+}
+
+impl EventType {
+    /// Events called `PROVIDER:NAME`.
+    ///
+    /// # Panics
+    ///
+    /// At compile time: if the name has no provider, or is empty behind it.
+    pub const fn new(
+        name: &'static str,
+        level: Level,
+        field_names: &'static [&'static str],
+        place: (&'static str, u32),
+    ) -> EventType {
+        assert!(has_provider(name), "an event's name is PROVIDER:NAME");
+        EventType {
+            name,
+            level,
+            field_names,
+            place,
+            wanted_by: AtomicU64::new(UNKNOWN),
+            id: AtomicU32::new(NO_ID),
+            field_kinds: OnceLock::new(),
+        }
+    }
+
+    /// Whether it is worth getting the fields together: somebody wants such events, or could say so
+    /// if the type were known.
+    #[inline(always)]
+    pub fn is_enabled(&self) -> bool {
+        self.wanted_by.load(Ordering::Relaxed) != 0
+    }
+
+    /// Records an event with these fields, if somebody wants it.
+    #[inline]
+    pub fn record<F: Fields>(&'static self, fields: F) {
+        self.record_with(F::KINDS, |encoder| fields.encode(encoder));
+    }
+
+    /// Records an event whose fields, of these kinds, `encode` encodes.
+    #[inline]
+    pub fn record_with(&'static self, kinds: &'static [Kind], encode: impl FnOnce(&mut Encoder)) {
+        let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
+        if wanted_by == UNKNOWN {
+            wanted_by = self.make_known(kinds);
+        }
+        if wanted_by == 0 {
+            return;
+        }
+        // An id is one of `registry`, where there are fewer than 65,536.
+        let mut encoder = Encoder::new(self.id.load(Ordering::Relaxed) as u16);
+        encode(&mut encoder);
+        while wanted_by != 0 {
+            let channel = wanted_by.trailing_zeros() as usize;
+            channels::slot(channel).record(&mut encoder.event());
+            wanted_by &= wanted_by - 1;
+        }
+    }
+
+    /// Makes the type known, and so one that somebody may want events of; by whom they are wanted
+    /// now. 0 if another thread, or this one before a signal, is about to do the same.
+    #[cold]
+    pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
+        let (claim, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        if self.id.compare_exchange(NO_ID, CLAIMED, claim, relaxed).is_ok() {
+            let _ = self.field_kinds.set(kinds);
+            match registry::add(self) {
+                Some(id) => self.id.store(id.into(), Ordering::Release),
+                // There is no room for more types. It stays claimed, and nobody wants its events.
+                None => self.wanted_by.store(0, Ordering::Relaxed),
+            }
+        }
+        if self.id.load(Ordering::Acquire) < CLAIMED {
+            registry::decide(self);
+        }
+        match self.wanted_by.load(Ordering::Acquire) {
+            UNKNOWN => 0,
+            wanted_by => wanted_by,
+        }
+    }
+
+    /// Says who wants such events, of a type that is known.
+    pub(crate) fn set_wanted_by(&self, channels: u64) {
+        self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
+    }
+
+    /// `PROVIDER:NAME`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// How severe such events are.
+    pub fn level(&self) -> Level {
+        self.level
+    }
+
+    /// The fields' names and kinds; none before the type is known.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> {
+        let kinds = self.field_kinds.get().copied().unwrap_or_default();
+        self.field_names.iter().copied().zip(kinds.iter().copied())
+    }
+
+    /// Source file and line.
+    pub fn place(&self) -> (&'static str, u32) {
+        self.place
+    }
+}
+
+const fn has_provider(name: &str) -> bool {
+    let bytes = name.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        if bytes[at] == b':' {
+            return at > 0 && at + 1 < bytes.len();
+        }
+        at += 1;
+    }
+    false
+}
+
+/// Records an event, if somebody wants it: `event!(Level::Info, "osd:write", oid = name, bytes = n)`.
+///
+/// Fields are integers, floats, `bool` or strings; at most twelve. They are evaluated only if somebody
+/// wants the event, which costs a load and a branch to find out.
+#[macro_export]
+macro_rules! event {
+    ($level:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{
+        static EVENT: $crate::EventType = $crate::EventType::new(
+            $name,
+            $level,
+            &[$(stringify!($field)),*],
+            (file!(), line!()),
+        );
+        if EVENT.is_enabled() {
+            EVENT.record(($($value,)*));
+        }
+    }};
+}
