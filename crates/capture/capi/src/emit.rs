@@ -97,7 +97,7 @@ pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: c_uint, sai
     let Some(event) = usize::try_from(level).ok().and_then(|level| types.0.get(level)) else {
         return;
     };
-    event.record_with(kinds, |encoder: &mut Encoder| {
+    event.record_with(kinds, |encoder: &mut Encoder<'_>| {
         // SAFETY: the caller's promise holds for each of these strings.
         unsafe {
             encoder.put_c_string(trace.name);

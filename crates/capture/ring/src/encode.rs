@@ -21,36 +21,49 @@ pub(crate) const GRAIN: usize = 16;
 /// Bytes that an [`Encoder`] has room for.
 pub const EVENT_SIZE_MAX: usize = 4096;
 
-/// Encodes an event.
+/// Memory for an event, on the stack of who records it.
 #[derive(Debug)]
-pub struct Encoder {
-    /// The first `size` bytes are written.
-    bytes: MaybeUninit<[u8; ROOM]>,
+pub struct Room(MaybeUninit<[u8; ROOM]>);
+
+impl Default for Room {
+    fn default() -> Room {
+        Room::new()
+    }
+}
+
+impl Room {
+    /// Memory that has not been written to.
+    #[inline(always)]
+    pub const fn new() -> Room {
+        Room(MaybeUninit::uninit())
+    }
+}
+
+/// Encodes an event. It has its memory elsewhere, so that it can be moved at no cost.
+#[derive(Debug)]
+pub struct Encoder<'r> {
+    /// Of [`ROOM`] bytes, the first `size` are written.
+    start: *mut u8,
     size: usize,
     is_cut: bool,
+    room: PhantomData<&'r mut Room>,
 }
 
 /// A grain more than what counts, so that strings can be copied in whole grains.
 const ROOM: usize = EVENT_SIZE_MAX + GRAIN;
 
-impl Encoder {
+impl<'r> Encoder<'r> {
     /// An event of this class, without fields.
     #[inline(always)]
-    pub fn new(id: u16) -> Encoder {
-        let mut encoder =
-            Encoder { bytes: MaybeUninit::uninit(), size: HEADER_SIZE, is_cut: false };
+    pub fn new(room: &'r mut Room, id: u16) -> Encoder<'r> {
+        let start = room.0.as_mut_ptr().cast::<u8>();
         // SAFETY: there is room for that; the time comes when it is recorded.
         #[expect(unsafe_code)]
         unsafe {
-            encoder.start().cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
-            encoder.start().add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
+            start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
+            start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
         }
-        encoder
-    }
-
-    #[inline(always)]
-    fn start(&mut self) -> *mut u8 {
-        self.bytes.as_mut_ptr().cast()
+        Encoder { start, size: HEADER_SIZE, is_cut: false, room: PhantomData }
     }
 
     /// Appends bytes as they are: integers and floats. What does not fit is left out, and the event
@@ -65,7 +78,7 @@ impl Encoder {
         // SAFETY: there is room for N bytes behind `size`.
         #[expect(unsafe_code)]
         unsafe {
-            self.start().add(self.size).cast::<[u8; N]>().write_unaligned(bytes);
+            self.start.add(self.size).cast::<[u8; N]>().write_unaligned(bytes);
         }
         self.size += N;
     }
@@ -83,7 +96,7 @@ impl Encoder {
         // SAFETY: there are `length` bytes in the string, and room for them. They cannot overlap.
         #[expect(unsafe_code)]
         unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start().add(self.size), length);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(self.size), length);
         }
         self.size += length;
         self.put([0]);
@@ -105,7 +118,7 @@ impl Encoder {
                 return unsafe { self.put_c_string_by_bytes(from) };
             }
             // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
-            match unsafe { copy_grain_of_string(from, self.start().add(self.size)) } {
+            match unsafe { copy_grain_of_string(from, self.start.add(self.size)) } {
                 Some(length) => {
                     self.size += length + 1;
                     return;
@@ -149,8 +162,7 @@ impl Encoder {
     /// The event, to be recorded.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
-        let size = self.size;
-        Event { start: self.start(), size, place: PhantomData }
+        Event { start: self.start, size: self.size, place: PhantomData }
     }
 
     /// The fields so far.
@@ -158,8 +170,7 @@ impl Encoder {
         // SAFETY: all bytes before `size` are written.
         #[expect(unsafe_code)]
         unsafe {
-            let start = self.bytes.as_ptr().cast::<u8>();
-            std::slice::from_raw_parts(start.add(HEADER_SIZE), self.size - HEADER_SIZE)
+            std::slice::from_raw_parts(self.start.add(HEADER_SIZE), self.size - HEADER_SIZE)
         }
     }
 }
@@ -294,7 +305,8 @@ mod tests {
 
     #[test]
     fn fields_follow_each_other() {
-        let mut encoder = Encoder::new(0x0102);
+        let mut room = Room::new();
+        let mut encoder = Encoder::new(&mut room, 0x0102);
         encoder.put(7u32.to_le_bytes());
         encoder.put_string("ab");
         encoder.put_string("c\0d");
@@ -327,7 +339,8 @@ mod tests {
             for distance in 0..40 {
                 let expected: Vec<u8> =
                     (0..length).map(|index| b'a' + (index % 26) as u8).chain([0]).collect();
-                let mut encoder = Encoder::new(1);
+                let mut room = Room::new();
+                let mut encoder = Encoder::new(&mut room, 1);
                 encoder.put([9]);
                 // SAFETY: the string lies within the first page, and ends with its NUL.
                 #[expect(unsafe_code)]
@@ -353,12 +366,14 @@ mod tests {
         for length in [room - 2, room - 1, room, room + 1, 2 * room] {
             let text = "x".repeat(length);
             let kept = length.min(room - 1);
-            let mut encoder = Encoder::new(1);
+            let mut room = Room::new();
+            let mut encoder = Encoder::new(&mut room, 1);
             encoder.put_string(&text);
             assert_eq!(encoder.fields(), [&text.as_bytes()[..kept], &[0]].concat(), "{length}");
             assert_eq!(encoder.is_cut(), kept < length, "{length}");
 
-            let mut of_c = Encoder::new(1);
+            let mut room_for_c = Room::new();
+            let mut of_c = Encoder::new(&mut room_for_c, 1);
             let text = CString::new(text).unwrap();
             // SAFETY: a string of C that lives long enough.
             #[expect(unsafe_code)]

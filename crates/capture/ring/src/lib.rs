@@ -63,7 +63,7 @@ mod slot;
 mod write;
 
 pub use cells::Cells;
-pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE};
+pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE, Room};
 pub use read::{Packet, Reader, Taken};
 pub use shape::{
     Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,

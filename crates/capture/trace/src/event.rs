@@ -4,7 +4,7 @@
 use crate::channels::{self, CHANNELS_MAX};
 use crate::registry;
 use crate::{Level, value::Fields};
-use blkkin_ring::Encoder;
+use blkkin_ring::{Encoder, Room};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -95,7 +95,11 @@ impl EventType {
 
     /// Records an event whose fields, of these kinds, `encode` encodes.
     #[inline]
-    pub fn record_with(&'static self, kinds: &'static [Kind], encode: impl FnOnce(&mut Encoder)) {
+    pub fn record_with(
+        &'static self,
+        kinds: &'static [Kind],
+        encode: impl FnOnce(&mut Encoder<'_>),
+    ) {
         let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
         if wanted_by == UNKNOWN {
             wanted_by = self.make_known(kinds);
@@ -104,7 +108,8 @@ impl EventType {
             return;
         }
         // An id is one of `registry`, where there are fewer than 65,536.
-        let mut encoder = Encoder::new(self.id.load(Ordering::Relaxed) as u16);
+        let mut room = Room::new();
+        let mut encoder = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
         encode(&mut encoder);
         while wanted_by != 0 {
             let channel = wanted_by.trailing_zeros() as usize;

@@ -9,7 +9,7 @@ pub trait Value {
     const KIND: Kind;
 
     /// Appends it to an event.
-    fn encode(&self, encoder: &mut Encoder);
+    fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
 /// The fields of an event: a tuple of values.
@@ -18,7 +18,7 @@ pub trait Fields {
     const KINDS: &'static [Kind];
 
     /// Appends them to an event.
-    fn encode(&self, encoder: &mut Encoder);
+    fn encode(&self, encoder: &mut Encoder<'_>);
 }
 
 macro_rules! numbers {
@@ -27,7 +27,7 @@ macro_rules! numbers {
             const KIND: Kind = Kind::$kind;
 
             #[inline(always)]
-            fn encode(&self, encoder: &mut Encoder) {
+            fn encode(&self, encoder: &mut Encoder<'_>) {
                 encoder.put(self.to_le_bytes());
             }
         })*
@@ -44,7 +44,7 @@ impl Value for usize {
     const KIND: Kind = Kind::U64;
 
     #[inline(always)]
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.put((*self as u64).to_le_bytes());
     }
 }
@@ -53,7 +53,7 @@ impl Value for isize {
     const KIND: Kind = Kind::I64;
 
     #[inline(always)]
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.put((*self as i64).to_le_bytes());
     }
 }
@@ -62,7 +62,7 @@ impl Value for bool {
     const KIND: Kind = Kind::Bool;
 
     #[inline(always)]
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.put([u8::from(*self)]);
     }
 }
@@ -71,7 +71,7 @@ impl Value for str {
     const KIND: Kind = Kind::String;
 
     #[inline(always)]
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.put_string(self);
     }
 }
@@ -80,7 +80,7 @@ impl Value for String {
     const KIND: Kind = Kind::String;
 
     #[inline(always)]
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.put_string(self);
     }
 }
@@ -89,7 +89,7 @@ impl<V: Value + ?Sized> Value for &V {
     const KIND: Kind = V::KIND;
 
     #[inline(always)]
-    fn encode(&self, encoder: &mut Encoder) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         (**self).encode(encoder);
     }
 }
@@ -101,7 +101,7 @@ macro_rules! tuples {
 
             #[inline(always)]
             #[allow(non_snake_case, unused_variables, reason = "variables are named like their types")]
-            fn encode(&self, encoder: &mut Encoder) {
+            fn encode(&self, encoder: &mut Encoder<'_>) {
                 let ($($name,)*) = self;
                 $($name.encode(encoder);)*
             }
