@@ -32,10 +32,10 @@
 //! What lies before `WRITE` is complete; what lies behind is nothing yet. Writers change `WRITE`
 //! in one of two ways, which may not be mixed on one ring:
 //!
-//! - **Restartable sequences** ([`rseq`]): the event is copied behind `WRITE` and then `WRITE` is
+//! - **Restartable sequences** (module `rseq`): the event is copied behind `WRITE` and then `WRITE` is
 //!   stored, in a stretch of code that the kernel restarts if the thread is preempted, moved or
 //!   interrupted by a signal. So there is one writer on a processor at any time, without a lock.
-//! - **A lock** ([`locked`]): `OWNER` is taken, the same is done, and `OWNER` is given back. Nobody
+//! - **A lock** (module `locked`): `OWNER` is taken, the same is done, and `OWNER` is given back. Nobody
 //!   waits for it: who does not get it takes another ring. If its holder dies, it is taken over.
 //!
 //! Either way a writer that is killed at any instruction leaves all events before its own, and
