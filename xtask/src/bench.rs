@@ -3,6 +3,7 @@
 //! A bench is a module with a function in [`BENCHES`]. It says what it does through a [`Report`]:
 //! tables for people, targets as met or not met, and for `--json` one line for machines.
 
+mod blkkin;
 mod ctf;
 mod lttng;
 mod recording;

@@ -64,6 +64,8 @@ fn build_program(folder: &Path) -> Result<PathBuf, String> {
     let status = Command::new("gcc")
         .args(["-O2", "-Wall", "-I"])
         .arg(&source)
+        .arg("-I")
+        .arg(workspace_root().join("benches"))
         .arg("-o")
         .arg(&program)
         .arg(source.join("annotate.c"))

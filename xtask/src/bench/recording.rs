@@ -10,7 +10,7 @@
 //!          0xffff 2 | id 4 | time 8 | payload 65          after a pause
 //! ```
 //!
-//! `benches/lttng/annotate.c` sees to it that a payload always has 65 bytes; anything else is an
+//! `benches/annotations.h` sees to it that a payload always has 65 bytes; anything else is an
 //! error here, so that a bench never measures what it did not expect.
 
 use crate::at;
