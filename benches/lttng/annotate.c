@@ -1,10 +1,8 @@
-/* Records annotations as fast as it can: `annotate THREADS EVENTS`, EVENTS in all.
- *
- * The strings of one event always have 32 characters together; with their five ends, a port of 4
- * bytes and three ids of 8 that makes a payload of 65 bytes. The benches rely on it. */
+/* Records annotations as fast as it can: `annotate THREADS EVENTS`, EVENTS in all. */
 #define _GNU_SOURCE
 #define LTTNG_UST_TRACEPOINT_CREATE_PROBES
 #define LTTNG_UST_TRACEPOINT_DEFINE
+#include "annotations.h"
 #include "zipkin.h"
 
 #include <pthread.h>
@@ -12,18 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-struct annotation {
-	const char *trace_name, *service, *ip, *key, *val;
-	int port;
-};
-
-static const struct annotation annotations[] = {
-	{ "osd write", "osd.3", "10.0.0.7", "pool", "volume", 6802 },
-	{ "osd read", "osd.11", "10.0.0.9", "object", "rb.1", 6804 },
-	{ "client io", "qemu", "10.0.0.12", "size", "131072", 41532 },
-	{ "pg queue", "osd.3", "10.0.0.7", "queued", "12.1f", 6802 },
-};
 
 struct work {
 	pthread_t thread;
@@ -33,7 +19,6 @@ struct work {
 static void *annotate(void *argument)
 {
 	const struct work *work = argument;
-	const long kinds = sizeof(annotations) / sizeof(annotations[0]);
 	cpu_set_t cpus;
 
 	/* A processor each, so that their streams are equally long. If that is refused, they are
@@ -43,7 +28,7 @@ static void *annotate(void *argument)
 	pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 
 	for (long i = 0; i < work->events; i++) {
-		const struct annotation *a = &annotations[i % kinds];
+		const struct annotation *a = &annotations[i % ANNOTATIONS];
 		/* Four annotations a span, four spans a request. */
 		long trace = (work->number << 40) + i / 16 + 1;
 		long span = (work->number << 40) + i / 4 + 1;

@@ -3,10 +3,12 @@
 //! A bench is a module with a function in [`BENCHES`]. It says what it does through a [`Report`]:
 //! tables for people, targets as met or not met, and for `--json` one line for machines.
 
+mod blkkin;
 mod ctf;
 mod lttng;
 mod recording;
 mod sizes;
+mod tracer;
 
 use crate::measure::{Measured, Table, show_bytes, show_duration};
 use crate::{Outcome, is_ci};
@@ -21,11 +23,18 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 1] = [Bench {
-    name: "ctf",
-    about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
-    run: ctf::run,
-}];
+const BENCHES: [Bench; 2] = [
+    Bench {
+        name: "ctf",
+        about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
+        run: ctf::run,
+    },
+    Bench {
+        name: "tracer",
+        about: "recording events: what LTTng-UST costs the traced program",
+        run: tracer::run,
+    },
+];
 
 /// With more than this running beside it, a bench measures the neighbours.
 const LOAD_AVERAGE_MAX: f64 = 0.5;
@@ -166,7 +175,9 @@ impl Report {
                 if target.is_met { "met" } else { "NOT MET" }.to_owned(),
             ]);
         }
-        self.say(table.render());
+        if !self.targets.is_empty() {
+            self.say(table.render());
+        }
         if self.json {
             let when =
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs());

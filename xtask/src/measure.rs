@@ -77,7 +77,7 @@ impl Measured {
 }
 
 /// The nearest-rank percentile of a sorted list.
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
+pub(crate) fn percentile<T: Copy + Default>(sorted: &[T], percent: usize) -> T {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or_default()
 }

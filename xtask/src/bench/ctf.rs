@@ -5,11 +5,11 @@
 //! `target/bench`; remove that folder to record afresh.
 
 use super::recording::Recording;
-use super::{Options, Report, lttng, sizes};
+use super::{Options, Report, blkkin, lttng, sizes};
 use crate::measure::{
     self, Candidate, Measured, find, interleave, memory_bytes_per_second, show_bytes, speed_up,
 };
-use crate::{at, cargo, target_dir, workspace_root};
+use crate::{at, target_dir};
 use serde_json::json;
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -46,7 +46,7 @@ const TEXT_TWICE: &str = "blkkin view, twice, a core each";
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let events = if options.quick { EVENTS_QUICK } else { EVENTS };
     let runs = if options.quick { 3 } else { 11 };
-    let blkkin = build_blkkin()?;
+    let blkkin = blkkin::build()?;
     let folder = target_dir().join(format!("bench/ctf-{events}"));
     let trace = recorded_trace(events, &folder, report)?;
     let recording = Recording::open(&trace)?;
@@ -98,19 +98,6 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// Builds the program that users get.
-fn build_blkkin() -> Result<String, String> {
-    let status = Command::new(cargo())
-        .args(["build", "--release", "--locked", "--quiet", "--package", "blkkin"])
-        .current_dir(workspace_root())
-        .status()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !status.success() {
-        return Err("blkkin does not build".to_owned());
-    }
-    Ok(target_dir().join("release/blkkin").to_string_lossy().into_owned())
-}
-
 /// The trace of an earlier run, or a new one.
 fn recorded_trace(events: u64, folder: &Path, report: &Report) -> Result<PathBuf, String> {
     let trace = folder.join("recorded");
@@ -139,19 +126,10 @@ fn check_recording(recording: &Recording, events: u64) -> Result<(), String> {
 
 /// Checks that blkkin counts so many events.
 fn check_count(blkkin: &str, trace: &Path, events: u64) -> Result<(), String> {
-    let output = Command::new(blkkin)
-        .args(["view", "--count"])
-        .arg(trace)
-        .output()
-        .map_err(|error| format!("cannot start {blkkin}: {error}"))?;
-    let count = String::from_utf8_lossy(&output.stdout);
-    let counted: Option<u64> = count.split_whitespace().find_map(|word| word.parse().ok());
-    if counted == Some(events) {
-        return Ok(());
+    match blkkin::count(blkkin, trace, None)? {
+        counted if counted == events => Ok(()),
+        counted => Err(format!("`blkkin view --count` says {counted}, not {events}, of {trace:?}")),
     }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let (count, stderr) = (count.trim(), stderr.trim());
-    Err(format!("`blkkin view --count` says `{count}`, not {events}, of {trace:?}; {stderr}"))
 }
 
 /// Checks that both programs print the same text, a line for each event.

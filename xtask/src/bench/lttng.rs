@@ -1,10 +1,10 @@
-//! Records a trace with the real LTTng-UST: builds the program in `benches/lttng`, sets a session
-//! up, and lets the program annotate in a tight loop. Start at [`record`].
+//! The real LTTng-UST: its daemon, its sessions, and programs that it traces. Start at
+//! [`Daemon::session`]; [`record`] makes the trace that readers are measured with.
 
 use crate::{at, workspace_root};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -15,65 +15,62 @@ const THREADS: u64 = 2;
 /// How long a session daemon may take to answer.
 const DAEMON_START_MAX: Duration = Duration::from_secs(20);
 
+/// The annotation.
+pub(super) const KEYVAL_STRING: &str = "zipkin:keyval_string";
+
 /// Records `events` annotations into `folder`, which must not exist, and returns the folder in it
 /// that has the metadata and the streams.
 pub(super) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
-    let program = build_program(folder)?;
+    fs::create_dir_all(folder).map_err(at(folder))?;
+    let program = folder.join("annotate");
+    compile(&program, &["", "lttng"], &["lttng/annotate.c"])?;
     let daemon = Daemon::start()?;
-    let session = format!("blkkin-bench-{}", std::process::id());
     let output = folder.join("lttng");
-    lttng(&["create", &session, "--output", &output.to_string_lossy()])?;
-    let recorded = record_session(&session, &program, events);
-    let destroyed = lttng(&["destroy", &session]);
-    drop(daemon);
-    recorded.and(destroyed)?;
-    find_metadata(&output)
-        .ok_or_else(|| format!("LTTng recorded no trace below {}", output.display()))
-}
-
-fn record_session(session: &str, program: &Path, events: u64) -> Result<(), String> {
-    // A full buffer makes the program wait (with LTTNG_UST_ALLOW_BLOCKING): no event is lost.
-    let channel = [
-        "enable-channel",
-        "--userspace",
-        "--session",
-        session,
-        "--subbuf-size=512K",
-        "--num-subbuf=16",
-        "--blocking-timeout=inf",
-        "bench",
-    ];
-    lttng(&channel)?;
-    let event = "zipkin:keyval_string";
-    lttng(&["enable-event", "--userspace", "--session", session, "--channel", "bench", event])?;
-    lttng(&["start", session])?;
-    let status = Command::new(program)
+    let session = daemon.session(&Recipe {
+        output: &output,
+        is_snapshot: false,
+        // A full buffer makes the program wait (with LTTNG_UST_ALLOW_BLOCKING): no event is lost.
+        channel: &["--subbuf-size=512K", "--num-subbuf=16", "--blocking-timeout=inf"],
+        event: KEYVAL_STRING,
+    })?;
+    let status = traced(&program)
         .args([THREADS.to_string(), events.to_string()])
         .env("LTTNG_UST_ALLOW_BLOCKING", "1")
-        .env("LTTNG_UST_REGISTER_TIMEOUT", "-1")
         .status()
         .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
-    lttng(&["stop", session])?;
-    if status.success() { Ok(()) } else { Err(format!("{}: {status}", program.display())) }
+    session.stop()?;
+    session.destroy()?;
+    if !status.success() {
+        return Err(format!("{}: {status}", program.display()));
+    }
+    find_metadata(&output)
 }
 
-fn build_program(folder: &Path) -> Result<PathBuf, String> {
-    fs::create_dir_all(folder).map_err(at(folder))?;
-    let source = workspace_root().join("benches/lttng");
-    let program = folder.join("annotate");
-    let status = Command::new("gcc")
-        .args(["-O2", "-Wall", "-I"])
-        .arg(&source)
-        .arg("-o")
-        .arg(&program)
-        .arg(source.join("annotate.c"))
+/// A command that starts when the daemon has told it what to record.
+pub(super) fn traced(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
+    command
+}
+
+/// Builds a program from C files below `benches`, which find their headers in `folders` there.
+pub(super) fn compile(program: &Path, folders: &[&str], sources: &[&str]) -> Result<(), String> {
+    let benches = workspace_root().join("benches");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall"]);
+    for folder in folders {
+        gcc.arg("-I").arg(benches.join(folder));
+    }
+    gcc.arg("-o").arg(program);
+    gcc.args(sources.iter().map(|source| benches.join(source)));
+    let status = gcc
         .args(["-llttng-ust", "-ldl", "-lpthread"])
         .status()
         .map_err(|error| format!("cannot start gcc: {error}; try `cargo xtask peers`"))?;
     if status.success() {
-        Ok(program)
+        Ok(())
     } else {
-        Err("gcc cannot build benches/lttng/annotate.c; try `cargo xtask peers`".to_owned())
+        Err(format!("gcc cannot build {}; try `cargo xtask peers`", sources.join(", ")))
     }
 }
 
@@ -92,13 +89,20 @@ fn lttng(arguments: &[&str]) -> Result<(), String> {
     Err(format!("lttng {}: {}", arguments.join(" "), stderr.trim()))
 }
 
-/// LTTng's session daemon, if we had to start it. Stopped when dropped.
-struct Daemon(Option<Child>);
+/// LTTng's session daemon. If we had to start it, it is stopped when dropped.
+pub(super) struct Daemon {
+    child: Option<Child>,
+    /// Locked, as by the tests: root has one session daemon at a time.
+    _alone: File,
+}
 
 impl Daemon {
-    fn start() -> Result<Daemon, String> {
+    pub(super) fn start() -> Result<Daemon, String> {
+        let path = std::env::temp_dir().join("blkkin-lttng.lock");
+        let alone = File::create(&path).and_then(|file| file.lock().map(|()| file));
+        let mut daemon = Daemon { child: None, _alone: alone.map_err(at(&path))? };
         if lttng(&["list"]).is_ok() {
-            return Ok(Daemon(None));
+            return Ok(daemon);
         }
         let child = Command::new("lttng-sessiond")
             .arg("--no-kernel")
@@ -107,7 +111,7 @@ impl Daemon {
             .stderr(Stdio::null())
             .spawn()
             .map_err(|error| format!("cannot start lttng-sessiond: {error}"))?;
-        let daemon = Daemon(Some(child));
+        daemon.child = Some(child);
         let start = Instant::now();
         while let Err(error) = lttng(&["list"]) {
             if start.elapsed() > DAEMON_START_MAX {
@@ -117,11 +121,25 @@ impl Daemon {
         }
         Ok(daemon)
     }
+
+    /// A session that records, from now on.
+    pub(super) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
+        let name = format!("blkkin-bench-{}", std::process::id());
+        let output = recipe.output.to_string_lossy();
+        let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
+        lttng(&[&["create", &name, "--output", &output], snapshot].concat())?;
+        let session = Session { name, is_destroyed: false, _daemon: self };
+        let of = ["--userspace", "--session", &session.name];
+        lttng(&[&["enable-channel"], &of[..], recipe.channel, &["bench"]].concat())?;
+        lttng(&[&["enable-event"], &of[..], &["--channel", "bench", recipe.event]].concat())?;
+        lttng(&["start", &session.name])?;
+        Ok(session)
+    }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
+        if let Some(child) = &mut self.child {
             // Not Child::kill: the daemon has children of its own to stop.
             let stopped = i32::try_from(child.id())
                 .map(|id| kill(Pid::from_raw(id), Signal::SIGTERM))
@@ -133,8 +151,55 @@ impl Drop for Daemon {
     }
 }
 
+/// What a session records, and where to.
+pub(super) struct Recipe<'a> {
+    pub(super) output: &'a Path,
+    /// Whether the newest events stay in memory until somebody asks for them.
+    pub(super) is_snapshot: bool,
+    /// Options of the channel.
+    pub(super) channel: &'a [&'a str],
+    pub(super) event: &'a str,
+}
+
+/// A session of LTTng. Destroyed when dropped.
+pub(super) struct Session<'a> {
+    name: String,
+    is_destroyed: bool,
+    _daemon: &'a Daemon,
+}
+
+impl Session<'_> {
+    /// Stops recording, when all that was recorded has been written.
+    pub(super) fn stop(&self) -> Result<(), String> {
+        lttng(&["stop", &self.name])
+    }
+
+    /// Writes what is in memory.
+    pub(super) fn snapshot(&self) -> Result<(), String> {
+        lttng(&["snapshot", "record", "--session", &self.name])
+    }
+
+    pub(super) fn destroy(mut self) -> Result<(), String> {
+        self.is_destroyed = true;
+        lttng(&["destroy", &self.name])
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        if !self.is_destroyed {
+            // Something else went wrong before, and is what will be told.
+            let _ = lttng(&["destroy", &self.name]);
+        }
+    }
+}
+
 /// The folder below `folder` that has a file `metadata`.
-fn find_metadata(folder: &Path) -> Option<PathBuf> {
+pub(super) fn find_metadata(folder: &Path) -> Result<PathBuf, String> {
+    find_folder(folder).ok_or_else(|| format!("LTTng recorded no trace below {}", folder.display()))
+}
+
+fn find_folder(folder: &Path) -> Option<PathBuf> {
     if folder.join("metadata").is_file() {
         return Some(folder.to_owned());
     }
@@ -142,5 +207,5 @@ fn find_metadata(folder: &Path) -> Option<PathBuf> {
         .ok()?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_dir())
-        .find_map(|path| find_metadata(&path))
+        .find_map(|path| find_folder(&path))
 }

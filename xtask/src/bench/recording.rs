@@ -10,13 +10,13 @@
 //!          0xffff 2 | id 4 | time 8 | payload 65          after a pause
 //! ```
 //!
-//! `benches/lttng/annotate.c` sees to it that a payload always has 65 bytes; anything else is an
+//! `benches/annotations.h` sees to it that a payload always has 65 bytes; anything else is an
 //! error here, so that a bench never measures what it did not expect.
 
 use crate::at;
 use std::fs;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const MAGIC: u32 = 0xC1FC_1FC1;
 const HEADER_SIZE: usize = 84;
@@ -64,18 +64,13 @@ impl Recording {
     /// Reads the trace whose `metadata` file is in `folder`.
     pub(super) fn open(folder: &Path) -> Result<Recording, String> {
         let mut streams = Vec::new();
-        for entry in fs::read_dir(folder).map_err(at(folder))? {
-            let path = entry.map_err(at(folder))?.path();
-            let Some(file_name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if path.is_dir() || file_name == "metadata" {
-                continue;
-            }
+        for path in stream_files(folder)? {
             let bytes = fs::read(&path).map_err(at(&path))?;
             let packets =
                 read_packets(&bytes).map_err(|why| format!("{}: {why}", path.display()))?;
-            streams.push(Stream { file_name: file_name.to_owned(), bytes, packets });
+            let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            streams.push(Stream { file_name, bytes, packets });
         }
-        streams.sort_by(|left, right| left.file_name.cmp(&right.file_name));
         let metadata = folder.join("metadata");
         let metadata = fs::read(&metadata).map_err(at(&metadata))?;
         Ok(Recording { metadata, streams })
@@ -96,6 +91,41 @@ impl Recording {
     }
 }
 
+/// How many events LTTng had to drop, whatever events these are: packets count those that were
+/// dropped on their processor since recording started.
+pub(super) fn discarded(folder: &Path) -> Result<u64, String> {
+    let mut sum = 0;
+    for path in stream_files(folder)? {
+        let bytes = fs::read(&path).map_err(at(&path))?;
+        sum += discarded_in_stream(&bytes)
+            .ok_or_else(|| format!("{}: not packets of the expected layout", path.display()))?;
+    }
+    Ok(sum)
+}
+
+fn discarded_in_stream(mut bytes: &[u8]) -> Option<u64> {
+    let mut discarded = 0;
+    while !bytes.is_empty() {
+        let (_, packet_size) = packet_sizes(bytes)?;
+        discarded = number(bytes, DISCARDED, 8)?;
+        bytes = bytes.get(packet_size..)?;
+    }
+    Some(discarded)
+}
+
+/// The stream files of the trace whose `metadata` file is in `folder`, by name.
+fn stream_files(folder: &Path) -> Result<Vec<PathBuf>, String> {
+    let mut paths = Vec::new();
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let path = entry.map_err(at(folder))?.path();
+        if path.is_file() && path.file_name().is_some_and(|name| name != "metadata") {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    Ok(paths)
+}
+
 fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     let mut packets = Vec::new();
     let mut offset = 0;
@@ -108,18 +138,20 @@ fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
     Ok(packets)
 }
 
+/// The sizes in bytes of a packet's content and of all of it, if it has the expected header.
+fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
+    let content_size = usize::try_from(number(bytes, CONTENT_BITS, 8)? / 8).ok()?;
+    let packet_size = usize::try_from(number(bytes, PACKET_BITS, 8)? / 8).ok()?;
+    let is_whole = number(bytes, 0, 4)? == u64::from(MAGIC)
+        && (HEADER_SIZE..=packet_size).contains(&content_size)
+        && packet_size <= bytes.len();
+    is_whole.then_some((content_size, packet_size))
+}
+
 fn read_packet(bytes: &[u8], offset: usize) -> Option<Packet> {
     let bytes = bytes.get(offset..)?;
     let field = |at: usize, size: usize| number(bytes, at, size);
-    let content_size = usize::try_from(field(CONTENT_BITS, 8)? / 8).ok()?;
-    let packet_size = usize::try_from(field(PACKET_BITS, 8)? / 8).ok()?;
-    if field(0, 4)? != u64::from(MAGIC)
-        || content_size < HEADER_SIZE
-        || content_size > packet_size
-        || packet_size > bytes.len()
-    {
-        return None;
-    }
+    let (content_size, packet_size) = packet_sizes(bytes)?;
     let mut packet = Packet {
         range: offset..offset.checked_add(packet_size)?,
         begin: field(TIMESTAMP_BEGIN, 8)?,
@@ -203,6 +235,19 @@ pub(super) mod tests {
         assert_eq!(packets[0].first_event_end, Some(84 + 71));
         assert_eq!(packets[1].first_event_end, None);
         assert_eq!(packets[2].extended, [84 + 71 + 6]);
+    }
+
+    #[test]
+    fn drops_are_those_of_the_last_packet() {
+        let mut bytes = packet(5, 9, 0, &[6, 7]);
+        bytes.extend(packet(10, 11, 1, &[]));
+        let last = bytes.len() - packet(10, 11, 1, &[]).len();
+        bytes[last + DISCARDED] = 8;
+        assert_eq!(discarded_in_stream(&bytes), Some(8));
+        assert_eq!(discarded_in_stream(&bytes[..last]), Some(3));
+        assert_eq!(discarded_in_stream(&[]), Some(0));
+        bytes.pop();
+        assert_eq!(discarded_in_stream(&bytes), None);
     }
 
     #[test]

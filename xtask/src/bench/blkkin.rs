@@ -1,0 +1,36 @@
+//! The program that users get, as the benches run it: [`build`] and [`count`].
+
+use crate::{cargo, target_dir, workspace_root};
+use std::path::Path;
+use std::process::Command;
+
+/// Builds the program, and returns its path.
+pub(super) fn build() -> Result<String, String> {
+    let status = Command::new(cargo())
+        .args(["build", "--release", "--locked", "--quiet", "--package", "blkkin"])
+        .current_dir(workspace_root())
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !status.success() {
+        return Err("blkkin does not build".to_owned());
+    }
+    Ok(target_dir().join("release/blkkin").to_string_lossy().into_owned())
+}
+
+/// How many events `blkkin view --count` finds, of those for which `filter` is true.
+pub(super) fn count(blkkin: &str, trace: &Path, filter: Option<&str>) -> Result<u64, String> {
+    let mut command = Command::new(blkkin);
+    command.args(["view", "--count"]);
+    if let Some(filter) = filter {
+        command.args(["--filter", filter]);
+    }
+    let output =
+        command.arg(trace).output().map_err(|error| format!("cannot start {blkkin}: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let counted = text.split_whitespace().find_map(|word| word.parse().ok());
+    counted.filter(|_| output.status.success()).ok_or_else(|| {
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        let (text, stderr) = (text.trim(), stderr.trim());
+        format!("`blkkin view --count` of {} says `{text}`; {stderr}", trace.display())
+    })
+}

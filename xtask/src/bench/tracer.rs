@@ -1,0 +1,324 @@
+//! `cargo xtask bench tracer`: what recording costs the traced program. Tracers ([`Tracer`]) have
+//! programs that do the same in a loop (`benches/tracer`); [`cases`] lists what, and how it is
+//! recorded. All run in turn, and what they recorded is counted: a cheap event that is dropped is
+//! no event.
+//!
+//! Another tracer is a program that prints what `benches/tracer/harness.c` prints (in C it is that
+//! and a table of kinds), and a [`Tracer`] in the list in [`run`].
+
+mod lttng_ust;
+mod program;
+
+use super::{Options, Report, blkkin};
+use crate::measure::{Table, percentile};
+use crate::{at, target_dir};
+use lttng_ust::LttngUst;
+use program::Cost;
+use serde_json::json;
+use std::fs;
+
+/// Of a run. So many that 64 threads do not end before the last one has started, and that large
+/// buffers for annotations are nearly full.
+const EVENTS: u64 = 64 * 14_000;
+const EVENTS_QUICK: u64 = EVENTS / 8;
+
+/// Without recording an operation is so cheap that it takes more of them.
+const OFF_TIMES: u64 = 16;
+
+const THREADS: [u64; 3] = [1, 2, 64];
+
+/// What is done in a loop.
+#[derive(Debug, PartialEq)]
+struct Kind {
+    /// What the programs call it.
+    name: &'static str,
+    /// What people call it.
+    title: &'static str,
+    /// How many events an operation is.
+    events: u64,
+    /// Whether it is not an event, but what none can be cheaper than.
+    is_floor: bool,
+}
+
+const fn event(name: &'static str, title: &'static str, events: u64) -> Kind {
+    Kind { name, title, events, is_floor: false }
+}
+
+const fn floor(name: &'static str, title: &'static str) -> Kind {
+    Kind { name, title, events: 1, is_floor: true }
+}
+
+const KINDS: [Kind; 7] = [
+    floor("time", "reading the time"),
+    floor("16-bytes", "… and copying 16 bytes"),
+    floor("75-bytes", "… and copying 75 bytes"),
+    event("one", "one integer", 1),
+    event("annotation", "annotation of nine fields", 1),
+    event("blkin-annotation", "… as blkin makes it", 1),
+    event("blkin-span", "child span, two annotations, as blkin makes it", 2),
+];
+
+/// How events are recorded.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Mode {
+    /// Not at all: nobody asked for them.
+    Off,
+    /// The newest overwrite the oldest, in default buffers. Nothing is written.
+    Overwrite,
+    /// What finds no room is dropped, in default buffers. All else is written to memory files.
+    Discard,
+    /// The same, in buffers that hold all that a run records.
+    Large,
+}
+
+impl Mode {
+    fn title(self) -> &'static str {
+        match self {
+            Mode::Off => "not recorded",
+            Mode::Overwrite => "overwriting, default buffers",
+            Mode::Discard => "written, default buffers",
+            Mode::Large => "written, large buffers",
+        }
+    }
+}
+
+/// Something to measure.
+#[derive(Clone, Debug, PartialEq)]
+struct Case {
+    kind: &'static Kind,
+    mode: Mode,
+    threads: u64,
+    operations: u64,
+}
+
+/// A tracer, with a program that records through it.
+trait Tracer {
+    fn name(&self) -> &'static str;
+
+    /// Whether its program knows this kind. Floors are no tracer's own: one of them is to do.
+    fn records(&self, kind: &Kind) -> bool;
+
+    /// Runs the program once.
+    fn run(&self, case: &Case) -> Result<Run, String>;
+}
+
+/// What came of a run.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    cost: Cost,
+    delivery: Delivery,
+}
+
+/// What became of events.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Delivery {
+    /// Recorded or not, with those of the warm-up.
+    tried: u64,
+    /// In the trace that was written, be it only at the end.
+    recorded: u64,
+    /// Recorded, and overwritten by newer ones.
+    overwritten: u64,
+    /// Never recorded, for want of room.
+    lost: u64,
+}
+
+pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
+    let events = if options.quick { EVENTS_QUICK } else { EVENTS };
+    let rounds = if options.quick { 3 } else { 11 };
+    let folder = target_dir().join("bench/tracer");
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    let blkkin = blkkin::build()?;
+    let tracers: [Box<dyn Tracer>; 1] = [Box::new(LttngUst::new(&folder, blkkin)?)];
+
+    let mut candidates = Vec::new();
+    for case in cases(events) {
+        for tracer in tracers.iter().filter(|tracer| tracer.records(case.kind)) {
+            candidates.push(Candidate {
+                tracer: tracer.as_ref(),
+                case: case.clone(),
+                runs: Vec::new(),
+            });
+        }
+    }
+    report.say(format!("measuring: {} candidates, {rounds} rounds", candidates.len()));
+    for _ in 0..rounds {
+        for candidate in &mut candidates {
+            candidate.runs.push(candidate.tracer.run(&candidate.case)?);
+        }
+    }
+    report.say(format!(
+        "\nnanoseconds for an operation, medians of {rounds} runs; events of all runs"
+    ));
+    report.say(
+        "wall: of a thread's time; CPU: of all processors' time, without the tracer's daemons",
+    );
+    report.say("loop: the same loop and arguments with no tracer, not subtracted\n");
+    for table in candidates.chunk_by(|left, right| left.table() == right.table()) {
+        report_table(report, table);
+    }
+    Ok(())
+}
+
+/// All that is measured, table by table.
+fn cases(events: u64) -> Vec<Case> {
+    let (floors, kinds): (Vec<&Kind>, Vec<&Kind>) = KINDS.iter().partition(|kind| kind.is_floor);
+    let mut cases = Vec::new();
+    for kind in floors.into_iter().chain(kinds.iter().copied()) {
+        cases.push(Case { kind, mode: Mode::Off, threads: 1, operations: OFF_TIMES * events });
+    }
+    for mode in [Mode::Overwrite, Mode::Discard, Mode::Large] {
+        for kind in &kinds {
+            for threads in THREADS {
+                cases.push(Case { kind, mode, threads, operations: events / kind.events });
+            }
+        }
+    }
+    cases
+}
+
+/// A tracer's runs of a case.
+struct Candidate<'a> {
+    tracer: &'a dyn Tracer,
+    case: Case,
+    runs: Vec<Run>,
+}
+
+impl Candidate<'_> {
+    /// The title of the table that it is in.
+    fn table(&self) -> &'static str {
+        if self.case.kind.is_floor { "floors" } else { self.case.mode.title() }
+    }
+
+    /// The figure below which `percent` of the runs stay.
+    fn percentile(&self, percent: usize, figure: impl Fn(&Cost) -> f64) -> f64 {
+        let mut figures: Vec<f64> = self.runs.iter().map(|run| figure(&run.cost)).collect();
+        figures.sort_by(f64::total_cmp);
+        percentile(&figures, percent)
+    }
+
+    /// Of all runs.
+    fn delivery(&self) -> Delivery {
+        self.runs.iter().fold(Delivery::default(), |sum, Run { delivery, .. }| Delivery {
+            tried: sum.tried + delivery.tried,
+            recorded: sum.recorded + delivery.recorded,
+            overwritten: sum.overwritten + delivery.overwritten,
+            lost: sum.lost + delivery.lost,
+        })
+    }
+}
+
+/// Prints candidates of one table.
+fn report_table(report: &mut Report, candidates: &[Candidate<'_>]) {
+    let Some(first) = candidates.first() else { return };
+    let title = first.table();
+    let header = [
+        title,
+        "tracer",
+        "threads",
+        "wall",
+        "min",
+        "p10",
+        "p90",
+        "CPU",
+        "loop",
+        "tried",
+        "recorded",
+        "overwritten",
+        "lost",
+    ];
+    let is_recorded = first.case.mode != Mode::Off;
+    let columns = if is_recorded { header.len() } else { header.len() - 4 };
+    let mut table = Table::new(&header[..columns]);
+    for candidate in candidates {
+        let Case { kind, threads, operations, .. } = candidate.case;
+        let wall = |percent| candidate.percentile(percent, |cost| cost.wall_ns);
+        let cpu = candidate.percentile(50, |cost| cost.cpu_ns);
+        let idle = candidate.percentile(50, |cost| cost.loop_ns);
+        let delivery = candidate.delivery();
+        let mut cells = vec![
+            kind.title.to_owned(),
+            if kind.is_floor { String::new() } else { candidate.tracer.name().to_owned() },
+            threads.to_string(),
+        ];
+        cells.extend([wall(50), wall(0), wall(10), wall(90), cpu, idle].map(show_ns));
+        let Delivery { tried, recorded, overwritten, lost } = delivery;
+        cells.extend([tried, recorded, overwritten, lost].map(|count| count.to_string()));
+        cells.truncate(columns);
+        table.row(cells);
+        report.row(json!({
+            "table": title,
+            "kind": kind.name,
+            "tracer": candidate.tracer.name(),
+            "threads": threads,
+            "operations": operations,
+            "events_per_operation": kind.events,
+            "wall_ns_median": wall(50),
+            "wall_ns_min": wall(0),
+            "wall_ns_p10": wall(10),
+            "wall_ns_p90": wall(90),
+            "cpu_ns_median": cpu,
+            "loop_ns_median": idle,
+            "events_tried": tried,
+            "events_recorded": recorded,
+            "events_overwritten": overwritten,
+            "events_lost": lost,
+        }));
+    }
+    report.say(table.render());
+}
+
+fn show_ns(ns: f64) -> String {
+    if ns < 9.95 { format!("{ns:.2}") } else { format!("{ns:.1}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Threads get equal parts, and no case is measured twice.
+    #[test]
+    fn cases_are_divisible() {
+        for events in [EVENTS, EVENTS_QUICK] {
+            let cases = cases(events);
+            for (index, case) in cases.iter().enumerate() {
+                assert_eq!(case.operations % case.threads, 0, "{case:?}");
+                assert!(!cases[..index].contains(case), "{case:?}");
+            }
+        }
+    }
+
+    /// Figures are medians, and events are summed up.
+    #[test]
+    fn runs_are_summed_up() {
+        struct Nobody;
+        impl Tracer for Nobody {
+            fn name(&self) -> &'static str {
+                "nobody"
+            }
+            fn records(&self, _: &Kind) -> bool {
+                false
+            }
+            fn run(&self, case: &Case) -> Result<Run, String> {
+                Err(format!("{case:?}"))
+            }
+        }
+        let run = |ns: f64, lost| Run {
+            cost: Cost { wall_ns: ns, cpu_ns: 2.0 * ns, loop_ns: 0.5, events_tried: 10 },
+            delivery: Delivery { tried: 10, recorded: 9 - lost, overwritten: 1, lost },
+        };
+        let case = cases(EVENTS).pop().expect("cases");
+        let runs = vec![run(30.0, 0), run(10.0, 4), run(20.0, 1)];
+        let candidate = Candidate { tracer: &Nobody, case, runs };
+        assert_eq!(candidate.percentile(50, |cost| cost.wall_ns), 20.0);
+        assert_eq!(candidate.percentile(90, |cost| cost.cpu_ns), 60.0);
+        let sum = Delivery { tried: 30, recorded: 22, overwritten: 3, lost: 5 };
+        assert_eq!(candidate.delivery(), sum);
+    }
+
+    #[test]
+    fn small_figures_have_more_digits() {
+        assert_eq!(show_ns(0.554), "0.55");
+        assert_eq!(show_ns(9.96), "10.0");
+        assert_eq!(show_ns(126.04), "126.0");
+    }
+}

@@ -1,0 +1,65 @@
+//! Programs that do one thing in a loop, and print what it cost as a line of JSON: how they are
+//! called, and what they print. `benches/tracer/harness.c` is the other side.
+
+use super::Case;
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// A warm-up is made in so many portions.
+const PORTIONS: u64 = 8;
+
+/// What an operation cost, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Cost {
+    /// Of a thread's time, asleep or not.
+    pub(super) wall_ns: f64,
+    /// Of all processors' time.
+    pub(super) cpu_ns: f64,
+    /// For the same loop with the same arguments, and no tracer. Not subtracted from the others.
+    pub(super) loop_ns: f64,
+    /// With those of the warm-up.
+    pub(super) events_tried: u64,
+}
+
+/// Runs a program, which first makes at least `warm_ups` operations on each processor.
+pub(super) fn run(program: &mut Command, case: &Case, warm_ups: u64) -> Result<Cost, String> {
+    let warm_ups = warm_ups.next_multiple_of(PORTIONS);
+    program.arg(case.kind.name);
+    program.args([case.operations, case.threads, warm_ups].map(|number| number.to_string()));
+    let output = program
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start {program:?}: {error}"))?;
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    if !output.status.success() {
+        return Err(format!("{program:?}: {}: {}", output.status, stderr.trim()));
+    }
+    read_cost(&stdout).ok_or_else(|| format!("{program:?} prints `{}`", stdout.trim()))
+}
+
+fn read_cost(line: &str) -> Option<Cost> {
+    let value: Value = serde_json::from_str(line).ok()?;
+    Some(Cost {
+        wall_ns: value.get("wall_ns")?.as_f64()?,
+        cpu_ns: value.get("cpu_ns")?.as_f64()?,
+        loop_ns: value.get("loop_ns")?.as_f64()?,
+        events_tried: value.get("events_tried")?.as_u64()?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cost, read_cost};
+
+    #[test]
+    fn lines_of_programs_are_read() {
+        let line = r#"{"kind": "one", "threads": 2, "operations": 8, "events_tried": 24,
+                       "wall_ns": 126.5, "cpu_ns": 130.25, "loop_ns": 0.276}"#;
+        let cost = Cost { wall_ns: 126.5, cpu_ns: 130.25, loop_ns: 0.276, events_tried: 24 };
+        assert_eq!(read_cost(line), Some(cost));
+        assert_eq!(read_cost(&line.replace("24", "-24")), None);
+        assert_eq!(read_cost(&line.replace("wall", "wal")), None);
+        assert_eq!(read_cost(""), None);
+    }
+}
