@@ -85,20 +85,36 @@ impl<'r> Encoder<'r> {
 
     /// Appends a string: its bytes up to a NUL if it has one, and a NUL. It is shortened if there is
     /// too little room, and the event counts as cut.
-    #[inline]
+    #[inline(always)]
+    #[expect(unsafe_code)]
     pub fn put_string(&mut self, string: &str) {
-        let bytes = string.as_bytes();
-        // Strings are short, and a search by words costs more than one by bytes.
-        let length = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
-        let room = (EVENT_SIZE_MAX - self.size).saturating_sub(1);
-        self.is_cut |= length > room;
-        let length = length.min(room);
-        // SAFETY: there are `length` bytes in the string, and room for them. They cannot overlap.
-        #[expect(unsafe_code)]
-        unsafe {
-            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.start.add(self.size), length);
+        let (mut from, mut left) = (string.as_ptr(), string.len());
+        loop {
+            if self.size + GRAIN > EVENT_SIZE_MAX {
+                return self.put_string_by_bytes(&string.as_bytes()[string.len() - left..]);
+            }
+            // SAFETY: there is room for a grain behind `size`; `left` bytes of the string are there.
+            let nul = unsafe { copy_grain(from, self.start.add(self.size), left) };
+            let length = nul.unwrap_or(GRAIN).min(left);
+            self.size += length;
+            left -= length;
+            if length < GRAIN {
+                return self.put([0]);
+            }
+            // SAFETY: so many bytes were left.
+            from = unsafe { from.add(GRAIN) };
         }
-        self.size += length;
+    }
+
+    #[cold]
+    fn put_string_by_bytes(&mut self, string: &[u8]) {
+        for byte in string.iter().take_while(|byte| **byte != 0) {
+            if self.size + 1 >= EVENT_SIZE_MAX {
+                self.is_cut = true;
+                break;
+            }
+            self.put([*byte]);
+        }
         self.put([0]);
     }
 
@@ -118,7 +134,7 @@ impl<'r> Encoder<'r> {
                 return unsafe { self.put_c_string_by_bytes(from) };
             }
             // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
-            match unsafe { copy_grain_of_string(from, self.start.add(self.size)) } {
+            match unsafe { copy_grain(from, self.start.add(self.size), usize::MAX) } {
                 Some(length) => {
                     self.size += length + 1;
                     return;
@@ -175,26 +191,31 @@ impl<'r> Encoder<'r> {
     }
 }
 
-/// Copies sixteen bytes of a string, and says where among them its NUL is; fewer, if the string's page
-/// ends before, because the next one may not be there.
+/// Copies sixteen bytes, and says which of them is the first NUL. No more than `left` bytes from `from`
+/// on, nor any behind a NUL, have to be there: what is copied beyond, and what is said of it, is
+/// anything.
 ///
 /// # Safety
 ///
-/// `from` is in a string that ends with a NUL, `into` has room for [`GRAIN`] bytes.
+/// `from` is where a string is that has `left` bytes or ends with a NUL before; `into` has room for
+/// [`GRAIN`] bytes.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 #[expect(unsafe_code)]
-unsafe fn copy_grain_of_string(from: *const u8, into: *mut u8) -> Option<usize> {
+unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usize> {
     const PAGE: usize = 4096;
     if from.addr() % PAGE > PAGE - GRAIN {
         // SAFETY: by the caller's promise.
-        return unsafe { copy_grain_by_bytes(from, into) };
+        return unsafe { copy_grain_by_bytes(from, into, left) };
     }
     let zeros: u32;
-    // SAFETY: the first byte is in the string, and so the page that it is in can be read; all bytes
-    // are in that page. Those behind the string's end are nobody's business, which is why they are
-    // loaded here and not by an expression of the language.
+    // SAFETY: no byte crosses a page, and the first one's page can be read if there is a byte; with
+    // none it may not be there, which is why nothing is loaded then. Bytes behind the string's end
+    // are nobody's business, and so they are loaded here and not by an expression of the language.
     unsafe {
+        if left == 0 {
+            return None;
+        }
         std::arch::asm!(
             "movdqu {bytes}, xmmword ptr [{from}]",
             "movdqu xmmword ptr [{into}], {bytes}",
@@ -214,21 +235,21 @@ unsafe fn copy_grain_of_string(from: *const u8, into: *mut u8) -> Option<usize> 
 
 /// # Safety
 ///
-/// `from` is in a string that ends with a NUL, `into` has room for [`GRAIN`] bytes.
+/// As above.
 #[cfg(not(all(target_arch = "x86_64", not(loom))))]
 #[expect(unsafe_code)]
-unsafe fn copy_grain_of_string(from: *const u8, into: *mut u8) -> Option<usize> {
+unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usize> {
     // SAFETY: by the caller's promise.
-    unsafe { copy_grain_by_bytes(from, into) }
+    unsafe { copy_grain_by_bytes(from, into, left) }
 }
 
 /// # Safety
 ///
-/// `from` is in a string that ends with a NUL, `into` has room for [`GRAIN`] bytes.
+/// As above.
 #[expect(unsafe_code)]
-unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8) -> Option<usize> {
-    for index in 0..GRAIN {
-        // SAFETY: no NUL was before, so this byte belongs to the string.
+unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> Option<usize> {
+    for index in 0..left.min(GRAIN) {
+        // SAFETY: no NUL was before, and the string has so many bytes.
         unsafe {
             let byte = from.add(index).read();
             into.add(index).write(byte);
@@ -349,7 +370,22 @@ mod tests {
                     place.copy_from_nonoverlapping(expected.as_ptr(), expected.len());
                     encoder.put_c_string(place.cast());
                 }
-                assert_eq!(encoder.fields(), [&[9][..], &expected].concat(), "{length} {distance}");
+                let expected = [&[9][..], &expected].concat();
+                assert_eq!(encoder.fields(), expected, "{length} {distance}");
+                assert!(!encoder.is_cut());
+
+                // The same as a string that has no NUL, up to the end of what can be read.
+                let mut encoder = Encoder::new(&mut room, 1);
+                encoder.put([9]);
+                // SAFETY: written above, and nobody else has it.
+                #[expect(unsafe_code)]
+                let string = unsafe {
+                    let place = start.add(page - distance - length);
+                    place.copy_from_nonoverlapping(expected[1..].as_ptr(), length);
+                    std::slice::from_raw_parts(place.cast_const(), length)
+                };
+                encoder.put_string(std::str::from_utf8(string).unwrap());
+                assert_eq!(encoder.fields(), expected, "{length} {distance}");
                 assert!(!encoder.is_cut());
             }
         }
