@@ -138,6 +138,7 @@ fn storm(with_sequences: bool, mode: Mode) {
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
     });
     SLOT.store(std::ptr::null_mut(), Ordering::Release);
+    assert!(slot.take(Duration::from_secs(10)).unwrap().is_some());
     set.take_all(&mut readers, true, &mut harvest);
     let what = format!("{mode:?}, sequences: {with_sequences}");
 
