@@ -184,6 +184,38 @@ fn a_newer_minor_version_is_understood_as_far_as_known() {
     }
 }
 
+/// What was passed over counts, and what cannot be passed over is an error.
+#[test]
+fn a_newer_minor_version_may_be_wrong_too() {
+    let check = |bytes: &[u8], expected: &str| {
+        for size in [1, 7, usize::MAX] {
+            let mut decoder: Decoder<Opening, usize> = Decoder::new();
+            decoder.feed(&frame(&hello(1)), []);
+            assert_eq!(decoder.take(), Ok(Some(received(hello(1)))));
+            let mut decoder: Decoder<FromApplication, usize> = decoder.followed_by();
+            let mut end = Ok(());
+            for piece in bytes.chunks(size) {
+                end = end.and(decode(&mut decoder, piece, vec![]).1);
+            }
+            let end = end.and(decoder.end().map_err(|error| error.to_string()));
+            assert_eq!(end, Err(expected.to_owned()));
+        }
+    };
+    assert_eq!(frame(&hello(1)).len(), 32);
+    let long = unknown(0x01ff, 300);
+    let cut = "frame: the connection ended within a message";
+    check(&long[..305], &format!("byte 337: {cut}"));
+    check(
+        &[&long[..], &unknown(0x0103, 2)].concat(),
+        "byte 344: Ping, number: ends too early (bytes missing: 6)",
+    );
+    let descriptors = "byte 32: frame, descriptors: 0 came, not 4";
+    check(&unknown(0x41ff, 0), descriptors);
+    check(&unknown(0x51ff, 0), "byte 36: frame, kind: a message of kind 0x51ff is unknown");
+    let size = "byte 32: frame, size: 131073 bytes, not up to 131072";
+    check(&unknown(0x01ff, (128 << 10) + 1)[..6], size);
+}
+
 /// All versions can say that they do not fit, and why.
 #[test]
 fn another_major_version_can_refuse() {
