@@ -1,0 +1,103 @@
+//! What a user says of a channel: what to do when it is full, its size, and what to add to events.
+
+use crate::application::NAME;
+use crate::form::{Distinct, Letters, List, Number, Optional, Own, Text};
+use crate::limits::{CONTEXTS_MAX, EVENT_NAME_SIZE_MAX};
+
+const SUPPLIED: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
+
+/// How contexts are sent: no two of one name.
+pub(crate) const fn contexts() -> Distinct<Context, Own> {
+    Distinct { list: List { count_min: 0, count_max: CONTEXTS_MAX, of: Own }, name: Context::name }
+}
+
+record! {
+    /// A channel of a session. Where nothing is said, the daemon chooses.
+    pub struct Channel {
+        /// Its name.
+        pub name: String = NAME,
+        /// What happens when it is full.
+        pub mode: Mode = Own,
+        /// Bytes of a sub-buffer: a power of two.
+        pub subbuffer_size: Option<u64> = Optional(Number),
+        /// Sub-buffers of a ring: a power of two.
+        pub subbuffer_count: Option<u32> = Optional(Number),
+        /// What is added to each event.
+        pub contexts: Vec<Context> = contexts(),
+    }
+}
+
+choice! {
+    /// What happens to events that find their ring full.
+    #[derive(Copy)]
+    pub enum Mode {
+        /// They are dropped, and counted.
+        0 "discard" Discard,
+        /// They take the place of the oldest ones.
+        1 "overwrite" Overwrite,
+    }
+}
+
+choice! {
+    /// What is added to each event.
+    pub enum Context {
+        /// Process, as it sees itself.
+        0 "pid" Pid,
+        /// Thread, as it sees itself.
+        1 "tid" Tid,
+        /// Name of the thread, which by default is the program's.
+        2 "procname" Procname,
+        /// Processor.
+        3 "cpu" Cpu,
+        /// Inode of the namespace of process ids; so with all that follow.
+        4 "pid_ns" PidNamespace,
+        /// Of mounts.
+        5 "mnt_ns" MountNamespace,
+        /// Of users.
+        6 "user_ns" UserNamespace,
+        /// Of networks.
+        7 "net_ns" NetworkNamespace,
+        /// Of times.
+        8 "time_ns" TimeNamespace,
+        /// Of host names.
+        9 "uts_ns" UtsNamespace,
+        /// Of System V's objects.
+        10 "ipc_ns" IpcNamespace,
+        /// Of control groups.
+        11 "cgroup_ns" CgroupNamespace,
+        /// Number of the control group.
+        12 "cgroup_id" CgroupId,
+        /// What the program gives under a name.
+        13 "supplied" Supplied {
+            /// `provider:name`.
+            name: String = SUPPLIED,
+        },
+    }
+}
+
+impl Context {
+    /// Those that need no name.
+    pub const ALL: [Context; 13] = [
+        Context::Pid,
+        Context::Tid,
+        Context::Procname,
+        Context::Cpu,
+        Context::PidNamespace,
+        Context::MountNamespace,
+        Context::UserNamespace,
+        Context::NetworkNamespace,
+        Context::TimeNamespace,
+        Context::UtsNamespace,
+        Context::IpcNamespace,
+        Context::CgroupNamespace,
+        Context::CgroupId,
+    ];
+
+    /// Its word, or the name under which the program supplies it.
+    pub fn name(&self) -> &str {
+        match self {
+            Context::Supplied { name } => name,
+            context => context.word(),
+        }
+    }
+}

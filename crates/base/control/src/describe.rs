@@ -1,0 +1,187 @@
+//! Descriptions of what is sent, which are its types and its bytes at once. `record!` makes a
+//! structure, `choice!` an enumeration, `messages!` all that may come in one direction. Fields are
+//! in the order of their bytes, each with its form behind a `=`.
+
+/// A structure: its fields, one after the other.
+macro_rules! record {
+    (
+        $(#[$note:meta])*
+        pub struct $name:ident {
+            $($(#[$field_note:meta])* pub $field:ident: $type:ty = $form:expr,)*
+        }
+    ) => {
+        $(#[$note])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub struct $name {
+            $($(#[$field_note])* pub $field: $type,)*
+        }
+
+        impl $crate::form::Record for $name {
+            fn put(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
+                $(
+                    writer.field(stringify!($field));
+                    $crate::form::Form::<$type>::put(&$form, &self.$field, writer)?;
+                )*
+                Ok(())
+            }
+
+            fn take(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
+                $(
+                    reader.field(stringify!($field));
+                    let $field = $crate::form::Form::<$type>::take(&$form, reader)?;
+                )*
+                Ok($name { $($field),* })
+            }
+
+            #[cfg(test)]
+            fn make(random: &mut $crate::tests::Random) -> $name {
+                $(let $field = $crate::form::Form::<$type>::make(&$form, random);)*
+                $name { $($field),* }
+            }
+        }
+    };
+}
+
+/// An enumeration: a byte that says which, then the fields. Each has a word by which users know it.
+macro_rules! choice {
+    (
+        $(#[$note:meta])*
+        pub enum $name:ident {
+            $(
+                $(#[$variant_note:meta])*
+                $number:literal $word:literal $variant:ident
+                $({ $($(#[$field_note:meta])* $field:ident: $type:ty = $form:expr,)* })?,
+            )*
+        }
+    ) => {
+        $(#[$note])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$variant_note])* $variant $({ $($(#[$field_note])* $field: $type,)* })?,)*
+        }
+
+        impl $name {
+            /// What users call it.
+            pub const fn word(&self) -> &'static str {
+                match self {
+                    $($name::$variant { .. } => $word,)*
+                }
+            }
+        }
+
+        impl $crate::form::Record for $name {
+            fn put(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
+                match self {
+                    $($name::$variant { $($($field),*)? } => {
+                        writer.bytes(&[$number]);
+                        $($($crate::form::Form::<$type>::put(&$form, $field, writer)?;)*)?
+                    })*
+                }
+                Ok(())
+            }
+
+            fn take(reader: &mut $crate::wire::Reader<'_>) -> Result<$name, $crate::Fault> {
+                let [found] = reader.array()?;
+                match found {
+                    $($number => {
+                        $($(let $field = $crate::form::Form::<$type>::take(&$form, reader)?;)*)?
+                        Ok($name::$variant { $($($field),*)? })
+                    })*
+                    _ => {
+                        let expected = stringify!($name);
+                        Err(reader.fault($crate::Reason::Number { found, expected }))
+                    }
+                }
+            }
+
+            #[cfg(test)]
+            fn make(random: &mut $crate::tests::Random) -> $name {
+                let numbers = [$($number),*];
+                match numbers[random.below(numbers.len())] {
+                    $($number => {
+                        $($(let $field = $crate::form::Form::<$type>::make(&$form, random);)*)?
+                        $name::$variant { $($($field),*)? }
+                    })*
+                    _ => unreachable!("it is one of these"),
+                }
+            }
+        }
+    };
+}
+
+/// All that may come in one direction at one time: kinds, their names, what their bodies are.
+macro_rules! messages {
+    (@) => { false };
+    (@ once) => { true };
+    (
+        $(#[$note:meta])*
+        pub enum $name:ident up to $size_max:path $(, $once:ident)? {
+            $(
+                $(#[$variant_note:meta])*
+                $number:literal $variant:ident $(($body:ident: $type:ty = $form:expr))?,
+            )*
+        }
+    ) => {
+        $(#[$note])*
+        #[derive(Clone, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$variant_note])* $variant $(($type))?,)*
+        }
+
+        impl $crate::message::Messages for $name {
+            const KINDS: &'static [$crate::Kind] =
+                &[$($crate::Kind { number: $number, name: stringify!($variant) }),*];
+            const BODY_SIZE_MAX: usize = $size_max;
+            const ONCE: bool = messages!(@ $($once)?);
+
+            fn kind(&self) -> $crate::Kind {
+                match self {
+                    $($name::$variant { .. } => {
+                        $crate::Kind { number: $number, name: stringify!($variant) }
+                    })*
+                }
+            }
+        }
+
+        impl $crate::message::Body for $name {
+            fn put(&self, writer: &mut $crate::wire::Writer<'_>) -> Result<(), $crate::Fault> {
+                match self {
+                    $($name::$variant $(($body))? => {
+                        $(
+                            writer.field(stringify!($body));
+                            $crate::form::Form::<$type>::put(&$form, $body, writer)?;
+                        )?
+                    })*
+                }
+                Ok(())
+            }
+
+            fn take(
+                kind: $crate::Kind,
+                reader: &mut $crate::wire::Reader<'_>,
+            ) -> Result<$name, $crate::Fault> {
+                match kind.number {
+                    $($number => {
+                        $(
+                            reader.field(stringify!($body));
+                            let $body = $crate::form::Form::<$type>::take(&$form, reader)?;
+                        )?
+                        Ok($name::$variant $(($body))?)
+                    })*
+                    kind => Err(reader.fault($crate::Reason::UnknownKind { kind })),
+                }
+            }
+
+            #[cfg(test)]
+            fn make(kind: $crate::Kind, random: &mut $crate::tests::Random) -> $name {
+                match kind.number {
+                    $($number => {
+                        $(let $body = $crate::form::Form::<$type>::make(&$form, random);)?
+                        $name::$variant $(($body))?
+                    })*
+                    _ => unreachable!("it is one of these"),
+                }
+            }
+        }
+    };
+}

@@ -1,0 +1,214 @@
+//! How values look as bytes, and what they may be: one description for both directions. A
+//! [`Record`] is a type that knows its own form; a [`Form`] is for types such as `String`, of which
+//! each field has its own. Lists and optional values are in here too, text in [`text`].
+
+mod text;
+
+pub(crate) use text::{Letters, Path, Text};
+
+use crate::Level;
+use crate::fault::{Fault, Reason};
+#[cfg(test)]
+use crate::tests::Random;
+use crate::wire::{Reader, Writer};
+use std::collections::HashSet;
+
+/// A type that knows its form.
+pub(crate) trait Record: Sized {
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), Fault>;
+    fn take(reader: &mut Reader<'_>) -> Result<Self, Fault>;
+    /// Any value.
+    #[cfg(test)]
+    fn make(random: &mut Random) -> Self;
+}
+
+/// How a field looks, and what it may be.
+pub(crate) trait Form<T> {
+    fn put(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault>;
+    fn take(&self, reader: &mut Reader<'_>) -> Result<T, Fault>;
+    /// Any value.
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> T;
+}
+
+/// A record's own form.
+pub(crate) struct Own;
+
+impl<T: Record> Form<T> for Own {
+    fn put(&self, value: &T, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        value.put(writer)
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<T, Fault> {
+        T::take(reader)
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> T {
+        T::make(random)
+    }
+}
+
+/// A number of as many bytes as its type has.
+pub(crate) struct Number;
+
+macro_rules! numbers {
+    ($($type:ty)*) => {
+        $(impl Form<$type> for Number {
+            fn put(&self, value: &$type, writer: &mut Writer<'_>) -> Result<(), Fault> {
+                writer.bytes(&value.to_le_bytes());
+                Ok(())
+            }
+
+            fn take(&self, reader: &mut Reader<'_>) -> Result<$type, Fault> {
+                Ok(<$type>::from_le_bytes(reader.array()?))
+            }
+
+            #[cfg(test)]
+            fn make(&self, random: &mut Random) -> $type {
+                random.next() as $type >> random.below(<$type>::BITS as usize)
+            }
+        })*
+    };
+}
+numbers! { u8 u16 u32 u64 }
+
+/// 0 or 1.
+pub(crate) struct Flag;
+
+impl Form<bool> for Flag {
+    fn put(&self, value: &bool, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        Number.put(&u8::from(*value), writer)
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<bool, Fault> {
+        match Number.take(reader)? {
+            0u8 => Ok(false),
+            1 => Ok(true),
+            found => Err(reader.fault(Reason::Number { found, expected: "flag" })),
+        }
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> bool {
+        random.below(2) == 1
+    }
+}
+
+impl Record for Level {
+    fn put(&self, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        Number.put(&(*self as u8), writer)
+    }
+
+    fn take(reader: &mut Reader<'_>) -> Result<Level, Fault> {
+        let found: u8 = Number.take(reader)?;
+        let reason = Reason::Number { found, expected: "level" };
+        Level::from_number(found.into()).ok_or_else(|| reader.fault(reason))
+    }
+
+    #[cfg(test)]
+    fn make(random: &mut Random) -> Level {
+        Level::from_number(random.next() % 15).expect("there are fifteen")
+    }
+}
+
+/// A value, or none.
+pub(crate) struct Optional<F>(pub(crate) F);
+
+impl<T, F: Form<T>> Form<Option<T>> for Optional<F> {
+    fn put(&self, value: &Option<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        Flag.put(&value.is_some(), writer)?;
+        value.as_ref().map_or(Ok(()), |value| self.0.put(value, writer))
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<Option<T>, Fault> {
+        match Flag.take(reader)? {
+            true => self.0.take(reader).map(Some),
+            false => Ok(None),
+        }
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> Option<T> {
+        Flag.make(random).then(|| self.0.make(random))
+    }
+}
+
+/// So many values.
+pub(crate) struct List<F> {
+    pub(crate) count_min: usize,
+    /// At most what fits into 16 bits.
+    pub(crate) count_max: usize,
+    pub(crate) of: F,
+}
+
+impl<F> List<F> {
+    fn check(&self, count: usize) -> Result<u16, Reason> {
+        let (count_min, count_max) = (self.count_min, self.count_max);
+        let permitted = (count_min..=count_max).contains(&count);
+        let count_u16 = u16::try_from(count).ok().filter(|_| permitted);
+        count_u16.ok_or(Reason::Count { count, count_min, count_max })
+    }
+}
+
+impl<T, F: Form<T>> Form<Vec<T>> for List<F> {
+    fn put(&self, value: &Vec<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        let count = self.check(value.len()).map_err(|reason| writer.fault(reason))?;
+        Number.put(&count, writer)?;
+        value.iter().try_for_each(|item| self.of.put(item, writer))
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<Vec<T>, Fault> {
+        let count: u16 = Number.take(reader)?;
+        self.check(count.into()).map_err(|reason| reader.fault(reason))?;
+        // Room is made for items that were there, not for those that are said to come.
+        let mut items = Vec::new();
+        for _ in 0..count {
+            items.push(self.of.take(reader)?);
+        }
+        Ok(items)
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> Vec<T> {
+        let count = random.between(self.count_min, self.count_max);
+        (0..count).map(|_| self.of.make(random)).collect()
+    }
+}
+
+/// A list in which no two items have the same name.
+pub(crate) struct Distinct<T, F> {
+    pub(crate) list: List<F>,
+    pub(crate) name: fn(&T) -> &str,
+}
+
+impl<T, F> Distinct<T, F> {
+    fn check(&self, items: &[T]) -> Result<(), Reason> {
+        let mut names = HashSet::new();
+        let distinct = items.iter().all(|item| names.insert((self.name)(item)));
+        if distinct { Ok(()) } else { Err(Reason::Twice) }
+    }
+}
+
+impl<T, F: Form<T>> Form<Vec<T>> for Distinct<T, F> {
+    fn put(&self, value: &Vec<T>, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        self.check(value).map_err(|reason| writer.fault(reason))?;
+        self.list.put(value, writer)
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<Vec<T>, Fault> {
+        let field = reader.field_name();
+        let items = self.list.take(reader)?;
+        reader.field(field);
+        self.check(&items).map_err(|reason| reader.fault(reason))?;
+        Ok(items)
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> Vec<T> {
+        let mut items = self.list.make(random);
+        let mut names = HashSet::new();
+        items.retain(|item| names.insert((self.name)(item).to_owned()));
+        items
+    }
+}

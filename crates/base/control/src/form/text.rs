@@ -1,0 +1,169 @@
+//! Text and paths: what may be in them. What comes from a traced program ends up on terminals, in
+//! file names and in the metadata of traces that others share, so nothing may be in it that means
+//! something else there.
+
+use super::{Form, Number};
+use crate::fault::{Fault, Reason};
+use crate::limits::PATH_SIZE_MAX;
+#[cfg(test)]
+use crate::tests::Random;
+use crate::wire::{Reader, Writer};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// Text of some bytes.
+#[derive(Clone, Copy)]
+pub(crate) struct Text {
+    pub(crate) letters: Letters,
+    pub(crate) size_max: usize,
+}
+
+/// What a text may hold.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Letters {
+    /// One line, or nothing.
+    Line,
+    /// One line of a character or more.
+    Name,
+    /// Lines, or nothing.
+    Lines,
+    /// A name that can be a part of a file's name.
+    FileName,
+    /// A name as in C, which metadata need not quote.
+    Identifier,
+    /// A word for scripts.
+    Word,
+}
+
+impl Letters {
+    /// Whether a character may be at that place.
+    fn permits(self, place: usize, found: char) -> bool {
+        match self {
+            Letters::Line | Letters::Name => !found.is_control(),
+            Letters::Lines => !found.is_control() || matches!(found, '\n' | '\r' | '\t'),
+            Letters::FileName => !found.is_control() && found != '/',
+            Letters::Identifier => {
+                found.is_ascii_alphabetic() || found == '_' || (found.is_ascii_digit() && place > 0)
+            }
+            Letters::Word => found.is_ascii_lowercase() || found == '-',
+        }
+    }
+
+    /// What it permits, in words.
+    const fn expected(self) -> &'static str {
+        match self {
+            Letters::Line | Letters::Name => "printable characters",
+            Letters::Lines => "printable characters and line breaks",
+            Letters::FileName => "printable characters other than '/'",
+            Letters::Identifier => "letters, '_' and, but at the start, digits",
+            Letters::Word => "lower-case letters and '-'",
+        }
+    }
+}
+
+impl Text {
+    pub(crate) const fn new(letters: Letters, size_max: usize) -> Text {
+        Text { letters, size_max }
+    }
+
+    fn check(self, text: &str) -> Result<(), Reason> {
+        check_size(text.len(), self.size_max)?;
+        if text.is_empty() && !matches!(self.letters, Letters::Line | Letters::Lines) {
+            return Err(Reason::Empty);
+        }
+        let bad = text.char_indices().find(|&(place, found)| !self.letters.permits(place, found));
+        if let Some((_, found)) = bad {
+            return Err(Reason::Character { found, expected: self.letters.expected() });
+        }
+        match self.letters == Letters::FileName && text.starts_with('.') {
+            true => Err(Reason::Dots),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Form<String> for Text {
+    fn put(&self, value: &String, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        self.check(value).map_err(|reason| writer.fault(reason))?;
+        put_bytes(value.as_bytes(), writer)
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<String, Fault> {
+        let bytes = take_bytes(self.size_max, reader)?;
+        let text = str::from_utf8(bytes).map_err(|_| reader.fault(Reason::NotUtf8))?;
+        self.check(text).map_err(|reason| reader.fault(reason))?;
+        Ok(text.to_owned())
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> String {
+        let size_min = usize::from(!matches!(self.letters, Letters::Line | Letters::Lines));
+        let size = random.between(size_min, self.size_max);
+        let mut text = String::new();
+        while text.len() < size {
+            // Few of them have few bits, so that each length of UTF-8 is there.
+            let character = char::from_u32((random.next() >> (43 + random.below(15))) as u32);
+            let found = character.unwrap_or('a');
+            let found = if self.letters.permits(text.len(), found) { found } else { 'a' };
+            text.push(if text.len() + found.len_utf8() > size { 'z' } else { found });
+        }
+        if text.starts_with('.') && self.letters == Letters::FileName {
+            text.replace_range(..1, "a");
+        }
+        text
+    }
+}
+
+/// A path from the root. Linux does not ask for UTF-8.
+pub(crate) struct Path;
+
+impl Path {
+    fn check(bytes: &[u8]) -> Result<(), Reason> {
+        check_size(bytes.len(), PATH_SIZE_MAX)?;
+        match bytes.starts_with(b"/") && !bytes.contains(&0) {
+            true => Ok(()),
+            false => Err(Reason::Path),
+        }
+    }
+}
+
+impl Form<PathBuf> for Path {
+    fn put(&self, value: &PathBuf, writer: &mut Writer<'_>) -> Result<(), Fault> {
+        let bytes = value.as_os_str().as_bytes();
+        Path::check(bytes).map_err(|reason| writer.fault(reason))?;
+        put_bytes(bytes, writer)
+    }
+
+    fn take(&self, reader: &mut Reader<'_>) -> Result<PathBuf, Fault> {
+        let bytes = take_bytes(PATH_SIZE_MAX, reader)?;
+        Path::check(bytes).map_err(|reason| reader.fault(reason))?;
+        Ok(PathBuf::from(OsStr::from_bytes(bytes)))
+    }
+
+    #[cfg(test)]
+    fn make(&self, random: &mut Random) -> PathBuf {
+        let size = random.between(1, PATH_SIZE_MAX);
+        let bytes: Vec<u8> = (1..size).map(|_| random.next() as u8 | 1).collect();
+        PathBuf::from(OsStr::from_bytes(&[b"/", &bytes[..]].concat()))
+    }
+}
+
+fn check_size(size: usize, size_max: usize) -> Result<(), Reason> {
+    if size <= size_max { Ok(()) } else { Err(Reason::TooLong { size, size_max }) }
+}
+
+fn put_bytes(bytes: &[u8], writer: &mut Writer<'_>) -> Result<(), Fault> {
+    let size = u32::try_from(bytes.len());
+    // Limits are far below.
+    let too_long = Reason::TooLong { size: bytes.len(), size_max: u32::MAX as usize };
+    Number.put(&size.map_err(|_| writer.fault(too_long))?, writer)?;
+    writer.bytes(bytes);
+    Ok(())
+}
+
+fn take_bytes<'b>(size_max: usize, reader: &mut Reader<'b>) -> Result<&'b [u8], Fault> {
+    let size = u32::from_le_bytes(reader.array()?) as usize;
+    check_size(size, size_max).map_err(|reason| reader.fault(reason))?;
+    reader.bytes(size)
+}

@@ -1,0 +1,171 @@
+//! What the daemon answers to commands.
+
+use crate::application::{EventType, NAME, SAMPLING};
+use crate::channel::Channel;
+use crate::form::{Flag, Letters, Number, Optional, Own, Path, Text};
+use crate::limits::{BODY_SIZE_MAX, CODE_SIZE_MAX, MESSAGE_SIZE_MAX, PATH_SIZE_MAX};
+use crate::opening::{Clock, PROGRAM, RELEASE};
+use crate::request::Session;
+use crate::selection::Selection;
+use std::path::PathBuf;
+
+const CODE: Text = Text::new(Letters::Word, CODE_SIZE_MAX);
+const MESSAGE: Text = Text::new(Letters::Lines, MESSAGE_SIZE_MAX);
+const EXECUTABLE: Text = Text::new(Letters::Line, PATH_SIZE_MAX);
+
+messages! {
+    /// From the daemon to a command: for each request items, and then `Done` or `Failed`.
+    pub enum Reply up to BODY_SIZE_MAX {
+        /// There are no more items, and what was asked for is done.
+        0x0401 Done,
+        /// It is not done. Items that came before hold.
+        0x0402 Failed(failed: Failed = Own),
+        /// A session.
+        0x0403 Session(session: SessionState = Own),
+        /// A channel of the session that came last.
+        0x0404 Channel(channel: Channel = Own),
+        /// Which events a channel of that session records. Later ones hold against earlier ones.
+        0x0405 Rule(rule: Rule = Own),
+        /// A traced program.
+        0x0406 Application(application: Application = Own),
+        /// An event type of the application that came last.
+        0x0407 EventType(event_type: EventType = Own),
+        /// A ring.
+        0x0408 Ring(ring: Ring = Own),
+        /// Which requests are followed.
+        0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
+        /// Where a trace is.
+        0x040a Written(path: PathBuf = Path),
+    }
+}
+
+record! {
+    /// Why something is not done.
+    pub struct Failed {
+        /// For scripts: a word of [`code`], or of a newer daemon.
+        pub code: String = CODE,
+        /// What went wrong: a lower-case fragment.
+        pub message: String = MESSAGE,
+        /// What to do about it.
+        pub hint: Option<String> = Optional(MESSAGE),
+    }
+}
+
+/// Words for failures, which stay the same.
+pub mod code {
+    /// A request of a newer version.
+    pub const UNKNOWN_REQUEST: &str = "unknown-request";
+    /// There is no such session, or the user may not see it.
+    pub const NO_SUCH_SESSION: &str = "no-such-session";
+    /// There is a session of that name.
+    pub const SESSION_EXISTS: &str = "session-exists";
+    /// The session has no such channel.
+    pub const NO_SUCH_CHANNEL: &str = "no-such-channel";
+    /// The session has a channel of that name.
+    pub const CHANNEL_EXISTS: &str = "channel-exists";
+    /// The session has several channels, and none was named.
+    pub const WHICH_CHANNEL: &str = "which-channel";
+    /// It can only be done while the session does not record, or only while it does.
+    pub const WRONG_STATE: &str = "wrong-state";
+    /// A filter, pattern, size or rule that makes no sense.
+    pub const BAD_VALUE: &str = "bad-value";
+    /// The user may not.
+    pub const NOT_PERMITTED: &str = "not-permitted";
+    /// It would take more than the user may have.
+    pub const QUOTA: &str = "quota";
+    /// The directory or a file cannot be written.
+    pub const OUTPUT: &str = "output";
+    /// Something that should not happen.
+    pub const INTERNAL: &str = "internal";
+}
+
+record! {
+    /// A session, as it is.
+    pub struct SessionState {
+        /// As it was asked for, with what the daemon chose.
+        pub session: Session = Own,
+        /// Whether it records.
+        pub activity: Activity = Own,
+        /// User id of who made it.
+        pub owner: u32 = Number,
+        /// When it was made, in nanoseconds since 1970.
+        pub created_ns: u64 = Number,
+    }
+}
+
+choice! {
+    /// Whether a session records.
+    #[derive(Copy)]
+    pub enum Activity {
+        /// It was never started.
+        0 "new" New,
+        /// It does.
+        1 "active" Active,
+        /// It did.
+        2 "stopped" Stopped,
+    }
+}
+
+record! {
+    /// Events that a channel records, or does not.
+    pub struct Rule {
+        /// Name of the channel.
+        pub channel: String = NAME,
+        /// Whether it records them.
+        pub enabled: bool = Flag,
+        /// Which events.
+        pub selection: Selection = Own,
+    }
+}
+
+record! {
+    /// A traced program.
+    pub struct Application {
+        /// Its process, as the daemon sees it.
+        pub pid: u32 = Number,
+        /// Its process, as it says that it sees itself.
+        pub pid_inner: u32 = Number,
+        /// Its user.
+        pub uid: u32 = Number,
+        /// What it calls itself.
+        pub program: String = PROGRAM,
+        /// Path of its executable; empty if it cannot be known.
+        pub executable: String = EXECUTABLE,
+        /// Release of the library in it.
+        pub release: String = RELEASE,
+        /// Where it takes times from.
+        pub clock: Clock = Own,
+        /// How many event types it has told of.
+        pub event_type_count: u32 = Number,
+    }
+}
+
+record! {
+    /// What a ring has seen. All counts are since it was made; for rates, ask twice.
+    pub struct Ring {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Name of the channel.
+        pub channel: String = NAME,
+        /// Process that writes to it.
+        pub pid: u32 = Number,
+        /// Processor whose ring it is; none for threads that cannot use those.
+        pub cpu: Option<u32> = Optional(Number),
+        /// When it was looked at: nanoseconds of `CLOCK_MONOTONIC`.
+        pub time_ns: u64 = Number,
+        /// Events in it so far; none if nobody has counted them.
+        pub events_recorded: Option<u64> = Optional(Number),
+        /// Events that found it full.
+        pub events_discarded: u64 = Number,
+        /// Packets that were taken out of it.
+        pub packets_taken: u64 = Number,
+        /// Packets that were overwritten before.
+        pub packets_lost: u64 = Number,
+        /// Bytes written to it.
+        pub bytes_written: u64 = Number,
+        /// Bytes that wait in it.
+        pub bytes_waiting: u64 = Number,
+        /// Bytes that it holds.
+        pub size: u64 = Number,
+    }
+}

@@ -1,0 +1,55 @@
+//! Messages and streams of all kinds. `Random` makes any message out of its own description.
+
+mod golden;
+mod hostile;
+mod random;
+mod refusals;
+mod streams;
+
+pub(crate) use random::Random;
+
+use crate::message::Messages;
+use crate::{Decoder, Fault, Received, encode};
+
+/// A message's frame.
+fn frame<M: Messages>(message: &M) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    encode(message, &mut bytes).expect("a message within limits");
+    bytes
+}
+
+/// So many descriptors, of which nothing but the number matters.
+fn descriptors(count: usize) -> Vec<usize> {
+    (0..count).collect()
+}
+
+/// A message that came as it should.
+fn received<M: Messages>(message: M) -> Received<M, usize> {
+    let descriptors = descriptors(message.kind().descriptors());
+    Received::Message { message, descriptors }
+}
+
+/// Why a message cannot be sent.
+fn unfit<M: Messages>(message: &M) -> Fault {
+    let mut bytes = b"before".to_vec();
+    let fault = encode(message, &mut bytes).expect_err("a message beyond limits");
+    assert_eq!(bytes, b"before");
+    fault
+}
+
+/// All that comes of some bytes that come at once, and how it ends.
+fn decode<M: Messages>(
+    decoder: &mut Decoder<M, usize>,
+    bytes: &[u8],
+    descriptors: Vec<usize>,
+) -> (Vec<Received<M, usize>>, Result<(), String>) {
+    decoder.feed(bytes, descriptors);
+    let mut all = Vec::new();
+    loop {
+        match decoder.take() {
+            Ok(Some(received)) => all.push(received),
+            Ok(None) => return (all, Ok(())),
+            Err(error) => return (all, Err(error.to_string())),
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! The bytes of each message, written down, so that they cannot change unnoticed. A change here is
+//! another major version, but for kinds, choices and fields at the ends of bodies that are new.
+//!
+//! Bytes are in hexadecimal, and what is within quotes stands for itself.
+
+use super::{decode, descriptors, frame, received};
+use crate::message::Messages;
+use crate::{
+    Activity, AddChannel, Answer, Application, Applications, Channel, Clock, Context, Decoder,
+    Disable, Enable, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello, Level,
+    Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring, Role,
+    Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
+};
+
+/// The bytes that such a text stands for.
+fn bytes(text: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (index, part) in text.split('"').enumerate() {
+        if index % 2 == 1 {
+            bytes.extend(part.bytes());
+            continue;
+        }
+        let digits: Vec<char> = part.chars().filter(|digit| !digit.is_whitespace()).collect();
+        for pair in digits.chunks(2) {
+            let pair: String = pair.iter().collect();
+            bytes.push(u8::from_str_radix(&pair, 16).expect("hexadecimal"));
+        }
+    }
+    bytes
+}
+
+/// Checks each message both ways, and that there is one of each kind.
+fn check<M: Messages>(cases: Vec<(M, &str)>) {
+    for (message, text) in &cases {
+        let bytes = bytes(text);
+        assert_eq!(frame(message), bytes, "{message:?}: {}", frame(message).escape_ascii());
+        let own = descriptors(message.kind().descriptors());
+        let all = decode(&mut Decoder::new(), &bytes, own);
+        assert_eq!(all, (vec![received(message.clone())], Ok(())));
+    }
+    for kind in M::KINDS {
+        assert!(cases.iter().any(|(message, _)| message.kind() == *kind), "{}", kind.name);
+    }
+}
+
+fn event_type() -> EventType {
+    let widths = [Width::Bits8, Width::Bits16, Width::Bits32, Width::Bits64];
+    let kinds = [
+        FieldKind::Unsigned { width: widths[0], hex: true },
+        FieldKind::Signed { width: widths[1], hex: false },
+        FieldKind::Unsigned { width: widths[2], hex: false },
+        FieldKind::Signed { width: widths[3], hex: true },
+        FieldKind::F32,
+        FieldKind::F64,
+        FieldKind::Bool,
+        FieldKind::String,
+        FieldKind::Bytes,
+    ];
+    let field = |(name, kind): (char, FieldKind)| Field { name: name.into(), kind };
+    EventType {
+        index: 0x01020304,
+        name: "p:n".into(),
+        level: Level::Debug,
+        file: "a.c".into(),
+        line: 515,
+        fields: ('a'..='i').zip(kinds).map(field).collect(),
+    }
+}
+
+/// Without the frame's header.
+const EVENT_TYPE: &str = r#"
+    04030201 03000000"p:n" 0e 03000000"a.c" 03020000 0900
+    01000000"a" 00 00 01  01000000"b" 01 01 00  01000000"c" 00 02 00  01000000"d" 01 03 01
+    01000000"e" 02  01000000"f" 03  01000000"g" 04  01000000"h" 05  01000000"i" 06"#;
+
+fn channel() -> Channel {
+    Channel {
+        name: "c".into(),
+        mode: Mode::Overwrite,
+        subbuffer_size: Some(4096),
+        subbuffer_count: Some(4),
+        contexts: vec![Context::Tid],
+    }
+}
+
+fn session() -> Session {
+    Session { name: "s".into(), purpose: Purpose::Snapshot, output: Some("/tmp".into()) }
+}
+
+fn selection() -> Selection {
+    Selection {
+        names: vec!["a*".into(), "b".into()],
+        excluded: vec!["ab".into()],
+        levels: Levels::AtLeast { level: Level::Warning },
+        filter: Some("x>1".into()),
+        processes: Processes { pids: vec![258], executables: vec!["dd".into()], children: true },
+    }
+}
+
+/// Without the frame's header.
+const SELECTION: &str = r#"
+    0200 02000000"a*" 01000000"b"  0100 02000000"ab"  01 04  01 03000000"x>1"
+    0100 02010000  0100 02000000"dd"  01"#;
+
+fn events(channel: Option<&str>, selection: Selection) -> Events {
+    Events { session: "s".into(), channel: channel.map(str::to_owned), selection }
+}
+
+#[test]
+fn openings() {
+    let version = Version::OURS;
+    let hello =
+        |role| Opening::Hello(Hello { version, role, program: "dd".into(), release: "9".into() });
+    check(vec![
+        (
+            hello(Role::Application { pid: 7, clock: Clock::Monotonic }),
+            r#"1b000000 0100 "blkkin"01000000 00 07000000 01 02000000"dd" 01000000"9""#,
+        ),
+        (
+            hello(Role::Application { pid: 7, clock: Clock::Tsc }),
+            r#"1b000000 0100 "blkkin"01000000 00 07000000 00 02000000"dd" 01000000"9""#,
+        ),
+        (hello(Role::Command), r#"16000000 0100 "blkkin"01000000 01 02000000"dd" 01000000"9""#),
+    ]);
+    let refused = |try_again| Refused { version, try_again, reason: "no".into() };
+    check(vec![
+        (
+            Answer::Welcome(Welcome { version, release: "9".into() }),
+            r#"0f000000 0200 "blkkin"01000000 01000000"9""#,
+        ),
+        (Answer::Refused(refused(false)), r#"11000000 0300 "blkkin"01000000 00 02000000"no""#),
+        (Answer::Refused(refused(true)), r#"11000000 0300 "blkkin"01000000 01 02000000"no""#),
+    ]);
+}
+
+#[test]
+fn applications() {
+    check(vec![
+        (FromApplication::EventType(event_type()), &format!("57000000 0101 {EVENT_TYPE}")),
+        (FromApplication::Goodbye, "00000000 0201"),
+        (FromApplication::Ping(0x0102030405060708), "08000000 0301 0807060504030201"),
+        (FromApplication::Pong(1), "08000000 0401 0100000000000000"),
+    ]);
+    let mut contexts = Context::ALL.to_vec();
+    contexts.push(Context::Supplied { name: "p:q".into() });
+    let add = AddChannel { channel: 1, session: "s".into(), contexts };
+    let enable = |filter| Enable { channel: 1, event: 2, class: 515, filter };
+    check(vec![
+        (
+            ToApplication::AddChannel(add),
+            r#"20000000 0122 01000000 01000000"s"
+               0e00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 03000000"p:q""#,
+        ),
+        (ToApplication::RemoveChannel(1), "04000000 0202 01000000"),
+        (ToApplication::Enable(enable(None)), "0b000000 0302 01000000 02000000 0302 00"),
+        (
+            ToApplication::Enable(enable(Some("x".into()))),
+            r#"10000000 0302 01000000 02000000 0302 01 01000000"x""#,
+        ),
+        (
+            ToApplication::Disable(Disable { channel: 1, event: 2 }),
+            "08000000 0402 01000000 02000000",
+        ),
+        (ToApplication::Sampling(Some("1/5".into())), r#"08000000 0502 01 03000000"1/5""#),
+        (ToApplication::Sampling(None), "01000000 0502 00"),
+        (ToApplication::Ping(1), "08000000 0602 0100000000000000"),
+        (ToApplication::Pong(1), "08000000 0702 0100000000000000"),
+    ]);
+}
+
+#[test]
+fn requests() {
+    let plain = Session { purpose: Purpose::Record, output: None, ..session() };
+    let plain_channel = Channel {
+        mode: Mode::Discard,
+        subbuffer_size: None,
+        subbuffer_count: None,
+        contexts: vec![],
+        ..channel()
+    };
+    let new = |channel| NewChannel { session: "s".into(), channel };
+    let all = |levels| Selection {
+        names: vec!["*".into()],
+        excluded: vec![],
+        levels,
+        filter: None,
+        processes: Processes::default(),
+    };
+    let applications = Applications { processes: selection().processes, event_types: true };
+    check(vec![
+        (Request::CreateSession(session()), r#"0f000000 0103 01000000"s" 01 01 04000000"/tmp""#),
+        (Request::CreateSession(plain), r#"07000000 0103 01000000"s" 00 00"#),
+        (Request::StartSession("s".into()), r#"05000000 0203 01000000"s""#),
+        (Request::StopSession("s".into()), r#"05000000 0303 01000000"s""#),
+        (Request::DestroySession("s".into()), r#"05000000 0403 01000000"s""#),
+        (Request::ClearSession("s".into()), r#"05000000 0503 01000000"s""#),
+        (
+            Request::Snapshot(Snapshot { session: "s".into(), output: Some("/a".into()) }),
+            r#"0c000000 0603 01000000"s" 01 02000000"/a""#,
+        ),
+        (Request::ListSessions(None), "01000000 0703 00"),
+        (Request::ListSessions(Some("s".into())), r#"06000000 0703 01 01000000"s""#),
+        (
+            Request::CreateChannel(new(channel())),
+            r#"1c000000 0803 01000000"s" 01000000"c" 01 01 0010000000000000 01 04000000 0100 01"#,
+        ),
+        (
+            Request::CreateChannel(new(plain_channel)),
+            r#"0f000000 0803 01000000"s" 01000000"c" 00 00 00 0000"#,
+        ),
+        (
+            Request::EnableEvents(events(Some("c"), selection())),
+            &format!(r#"39000000 0903 01000000"s" 01 01000000"c" {SELECTION}"#),
+        ),
+        (
+            Request::DisableEvents(events(None, all(Levels::Exactly { level: Level::Emergency }))),
+            r#"17000000 0a03 01000000"s" 00 0100 01000000"*" 0000 02 00 00 0000 0000 00"#,
+        ),
+        (
+            Request::DisableEvents(events(None, all(Levels::Any))),
+            r#"16000000 0a03 01000000"s" 00 0100 01000000"*" 0000 00 00 0000 0000 00"#,
+        ),
+        (
+            Request::ListApplications(applications),
+            r#"10000000 0b03 0100 02010000 0100 02000000"dd" 01 01"#,
+        ),
+        (Request::Status(Some("s".into())), r#"06000000 0c03 01 01000000"s""#),
+        (Request::GetSampling, "00000000 0d03"),
+        (Request::SetSampling(Some("5/s".into())), r#"08000000 0e03 01 03000000"5/s""#),
+    ]);
+}
+
+#[test]
+fn replies() {
+    let failed = |hint| Failed { code: code::QUOTA.into(), message: "too much".into(), hint };
+    let state = |activity| {
+        Reply::Session(SessionState { session: session(), activity, owner: 1000, created_ns: 258 })
+    };
+    let application = Application {
+        pid: 9,
+        pid_inner: 1,
+        uid: 1000,
+        program: "dd".into(),
+        executable: "/bin/dd".into(),
+        release: "9".into(),
+        clock: Clock::Tsc,
+        event_type_count: 3,
+    };
+    let ring = Ring {
+        session: "s".into(),
+        channel: "c".into(),
+        pid: 9,
+        cpu: Some(1),
+        time_ns: 2,
+        events_recorded: Some(3),
+        events_discarded: 4,
+        packets_taken: 5,
+        packets_lost: 6,
+        bytes_written: 7,
+        bytes_waiting: 8,
+        size: 9,
+    };
+    check(vec![
+        (Reply::Done, "00000000 0104"),
+        (Reply::Failed(failed(None)), r#"16000000 0204 05000000"quota" 08000000"too much" 00"#),
+        (
+            Reply::Failed(failed(Some("less".into()))),
+            r#"1e000000 0204 05000000"quota" 08000000"too much" 01 04000000"less""#,
+        ),
+        (
+            state(Activity::New),
+            r#"1c000000 0304 01000000"s" 01 01 04000000"/tmp" 00 e8030000 0201000000000000"#,
+        ),
+        (
+            state(Activity::Active),
+            r#"1c000000 0304 01000000"s" 01 01 04000000"/tmp" 01 e8030000 0201000000000000"#,
+        ),
+        (
+            state(Activity::Stopped),
+            r#"1c000000 0304 01000000"s" 01 01 04000000"/tmp" 02 e8030000 0201000000000000"#,
+        ),
+        (
+            Reply::Channel(channel()),
+            r#"17000000 0404 01000000"c" 01 01 0010000000000000 01 04000000 0100 01"#,
+        ),
+        (
+            Reply::Rule(Rule { channel: "c".into(), enabled: true, selection: selection() }),
+            &format!(r#"34000000 0504 01000000"c" 01 {SELECTION}"#),
+        ),
+        (
+            Reply::Application(application),
+            r#"27000000 0604 09000000 01000000 e8030000 02000000"dd" 07000000"/bin/dd"
+               01000000"9" 00 03000000"#,
+        ),
+        (Reply::EventType(event_type()), &format!("57000000 0704 {EVENT_TYPE}")),
+        (
+            Reply::Ring(ring),
+            r#"54000000 0804 01000000"s" 01000000"c" 09000000 01 01000000 0200000000000000
+               01 0300000000000000 0400000000000000 0500000000000000 0600000000000000
+               0700000000000000 0800000000000000 0900000000000000"#,
+        ),
+        (Reply::Sampling(Some("1/5".into())), r#"08000000 0904 01 03000000"1/5""#),
+        (Reply::Written("/tmp/s".into()), r#"0a000000 0a04 06000000"/tmp/s""#),
+    ]);
+}

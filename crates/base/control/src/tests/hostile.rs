@@ -1,0 +1,139 @@
+//! Streams that were damaged by chance or with intent: no panic, an error that says where, no more
+//! memory than what came, and the same result however the stream is cut.
+
+use super::{Random, decode, frame};
+use crate::message::{HEADER_SIZE, Messages};
+use crate::{
+    Answer, Decoder, FromApplication, Opening, Received, Reply, Request, ToApplication, Version,
+};
+
+/// Some messages, with some of the bytes changed, left out, doubled or put in.
+fn damaged<M: Messages>(random: &mut Random) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for _ in 0..1 + random.below(6) {
+        let kind = M::KINDS[random.below(M::KINDS.len())];
+        bytes.extend(frame(&M::make(kind, random)));
+    }
+    for _ in 0..1 + random.below(3) {
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 => bytes[at] = random.next() as u8,
+            1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][random.below(5)],
+            3 => drop(bytes.drain(at..(at + 1 + random.below(8)).min(bytes.len()))),
+            4 => bytes.insert(at, random.next() as u8),
+            _ => bytes.extend_from_within(at..(at + 20).min(bytes.len())),
+        }
+        if bytes.is_empty() {
+            bytes.push(0);
+        }
+    }
+    bytes
+}
+
+/// What comes of a stream, how it ends, and whether somebody newer sent it.
+type Outcome<M> = (Vec<Received<M, usize>>, Result<(), String>, bool);
+
+/// What comes of a stream in pieces.
+fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outcome<M> {
+    let mut decoder: Decoder<M, usize> = Decoder::new();
+    let (mut all, mut rest) = (Vec::new(), bytes);
+    while !rest.is_empty() {
+        let (piece, later) = rest.split_at(size().min(rest.len()));
+        let (arrived, end) = decode(&mut decoder, piece, vec![]);
+        all.extend(arrived);
+        if end.is_err() {
+            // Nothing comes behind an error, and the error stays.
+            assert_eq!(decode(&mut decoder, later, vec![1]), (vec![], end.clone()));
+            return (all, end, decoder.peer() > Some(Version::OURS));
+        }
+        rest = later;
+    }
+    (all, Ok(()), decoder.peer() > Some(Version::OURS))
+}
+
+#[test]
+fn damaged_streams_are_survived() {
+    fn check<M: Messages>() -> [usize; 2] {
+        let mut random = Random(4);
+        let mut ends = [0, 0];
+        for _ in 0..3000 {
+            let bytes = damaged::<M>(&mut random);
+            let whole = in_pieces::<M>(&bytes, || usize::MAX);
+            assert_eq!(in_pieces(&bytes, || 1 + random.below(40)), whole);
+            let (all, end, newer) = whole;
+            let mut again = Vec::new();
+            for received in &all {
+                match received {
+                    Received::Message { message, .. } => again.extend(frame(message)),
+                    Received::Unknown { .. } => assert!(newer),
+                }
+            }
+            // What was understood is what was there: each value has one form.
+            assert!(newer || bytes.starts_with(&again));
+            if let Err(error) = &end {
+                let place = error.strip_prefix("byte ").and_then(|rest| rest.split_once(':'));
+                let offset: Option<usize> = place.and_then(|(offset, _)| offset.parse().ok());
+                match offset {
+                    Some(offset) => {
+                        assert!(offset <= bytes.len() && (newer || offset >= again.len()))
+                    }
+                    None => assert!(error.starts_with("the other side"), "{error}"),
+                }
+            }
+            ends[usize::from(end.is_err())] += 1;
+        }
+        ends
+    }
+    for [fine, errors] in [
+        check::<Opening>(),
+        check::<Answer>(),
+        check::<FromApplication>(),
+        check::<ToApplication>(),
+        check::<Request>(),
+        check::<Reply>(),
+    ] {
+        // Both were tried.
+        assert!(fine > 100 && errors > 500, "{fine} {errors}");
+    }
+}
+
+#[test]
+fn noise_is_survived() {
+    let mut random = Random(5);
+    for _ in 0..3000 {
+        let bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
+        let (messages, end, _) = in_pieces::<Opening>(&bytes, || 7);
+        assert!(messages.is_empty());
+        assert!(end.is_err() || bytes.len() < HEADER_SIZE);
+    }
+}
+
+/// Sizes and counts that are said take no memory; only bytes that came do.
+#[test]
+fn nothing_is_allocated_for_what_is_said() {
+    let mut decoder: Decoder<Reply, usize> = Decoder::new();
+    let mut header = (1u32 << 20).to_le_bytes().to_vec();
+    header.extend(0x0405u16.to_le_bytes());
+    assert_eq!(decode(&mut decoder, &header, vec![]), (vec![], Ok(())));
+    assert!(decoder.room() < 100, "{}", decoder.room());
+    for _ in 0..1000 {
+        assert_eq!(decode(&mut decoder, &[0; 100], vec![]), (vec![], Ok(())));
+    }
+    assert!(decoder.room() <= 2 * 100_006, "{}", decoder.room());
+}
+
+/// A large message leaves no large room behind.
+#[test]
+fn room_is_given_back() {
+    let mut decoder: Decoder<Request, usize> = Decoder::new();
+    let large = Request::SetSampling(Some("1/5".into()));
+    let mut bytes = Vec::new();
+    while bytes.len() < 1 << 20 {
+        bytes.extend(frame(&large));
+    }
+    let (all, end) = decode(&mut decoder, &bytes, vec![]);
+    assert_eq!((all.len(), end), (bytes.len() / frame(&large).len(), Ok(())));
+    assert_eq!(decode(&mut decoder, &bytes[..1], vec![]), (vec![], Ok(())));
+    assert!(decoder.room() < 100, "{}", decoder.room());
+}

@@ -1,0 +1,113 @@
+//! The decoder of what programs, commands and the daemon say survives any stream, gives the same
+//! however the stream is cut, and each message that it gives has one form: the one that came.
+//!
+//! The first byte says who listens; the second into pieces of how many bytes the stream is cut (6
+//! bits, 0 is not at all), and how many descriptors come with the first piece.
+#![no_main]
+
+use blkkin_control::{
+    Answer, DecodeError, Decoder, FromApplication, Messages, Opening, Received, Reply, Request,
+    Role, ToApplication, Version, encode,
+};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|input: &[u8]| {
+    let Some((&[who, cut], stream)) = input.split_first_chunk::<2>() else { return };
+    match who % 8 {
+        0 => daemon(stream),
+        1 => asker::<ToApplication>(stream),
+        2 => asker::<Reply>(stream),
+        3 => listen::<FromApplication>(stream, cut),
+        4 => listen::<ToApplication>(stream, cut),
+        5 => listen::<Request>(stream, cut),
+        6 => listen::<Reply>(stream, cut),
+        _ => listen::<Opening>(stream, cut),
+    }
+});
+
+/// A whole connection, from the daemon's side.
+fn daemon(stream: &[u8]) {
+    let mut decoder: Decoder<Opening, ()> = Decoder::new();
+    decoder.feed(stream, []);
+    let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) = decoder.take() else {
+        return;
+    };
+    match hello.role {
+        Role::Application { .. } => follow::<_, FromApplication>(decoder),
+        Role::Command => follow::<_, Request>(decoder),
+    }
+}
+
+/// A whole connection, from the other side.
+fn asker<M: Messages>(stream: &[u8]) {
+    let mut decoder: Decoder<Answer, ()> = Decoder::new();
+    decoder.feed(stream, []);
+    if let Ok(Some(_)) = decoder.take() {
+        follow::<_, M>(decoder);
+    }
+}
+
+/// What comes behind the opening.
+fn follow<M: Messages, N: Messages>(decoder: Decoder<M, ()>) {
+    let newer = decoder.peer() > Some(Version::OURS);
+    let mut decoder: Decoder<N, ()> = decoder.followed_by();
+    let mut all = Vec::new();
+    let _ = take_all(&mut decoder, &mut all);
+    for received in all {
+        match received {
+            Received::Message { message, .. } => {
+                encode(&message, &mut Vec::new()).expect("what came can be sent");
+            }
+            Received::Unknown { .. } => assert!(newer),
+        }
+    }
+}
+
+/// In pieces and as a whole, and what came of it again as bytes.
+fn listen<M: Messages>(stream: &[u8], cut: u8) {
+    let piece_size = match cut & 0x3f {
+        0 => usize::MAX,
+        size => size.into(),
+    };
+    let mut descriptors = vec![(); usize::from(cut >> 6)];
+    let (mut decoder, mut all, mut end) = (Decoder::<M, ()>::new(), Vec::new(), Ok(()));
+    for piece in stream.chunks(piece_size) {
+        decoder.feed(piece, std::mem::take(&mut descriptors));
+        end = take_all(&mut decoder, &mut all);
+    }
+    if cut >> 6 == 0 {
+        let (mut decoder, mut whole) = (Decoder::<M, ()>::new(), Vec::new());
+        decoder.feed(stream, []);
+        assert_eq!(take_all(&mut decoder, &mut whole), end);
+        assert_eq!(whole, all);
+    }
+    let mut again = Vec::new();
+    for received in &all {
+        // Only those who said so may say what is unknown or has no form here.
+        let Received::Message { message, descriptors } = received else { return };
+        assert_eq!(descriptors.len(), message.kind().descriptors());
+        encode(message, &mut again).expect("what came can be sent");
+    }
+    assert!(stream.starts_with(&again) || decoder.peer() > Some(Version::OURS));
+    if let Err(error) = end {
+        assert!(error.offset <= stream.len() as u64, "{error}");
+    }
+}
+
+/// Takes messages until there are none. An error stays.
+fn take_all<M: Messages>(
+    decoder: &mut Decoder<M, ()>,
+    all: &mut Vec<Received<M, ()>>,
+) -> Result<(), DecodeError> {
+    loop {
+        match decoder.take() {
+            Ok(Some(received)) => all.push(received),
+            Ok(None) => return Ok(()),
+            Err(error) => {
+                assert_eq!(decoder.take(), Err(error));
+                assert!(!error.to_string().is_empty());
+                return Err(error);
+            }
+        }
+    }
+}
