@@ -11,8 +11,8 @@ use libfuzzer_sys::fuzz_target;
 fuzz_target!(|input: &[u8]| {
     let Some((&first, mut steps)) = input.split_first() else { return };
     let mode = if first % 2 == 0 { Mode::Discard } else { Mode::Overwrite };
-    let (rings, subbuffer_size, subbuffer_count) = (2, 4096, 2);
-    let start = if first & 2 == 0 { 0 } else { 0u64.wrapping_sub(16384) };
+    let (rings, subbuffer_size, subbuffer_count) = (2, 4096, 4);
+    let start = if first & 2 == 0 { 0 } else { 0u64.wrapping_sub(32768) };
     let (uuid, stream) = ([7; 16], 1);
     let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
     let (file, memory) = SharedMemory::create(c"fuzz", shape.memory_size()).expect("shared memory");

@@ -31,14 +31,16 @@ pub fn thread_id() -> u32 {
     id as u32
 }
 
-/// Whether this process has a thread of that id. A system call.
+/// Whether this process has a thread of that id; also if the kernel does not want to say. A system
+/// call.
 pub fn thread_exists(id: u32) -> bool {
     // SAFETY: signal 0 is none; the call only looks whether it could be sent.
     #[expect(unsafe_code)]
-    let result = errno::kept(|| unsafe {
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), id as libc::c_long, 0 as libc::c_long)
-    });
-    result == 0
+    errno::kept(|| unsafe {
+        let (process, id, none) = (libc::getpid(), id as libc::c_long, 0 as libc::c_long);
+        libc::syscall(libc::SYS_tgkill, process, id, none) == 0
+            || *libc::__errno_location() != libc::ESRCH
+    })
 }
 
 /// The processor that this thread runs on, or did a moment ago.

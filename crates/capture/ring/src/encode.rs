@@ -6,6 +6,7 @@
 //! 2  time, u64                    integers little-endian, strings with a NUL behind
 //! ```
 
+use crate::shape::SUBBUFFER_SIZE_MAX;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -46,8 +47,19 @@ pub struct Encoder<'r> {
     start: *mut u8,
     size: usize,
     is_cut: bool,
+    /// Whether a field found no place at all, so that nobody could read the event.
+    lacks_field: bool,
     room: PhantomData<&'r mut Room>,
 }
+
+/// Where strings end at the latest, but for their NUL.
+const STRINGS_END: usize = EVENT_SIZE_MAX - RESERVE;
+/// A size that no sub-buffer has room for: an event of it is never copied.
+const TOO_LARGE: usize = 1 << 30;
+const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
+/// Bytes at the end that strings leave free, so that a very long one does not take the place of the
+/// fields behind it.
+const RESERVE: usize = 256;
 
 /// A grain more than what counts, so that strings can be copied in whole grains.
 const ROOM: usize = EVENT_SIZE_MAX + GRAIN;
@@ -63,16 +75,16 @@ impl<'r> Encoder<'r> {
             start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
             start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
         }
-        Encoder { start, size: HEADER_SIZE, is_cut: false, room: PhantomData }
+        Encoder { start, size: HEADER_SIZE, is_cut: false, lacks_field: false, room: PhantomData }
     }
 
-    /// Appends bytes as they are: integers and floats. What does not fit is left out, and the event
-    /// counts as cut.
+    /// Appends bytes as they are: integers and floats. If they do not fit, the event counts as too
+    /// large.
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
-        if self.size + N > EVENT_SIZE_MAX {
-            self.is_cut = true;
+        if self.size + N > EVENT_SIZE_MAX || self.lacks_field {
+            self.lacks_field = true;
             return;
         }
         // SAFETY: there is room for N bytes behind `size`.
@@ -90,7 +102,7 @@ impl<'r> Encoder<'r> {
     pub fn put_string(&mut self, string: &str) {
         let (mut from, mut left) = (string.as_ptr(), string.len());
         loop {
-            if self.size + GRAIN > EVENT_SIZE_MAX {
+            if self.size + GRAIN > STRINGS_END {
                 return self.put_string_by_bytes(&string.as_bytes()[string.len() - left..]);
             }
             // SAFETY: there is room for a grain behind `size`; `left` bytes of the string are there.
@@ -109,7 +121,7 @@ impl<'r> Encoder<'r> {
     #[cold]
     fn put_string_by_bytes(&mut self, string: &[u8]) {
         for byte in string.iter().take_while(|byte| **byte != 0) {
-            if self.size + 1 >= EVENT_SIZE_MAX {
+            if self.size >= STRINGS_END {
                 self.is_cut = true;
                 break;
             }
@@ -129,7 +141,7 @@ impl<'r> Encoder<'r> {
     pub unsafe fn put_c_string(&mut self, string: *const std::ffi::c_char) {
         let mut from = string.cast::<u8>();
         loop {
-            if self.size + GRAIN > EVENT_SIZE_MAX {
+            if self.size + GRAIN > STRINGS_END {
                 // SAFETY: the caller's promise holds for the rest of the string.
                 return unsafe { self.put_c_string_by_bytes(from) };
             }
@@ -160,7 +172,7 @@ impl<'r> Encoder<'r> {
             if byte == 0 {
                 return self.put([0]);
             }
-            if self.size + 1 >= EVENT_SIZE_MAX {
+            if self.size >= STRINGS_END {
                 self.is_cut = true;
                 return self.put([0]);
             }
@@ -170,15 +182,17 @@ impl<'r> Encoder<'r> {
         }
     }
 
-    /// Whether something had to be left out.
+    /// Whether a string had to be shortened.
     pub fn is_cut(&self) -> bool {
         self.is_cut
     }
 
-    /// The event, to be recorded.
+    /// The event, to be recorded. One that lacks a field is larger than any sub-buffer, so that it is
+    /// counted as too large.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
-        Event { start: self.start, size: self.size, place: PhantomData }
+        let size = if self.lacks_field { TOO_LARGE } else { self.size };
+        Event { start: self.start, size, place: PhantomData }
     }
 
     /// The fields so far.
@@ -397,19 +411,19 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_cut() {
-        let room = EVENT_SIZE_MAX - HEADER_SIZE;
+    fn strings_that_do_not_fit_are_cut() {
+        let room = STRINGS_END - HEADER_SIZE;
         for length in [room - 2, room - 1, room, room + 1, 2 * room] {
             let text = "x".repeat(length);
-            let kept = length.min(room - 1);
-            let mut room = Room::new();
-            let mut encoder = Encoder::new(&mut room, 1);
+            let kept = length.min(room);
+            let mut memory = Room::new();
+            let mut encoder = Encoder::new(&mut memory, 1);
             encoder.put_string(&text);
             assert_eq!(encoder.fields(), [&text.as_bytes()[..kept], &[0]].concat(), "{length}");
             assert_eq!(encoder.is_cut(), kept < length, "{length}");
 
-            let mut room_for_c = Room::new();
-            let mut of_c = Encoder::new(&mut room_for_c, 1);
+            let mut memory_for_c = Room::new();
+            let mut of_c = Encoder::new(&mut memory_for_c, 1);
             let text = CString::new(text).unwrap();
             // SAFETY: a string of C that lives long enough.
             #[expect(unsafe_code)]
@@ -418,10 +432,34 @@ mod tests {
             }
             assert_eq!(of_c.fields(), encoder.fields(), "{length}");
             assert_eq!(of_c.is_cut(), encoder.is_cut(), "{length}");
-            of_c.put([1; 16]);
-            of_c.put([2; 16]);
-            assert!(of_c.is_cut());
-            assert!(of_c.event().grains_size() <= EVENT_SIZE_MAX);
         }
+    }
+
+    /// However long a string is, the fields behind it are there; an event that lacks one is not
+    /// recorded, because it could not be read, nor could anything behind it.
+    #[test]
+    fn a_long_string_leaves_room_for_what_follows() {
+        let long = "x".repeat(2 * EVENT_SIZE_MAX);
+        let mut memory = Room::new();
+        let mut encoder = Encoder::new(&mut memory, 1);
+        encoder.put_string(&long);
+        for number in 0..6u64 {
+            encoder.put(number.to_le_bytes());
+            encoder.put_string(&long);
+        }
+        assert!(encoder.is_cut());
+        let fields = encoder.fields();
+        let first = STRINGS_END - HEADER_SIZE + 1;
+        for number in 0..6 {
+            let at = first + 9 * number as usize;
+            assert_eq!(fields[at..at + 9], [number, 0, 0, 0, 0, 0, 0, 0, 0], "{number}");
+        }
+        assert_eq!(fields.len(), first + 6 * 9);
+        assert!(encoder.event().size() <= EVENT_SIZE_MAX);
+        for _ in 0..RESERVE / GRAIN {
+            encoder.put([7; GRAIN]);
+        }
+        encoder.put([1]);
+        assert_eq!(encoder.event().size(), TOO_LARGE);
     }
 }

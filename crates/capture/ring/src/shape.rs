@@ -37,7 +37,7 @@ pub struct Shape {
     pub rings: usize,
     /// Bytes of a sub-buffer: a power of two.
     pub subbuffer_size: usize,
-    /// Sub-buffers of a ring: a power of two, at least 2.
+    /// Sub-buffers of a ring: a power of two, at least 2, or 4 if they are overwritten.
     pub subbuffer_count: usize,
     /// What happens when they are full.
     pub mode: Mode,
@@ -78,8 +78,8 @@ impl fmt::Display for ShapeError {
             ),
             ShapeError::SubbufferCount(count) => write!(
                 f,
-                "{count} sub-buffers; their number must be a power of two from 2 to \
-                 {SUBBUFFER_COUNT_MAX}"
+                "{count} sub-buffers; their number must be a power of two from 2 (4 to be \
+                 overwritten) to {SUBBUFFER_COUNT_MAX}"
             ),
             ShapeError::Start(start) => {
                 write!(f, "positions start at {start}, which is no multiple of a ring's size")
@@ -124,7 +124,10 @@ impl Shape {
         if !self.subbuffer_size.is_power_of_two() || !sizes.contains(&self.subbuffer_size) {
             return Err(ShapeError::SubbufferSize(self.subbuffer_size as u64));
         }
-        let counts = 2..=SUBBUFFER_COUNT_MAX;
+        // Of an overwritten ring, the sub-buffer behind the one that is being written cannot be read,
+        // nor is that one whole; with two there would be nothing left.
+        let count_min = if self.mode == Mode::Overwrite { 4 } else { 2 };
+        let counts = count_min..=SUBBUFFER_COUNT_MAX;
         if !self.subbuffer_count.is_power_of_two() || !counts.contains(&self.subbuffer_count) {
             return Err(ShapeError::SubbufferCount(self.subbuffer_count as u64));
         }

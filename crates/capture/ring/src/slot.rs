@@ -7,7 +7,7 @@
 use crate::encode::Event;
 use crate::write::{Outcome, Writer};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Holds a writer, or none.
@@ -19,13 +19,19 @@ pub struct Slot {
     writer: AtomicPtr<Writer>,
     /// Who uses the writer outside of sequences.
     users: AtomicU64,
+    /// Whether a writer is just being put in or taken out, or could not be taken out for good.
+    is_changing: AtomicBool,
 }
 
 impl Slot {
     /// An empty one.
     pub const fn new() -> Slot {
-        let (quick, writer) = (AtomicPtr::new(ptr::null_mut()), AtomicPtr::new(ptr::null_mut()));
-        Slot { quick, writer, users: AtomicU64::new(0) }
+        Slot {
+            quick: AtomicPtr::new(ptr::null_mut()),
+            writer: AtomicPtr::new(ptr::null_mut()),
+            users: AtomicU64::new(0),
+            is_changing: AtomicBool::new(false),
+        }
     }
 
     /// Records an event with the writer, if there is one.
@@ -41,6 +47,10 @@ impl Slot {
     #[cold]
     #[inline(never)]
     fn record_with_care(&self, event: &mut Event<'_>) -> Outcome {
+        // A glance, so that events that nobody takes do not look like users of a writer.
+        if self.writer.load(Ordering::Relaxed).is_null() {
+            return Outcome::NoWriter;
+        }
         // Sequentially consistent, as in `take`: either the writer is seen to be out here, or this
         // user is seen there.
         self.users.fetch_add(1, Ordering::SeqCst);
@@ -56,48 +66,48 @@ impl Slot {
         outcome
     }
 
-    /// Puts a writer into the slot; gives it back if there is one already.
+    /// Puts a writer into the slot; gives it back if there is one already, or one is just being put
+    /// in or taken out.
     pub fn put(&self, writer: Box<Writer>) -> Result<(), Box<Writer>> {
+        let Some(_changing) = Changing::begin(self) else { return Err(writer) };
+        if !self.writer.load(Ordering::Relaxed).is_null() {
+            return Err(writer);
+        }
         #[cfg(target_arch = "x86_64")]
         let is_quick = writer.quick_sequences().is_some();
         #[cfg(not(target_arch = "x86_64"))]
         let is_quick = false;
         let writer = Box::into_raw(writer);
-        let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         // Release: who sees the pointer sees the writer. Sequences load it as well, which on their
         // processors orders what is loaded through it.
-        match self.writer.compare_exchange(ptr::null_mut(), writer, release, relaxed) {
-            Ok(_) => {
-                if is_quick {
-                    self.quick.store(writer, Ordering::Release);
-                }
-                Ok(())
-            }
-            // SAFETY: it is the box from above, and nobody else has seen it.
-            #[expect(unsafe_code)]
-            Err(_) => Err(unsafe { Box::from_raw(writer) }),
+        self.writer.store(writer, Ordering::Release);
+        if is_quick {
+            self.quick.store(writer, Ordering::Release);
         }
+        Ok(())
     }
 
     /// Takes the writer out, and gives it when nobody uses it any more; an error, and it lives for
-    /// ever, if somebody still does after `patience`: a thread that is stopped or was killed. To be
-    /// called by one thread at a time, and not by one that anybody waits for.
+    /// ever and the slot stays empty, if somebody still does after `patience`: a thread that is
+    /// stopped or was killed. Not to be called by a thread that anybody waits for.
     pub fn take(&self, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
-        self.quick.store(ptr::null_mut(), Ordering::SeqCst);
+        let Some(changing) = Changing::begin(self) else { return Err(StillUsed) };
+        let was_quick = !self.quick.swap(ptr::null_mut(), Ordering::SeqCst).is_null();
         let writer = self.writer.swap(ptr::null_mut(), Ordering::SeqCst);
         if writer.is_null() {
             return Ok(None);
         }
-        if !blkkin_sys::restart_sequences() {
-            return Err(StillUsed);
-        }
         let end = Instant::now() + patience;
+        let mut is_unused = !was_quick || blkkin_sys::restart_sequences();
         // Sequentially consistent: see `record_with_care`. (Also an acquire of what users did.)
-        while self.users.load(Ordering::SeqCst) != 0 {
-            if Instant::now() >= end {
-                return Err(StillUsed);
-            }
+        while is_unused && self.users.load(Ordering::SeqCst) != 0 {
+            is_unused = Instant::now() < end;
             std::thread::sleep(Duration::from_micros(50));
+        }
+        if !is_unused {
+            // Who counts itself in now could not be told from who still uses the old one.
+            changing.for_ever();
+            return Err(StillUsed);
         }
         // SAFETY: a box that `put` took apart; it is in the slot no more, no sequence has loaded it
         // before it was taken out and still goes on, and nobody else uses it.
@@ -106,7 +116,29 @@ impl Slot {
     }
 }
 
-/// A thread has not finished with a writer.
+/// The right to put a writer in or take it out, until it is dropped.
+struct Changing<'s>(&'s Slot);
+
+impl Changing<'_> {
+    fn begin(slot: &Slot) -> Option<Changing<'_>> {
+        // Acquire: pairs with the release of who changed it last.
+        let is_free = !slot.is_changing.swap(true, Ordering::Acquire);
+        is_free.then_some(Changing(slot))
+    }
+
+    fn for_ever(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        // Release: pairs with `begin`.
+        self.0.is_changing.store(false, Ordering::Release);
+    }
+}
+
+/// A thread has not finished with a writer, or another one is just putting one in or taking it out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StillUsed;
 

@@ -75,7 +75,8 @@ impl Model {
 
 fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
     let mut random = Random(seed);
-    let count = 1 << (1 + random.below(3));
+    let least = if mode == Mode::Overwrite { 2 } else { 1 };
+    let count = 1 << (least + random.below(3));
     let mut shape = shape(2, 4096, count, mode);
     shape.start = 0u64.wrapping_sub(start_before_wrap * shape.ring_size() as u64);
     let set = Set::new(shape);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use blkkin_ring::{Clock, Mode, Outcome, Slot};
+use blkkin_ring::{Clock, Encoder, Mode, Outcome, Room, Slot};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 use support::{Harvest, Set, record, shape};
@@ -80,4 +80,82 @@ fn a_slot_holds_one_writer() {
     assert!(slot.take(Duration::ZERO).unwrap().is_some());
     slot.put(Box::new(set.writer(Clock::Monotonic))).unwrap();
     assert!(slot.take(Duration::ZERO).unwrap().is_some());
+}
+
+/// An event that no sub-buffer has room for is counted, and leaves no trace else.
+#[test]
+fn what_is_too_large_is_counted() {
+    let set = Set::new(shape(2, 4096, 2, Mode::Discard));
+    for clock in [Clock::Tsc, Clock::Monotonic] {
+        let slot = Slot::new();
+        slot.put(Box::new(set.writer(clock))).unwrap();
+        let mut room = Room::new();
+        let mut encoder = Encoder::new(&mut room, 7);
+        for _ in 0..300 {
+            encoder.put([1; 16]);
+        }
+        let before = set.lost();
+        assert_eq!(slot.record(&mut encoder.event()), Outcome::TooLarge);
+        assert_eq!(set.lost(), before + 1);
+        assert!(slot.take(Duration::ZERO).unwrap().is_some());
+    }
+    let mut harvest = Harvest::default();
+    set.take_all(&mut set.readers(), true, &mut harvest);
+    assert!(harvest.events.is_empty());
+}
+
+/// Events that nobody takes do not keep a writer from being taken out.
+#[test]
+fn an_empty_slot_has_no_users() {
+    let slot = Slot::new();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for who in 0..4 {
+            let (slot, is_over) = (&slot, &is_over);
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    record(slot, who, 0);
+                }
+            });
+        }
+        for _ in 0..200 {
+            let set = Set::new(shape(2, 4096, 4, Mode::Overwrite));
+            slot.put(Box::new(set.writer(Clock::Monotonic).without_sequences())).unwrap();
+            assert!(slot.take(Duration::from_secs(10)).unwrap().is_some());
+        }
+        is_over.store(true, Relaxed);
+    });
+}
+
+/// Putting in and taking out may come from several threads at once.
+#[test]
+fn changes_do_not_meet() {
+    let slot = Slot::new();
+    let set = Set::new(shape(3, 4096, 4, Mode::Overwrite));
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let (slot, set, is_over) = (&slot, &set, &is_over);
+        for who in 0..2 {
+            scope.spawn(move || {
+                while !is_over.load(Relaxed) {
+                    record(slot, who, 0);
+                }
+            });
+        }
+        let changers: Vec<_> = (0..3)
+            .map(|_| {
+                scope.spawn(move || {
+                    for _ in 0..300 {
+                        let _ = slot.put(Box::new(set.writer(Clock::Tsc)));
+                        // An error if another thread is just at it.
+                        let _ = slot.take(Duration::from_secs(10));
+                    }
+                })
+            })
+            .collect();
+        changers.into_iter().for_each(|changer| changer.join().unwrap());
+        is_over.store(true, Relaxed);
+    });
+    slot.take(Duration::from_secs(10)).unwrap();
+    assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
 }
