@@ -43,7 +43,9 @@
 //! ([`Received::Unknown`]). It may add choices too, which are not sent to older sides: both know the
 //! other's version from the start.
 
+pub mod catalog;
 pub mod limits;
+pub mod rules;
 
 #[macro_use]
 mod describe;
@@ -63,7 +65,8 @@ mod version;
 mod wire;
 
 pub use application::{
-    AddChannel, Disable, Enable, EventType, Field, FieldKind, FromApplication, ToApplication, Width,
+    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication,
+    ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};
 pub use decoder::{Decoder, Received};

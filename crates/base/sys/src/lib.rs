@@ -1,5 +1,5 @@
 //! What the machine itself offers, with a safe face: instructions that not every processor has, its
-//! clock, memory that processes share, and what a library in somebody else's program has to know of
+//! clock, memory and sockets that processes share, and what a library in somebody else's program has to know of
 //! threads, forks, signals and randomness.
 //!
 //! One of the few crates with unsafe code; each part of it has a module of its own, whose functions
@@ -12,6 +12,7 @@ mod entropy;
 mod errno;
 mod fork;
 mod shared;
+pub mod socket;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;
