@@ -7,7 +7,7 @@ use rustix::net::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// Most descriptors that are sent or taken with one call.
@@ -74,9 +74,24 @@ impl Socket {
 
     /// Who is on the other side.
     pub fn peer(&self) -> io::Result<Peer> {
-        let peer = rustix::net::sockopt::socket_peercred(&self.0)?;
-        let pid = peer.pid.as_raw_nonzero().get().unsigned_abs();
-        Ok(Peer { pid, uid: peer.uid.as_raw(), gid: peer.gid.as_raw() })
+        let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+        // By hand, because of the process 0: one that this namespace does not know.
+        // SAFETY: the kernel writes at most `size` bytes to `found`, which has so many.
+        #[expect(unsafe_code)]
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut found).cast(),
+                &raw mut size,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Peer { pid: found.pid.unsigned_abs(), uid: found.uid, gid: found.gid })
     }
 }
 
