@@ -11,6 +11,7 @@ mod counter;
 mod entropy;
 mod errno;
 mod fork;
+mod identity;
 mod shared;
 pub mod socket;
 #[cfg(feature = "testing")]
@@ -22,6 +23,7 @@ pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
 pub use fork::WipedOnFork;
+pub use identity::as_user;
 pub use shared::SharedMemory;
 pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id};
 pub use zeros::{SPAN, zeros, zeros_of_all};
