@@ -1,3 +1,10 @@
 //! x
+mod catalog;
 mod clock;
+mod connection;
+mod date;
 mod metadata;
+mod owner;
+mod process;
+mod rings;
+mod trace;
