@@ -17,6 +17,25 @@
 //! ```
 //!
 //! `CS` is cleared behind each sequence, because the library with the sequence may be unloaded.
+//!
+//! # Children that share memory
+//!
+//! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's area,
+//! of which the kernel knows nothing in the child: the number in it is that of the processor which the
+//! parent left, and sequences are not restarted. POSIX lets such a child do nothing but `exec` and
+//! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
+//! processor itself. A child that was moved fails, and takes the ring with a lock, as do its later
+//! events. What is left is a child on the very processor that its parent left: if it is preempted or
+//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its own
+//! signal handler records on that processor, then events of that one packet may be torn or missing,
+//! or the reader finds nonsense and ends that one ring. No other ring and no other memory is touched.
+//! Processors without `rdpid` (those from before 2019) are not asked by
+//! [`Sequences::record`], because that would cost more than the event: there a child that was
+//! moved may do the same to the ring of the processor that its parent left.
+//!
+//! Not covered are threads that share a thread pointer and run at the same time (`clone` with
+//! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`), in which the C library does not work
+//! either: one would clear the other's `CS`.
 
 use crate::cells::{Cells, Word};
 use crate::encode::{Event, TIME_AT};
@@ -25,7 +44,7 @@ use crate::shape::{CONTROL_SIZE, Shape};
 use crate::write::{Switch, Writer};
 use std::arch::asm;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
 
 // The sequences take it to be the first word of a ring's control.
 const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
@@ -40,6 +59,13 @@ pub(crate) struct Sequences {
 /// What [`Sequences::find`] has found.
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
+/// Whether the processor has `rdpid`, which gives its number at hardly any cost.
+static HAS_RDPID: AtomicBool = AtomicBool::new(false);
+/// Bits of it that are the processor's number in what Linux has the processor say; the rest is its
+/// node.
+const CPU_MASK: u32 = 0xfff;
+/// The segment whose limit says the same; of all processors.
+const CPU_SEGMENT: u32 = 0x7b;
 
 /// An event to append.
 pub(crate) struct Append<'a> {
@@ -62,6 +88,8 @@ pub(crate) struct Append<'a> {
 pub(crate) struct Frame {
     /// Processors that have a ring.
     processors: u64,
+    /// Whether the processor has `rdpid`.
+    has_rdpid: u64,
     /// Where the controls start, and the data.
     controls: *const u8,
     data: *const u8,
@@ -84,6 +112,7 @@ impl Frame {
         let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
         Frame {
             processors: shape.rings as u64 - 1,
+            has_rdpid: has_rdpid().into(),
             controls: place(shape.control_of(0)),
             data: place(shape.data_of(0).start),
             ring_size: shape.ring_size() as u64,
@@ -92,6 +121,11 @@ impl Frame {
             subbuffer_mask: shape.subbuffer_size as u64 - 1,
         }
     }
+}
+
+fn has_rdpid() -> bool {
+    std::arch::x86_64::__cpuid(0).eax >= 7
+        && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
 }
 
 /// A copy within a sequence.
@@ -125,6 +159,19 @@ macro_rules! sequence {
             "21:\n",
             "cmp dword ptr fs:[{area} + 4], {cpu:e}\n",
             "jne 24f\n",
+            // Also what the processor says.
+            "test {rdpid:e}, {rdpid:e}\n",
+            "jz 28f\n",
+            "rdpid {scratch}\n",
+            "jmp 29f\n",
+            "28:\n",
+            "mov {scratch:e}, {cpu_segment}\n",
+            "lsl {scratch:e}, {scratch:e}\n",
+            "jnz 24f\n",
+            "29:\n",
+            "and {scratch:e}, {cpu_mask}\n",
+            "cmp {scratch:e}, {cpu:e}\n",
+            "jne 24f\n",
             $($body, "\n",)*
             "22:\n",
             "mov {done:e}, 1\n",
@@ -134,11 +181,15 @@ macro_rules! sequence {
     };
 }
 
+/// How often the processor must differ; a thread is not moved as often in so short a time.
+const STRANGER_TRIES: usize = 4;
+
 impl Sequences {
     /// If the C library has registered areas.
     pub(crate) fn find() -> Option<Sequences> {
         let offset = blkkin_sys::rseq_offset();
         OFFSET.store(offset.unwrap_or(NONE), Ordering::Relaxed);
+        HAS_RDPID.store(has_rdpid(), Ordering::Relaxed);
         Some(Sequences { offset: offset? })
     }
 
@@ -165,6 +216,28 @@ impl Sequences {
             );
         }
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
+    }
+
+    /// Whether the kernel does not maintain this thread's area, as the processor is another one; if
+    /// the thread is not just being moved.
+    #[cold]
+    pub(crate) fn is_strangers(self) -> bool {
+        (0..STRANGER_TRIES).all(|_| {
+            let (cpu, is_told): (u32, u32);
+            // SAFETY: gives the limit of a segment, if there is such a one; touches nothing.
+            #[expect(unsafe_code)]
+            unsafe {
+                asm!(
+                    "xor {is_told:e}, {is_told:e}",
+                    "lsl {cpu:e}, {cpu:e}",
+                    "setz {is_told:l}",
+                    cpu = inout(reg) CPU_SEGMENT => cpu,
+                    is_told = out(reg) is_told,
+                    options(nostack, nomem),
+                );
+            }
+            is_told == 0 || self.cpu() != Some((cpu & CPU_MASK) as usize)
+        })
     }
 
     /// Records an event with the writer that `slot` holds; `false` if it must be looked at more
@@ -199,6 +272,14 @@ impl Sequences {
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
                 "cmp {place}, qword ptr [{writer} + {frame} + {processors}]",
                 "jae 24f",
+                // Also what the processor says, if that is cheap.
+                "cmp qword ptr [{writer} + {frame} + {has_rdpid}], 0",
+                "je 27f",
+                "rdpid {write}",
+                "and {write:e}, {cpu_mask}",
+                "cmp {write:e}, {place:e}",
+                "jne 24f",
+                "27:",
                 "mov {control}, {place}",
                 "shl {control}, {control_bits}",
                 "add {control}, qword ptr [{writer} + {frame} + {controls}]",
@@ -251,6 +332,8 @@ impl Sequences {
                 out("rdx") _,
                 frame = const offset_of!(Writer, frame),
                 processors = const offset_of!(Frame, processors),
+                has_rdpid = const offset_of!(Frame, has_rdpid),
+                cpu_mask = const CPU_MASK,
                 controls = const offset_of!(Frame, controls),
                 data = const offset_of!(Frame, data),
                 ring_size = const offset_of!(Frame, ring_size),
@@ -300,6 +383,9 @@ impl Sequences {
                 next = in(reg) append.next,
                 scratch = out(reg) _,
                 grain = out(xmm_reg) _,
+                rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
+                cpu_segment = const CPU_SEGMENT,
+                cpu_mask = const CPU_MASK,
                 done = inout(reg) done,
                 options(nostack),
             );
@@ -378,6 +464,9 @@ impl Sequences {
                 out("rsi") _,
                 out("rdi") _,
                 out("rcx") _,
+                rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
+                cpu_segment = const CPU_SEGMENT,
+                cpu_mask = const CPU_MASK,
                 done = inout(reg) done,
                 options(nostack),
             );
@@ -404,6 +493,9 @@ impl Sequences {
                 lost = in(reg) lost,
                 next = in(reg) lost + 1,
                 scratch = out(reg) _,
+                rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
+                cpu_segment = const CPU_SEGMENT,
+                cpu_mask = const CPU_MASK,
                 done = inout(reg) done,
                 options(nostack),
             );

@@ -190,7 +190,10 @@ impl Writer {
     fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
         // Each try fails only if something happened on this processor meanwhile. A debugger that
         // goes through it step by step makes it fail each time.
-        for _ in 0..TRIES_MAX {
+        for tries in 0..TRIES_MAX {
+            if tries > 0 && sequences.is_strangers() {
+                break;
+            }
             let Some(cpu) = sequences.cpu().filter(|cpu| *cpu < self.shape.rings - 1) else {
                 break;
             };
@@ -225,7 +228,8 @@ impl Writer {
                 None => return self.too_large(cpu),
             }
         }
-        // Threads that the C library has not registered, and processors that came later.
+        // Threads that the C library has not registered, children with their parent's area, and
+        // processors that came later.
         let last = self.shape.rings - 1;
         self.record_with_lock(event, last..self.shape.rings)
     }

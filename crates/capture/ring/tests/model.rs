@@ -6,7 +6,7 @@ mod support;
 
 use blkkin_ring::{Clock, Mode, Outcome, Shape, Writer};
 use std::collections::VecDeque;
-use support::{Harvest, Random, Set, record, shape, size_of};
+use support::{Harvest, Random, Set, move_to, record, shape, size_of};
 
 const HEADER: usize = blkkin_ring::packet::SIZE;
 const GRAIN: usize = 16;
@@ -115,7 +115,7 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
 #[test]
 fn a_ring_does_what_its_model_does() {
     // One processor, and so one ring: what the model has.
-    pin_to_one_processor();
+    move_to(0);
     for mode in [Mode::Discard, Mode::Overwrite] {
         for with_sequences in [true, false] {
             for start in [0, 1, 3] {
@@ -124,15 +124,5 @@ fn a_ring_does_what_its_model_does() {
                 }
             }
         }
-    }
-}
-
-fn pin_to_one_processor() {
-    // SAFETY: sets bits of a set of its own, and passes it.
-    #[expect(unsafe_code)]
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(0, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
     }
 }

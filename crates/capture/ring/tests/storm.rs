@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{Harvest, Random, Set, record, shape};
+use support::{Harvest, Random, Set, move_to, record, shape};
 
 const THREADS: u64 = 24;
 /// The signal handler is another writer for each thread.
@@ -77,16 +77,6 @@ fn handle_signal() {
         action.sa_sigaction = on_signal as *const () as usize;
         action.sa_flags = libc::SA_RESTART;
         assert_eq!(libc::sigaction(libc::SIGPROF, &action, std::ptr::null_mut()), 0);
-    }
-}
-
-fn move_to(processor: usize) {
-    // SAFETY: sets bits of a set of its own, and passes it.
-    #[expect(unsafe_code)]
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }
 

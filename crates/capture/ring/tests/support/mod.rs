@@ -150,6 +150,17 @@ impl Harvest {
     }
 }
 
+/// Has this thread, or child, run on one processor.
+pub(crate) fn move_to(processor: usize) {
+    // SAFETY: sets bits of a set of its own, and passes it.
+    #[expect(unsafe_code)]
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
 /// A small generator of numbers that repeat for a seed.
 pub(crate) struct Random(pub(crate) u64);
 
