@@ -79,6 +79,9 @@ pub(crate) struct Append<'a> {
     pub(crate) write: u64,
     /// … and behind it.
     pub(crate) next: u64,
+    /// What the ring's last time was before the event's own was read, …
+    pub(crate) last_time: u64,
+    /// … which is not before that.
     pub(crate) time: u64,
 }
 
@@ -136,8 +139,8 @@ struct Copy {
     size: usize,
 }
 
-/// The frame of all sequences: says which sequence it is, checks the processor, and sets `done` if
-/// the end is reached. The abort has a signature before it, which the C library chose when it
+/// The frame of all sequences: says which sequence it is, checks the processor and a word, and sets
+/// `done` if the end is reached. The abort has a signature before it, which the C library chose when it
 /// registered the areas; without it the kernel would not go there.
 macro_rules! sequence {
     ($($body:literal),* $(,)?) => {
@@ -171,6 +174,8 @@ macro_rules! sequence {
             "29:\n",
             "and {scratch:e}, {cpu_mask}\n",
             "cmp {scratch:e}, {cpu:e}\n",
+            "jne 24f\n",
+            "cmp qword ptr [{word}], {expected}\n",
             "jne 24f\n",
             $($body, "\n",)*
             "22:\n",
@@ -361,7 +366,7 @@ impl Sequences {
             let into = cells.start().as_ptr().add(append.data);
             asm!(
                 sequence!(
-                    "cmp qword ptr [{control}], {write}",
+                    "cmp qword ptr [{word} + 8], {last_time}",
                     "jne 24f",
                     // From the end to the start, so that one register counts and addresses.
                     "25:",
@@ -369,13 +374,14 @@ impl Sequences {
                     "movups xmmword ptr [{into} + {left} - 16], {grain}",
                     "sub {left}, 16",
                     "jnz 25b",
-                    "mov qword ptr [{control} + 8], {time}",
-                    "mov qword ptr [{control}], {next}",
+                    "mov qword ptr [{word} + 8], {time}",
+                    "mov qword ptr [{word}], {next}",
                 ),
                 area = in(reg) self.offset,
                 cpu = in(reg) append.cpu,
-                control = in(reg) control,
-                write = in(reg) append.write,
+                word = in(reg) control,
+                expected = in(reg) append.write,
+                last_time = in(reg) append.last_time,
                 from = in(reg) append.event.start(),
                 into = in(reg) into,
                 left = inout(reg) append.event.grains_size() => _,
@@ -418,18 +424,6 @@ impl Sequences {
             ],
             None => [place(0, &[]), place(0, &[]), begin],
         };
-        self.copy_and_store(cells, cpu, control, write, &copies, (switch.time, switch.write))
-    }
-
-    fn copy_and_store(
-        self,
-        cells: &Cells,
-        cpu: usize,
-        control: usize,
-        write: u64,
-        copies: &[Copy; 3],
-        (time, next): (u64, u64),
-    ) -> bool {
         let control = cells.word(control, Word::Write).as_ptr();
         let mut done: u32 = 0;
         // SAFETY: each copy is from bytes of this thread to a place in the memory, which `switch`
@@ -439,7 +433,7 @@ impl Sequences {
         unsafe {
             asm!(
                 sequence!(
-                    "cmp qword ptr [{control}], {write}",
+                    "cmp qword ptr [{word} + 8], {last_time}",
                     "jne 24f",
                     "mov {scratch:e}, 3",
                     "25:",
@@ -450,16 +444,17 @@ impl Sequences {
                     "add {copies}, 24",
                     "dec {scratch:e}",
                     "jnz 25b",
-                    "mov qword ptr [{control} + 8], {time}",
-                    "mov qword ptr [{control}], {next}",
+                    "mov qword ptr [{word} + 8], {time}",
+                    "mov qword ptr [{word}], {next}",
                 ),
                 area = in(reg) self.offset,
                 cpu = in(reg) cpu,
-                control = in(reg) control,
-                write = in(reg) write,
+                word = in(reg) control,
+                expected = in(reg) write,
                 copies = inout(reg) copies.as_ptr() => _,
-                time = in(reg) time,
-                next = in(reg) next,
+                last_time = in(reg) switch.last_time,
+                time = in(reg) switch.time,
+                next = in(reg) switch.write,
                 scratch = out(reg) _,
                 out("rsi") _,
                 out("rdi") _,
@@ -482,15 +477,11 @@ impl Sequences {
         #[expect(unsafe_code)]
         unsafe {
             asm!(
-                sequence!(
-                    "cmp qword ptr [{counter}], {lost}",
-                    "jne 24f",
-                    "mov qword ptr [{counter}], {next}",
-                ),
+                sequence!("mov qword ptr [{word}], {next}"),
                 area = in(reg) self.offset,
                 cpu = in(reg) cpu,
-                counter = in(reg) counter,
-                lost = in(reg) lost,
+                word = in(reg) counter,
+                expected = in(reg) lost,
                 next = in(reg) lost + 1,
                 scratch = out(reg) _,
                 rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
@@ -501,5 +492,48 @@ impl Sequences {
             );
         }
         done != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Append, Sequences};
+    use crate::cells::{Cells, Word};
+    use crate::{Event, Mode, Shape};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// What another writer on this processor did between a look at the ring and the sequence.
+    #[test]
+    fn what_came_in_between_is_noticed() {
+        let Some(sequences) = Sequences::find() else { return };
+        let rings = blkkin_sys::current_cpu() + 64;
+        let (subbuffer_size, subbuffer_count, mode) = (4096, 2, Mode::Discard);
+        let (uuid, stream, start) = ([0; 16], 0, 0);
+        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
+        let (_, memory) = blkkin_sys::SharedMemory::create(c"test", shape.memory_size()).unwrap();
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).unwrap();
+        let mut bytes = [1; 32];
+        let event = Event::new(&mut bytes, 20, 7).unwrap();
+        // Whether one of some tries succeeds, as any of them may be preempted.
+        let is_appended = |write: u64, last_time: u64| {
+            (0..100).any(|_| {
+                let cpu = sequences.cpu().unwrap();
+                let control = shape.control_of(cpu);
+                cells.store(control, Word::Write, 84, Relaxed);
+                cells.store(control, Word::LastTime, 9, Relaxed);
+                let data = shape.data_of(cpu).start + 84;
+                let (event, next, time) = (&event, 104, 10);
+                let append = Append { cpu, control, data, event, write, next, last_time, time };
+                let is_appended = sequences.append(&cells, &append);
+                let found =
+                    [Word::Write, Word::LastTime].map(|word| cells.load(control, word, Relaxed));
+                assert_eq!(found, if is_appended { [104, 10] } else { [84, 9] });
+                is_appended
+            })
+        };
+        assert!(is_appended(84, 9));
+        assert!(!is_appended(84, 8), "another time");
+        assert!(!is_appended(64, 9), "another position");
     }
 }

@@ -95,6 +95,10 @@ pub(crate) fn record(writer: &impl Records, who: u64, number: u64) -> Outcome {
     writer.record(&mut event)
 }
 
+pub(crate) fn is_recorded(writer: &impl Records, who: u64, number: u64) -> bool {
+    record(writer, who, number) == Outcome::Recorded
+}
+
 pub(crate) fn size_of(who: u64, number: u64) -> usize {
     HEADER_SIZE + FIELDS_MIN + ((who * 31 + number * 7) % 113) as usize
 }
