@@ -310,7 +310,7 @@ impl Writer {
         let control = self.shape.control_of(ring);
         let last_time = self.cells.load_own(control, Word::LastTime);
         let time = self.clock.now_everywhere().max(last_time);
-        let discarded = self.cells.load_own(control, Word::Lost);
+        let discarded = self.cells.lost(&self.shape, ring);
         let leave = from.map(|from| {
             let mut end = [0; 16];
             end[..8].copy_from_slice(&time.to_le_bytes());

@@ -64,6 +64,21 @@ impl Set {
     }
 }
 
+impl Set {
+    /// Ends the streams of readers that have taken all; how many last packets that took.
+    pub(crate) fn finish_all(&self, readers: &mut [Reader], into: &mut Harvest) -> usize {
+        let mut packets = 0;
+        for (ring, reader) in readers.iter_mut().enumerate() {
+            let mut buffer = Vec::new();
+            if let Some(packet) = reader.finish(&self.cells, &self.shape, &mut buffer) {
+                into.add(ring, packet.header, &buffer);
+                packets += 1;
+            }
+        }
+        packets
+    }
+}
+
 /// Bytes of an event's fields: who, as which, then padding that depends on both.
 const FIELDS_MIN: usize = 16;
 
@@ -128,7 +143,8 @@ impl Harvest {
         );
         assert_eq!(header.content_size, bytes.len() as u64);
         assert!(header.first_time <= header.last_time, "{header:?}");
-        let (last_time, _) = self.last.get(&ring).copied().unwrap_or_default();
+        let (last_time, discarded) = self.last.get(&ring).copied().unwrap_or_default();
+        assert!(header.discarded >= discarded, "{header:?} after {discarded}");
         assert!(header.first_time >= last_time, "{header:?} after {last_time}");
         let mut at = packet::SIZE;
         let mut time_before = header.first_time;
