@@ -1,10 +1,10 @@
 //! A traced program: what it has told, the rings that it was given, and the traces that become of them.
 
 use crate::catalog::{Catalog, Room};
+use crate::process::Process;
 use crate::rings::{Packets, Rings};
 use crate::session::SessionId;
 use crate::trace::Trace;
-use crate::process::Process;
 use blkkin_control::rules::{Rules, Verdict};
 use blkkin_control::{Clock, EventRule, EventType};
 use std::collections::BTreeMap;
@@ -26,6 +26,8 @@ pub(crate) struct Application {
     pub(crate) attachments: Vec<Attachment>,
     /// What is written, by session.
     pub(crate) traces: BTreeMap<SessionId, Trace>,
+    /// UUIDs of its traces, by session.
+    pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -42,8 +44,6 @@ pub(crate) struct Attachment {
     pub(crate) channel: usize,
     /// The number by which the program knows it.
     pub(crate) number: u32,
-    /// Its stream in the trace of the session.
-    pub(crate) stream: u32,
     pub(crate) rings: Rings,
     /// What is written as it comes, rather than kept for snapshots.
     pub(crate) is_written: bool,
@@ -72,7 +72,6 @@ impl Attachment {
     pub(crate) fn new(
         (session, channel): (SessionId, usize),
         number: u32,
-        stream: u32,
         rings: Rings,
         is_written: bool,
     ) -> Attachment {
@@ -80,7 +79,6 @@ impl Attachment {
             session,
             channel,
             number,
-            stream,
             rings,
             is_written,
             rules: Vec::new(),
@@ -88,6 +86,11 @@ impl Attachment {
             described: 0,
             unwritten: BTreeMap::new(),
         }
+    }
+
+    /// Its stream's number in traces: that of the channel.
+    pub(crate) fn stream(&self) -> u32 {
+        self.channel as u32
     }
 
     /// Notes rules that are in force from now on.
@@ -102,9 +105,8 @@ impl Attachment {
 
     /// Whether events of a type may be in the rings.
     pub(crate) fn may_have(&self, event_type: &EventType) -> bool {
-        let wants = |rules: &Rules| {
-            rules.verdict(&event_type.name, event_type.level) != Verdict::No
-        };
+        let wants =
+            |rules: &Rules| rules.verdict(&event_type.name, event_type.level) != Verdict::No;
         self.history.iter().any(wants)
     }
 
@@ -112,7 +114,7 @@ impl Attachment {
     fn describe(&mut self, types: &[EventType], trace: &mut Trace) {
         for event_type in &types[self.described.min(types.len())..] {
             if self.may_have(event_type) {
-                trace.add_event(self.stream, event_type);
+                trace.add_event(self.stream(), event_type);
             }
         }
         self.described = types.len();
@@ -128,7 +130,7 @@ impl Application {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
                 if let Some(kept) = attachment.unwritten.get(&ring) {
-                    match trace.append(attachment.stream, ring as u32, kept) {
+                    match trace.append(attachment.stream(), ring as u32, kept) {
                         Ok(()) => drop(attachment.unwritten.remove(&ring)),
                         Err(error) => {
                             drained.trouble = Some(error);
@@ -151,8 +153,8 @@ impl Application {
                 let looked = catalog.map_or(Ok(false), |catalog| catalog.look(room));
                 let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
                 attachment.describe(types, trace);
-                let written = looked
-                    .and_then(|_| trace.append(attachment.stream, ring as u32, &packets));
+                let written =
+                    looked.and_then(|_| trace.append(attachment.stream(), ring as u32, &packets));
                 if let Err(error) = written {
                     drained.trouble = Some(error);
                     attachment.unwritten.insert(ring, std::mem::take(&mut packets));
@@ -176,7 +178,7 @@ impl Application {
                     let mut packets = Packets::default();
                     attachment.rings.finish(ring, &mut packets);
                     if !packets.is_empty() {
-                        let written = trace.append(attachment.stream, ring as u32, &packets);
+                        let written = trace.append(attachment.stream(), ring as u32, &packets);
                         last.trouble = written.err().or(last.trouble);
                     }
                 }
@@ -185,36 +187,29 @@ impl Application {
         last
     }
 
-    /// Writes what the rings of a session hold now to another trace.
+    /// Writes what the rings of a session hold now to a trace of its own.
     pub(crate) fn snapshot(
         &mut self,
         room: Room,
         session: SessionId,
-        channel_names: &[(String, Vec<blkkin_control::Context>)],
         trace: &mut Trace,
     ) -> io::Result<()> {
         let mut packets = Packets::default();
-        let mut streams = BTreeMap::new();
-        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
-            let Some((name, contexts)) = channel_names.get(attachment.channel) else { continue };
-            let stream = *streams
-                .entry(attachment.channel)
-                .or_insert_with(|| trace.add_channel(name, contexts));
+        for attachment in self.attachments.iter().filter(|one| one.session == session) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
                 attachment.rings.snapshot(ring, &mut packets);
+                if packets.is_empty() {
+                    continue;
+                }
                 if let Some(catalog) = &mut self.catalog {
                     catalog.look(room)?;
-                    for event_type in catalog.types() {
-                        if attachment.may_have(event_type) {
-                            trace.add_event(stream, event_type);
-                        }
+                    let types = catalog.types().iter();
+                    for event_type in types.filter(|one| attachment.may_have(one)) {
+                        trace.add_event(attachment.stream(), event_type);
                     }
                 }
-                if !packets.is_empty() {
-                    packets.set_stream(stream);
-                    trace.append(stream, ring as u32, &packets)?;
-                }
+                trace.append(attachment.stream(), ring as u32, &packets)?;
             }
         }
         Ok(())

@@ -1,4 +1,5 @@
 //! x
+mod application;
 mod catalog;
 mod clock;
 mod connection;
@@ -7,4 +8,5 @@ mod metadata;
 mod owner;
 mod process;
 mod rings;
+mod session;
 mod trace;

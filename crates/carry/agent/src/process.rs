@@ -45,9 +45,8 @@ impl Process {
         let is_named = |pid: u32, executable: &PathBuf| {
             let name = executable.file_name().unwrap_or_default().as_bytes();
             let path = executable.as_os_str().as_bytes();
-            let fits = |(whole, pattern): &(bool, Pattern)| {
-                pattern.fits(if *whole { path } else { name })
-            };
+            let fits =
+                |(whole, pattern): &(bool, Pattern)| pattern.fits(if *whole { path } else { name });
             processes.pids.contains(&pid) || executables.iter().any(fits)
         };
         is_named(self.pid, &self.executable)

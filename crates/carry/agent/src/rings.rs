@@ -2,7 +2,7 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Mode, Reader, Shape, ShapeError, Taken};
+use blkkin_ring::{Cells, Reader, Shape, ShapeError, Taken};
 use blkkin_sys::SharedMemory;
 use std::fs::File;
 use std::io;
@@ -105,6 +105,13 @@ impl Rings {
         }
     }
 
+    /// What a ring's program has counted since its last event, when there will be no more.
+    pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
+        let (reader, _) = &mut self.readers[ring];
+        let last = reader.finish(&self.cells, &self.shape, &mut packets.bytes);
+        packets.headers.extend(last.map(|packet| packet.header));
+    }
+
     /// What a ring holds now, without taking it.
     pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
         let mut reader = Reader::from_oldest(&self.cells, &self.shape, ring);
@@ -115,10 +122,6 @@ impl Rings {
                 Taken::Nothing | Taken::Nonsense => return,
             }
         }
-    }
-
-    pub(crate) fn is_overwritten(&self) -> bool {
-        self.shape.mode == Mode::Overwrite
     }
 }
 

@@ -36,11 +36,20 @@ pub(crate) struct Trace {
     text: String,
     written: Written,
     text_on_disk: usize,
-    /// For each stream the name of its channel, and the types that it has.
-    streams: Vec<(String, HashSet<u32>)>,
+    /// As the schema has them.
+    streams: Vec<Stream>,
     files: HashMap<(u32, u32), StreamFile>,
     /// Whether there is an index beside each stream. Snapshots have none.
     indexed: bool,
+}
+
+/// A channel.
+#[derive(Debug)]
+struct Stream {
+    number: u32,
+    name: String,
+    /// Indexes of the types that it has.
+    types: HashSet<u32>,
 }
 
 #[derive(Debug)]
@@ -86,23 +95,22 @@ impl Trace {
         &self.directory
     }
 
-    /// Adds a channel; its stream's id.
-    pub(crate) fn add_channel(&mut self, name: &str, contexts: &[Context]) -> u32 {
-        let id = self.streams.len() as u32;
-        self.streams.push((name.to_owned(), HashSet::new()));
-        self.schema.streams.push(metadata::stream(id, contexts));
-        id
+    /// Adds a channel, whose stream has its number, if it is not there yet.
+    pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
+        if !self.streams.iter().any(|stream| stream.number == number) {
+            let (name, types) = (name.to_owned(), HashSet::new());
+            self.streams.push(Stream { number, name, types });
+            self.schema.streams.push(metadata::stream(number, contexts));
+        }
     }
 
     /// Adds a type of events to a stream, if it has none of that index.
     pub(crate) fn add_event(&mut self, stream: u32, event_type: &EventType) {
-        let at = stream as usize;
-        let (Some((_, known)), Some(class)) =
-            (self.streams.get_mut(at), self.schema.streams.get_mut(at))
-        else {
+        let mut streams = self.streams.iter_mut().zip(&mut self.schema.streams);
+        let Some((known, class)) = streams.find(|(known, _)| known.number == stream) else {
             return;
         };
-        if known.insert(event_type.index) {
+        if known.types.insert(event_type.index) {
             class.events.push(metadata::event(event_type));
         }
     }
@@ -130,8 +138,8 @@ impl Trace {
         if self.files.contains_key(&(stream, cpu)) {
             return Ok(());
         }
-        let channel = self.streams.get(stream as usize).map_or("channel", |(name, _)| name);
-        let name = format!("{channel}_{cpu}");
+        let channel = self.streams.iter().find(|one| one.number == stream);
+        let name = format!("{}_{cpu}", channel.map_or("", |channel| &channel.name));
         let data = self.directory.join(&name);
         let index = self.directory.join("index").join(format!("{name}.idx"));
         let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
