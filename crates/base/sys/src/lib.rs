@@ -22,5 +22,5 @@ pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
 pub use fork::WipedOnFork;
 pub use shared::SharedMemory;
-pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id};
+pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id, user_id};
 pub use zeros::{SPAN, zeros, zeros_of_all};
