@@ -85,6 +85,13 @@ impl Reader {
         reader
     }
 
+    /// Bytes that can be taken, roughly: headers and ends of sub-buffers count too.
+    pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
+        // Relaxed: a number to be shown.
+        let write = cells.load(shape.control_of(self.ring), Word::Write, Relaxed);
+        write.wrapping_sub(self.position).min(shape.ring_size() as u64)
+    }
+
     /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
     /// a sub-buffer that is not full yet.
     pub fn take(
