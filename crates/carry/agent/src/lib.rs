@@ -9,6 +9,7 @@
 
 mod application;
 mod attach;
+mod background;
 mod catalog;
 mod clock;
 mod connection;
@@ -23,4 +24,6 @@ mod rings;
 mod session;
 mod trace;
 
+pub use background::Background;
+pub use date::now as date_now;
 pub use engine::{Agent, Options};

@@ -13,7 +13,7 @@ use blkkin_control::{
 use blkkin_filter::Filter;
 use jiff::Zoned;
 use std::io;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A command that has connected.
@@ -539,7 +539,7 @@ impl Totals {
 }
 
 /// A path as text that can be shown.
-fn printable(path: &PathBuf) -> String {
+fn printable(path: &Path) -> String {
     let plain = |letter: char| if letter.is_control() { '?' } else { letter };
     path.to_string_lossy().chars().map(plain).collect()
 }
