@@ -44,7 +44,7 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new() -> Node {
-        let agent = Background::start(|line| eprintln!("agent: {line}")).unwrap();
+        let agent = Background::start(|_| ()).unwrap();
         let addresses = [agent.socket().to_owned()];
         let client = Client::connect(&addresses, "test", "0", Patience::default()).unwrap();
         Node { agent: Some(agent), client, directory: tempfile::tempdir().unwrap() }
