@@ -7,7 +7,9 @@
 //! A restartable sequence is one writer on a processor whose stores others see in order: the lock's
 //! path with a lock that nobody else wants is the same to a reader, so both are shown here.
 
-use crate::{Cells, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer, packet};
+use crate::{
+    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer, packet,
+};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -55,7 +57,7 @@ fn take(readers: &mut [Reader], writer: &Writer, names: &mut Vec<u8>) {
 }
 
 fn readers(shape: &Shape) -> Vec<Reader> {
-    (0..shape.rings).map(|ring| Reader::new(shape, ring)).collect()
+    (0..shape.rings).map(|ring| Reader::new(shape, ring, Clock::Test(u64::MAX))).collect()
 }
 
 fn writer(shape: Shape) -> Arc<Writer> {

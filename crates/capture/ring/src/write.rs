@@ -37,7 +37,7 @@ impl Clock {
 
     /// Now, where others may have written on other processors.
     #[inline]
-    fn now_everywhere(self) -> u64 {
+    pub(crate) fn now_everywhere(self) -> u64 {
         match self {
             Clock::Tsc => blkkin_sys::tsc_after_loads(),
             Clock::Monotonic => blkkin_sys::monotonic_ns(),

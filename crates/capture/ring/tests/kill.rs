@@ -59,7 +59,7 @@ fn check(with_sequences: bool, round: u64) {
     let what = format!("sequences: {with_sequences}, round {round}");
     let processors = std::thread::available_parallelism().unwrap().get();
     let set = Set::new(shape(processors + 1, 256 << 10, 4, Mode::Discard));
-    let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+    let (mut readers, mut harvest) = (set.readers(Clock::Monotonic), Harvest::default());
     let mut victim = start_victim(&set, with_sequences);
     let mut random = Random(round + 1);
     while harvest.events.is_empty() {
