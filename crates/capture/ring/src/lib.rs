@@ -6,7 +6,8 @@
 //!
 //! # The memory
 //!
-//! One sealed file for each traced process and channel, made by the daemon:
+//! One file for each traced process and channel, made by the daemon, which seals it for good when
+//! the process has mapped it ([`Cells::seal`]):
 //!
 //! ```text
 //! 0        set header: a page; see `shape`. Written once, by the daemon, but for one word:

@@ -349,7 +349,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Has the kernel provide a ring's pages now, so that no event has to wait for one.
+    /// Has the kernel map a ring's pages now, so that no event has to wait for one.
     pub fn provide_ring(&self, shape: &Shape, ring: usize) {
         self.provide(shape.data_of(ring));
     }
