@@ -22,5 +22,8 @@ pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
 pub use fork::WipedOnFork;
 pub use shared::SharedMemory;
-pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id};
+pub use threads::{
+    current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
+    thread_id,
+};
 pub use zeros::{SPAN, zeros, zeros_of_all};

@@ -16,7 +16,7 @@
 //!   +0       WRITE      position of the next event, in bytes since ever; writers
 //!   +8       LAST_TIME  when the last event happened; writers
 //!   +16      LOST       events that found the ring full; writers
-//!   +24      OWNER      thread that holds the ring, where that takes a lock; writers
+//!   +24      OWNER      process and thread that hold the ring, where that takes a lock; writers
 //!   +32      UNPLACED   events that found no ring to write to; writers
 //!   +128     READ       the daemon needs nothing before this position; reader
 //! 4352     control of ring 1, …
