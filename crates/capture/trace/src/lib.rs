@@ -10,6 +10,7 @@
 pub mod channels;
 pub mod context;
 mod event;
+pub mod family;
 pub mod id;
 pub mod registry;
 pub mod sample;
