@@ -1,9 +1,10 @@
 //! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
 
 use crate::blkin::{new_id, root};
-use crate::headers::{self, Text};
+use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
 use crate::record::{self, Said};
+use blkkin_trace::context::Text;
 use std::ffi::{c_char, c_int, c_uint};
 use std::{ptr, slice};
 
@@ -116,8 +117,8 @@ unsafe fn store(from: Option<Context>, to: *mut Context) -> c_int {
 /// # Safety
 ///
 /// See the crate; `text` has `size` bytes.
-unsafe fn format(
-    format: fn(&Context) -> Option<Text>,
+unsafe fn format<const SIZE_MAX: usize>(
+    format: fn(&Context) -> Option<Text<SIZE_MAX>>,
     context: *const Context,
     text: *mut c_char,
     size: usize,
@@ -128,7 +129,7 @@ unsafe fn format(
     // SAFETY: not NULL, so valid.
     let context = unsafe { context.read() };
     let Some(formatted) = format(&context) else { return INVALID };
-    let bytes = formatted.bytes();
+    let bytes = formatted.as_bytes();
     if bytes.len() >= size {
         return NO_SPACE;
     }

@@ -226,7 +226,7 @@ fn traceparents() {
             assert_eq!(context.info.parent_span_id, 0, "{text:?}");
             let written = format_traceparent(&context).expect("valid ids");
             let flags = context.flags;
-            assert_eq!(written.bytes(), format!("00-{TRACE}-{SPAN}-0{flags}").as_bytes());
+            assert_eq!(written.as_bytes(), format!("00-{TRACE}-{SPAN}-0{flags}").as_bytes());
         }
     };
     check(&format!("00-{TRACE}-{SPAN}-00"), Some(0));
@@ -275,7 +275,7 @@ fn b3() {
         assert_eq!(got.map(|context| context.flags), expected, "{text:?}");
         if let Some(context) = got {
             let written = format_b3(&context).expect("valid ids");
-            assert_eq!(String::from_utf8_lossy(written.bytes()), text);
+            assert_eq!(String::from_utf8_lossy(written.as_bytes()), text);
         }
     };
     let low = &TRACE[16..];
@@ -366,12 +366,12 @@ fn random_headers() {
         }
         if let Some(context) = parse_traceparent(&text) {
             let written = format_traceparent(&context).expect("valid ids");
-            assert_eq!(parse_traceparent(written.bytes()), Some(context));
+            assert_eq!(parse_traceparent(written.as_bytes()), Some(context));
             taken += 1;
         }
         if let Some(context) = parse_b3(&text) {
             let written = format_b3(&context).expect("valid ids");
-            assert_eq!(parse_b3(written.bytes()), Some(context));
+            assert_eq!(parse_b3(written.as_bytes()), Some(context));
             taken += 1;
         }
     }
