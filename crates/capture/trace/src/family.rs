@@ -170,12 +170,17 @@ impl<S: PutString> Annotation<S> {
     /// Records it, if somebody wants it.
     #[inline(always)]
     pub fn record(self, level: Level) {
-        let family = match self.said {
+        self.family().record(level, |encoder| self.encode(encoder));
+    }
+
+    /// The events that it belongs to.
+    #[inline(always)]
+    pub fn family(&self) -> &'static Family {
+        match self.said {
             Said::Event(_) => &TIMESTAMP,
             Said::String { .. } => &KEYVAL_STRING,
             Said::Integer { .. } => &KEYVAL_INTEGER,
-        };
-        family.record(level, |encoder| self.encode(encoder));
+        }
     }
 
     #[inline(always)]
@@ -184,9 +189,8 @@ impl<S: PutString> Annotation<S> {
         self.service_name.put(encoder);
         encoder.put(self.port_no.to_le_bytes());
         self.ip.put(encoder);
-        encoder.put(self.trace_id.to_le_bytes());
-        encoder.put(self.span_id.to_le_bytes());
-        encoder.put(self.parent_span_id.to_le_bytes());
+        let ids = [self.trace_id, self.span_id, self.parent_span_id];
+        encoder.put_words(ids.map(i64::cast_unsigned));
         match self.said {
             Said::Event(event) => event.put(encoder),
             Said::String { key, val } => {
