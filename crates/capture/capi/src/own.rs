@@ -1,10 +1,12 @@
 //! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
 
 use crate::blkin::{new_id, root};
+use crate::guard;
 use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
 use crate::record::{self, Said};
 use blkkin_trace::context::Text;
+use blkkin_trace::family;
 use std::ffi::{c_char, c_int, c_uint};
 use std::{ptr, slice};
 
@@ -65,7 +67,7 @@ exported! {
         let fresh =
             Context { info: root(), trace_id_high: new_id(), flags: SAMPLED | RANDOM };
         // SAFETY: the caller owes the same.
-        unsafe { store(Some(fresh), context) }
+        unsafe { store_new(Some(fresh), context) }
     }
 
     fn blkkin_traceparent_parse(
@@ -74,12 +76,12 @@ exported! {
         context: *mut Context,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { store(bytes(text, length).and_then(headers::parse_traceparent), context) }
+        unsafe { store_new(bytes(text, length).and_then(headers::parse_traceparent), context) }
     }
 
     fn blkkin_b3_parse(text: *const c_char, length: usize, context: *mut Context) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { store(bytes(text, length).and_then(headers::parse_b3), context) }
+        unsafe { store_new(bytes(text, length).and_then(headers::parse_b3), context) }
     }
 
     fn blkkin_traceparent_format(context: *const Context, text: *mut c_char, size: usize) -> c_int {
@@ -102,6 +104,25 @@ unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     let is_possible = !text.is_null() && isize::try_from(length).is_ok();
     // SAFETY: not NULL, so it has that many bytes; they are not more than a slice may have.
     is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
+}
+
+/// Stores a context that is new to this process. What annotations of it have no room for is recorded
+/// now.
+///
+/// # Safety
+///
+/// See the crate.
+unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
+    // SAFETY: the caller owes the same.
+    let result = unsafe { store(from, to) };
+    if let (OK, Some(Context { info, trace_id_high, flags })) = (result, from)
+        && flags & SAMPLED != 0
+        && trace_id_high != 0
+    {
+        let halves = (info.trace_id.cast_unsigned(), trace_id_high.cast_unsigned());
+        guard::quietly((), || family::record_wide_trace_id(halves.0, halves.1));
+    }
+    result
 }
 
 /// # Safety

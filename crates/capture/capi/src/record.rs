@@ -1,13 +1,12 @@
 //! From pointers of C to an annotation that can be trusted: all checks, then the tracer.
 
 use crate::emit;
-use crate::guard;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
 use blkkin_trace::Level;
 use std::ffi::{c_char, c_int, c_uint};
 
 /// By their numbers.
-const LEVELS: [Level; 15] = [
+pub(crate) const LEVELS: [Level; 15] = [
     Level::Emergency,
     Level::Alert,
     Level::Critical,
@@ -67,7 +66,7 @@ pub(crate) unsafe fn record(
     let Some((trace, endpoint)) = (unsafe { complete(trace, endpoint) }) else { return INVALID };
     if emit::is_enabled(*level) {
         // SAFETY: no string is NULL; all live and stay as they are until this function returns.
-        guard::quietly((), || unsafe { emit::emit(&trace, &endpoint, *level, said) });
+        unsafe { emit::emit(&trace, &endpoint, *level, said) };
     }
     OK
 }
