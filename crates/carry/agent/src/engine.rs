@@ -429,7 +429,8 @@ impl Agent {
             }
             FromApplication::Pong(number) => {
                 application.ponged = number.min(application.pinged);
-                Ok(())
+                application.next_look = Some(Instant::now());
+                application.seal_mapped()
             }
         }
     }
