@@ -15,6 +15,7 @@ mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;
+mod wake;
 mod zeros;
 
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
@@ -26,4 +27,5 @@ pub use threads::{
     current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
     thread_id,
 };
+pub use wake::{Waker, barrier_for_all, heed_barriers};
 pub use zeros::{SPAN, zeros, zeros_of_all};
