@@ -44,7 +44,9 @@
 //! other's version from the start.
 
 pub mod address;
+pub mod catalog;
 pub mod limits;
+pub mod rules;
 
 #[macro_use]
 mod describe;
@@ -64,7 +66,8 @@ mod version;
 mod wire;
 
 pub use application::{
-    AddChannel, Disable, Enable, EventType, Field, FieldKind, FromApplication, ToApplication, Width,
+    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication,
+    ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};
 pub use decoder::{Decoder, Received};

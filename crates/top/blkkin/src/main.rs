@@ -60,6 +60,7 @@ const AGENT_HELP: &str = concat!(
 
 #[derive(Subcommand)]
 enum Command {
+    Record(commands::record::Args),
     View(commands::view::Args),
     Info(commands::info::Args),
     Merge(commands::merge::Args),
@@ -71,6 +72,7 @@ enum Command {
     Status(commands::status::Args),
     Sampling(commands::sampling::Args),
     Completions(commands::completions::Args),
+    Agent(commands::agent::Args),
 }
 
 fn main() -> ExitCode {
@@ -87,6 +89,8 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Record(args) => commands::record::run(args),
+        Command::Agent(args) => commands::agent::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Info(args) => commands::info::run(args),
         Command::Merge(args) => commands::merge::run(args),
