@@ -36,6 +36,8 @@ pub(crate) struct Application {
     /// When its rings are looked at next; never if it wakes the daemon itself.
     pub(crate) next_look: Option<Instant>,
     pub(crate) pace: Pace,
+    /// Whether the program was told to wake the daemon, and nothing has come since.
+    pub(crate) is_asleep: bool,
     /// Whether the user was told that something cannot be written.
     pub(crate) is_in_trouble: bool,
     /// The last `Ping` that it was sent, and that it has answered.
@@ -143,6 +145,21 @@ impl Application {
         let due = self.attachments.iter_mut().filter(|attachment| is_due(attachment));
         let sealed = due.map(|attachment| attachment.rings.seal());
         sealed.fold(Ok(()), |all, one| all.and(one))
+    }
+
+    /// Has the program's next event wake the daemon; what is in the rings by now is to be looked for once
+    /// more. False if the kernel cannot make sure that nothing is missed then.
+    pub(crate) fn fall_asleep(&mut self) -> bool {
+        let written = self.attachments.iter().filter(|attachment| attachment.is_written);
+        written.for_each(|attachment| attachment.rings.fall_asleep());
+        blkkin_sys::barrier_for_all()
+    }
+
+    /// Looks at the rings by itself again.
+    pub(crate) fn wake_up(&mut self) {
+        if std::mem::take(&mut self.is_asleep) {
+            self.attachments.iter().for_each(|attachment| attachment.rings.wake_up());
+        }
     }
 
     /// Writes what is in the rings now.

@@ -110,6 +110,11 @@ impl Rings {
         self.cells.fall_asleep();
     }
 
+    /// Says that the daemon does not sleep.
+    pub(crate) fn wake_up(&self) {
+        self.cells.wake();
+    }
+
     /// Takes what a ring has now: at most as much as fits into it.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
