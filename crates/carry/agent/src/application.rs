@@ -148,11 +148,11 @@ impl Application {
     }
 
     /// Has the program's next event wake the daemon; what is in the rings by now is to be looked for once
-    /// more. False if the kernel cannot make sure that nothing is missed then.
-    pub(crate) fn fall_asleep(&mut self) -> bool {
+    /// more.
+    pub(crate) fn fall_asleep(&mut self) {
         let written = self.attachments.iter().filter(|attachment| attachment.is_written);
         written.for_each(|attachment| attachment.rings.fall_asleep());
-        blkkin_sys::barrier_for_all()
+        blkkin_sys::barrier_for_all();
     }
 
     /// Looks at the rings by itself again.

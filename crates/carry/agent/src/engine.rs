@@ -514,9 +514,8 @@ impl Agent {
                 continue;
             }
             let mut drained = application.drain(ROOM);
-            let mut is_heard = true;
             if !drained.found && drained.trouble.is_none() {
-                is_heard = application.fall_asleep();
+                application.fall_asleep();
                 drained = application.drain(ROOM);
             }
             let trouble = drained.trouble.is_some();
@@ -525,10 +524,10 @@ impl Agent {
                 (true, false) => Some(now + application.pace.after(drained.fullest)),
                 (false, false) => {
                     application.pace.rest();
-                    // Where there is no barrier, what the program was just storing is seen a moment later.
-                    let once_more = !is_heard && !application.is_asleep;
-                    application.is_asleep = true;
-                    once_more.then(|| now + ONE_MORE_LOOK)
+                    // A program that heeds no barriers may just have stored an event, and have found
+                    // before that nobody sleeps. It is seen a moment later.
+                    let is_first = !std::mem::replace(&mut application.is_asleep, true);
+                    is_first.then(|| now + ONE_MORE_LOOK)
                 }
             };
             if drained.found {
