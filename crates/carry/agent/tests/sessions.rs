@@ -90,7 +90,7 @@ fn events_that_find_no_room_are_counted() {
     let attempted = 3_000_000;
     let mut lost = 0;
     for number in 0..attempted {
-        lost += u64::from(program.record_quietly(0, 0, number) == Outcome::Full);
+        lost += u64::from(program.record(0, 0, number) == Outcome::Full);
     }
     program.goodbye();
     let trace = trace_below(&node.output()).unwrap();
@@ -118,7 +118,7 @@ fn snapshots_hold_the_latest_events() {
     }
     assert_eq!(snapshot(&mut node).len(), 10);
     for number in 10..1_000_000 {
-        program.record_quietly(0, 0, number);
+        program.record(0, 0, number);
     }
     let numbers = snapshot(&mut node);
     assert_eq!(numbers.last(), Some(&(0, 999_999)));

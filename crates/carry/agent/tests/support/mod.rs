@@ -15,7 +15,7 @@ use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::time::{Duration, Instant};
@@ -91,12 +91,11 @@ pub(crate) struct Program {
     pub(crate) catalog: SharedMemory,
     next_place: usize,
     pub(crate) writers: BTreeMap<u32, Writer>,
-    /// The same memory, to see whether the agent sleeps.
-    memories: BTreeMap<u32, Cells>,
     /// Rules that have been sent, by channel; and those in force.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
-    pub(crate) wake: Option<OwnedFd>,
+    /// Kept open as long as the writers.
+    wakes: Vec<OwnedFd>,
 }
 
 impl Program {
@@ -123,10 +122,9 @@ impl Program {
             catalog,
             next_place: catalog::DESCRIPTIONS,
             writers: BTreeMap::new(),
-            memories: BTreeMap::new(),
             rules: BTreeMap::new(),
             in_force: BTreeMap::new(),
-            wake: None,
+            wakes: Vec::new(),
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
@@ -142,11 +140,10 @@ impl Program {
                 ToApplication::AddChannel(channel) => {
                     let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
                     let memory = File::from(memory);
-                    let map = || Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
-                    let clock = blkkin_ring::Clock::Tsc;
-                    self.writers.insert(channel.channel, Writer::new(map(), clock).unwrap());
-                    self.memories.insert(channel.channel, map());
-                    self.wake = Some(wake);
+                    let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
+                    let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
+                    self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
+                    self.wakes.push(wake);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
                 ToApplication::Rule(rule) => {
@@ -183,22 +180,11 @@ impl Program {
     }
 
     /// Records an event of such a type.
-    pub(crate) fn record_quietly(&self, channel: u32, index: u32, number: u64) -> Outcome {
+    pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
         let mut room = Room::new();
         let mut encoder = Encoder::new(&mut room, index as u16);
         encoder.put(number.to_le_bytes());
         self.writers[&channel].record(&mut encoder.event())
-    }
-
-    /// Records an event of such a type; wakes the agent if it sleeps.
-    pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
-        let outcome = self.record_quietly(channel, index, number);
-        if self.memories[&channel].wake() {
-            use std::io::Write;
-            let mut wake = File::from(self.wake.as_ref().unwrap().try_clone().unwrap());
-            wake.write_all(&1u64.to_ne_bytes()).unwrap();
-        }
-        outcome
     }
 
     pub(crate) fn goodbye(self) {
