@@ -25,5 +25,5 @@ pub use entropy::{random_words, whereabouts};
 pub use fork::WipedOnFork;
 pub use identity::as_user;
 pub use shared::SharedMemory;
-pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id};
+pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id, user_id};
 pub use zeros::{SPAN, zeros, zeros_of_all};

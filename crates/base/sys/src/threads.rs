@@ -31,6 +31,15 @@ pub fn thread_id() -> u32 {
     id as u32
 }
 
+/// The user whose rights this process has.
+pub fn user_id() -> u32 {
+    // SAFETY: has no arguments, and cannot fail.
+    #[expect(unsafe_code)]
+    unsafe {
+        libc::geteuid()
+    }
+}
+
 /// Whether this process has a thread of that id; also if the kernel does not want to say. A system
 /// call.
 pub fn thread_exists(id: u32) -> bool {
@@ -87,6 +96,12 @@ pub fn restart_sequences() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_user_owns_the_process() {
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(user_id(), std::fs::metadata("/proc/self").unwrap().uid());
+    }
 
     #[test]
     fn threads_are_there_until_they_end() {

@@ -7,9 +7,10 @@ use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
-    Decoder, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello, Level,
-    Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring, Role,
-    Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
+    Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
+    Level, Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring,
+    Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width,
+    code,
 };
 
 /// The bytes that such a text stands for.
@@ -266,6 +267,16 @@ fn replies() {
         bytes_waiting: 8,
         size: 9,
     };
+    let ended = Ended {
+        session: "s".into(),
+        channel: "c".into(),
+        rings: 2,
+        events_recorded: None,
+        events_discarded: 4,
+        packets_taken: 5,
+        packets_lost: 6,
+        bytes_written: 7,
+    };
     check(vec![
         (Reply::Done, "00000000 0104"),
         (Reply::Failed(failed(None)), r#"16000000 0204 05000000"quota" 08000000"too much" 00"#),
@@ -307,5 +318,10 @@ fn replies() {
         ),
         (Reply::Sampling(Some("1/5".into())), r#"08000000 0904 01 03000000"1/5""#),
         (Reply::Written("/tmp/s".into()), r#"0a000000 0a04 06000000"/tmp/s""#),
+        (
+            Reply::Ended(ended),
+            r#"2f000000 0b04 01000000"s" 01000000"c" 02000000 00 0400000000000000
+               0500000000000000 0600000000000000 0700000000000000"#,
+        ),
     ]);
 }
