@@ -73,6 +73,16 @@ impl SharedMemory {
         Ok(SharedMemory { start, size })
     }
 
+    /// Has children of this process not get it: there, nothing is mapped at its place, so that nobody
+    /// who has a child's copy of this may use it. False if the kernel does not want to.
+    pub fn keep_from_children(&self) -> bool {
+        // SAFETY: the mapping is ours, and stays as it is in this process.
+        #[expect(unsafe_code)]
+        unsafe {
+            libc::madvise(self.start.as_ptr().cast(), self.size, libc::MADV_DONTFORK) == 0
+        }
+    }
+
     /// In bytes.
     pub fn size(&self) -> usize {
         self.size
