@@ -50,15 +50,7 @@ impl SharedMemory {
 
     /// Maps what somebody else has made, if its size can be relied on.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
-        // SAFETY: plain integers are passed.
-        #[expect(unsafe_code)]
-        let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
-        if seals & SEALS != SEALS {
-            let why = "shared memory is not sealed, so that its size could change";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        }
-        let size = File::from(file.try_clone_to_owned()?).metadata()?.len();
-        let size = usize::try_from(size).ok().filter(|size| *size > 0);
+        let size = usize::try_from(sealed_size(file)?).ok().filter(|size| *size > 0);
         let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping, at a place that the kernel chooses.
@@ -201,6 +193,19 @@ unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
             AtomicU8::from_ptr(into.add(index)).store(byte, Relaxed);
         }
     }
+}
+
+/// Size of a file of shared memory that somebody else has made, if it can be relied on. Reading such a
+/// file never waits for anybody.
+pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
+    if seals & SEALS != SEALS {
+        let why = "shared memory is not sealed, so that its size could change";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(File::from(file.try_clone_to_owned()?).metadata()?.len())
 }
 
 fn check(result: i32) -> io::Result<i32> {

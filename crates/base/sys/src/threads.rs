@@ -6,6 +6,9 @@ use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The kernel's id of this thread. A system call the first time in each thread and process.
+///
+/// A child that shares memory and thread pointer with the thread that made it, as one of `vfork`
+/// does, has an id of its own until that thread has asked for its own, and that one from then on.
 pub fn thread_id() -> u32 {
     /// Id of the process, so that a child does not take over what its parent's threads remember.
     static PROCESS: WipedOnFork = WipedOnFork::new();
@@ -23,12 +26,31 @@ pub fn thread_id() -> u32 {
     // SAFETY: both calls have no arguments, and cannot fail.
     #[expect(unsafe_code)]
     let (own_process, id) = unsafe { (libc::getpid() as u64, libc::syscall(libc::SYS_gettid)) };
-    // Where it cannot be wiped nothing is remembered.
-    if PROCESS.arm() {
+    // Where it cannot be wiped nothing is remembered, nor by a child with its parent's memory.
+    let is_known = current == own_process || current == 0;
+    if is_known && has_thread_pointer_of_its_own() && PROCESS.arm() {
         process.store(own_process, Relaxed);
         KNOWN.set((own_process, id as u32));
     }
     id as u32
+}
+
+/// Whether the C library made this thread, and so gave it variables of its own; a child of `vfork`
+/// has its parent's. The library tells the kernel of each thread's list of mutexes, which no child
+/// inherits.
+fn has_thread_pointer_of_its_own() -> bool {
+    if !cfg!(target_env = "gnu") {
+        // Others tell the kernel later, or never.
+        return true;
+    }
+    let (mut list, mut size) = (std::ptr::null_mut::<libc::c_void>(), 0usize);
+    // SAFETY: the kernel writes a pointer and a size, where there is room for them.
+    #[expect(unsafe_code)]
+    let result = errno::kept(|| unsafe {
+        let own: libc::c_long = 0;
+        libc::syscall(libc::SYS_get_robust_list, own, &raw mut list, &raw mut size)
+    });
+    result == 0 && !list.is_null()
 }
 
 /// The user whose rights this process has.
@@ -130,6 +152,27 @@ mod tests {
             .unwrap();
             assert_ne!(id, u64::from(own), "{fork:?}");
             assert_eq!(exists, 1, "{fork:?}");
+        }
+    }
+
+    /// What a child learns that has its parent's memory and thread pointer is not what the parent
+    /// remembers, also if nobody has asked before.
+    #[cfg(feature = "testing")]
+    #[test]
+    fn a_child_that_shares_memory_leaves_its_parents_id_alone() {
+        use crate::testing::{Fork, in_child, in_sharing_child};
+        use std::sync::atomic::AtomicU64;
+        for fork in [Fork::Library, Fork::Raw] {
+            let [own, childs, later] = in_child(fork, |[own, childs, later]: &[AtomicU64; 3]| {
+                // The words that tell of the parent's process are wiped: nobody has asked in this one.
+                let shared = || childs.store(thread_id().into(), Relaxed);
+                let ended = in_sharing_child(&shared);
+                later.store(thread_id().into(), Relaxed);
+                own.store(if ended { std::process::id().into() } else { 0 }, Relaxed);
+            })
+            .unwrap();
+            assert_eq!(later, own, "{fork:?}");
+            assert_ne!(childs, own, "{fork:?}");
         }
     }
 }

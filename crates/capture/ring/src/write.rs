@@ -116,7 +116,9 @@ pub(crate) struct Switch {
     pub(crate) leave: Option<(usize, [u8; 16], [u8; 8])>,
     /// Where the one to begin starts, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
-    /// Now.
+    /// The ring's last time before.
+    pub(crate) last_time: u64,
+    /// Now, which is not before that.
     pub(crate) time: u64,
     /// Where the next event goes.
     pub(crate) write: u64,
@@ -190,7 +192,10 @@ impl Writer {
     fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
         // Each try fails only if something happened on this processor meanwhile. A debugger that
         // goes through it step by step makes it fail each time.
-        for _ in 0..TRIES_MAX {
+        for tries in 0..TRIES_MAX {
+            if tries > 0 && sequences.is_strangers() {
+                break;
+            }
             let Some(cpu) = sequences.cpu().filter(|cpu| *cpu < self.shape.rings - 1) else {
                 break;
             };
@@ -200,8 +205,11 @@ impl Writer {
             match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
                     // Read after `write`, so that it is not before any event up to there; and no
-                    // event comes in between if the sequence succeeds.
-                    let time = self.clock.now();
+                    // event comes in between if the sequence succeeds. Nor does a sequence that was
+                    // restarted: it may have left its time behind, which the reader has perhaps
+                    // taken for the end of a packet.
+                    let last_time = self.cells.load_own(control, Word::LastTime);
+                    let time = self.clock.now().max(last_time);
                     event.set_time(time);
                     let append = rseq::Append {
                         cpu,
@@ -210,6 +218,7 @@ impl Writer {
                         event,
                         write,
                         next: write.wrapping_add(event.size() as u64),
+                        last_time,
                         time,
                     };
                     if sequences.append(&self.cells, &append) {
@@ -225,7 +234,8 @@ impl Writer {
                 None => return self.too_large(cpu),
             }
         }
-        // Threads that the C library has not registered, and processors that came later.
+        // Threads that the C library has not registered, children with their parent's area, and
+        // processors that came later.
         let last = self.shape.rings - 1;
         self.record_with_lock(event, last..self.shape.rings)
     }
@@ -265,7 +275,8 @@ impl Writer {
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
-                    let time = self.clock.now_everywhere();
+                    let last_time = self.cells.load_own(control, Word::LastTime);
+                    let time = self.clock.now_everywhere().max(last_time);
                     event.set_time(time);
                     held.append(self.place(held.ring, write), event.bytes(), write, time);
                     return Outcome::Recorded;
@@ -297,8 +308,9 @@ impl Writer {
     /// All that leaving one sub-buffer and beginning the next one takes.
     fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
         let control = self.shape.control_of(ring);
-        let time = self.clock.now_everywhere();
-        let discarded = self.cells.load_own(control, Word::Lost);
+        let last_time = self.cells.load_own(control, Word::LastTime);
+        let time = self.clock.now_everywhere().max(last_time);
+        let discarded = self.cells.lost(&self.shape, ring);
         let leave = from.map(|from| {
             let mut end = [0; 16];
             end[..8].copy_from_slice(&time.to_le_bytes());
@@ -318,7 +330,7 @@ impl Writer {
             discarded,
         };
         let begin = (self.place(ring, to), header.to_bytes());
-        Switch { leave, begin, time, write: to.wrapping_add(packet::SIZE as u64) }
+        Switch { leave, begin, last_time, time, write: to.wrapping_add(packet::SIZE as u64) }
     }
 
     /// Where in the memory a position is.

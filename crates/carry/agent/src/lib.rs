@@ -1,3 +1,12 @@
 //! x
+mod application;
+mod catalog;
 mod clock;
+mod connection;
+mod date;
 mod metadata;
+mod owner;
+mod process;
+mod rings;
+mod session;
+mod trace;
