@@ -136,6 +136,11 @@ impl AsFd for Listener {
     }
 }
 
+/// Sends bytes over somebody's socket if it has room now.
+pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) {
+    let _ = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,12 +1,13 @@
 //! Where annotations leave this crate: as events of the tracer, named and laid out as blkin's are in
 //! LTTng's traces, and whether anybody wants them.
 
+use crate::guard;
 use crate::layout::{Endpoint, Trace};
 use crate::record::Said;
 use blkkin_ring::Encoder;
 use blkkin_trace::{EventType, Kind, Level, registry};
 use std::ffi::c_uint;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros read it
 /// before they call anything.
@@ -64,8 +65,24 @@ const INTEGER_KINDS: [Kind; 9] = [Text, Text, I32, Text, I64, I64, I64, Text, I6
 
 /// Has the levels follow what the tracer is told.
 pub(crate) fn prepare() {
-    registry::on_change(follow_rules);
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if !ONCE.swap(true, Ordering::AcqRel) {
+        registry::on_change(follow_rules);
+    }
 }
+
+/// Also for programs that do not call `blkin_init`. In this module, so that it comes with the levels
+/// where the library is linked statically.
+// SAFETY: this section holds pointers to such functions, which the C library calls when it has set
+// itself up and nobody uses this library yet.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        guard::quietly((), prepare);
+    }
+    before_main
+};
 
 fn follow_rules() {
     let mut levels = 0;

@@ -9,7 +9,7 @@ use crate::own::*;
 use crate::record::WARNING;
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
-use blkkin_trace::registry::{self, Names, Rule};
+use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{Kind, Level, channels};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -56,13 +56,16 @@ impl Channel {
     }
 
     fn wants(levels: i32) {
-        let rule = Rule {
-            channel: 0,
-            names: Names::new("zipkin:*"),
-            except: Vec::new(),
-            levels: levels as u16,
+        let rule = |level| EventRule {
+            enabled: true,
+            names: vec!["zipkin:*".to_owned()],
+            excluded: Vec::new(),
+            levels: Levels::Exactly { level },
+            filter: None,
         };
-        registry::set_rules(if levels == 0 { Vec::new() } else { vec![rule] });
+        let wanted = (0..15).filter(|level| levels >> level & 1 != 0);
+        let rules: Vec<_> = wanted.filter_map(Level::from_number).map(rule).collect();
+        registry::set_rules(0, &rules);
         assert_eq!(emit::ENABLED_LEVELS.load(Ordering::Relaxed), levels & 0x7fff);
     }
 
