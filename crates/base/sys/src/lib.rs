@@ -28,6 +28,9 @@ pub use entropy::{random_words, whereabouts};
 pub use fork::{AllZeros, WipedOnFork, Words};
 pub use identity::as_user;
 pub use shared::{SharedMemory, sealed_size};
-pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id, user_id};
+pub use threads::{
+    current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
+    thread_id, user_id,
+};
 pub use wait::wait;
 pub use zeros::{SPAN, zeros, zeros_of_all};

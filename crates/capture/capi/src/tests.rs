@@ -49,7 +49,7 @@ impl Channel {
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         let writer = Writer::new(theirs, Clock::Monotonic).unwrap();
         channels::attach(0, Box::new(writer)).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring)).collect();
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, Clock::Monotonic)).collect();
         // SAFETY: has no arguments.
         assert_eq!(unsafe { blkin_init() }, OK);
         Channel { cells, shape, readers, _guard: guard }

@@ -6,6 +6,7 @@ use crate::packet::{self, Header};
 #[cfg(not(loom))]
 use crate::shape::SLEEPING;
 use crate::shape::{self, Mode, Shape};
+use crate::write::Clock;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,6 +17,7 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 #[derive(Debug)]
 pub struct Reader {
     ring: usize,
+    clock: Clock,
     position: u64,
     /// When the last packet that was taken ends.
     last_time: u64,
@@ -70,19 +72,27 @@ struct Until {
 }
 
 impl Reader {
-    /// A reader of a ring, from its start.
-    pub fn new(shape: &Shape, ring: usize) -> Reader {
+    /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
+    /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
+    pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
         let (last_time, count, discarded, is_over) = (0, 0, 0, false);
-        Reader { ring, position: shape.start, last_time, count, discarded, is_over }
+        Reader { ring, clock, position: shape.start, last_time, count, discarded, is_over }
     }
 
     /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots.
-    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize) -> Reader {
-        let mut reader = Reader::new(shape, ring);
+    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
+        let mut reader = Reader::new(shape, ring, clock);
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
         reader
+    }
+
+    /// Bytes that can be taken, roughly: headers and ends of sub-buffers count too.
+    pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
+        // Relaxed: a number to be shown.
+        let write = cells.load(shape.control_of(self.ring), Word::Write, Relaxed);
+        write.wrapping_sub(self.position).min(shape.ring_size() as u64)
     }
 
     /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
@@ -115,8 +125,8 @@ impl Reader {
         if discarded <= self.discarded {
             return None;
         }
-        let last_time = cells.load(shape.control_of(self.ring), Word::LastTime, Acquire);
-        let header = self.header(shape, 0, (last_time, last_time), discarded);
+        // From the end of the last packet until now.
+        let header = self.header(shape, 0, (0, u64::MAX), discarded);
         buffer.extend_from_slice(&header.to_bytes());
         Some(Packet { header, is_partial: false })
     }
@@ -205,14 +215,16 @@ impl Reader {
         (first_time, last_time): (u64, u64),
         discarded: u64,
     ) -> Header {
-        let first_time = first_time.max(self.last_time);
+        // Now, which is after all that was copied; an honest writer's times are before.
+        let now = self.clock.now_everywhere().max(self.last_time);
+        let first_time = first_time.clamp(self.last_time, now);
         let size = (packet::SIZE + events_size) as u64;
         let header = Header {
             uuid: shape.uuid,
             stream: shape.stream,
             cpu: self.ring as u32,
             first_time,
-            last_time: last_time.max(first_time),
+            last_time: last_time.clamp(first_time, now),
             content_size: size,
             packet_size: size,
             number: self.count,
@@ -344,7 +356,7 @@ impl Cells {
         Ok(())
     }
 
-    /// Has the kernel provide a ring's pages now, so that no event has to wait for one.
+    /// Has the kernel map a ring's pages now, so that no event has to wait for one.
     pub fn provide_ring(&self, shape: &Shape, ring: usize) {
         self.provide(shape.data_of(ring));
     }

@@ -4,7 +4,7 @@
 
 use crate::cells::{Cells, Word};
 use crate::encode::Event;
-use crate::locked;
+use crate::locked::{self, Held, Mark};
 use crate::packet::{self, Header};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::rseq::{self, Sequences};
@@ -37,7 +37,7 @@ impl Clock {
 
     /// Now, where others may have written on other processors.
     #[inline]
-    fn now_everywhere(self) -> u64 {
+    pub(crate) fn now_everywhere(self) -> u64 {
         match self {
             Clock::Tsc => blkkin_sys::tsc_after_loads(),
             Clock::Monotonic => blkkin_sys::monotonic_ns(),
@@ -66,7 +66,11 @@ pub enum Outcome {
 pub struct Writer {
     pub(crate) cells: Cells,
     pub(crate) shape: Shape,
+    #[cfg(not(loom))]
     clock: Clock,
+    /// The time in models: one later each time.
+    #[cfg(loom)]
+    ticks: std::sync::atomic::AtomicU64,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     sequences: Option<Sequences>,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -117,6 +121,7 @@ pub(crate) struct Switch {
     /// Where the one to begin starts, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
     /// The ring's last time before.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) last_time: u64,
     /// Now, which is not before that.
     pub(crate) time: u64,
@@ -143,7 +148,7 @@ impl Writer {
     /// For models, which have no page to read the shape from.
     #[cfg(loom)]
     pub fn new(cells: Cells, shape: Shape) -> Writer {
-        Writer { cells, shape, clock: Clock::Test(1) }
+        Writer { cells, shape, ticks: 1.into() }
     }
 
     /// Makes it do without restartable sequences, as where the C library or the kernel has none.
@@ -260,35 +265,50 @@ impl Writer {
     }
 
     /// With a lock on one of these rings.
+    #[inline(never)]
     pub(crate) fn record_with_lock(
         &self,
         event: &mut Event<'_>,
         rings: std::ops::Range<usize>,
     ) -> Outcome {
-        let Some(held) = locked::hold_one(&self.cells, &self.shape, rings.clone()) else {
-            let control = self.shape.control_of(rings.start);
-            self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
-            return Outcome::NoRing;
-        };
+        let mark = Mark::default();
+        for _ in 0..LOCK_TRIES_MAX {
+            let held = locked::hold_one(&self.cells, &self.shape, rings.clone(), &mark);
+            let Some(held) = held else { break };
+            if let Some(outcome) = self.record_held(event, &held) {
+                return outcome;
+            }
+        }
+        let control = self.shape.control_of(rings.start);
+        self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
+        Outcome::NoRing
+    }
+
+    /// `None` if the ring is held no more.
+    fn record_held(&self, event: &mut Event<'_>, held: &Held<'_>) -> Option<Outcome> {
         let control = self.shape.control_of(held.ring);
         loop {
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
                     let last_time = self.cells.load_own(control, Word::LastTime);
-                    let time = self.clock.now_everywhere().max(last_time);
+                    let time = self.now_everywhere().max(last_time);
                     event.set_time(time);
-                    held.append(self.place(held.ring, write), event.bytes(), write, time);
-                    return Outcome::Recorded;
+                    let place = self.place(held.ring, write);
+                    let is_done = held.append(place, event.bytes(), write, time);
+                    return is_done.then_some(Outcome::Recorded);
                 }
                 Some(Plan::Begin { from, to }) => {
                     if self.is_full(control, to) {
                         held.count_lost();
-                        return Outcome::Full;
+                        return Some(Outcome::Full);
                     }
-                    held.switch(&self.switch(held.ring, write, (from, to)));
+                    let switch = self.switch(held.ring, write, (from, to));
+                    if !held.switch(self.shape.mode, write, &switch) {
+                        return None;
+                    }
                 }
-                None => return self.too_large(held.ring),
+                None => return Some(self.too_large(held.ring)),
             }
         }
     }
@@ -309,7 +329,7 @@ impl Writer {
     fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
         let control = self.shape.control_of(ring);
         let last_time = self.cells.load_own(control, Word::LastTime);
-        let time = self.clock.now_everywhere().max(last_time);
+        let time = self.now_everywhere().max(last_time);
         let discarded = self.cells.lost(&self.shape, ring);
         let leave = from.map(|from| {
             let mut end = [0; 16];
@@ -330,7 +350,21 @@ impl Writer {
             discarded,
         };
         let begin = (self.place(ring, to), header.to_bytes());
-        Switch { leave, begin, last_time, time, write: to.wrapping_add(packet::SIZE as u64) }
+        Switch {
+            leave,
+            begin,
+            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            last_time,
+            time,
+            write: to.wrapping_add(packet::SIZE as u64),
+        }
+    }
+
+    fn now_everywhere(&self) -> u64 {
+        #[cfg(loom)]
+        return self.ticks.fetch_add(1, Relaxed);
+        #[cfg(not(loom))]
+        self.clock.now_everywhere()
     }
 
     /// Where in the memory a position is.
@@ -350,3 +384,6 @@ impl Writer {
 /// Tries before an event goes where it needs no restartable sequence.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const TRIES_MAX: usize = 1000;
+
+/// Rings that are taken over by another writer before an event is counted as one without a ring.
+const LOCK_TRIES_MAX: usize = 4;

@@ -37,7 +37,7 @@ impl Channel {
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
         channels::attach(number, Box::new(Writer::new(theirs, clock).unwrap())).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring)).collect();
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
         Channel { number, cells, shape, readers }
     }
 

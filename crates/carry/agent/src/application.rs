@@ -1,6 +1,7 @@
 //! A traced program: what it has told, the rings that it was given, and the traces that become of them.
 
 use crate::catalog::{Catalog, Room};
+use crate::pace::Pace;
 use crate::process::Process;
 use crate::rings::{Packets, Rings};
 use crate::session::SessionId;
@@ -11,6 +12,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::time::Instant;
 
 /// A traced program.
 #[derive(Debug)]
@@ -31,6 +33,11 @@ pub(crate) struct Application {
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
+    /// When its rings are looked at next; never if it wakes the daemon itself.
+    pub(crate) next_look: Option<Instant>,
+    pub(crate) pace: Pace,
+    /// Whether the user was told that something cannot be written.
+    pub(crate) is_in_trouble: bool,
     /// The last `Ping` that it was sent, and that it has answered.
     pub(crate) pinged: u64,
     pub(crate) ponged: u64,
@@ -213,6 +220,18 @@ impl Application {
             }
         }
         Ok(())
+    }
+
+    /// Drops what is in the rings of a session.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        let mut packets = Packets::default();
+        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
+            attachment.unwritten.clear();
+            for ring in 0..attachment.rings.count() {
+                packets.clear();
+                attachment.rings.take(ring, &mut packets);
+            }
+        }
     }
 
     /// Whether it has done all that it was told.

@@ -77,6 +77,11 @@ impl Rings {
         self.cells.lost(&self.shape, ring)
     }
 
+    /// Bytes that have not been taken yet.
+    pub(crate) fn waiting(&self, ring: usize) -> u64 {
+        self.readers[ring].0.waiting(&self.cells, &self.shape)
+    }
+
     /// Says that the daemon is about to sleep, so that the next event wakes it. All rings are to be looked
     /// at once more.
     pub(crate) fn fall_asleep(&self) {
@@ -131,7 +136,8 @@ pub(crate) fn possible_processors() -> usize {
     possible.last().map_or_else(available, |last| last + 1)
 }
 
-fn online_processors() -> Vec<usize> {
+/// Processors that run now.
+pub(crate) fn online_processors() -> Vec<usize> {
     match read_list("/sys/devices/system/cpu/online") {
         list if list.is_empty() => (0..available()).collect(),
         list => list,

@@ -91,10 +91,6 @@ impl Trace {
         Ok(trace)
     }
 
-    pub(crate) fn directory(&self) -> &Path {
-        &self.directory
-    }
-
     /// Adds a channel, whose stream has its number, if it is not there yet.
     pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
         if !self.streams.iter().any(|stream| stream.number == number) {
@@ -164,6 +160,11 @@ impl Trace {
         Ok(())
     }
 
+    /// Forgets all packets.
+    pub(crate) fn clear(&mut self) -> io::Result<()> {
+        self.files.values_mut().try_for_each(StreamFile::clear)
+    }
+
     /// Appends packets to a stream, all or none of them. What they need must be in the metadata.
     pub(crate) fn append(&mut self, stream: u32, cpu: u32, packets: &Packets) -> io::Result<()> {
         self.write_metadata()?;
@@ -176,6 +177,15 @@ impl Trace {
 }
 
 impl StreamFile {
+    fn clear(&mut self) -> io::Result<()> {
+        if let Some((index, size)) = &mut self.index {
+            *size = 4 * INDEX_HEADER.len() as u64;
+            index.set_len(*size)?;
+        }
+        self.size = 0;
+        self.data.set_len(0)
+    }
+
     fn append(&mut self, packets: &Packets) -> io::Result<()> {
         let mut entries = Vec::new();
         let mut offset = self.size;

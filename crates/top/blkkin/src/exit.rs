@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Usage,
     /// Ctrl-C.
     Interrupted,
+    /// That of a command that was run.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -25,6 +27,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Interrupted => 130,
+            Exit::Command(status) => status,
         })
     }
 }

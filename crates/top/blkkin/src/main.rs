@@ -6,6 +6,7 @@ mod input;
 mod interrupt;
 mod output;
 mod progress;
+mod values;
 
 use clap::{Parser, Subcommand};
 use exit::Exit;
@@ -42,11 +43,13 @@ const EXIT_HELP: &str = "Exit status: 0 all well, 1 something could not be read 
 
 #[derive(Subcommand)]
 enum Command {
+    Record(commands::record::Args),
     View(commands::view::Args),
     Info(commands::info::Args),
     Merge(commands::merge::Args),
     Cut(commands::cut::Args),
     Convert(commands::convert::Args),
+    Agent(commands::agent::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,6 +62,8 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Record(args) => commands::record::run(args),
+        Command::Agent(args) => commands::agent::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Info(args) => commands::info::run(args),
         Command::Merge(args) => commands::merge::run(args),
