@@ -20,6 +20,7 @@ pub mod socket;
 pub mod testing;
 mod threads;
 mod wait;
+mod wake;
 mod zeros;
 
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
@@ -33,4 +34,5 @@ pub use threads::{
     thread_id, user_id,
 };
 pub use wait::wait;
+pub use wake::{Waker, barrier_for_all, heed_barriers};
 pub use zeros::{SPAN, zeros, zeros_of_all};

@@ -2,6 +2,7 @@
 
 use crate::errno;
 use crate::fork::WipedOnFork;
+use crate::wake::membarrier;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -138,14 +139,6 @@ pub fn restart_sequences() -> bool {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
     const RESTART: libc::c_int = 1 << 7;
     const REGISTER: libc::c_int = 1 << 8;
-    let membarrier = |command: libc::c_int| {
-        // SAFETY: plain integers are passed.
-        #[expect(unsafe_code)]
-        let result = errno::kept(|| unsafe {
-            libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_int, 0 as libc::c_int)
-        });
-        result == 0
-    };
     membarrier(RESTART) || (membarrier(REGISTER) && membarrier(RESTART))
 }
 

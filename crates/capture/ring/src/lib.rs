@@ -42,6 +42,13 @@
 //! Either way a writer that is killed at any instruction leaves all events before its own, and
 //! nothing that others would have to wait for.
 //!
+//! # Who wakes the reader
+//!
+//! Each writer looks at `SLEEPING` when its event is published, on the quick path too: a load of a
+//! line that nobody writes to as long as the reader is awake. Who finds it set and clears it writes to
+//! the eventfd of [`Writer::waking`]. How the two sides do not miss each other is in
+//! [`Cells::fall_asleep`].
+//!
 //! # What the reader believes
 //!
 //! Nothing. All of the memory may be written by the traced program at any time. The reader keeps its

@@ -15,7 +15,8 @@
 //! got the same id. (Linux has no ids of more than 22 bits.)
 //!
 //! A signal handler that forks leaves two processes that both believe to hold the lock. So the last
-//! store is a compare-and-swap, which lets one of them publish its event, and so is giving back.
+//! store is a compare-and-swap, which lets one of them publish its event; and only who still holds the
+//! lock gives it back.
 
 use crate::cells::{Cells, Word};
 use crate::shape::{Mode, Shape};
@@ -191,10 +192,14 @@ impl Held<'_> {
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         identity::forget(self.place);
-        // Release: pairs with the next holder's acquire in `hold`. If it is no more this one's, it
-        // stays as it is.
+        // If it is no more this one's it stays as it is. That it becomes another's between load and
+        // store takes a fork in a handler there; who is then a holder beside another one cannot
+        // publish what that one does not know of.
         let owner = self.cells.word(self.control, Word::Owner);
-        let _ = owner.compare_exchange(self.owner, self.owner & !HOLDER, Release, Relaxed);
+        if owner.load(Relaxed) == self.owner {
+            // Release: pairs with the next holder's acquire in `hold`.
+            owner.store(self.owner & !HOLDER, Release);
+        }
     }
 }
 

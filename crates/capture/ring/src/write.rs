@@ -11,7 +11,11 @@ use crate::rseq::{self, Sequences};
 #[cfg(not(loom))]
 use crate::shape::ShapeError;
 use crate::shape::{Mode, Shape};
+#[cfg(not(loom))]
+use blkkin_sys::Waker;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+#[cfg(not(loom))]
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 /// Where times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,6 +72,8 @@ pub struct Writer {
     pub(crate) shape: Shape,
     #[cfg(not(loom))]
     clock: Clock,
+    #[cfg(not(loom))]
+    waker: Waker,
     /// The time in models: one later each time.
     #[cfg(loom)]
     ticks: std::sync::atomic::AtomicU64,
@@ -140,9 +146,23 @@ impl Writer {
             cells,
             shape,
             clock,
+            waker: Waker::none(),
             #[cfg(target_arch = "x86_64")]
             sequences: Sequences::find(),
         })
+    }
+
+    /// Has it wake the reader by writing to `fd`, an eventfd, which stays the caller's and may be
+    /// closed at any time. Makes this process heed the reader's barriers, which can take some
+    /// milliseconds the first time. Without this the reader is woken by nobody.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn waking(mut self, fd: i32) -> Writer {
+        // Where the kernel knows none the reader cannot rely on being woken, and does not: see
+        // `Cells::fall_asleep`.
+        blkkin_sys::heed_barriers();
+        self.waker = Waker::new(fd);
+        self
     }
 
     /// For models, which have no page to read the shape from.
@@ -185,11 +205,29 @@ impl Writer {
     /// Records an event: now, on the processor that this runs on. [`crate::Slot::record`] is quicker.
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
+        let outcome = self.record_unheard(event);
+        #[cfg(not(loom))]
+        self.wake_reader();
+        outcome
+    }
+
+    fn record_unheard(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
             return self.record_in_sequence(sequences, event);
         }
         self.record_with_lock(event, 0..self.shape.rings)
+    }
+
+    /// Wakes the reader if it sleeps. To be called when an event has been recorded.
+    #[cfg(not(loom))]
+    pub(crate) fn wake_reader(&self) {
+        // The position was stored before, in this thread's order; that other processors see both in
+        // that order is what the reader's barrier is for, in `Cells::fall_asleep`.
+        compiler_fence(SeqCst);
+        if self.cells.wake() {
+            self.waker.wake();
+        }
     }
 
     /// With restartable sequences.

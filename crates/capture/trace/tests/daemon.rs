@@ -166,6 +166,23 @@ fn a_program_is_found_and_records_what_it_is_told_to() {
     assert_eq!(program.hear(LONG).0, Said::End);
 }
 
+#[test]
+fn who_records_wakes_the_daemon() {
+    let daemon = Daemon::new("wake");
+    let mut running = Running::start("counts", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.enable(0, &[rule("*")]);
+    program.ping();
+    running.step();
+    assert_eq!(program.channels[&0].wakes(), 0);
+    program.channels[&0].fall_asleep();
+    running.step();
+    running.step();
+    assert_eq!(program.channels[&0].wakes(), 1);
+    running.end();
+}
+
 /// Records at once, without waiting for anything.
 #[test]
 #[ignore = "a program of other tests"]

@@ -57,7 +57,7 @@ fn make() -> io::Result<File> {
     if !CURRENT.arm() {
         return Err(io::ErrorKind::Unsupported.into());
     }
-    let (file, memory) = SharedMemory::create(c"blkkin-catalog", SIZE)?;
+    let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;
     if !memory.keep_from_children() {
         return Err(io::ErrorKind::Unsupported.into());
     }

@@ -18,7 +18,7 @@ use blkkin_sys::SharedMemory;
 use blkkin_sys::descriptor::{Held, raise};
 use blkkin_sys::socket::Socket;
 use std::io::{self, ErrorKind};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 /// What descriptors are noted for: sockets over which `Goodbye` may be said.
@@ -70,12 +70,20 @@ enum Said {
 struct Channel {
     /// The daemon's number for it.
     number: u32,
-    /// Ours; `None` if it could not be had.
-    slot: Option<usize>,
+    /// Where it is here; `None` if it could not be had.
+    place: Option<Place>,
     sources: Vec<Source>,
     /// Rules that are not in force yet, and their size.
     rules: Vec<EventRule>,
     rules_size: usize,
+}
+
+/// What a channel has here.
+#[derive(Debug)]
+struct Place {
+    slot: usize,
+    /// Wakes the daemon; closed when nobody writes to it any more.
+    _eventfd: Held<OwnedFd>,
 }
 
 impl Connection {
@@ -224,15 +232,15 @@ impl Connection {
             return Err(End::Nonsense);
         }
         let sources = surroundings::sources(&added.contexts);
-        let slot = match attach(descriptors, !sources.is_empty(), self.clock) {
-            Ok(slot) => Some(slot),
+        let place = match attach(descriptors, !sources.is_empty(), self.clock) {
+            Ok(place) => Some(place),
             Err(error) => {
                 settings::tell(|| format!("a channel of session {}: {error}", added.session));
                 None
             }
         };
         let (number, rules, rules_size) = (added.channel, Vec::new(), 0);
-        self.channels.push(Channel { number, slot, sources, rules, rules_size });
+        self.channels.push(Channel { number, place, sources, rules, rules_size });
         Ok(())
     }
 
@@ -293,17 +301,22 @@ fn next<M: Messages>(decoder: &mut Decoder<M>) -> Result<Option<(M, Vec<OwnedFd>
     }
 }
 
-/// Begins to use the rings of a channel; the number of its slot.
-fn attach(descriptors: Vec<OwnedFd>, has_contexts: bool, clock: Clock) -> io::Result<usize> {
+/// Begins to use the rings of a channel.
+fn attach(descriptors: Vec<OwnedFd>, has_contexts: bool, clock: Clock) -> io::Result<Place> {
     let invalid = |why| io::Error::new(ErrorKind::InvalidData, why);
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
     };
+    // Where the kernel cannot, a daemon that falls asleep may see an event a little later.
+    blkkin_sys::heed_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
-    let writer = waking(writer, eventfd).ok_or_else(|| invalid("not a descriptor to wake with"))?;
-    channels::attach_somewhere(Box::new(writer), has_contexts)
-        .ok_or_else(|| io::Error::other("there are too many channels"))
+    let eventfd = Held::new(raise(eventfd), OTHER).filter(|held| held.identity().is_eventfd());
+    let eventfd = eventfd.ok_or_else(|| invalid("there is no eventfd"))?;
+    let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);
+    let slot = channels::attach_somewhere(Box::new(writer.waking(number)), has_contexts);
+    let slot = slot.ok_or_else(|| io::Error::other("there are too many channels"))?;
+    Ok(Place { slot, _eventfd: eventfd })
 }
 
 impl Channel {
@@ -322,22 +335,16 @@ impl Channel {
     fn apply(&mut self) {
         let rules = std::mem::take(&mut self.rules);
         self.rules_size = 0;
-        if let Some(slot) = self.slot {
+        if let Some(Place { slot, .. }) = self.place {
             registry::set_orders(slot, Some(Orders::new(&rules, self.sources.clone())));
         }
     }
 
     /// Nothing is recorded any more, and the memory is let go.
     fn remove(self) {
-        if let Some(slot) = self.slot {
-            let is_unused = registry::set_orders(slot, None);
-            channels::detach_for_good(slot, is_unused);
+        if let Some(place) = self.place {
+            let is_unused = registry::set_orders(place.slot, None);
+            channels::detach_for_good(place.slot, is_unused);
         }
     }
-}
-
-/// Has the writer wake the daemon.
-fn waking(writer: Writer, eventfd: OwnedFd) -> Option<Writer> {
-    drop(eventfd);
-    Some(writer)
 }

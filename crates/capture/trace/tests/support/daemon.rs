@@ -3,7 +3,7 @@
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
-use blkkin_ring::{Cells, HEADER_SIZE, Mode, Reader, Shape, Taken, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::{Listener, Socket};
 use blkkin_trace::control::{
@@ -342,8 +342,24 @@ impl Channel {
         cells.prepare(&shape).unwrap();
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let eventfd = rustix::event::eventfd(0, flags).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring)).collect();
+        let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
         Channel { contexts: contexts.to_vec(), cells, shape, readers, file, eventfd }
+    }
+
+    /// Says that nobody looks at the rings until somebody wakes.
+    pub(crate) fn fall_asleep(&self) {
+        self.cells.fall_asleep();
+        assert!(blkkin_sys::barrier_for_all());
+    }
+
+    /// How often somebody has woken.
+    pub(crate) fn wakes(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match rustix::io::read(&self.eventfd, &mut bytes) {
+            Ok(_) => u64::from_le_bytes(bytes),
+            Err(_) => 0,
+        }
     }
 
     /// Packets so far: their events.
