@@ -36,6 +36,24 @@ impl SharedMemory {
     /// Makes `size` bytes of zeros, in a file of their own that can be passed on; `name` is what
     /// `/proc` shows. All of it is allocated now; an error if there is not so much.
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
+        let file = SharedMemory::sized(name, size)?;
+        allocate(file.as_raw_fd(), size)?;
+        SharedMemory::create_in(file)
+    }
+
+    /// As [`create`](Self::create), but what nobody writes to takes no memory. An access that finds none
+    /// left ends the process, so this is for memory of which little is used, by who made it.
+    pub fn create_sparse(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
+        SharedMemory::create_in(SharedMemory::sized(name, size)?)
+    }
+
+    fn create_in(file: File) -> io::Result<(File, SharedMemory)> {
+        seal(file.as_raw_fd(), SEALS)?;
+        let memory = SharedMemory::map(file.as_fd())?;
+        Ok((file, memory))
+    }
+
+    fn sized(name: &CStr, size: usize) -> io::Result<File> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: `name` ends with a NUL.
         #[expect(unsafe_code)]
@@ -44,10 +62,7 @@ impl SharedMemory {
         #[expect(unsafe_code)]
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(size as u64)?;
-        allocate(fd, size)?;
-        seal(fd, SEALS)?;
-        let memory = SharedMemory::map(file.as_fd())?;
-        Ok((file, memory))
+        Ok(file)
     }
 
     /// Maps what somebody else has made, if its size can be relied on.
@@ -65,6 +80,16 @@ impl SharedMemory {
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(SharedMemory { start, size })
+    }
+
+    /// Has children of this process not get it: there, nothing is mapped at its place, so that nobody
+    /// who has a child's copy of this may use it. False if the kernel does not want to.
+    pub fn keep_from_children(&self) -> bool {
+        // SAFETY: the mapping is ours, and stays as it is in this process.
+        #[expect(unsafe_code)]
+        unsafe {
+            libc::madvise(self.start.as_ptr().cast(), self.size, libc::MADV_DONTFORK) == 0
+        }
     }
 
     /// Makes sure that from now on nobody can map `file`, which is this memory's, to write to it, nor

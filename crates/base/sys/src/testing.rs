@@ -59,8 +59,9 @@ pub fn in_child<const WORDS: usize>(
         if child == 0 {
             libc::alarm(CHILD_SECONDS_MAX);
             body(words);
-            // The only way to end that is left after `refuse_all`.
-            libc::syscall(libc::SYS_exit, 0);
+            // Of all its threads; or of this one, which is the only way to end after `refuse_all`.
+            let end = if REFUSES_ALL.load(SeqCst) { libc::SYS_exit } else { libc::SYS_exit_group };
+            libc::syscall(end, 0);
         }
         child
     };
@@ -149,12 +150,16 @@ pub fn refuse(call: Call) -> bool {
 /// Makes the kernel kill the calling thread if it makes a system call other than read, write and
 /// exit. Call it in a child.
 pub fn refuse_all() -> bool {
+    REFUSES_ALL.store(true, SeqCst);
     // SAFETY: this call takes no pointer.
     #[expect(unsafe_code, reason = "a system call")]
     unsafe {
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) == 0
     }
 }
+
+/// Whether [`refuse_all`] was called in this process.
+static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
 /// The function for the handler, as a pointer.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());

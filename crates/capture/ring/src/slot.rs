@@ -25,6 +25,10 @@ pub struct Slot {
     is_changing: AtomicBool,
 }
 
+// SAFETY: all zeros is an empty slot. What a writer in it owned is not freed then, nor used any more.
+#[expect(unsafe_code)]
+unsafe impl blkkin_sys::AllZeros for Slot {}
+
 impl Slot {
     /// An empty one.
     pub const fn new() -> Slot {
