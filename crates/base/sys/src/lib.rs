@@ -17,6 +17,7 @@ pub mod socket;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;
+mod wake;
 mod zeros;
 
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
@@ -25,5 +26,9 @@ pub use entropy::{random_words, whereabouts};
 pub use fork::WipedOnFork;
 pub use identity::as_user;
 pub use shared::{SharedMemory, sealed_size};
-pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id, user_id};
+pub use threads::{
+    current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
+    thread_id, user_id,
+};
+pub use wake::{Waker, barrier_for_all, heed_barriers};
 pub use zeros::{SPAN, zeros, zeros_of_all};

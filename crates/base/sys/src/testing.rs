@@ -22,6 +22,8 @@ pub enum Call {
     Getrandom,
     /// Also what [`crate::WipedOnFork::arm`] needs.
     Madvise,
+    /// Memory for a file.
+    Fallocate,
 }
 
 /// A child that does not end is killed after so long.
@@ -120,6 +122,7 @@ pub fn refuse(call: Call) -> bool {
     let number = match call {
         Call::Getrandom => libc::SYS_getrandom,
         Call::Madvise => libc::SYS_madvise,
+        Call::Fallocate => libc::SYS_fallocate,
     };
     let step = |code: u32, value: u32, otherwise: u8| libc::sock_filter {
         code: code as u16,

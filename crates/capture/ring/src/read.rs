@@ -6,6 +6,7 @@ use crate::packet::{self, Header};
 #[cfg(not(loom))]
 use crate::shape::SLEEPING;
 use crate::shape::{self, Mode, Shape};
+use crate::write::Clock;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,6 +17,7 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 #[derive(Debug)]
 pub struct Reader {
     ring: usize,
+    clock: Clock,
     position: u64,
     /// When the last packet that was taken ends.
     last_time: u64,
@@ -70,15 +72,16 @@ struct Until {
 }
 
 impl Reader {
-    /// A reader of a ring, from its start.
-    pub fn new(shape: &Shape, ring: usize) -> Reader {
+    /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
+    /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
+    pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
         let (last_time, count, discarded, is_over) = (0, 0, 0, false);
-        Reader { ring, position: shape.start, last_time, count, discarded, is_over }
+        Reader { ring, clock, position: shape.start, last_time, count, discarded, is_over }
     }
 
     /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots.
-    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize) -> Reader {
-        let mut reader = Reader::new(shape, ring);
+    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
+        let mut reader = Reader::new(shape, ring, clock);
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
@@ -122,8 +125,8 @@ impl Reader {
         if discarded <= self.discarded {
             return None;
         }
-        let last_time = cells.load(shape.control_of(self.ring), Word::LastTime, Acquire);
-        let header = self.header(shape, 0, (last_time, last_time), discarded);
+        // From the end of the last packet until now.
+        let header = self.header(shape, 0, (0, u64::MAX), discarded);
         buffer.extend_from_slice(&header.to_bytes());
         Some(Packet { header, is_partial: false })
     }
@@ -212,14 +215,16 @@ impl Reader {
         (first_time, last_time): (u64, u64),
         discarded: u64,
     ) -> Header {
-        let first_time = first_time.max(self.last_time);
+        // Now, which is after all that was copied; an honest writer's times are before.
+        let now = self.clock.now_everywhere().max(self.last_time);
+        let first_time = first_time.clamp(self.last_time, now);
         let size = (packet::SIZE + events_size) as u64;
         let header = Header {
             uuid: shape.uuid,
             stream: shape.stream,
             cpu: self.ring as u32,
             first_time,
-            last_time: last_time.max(first_time),
+            last_time: last_time.clamp(first_time, now),
             content_size: size,
             packet_size: size,
             number: self.count,
@@ -351,19 +356,34 @@ impl Cells {
         Ok(())
     }
 
-    /// Has the kernel provide a ring's pages now, so that no event has to wait for one.
+    /// Has the kernel map a ring's pages now, so that no event has to wait for one.
     pub fn provide_ring(&self, shape: &Shape, ring: usize) {
         self.provide(shape.data_of(ring));
     }
 
-    /// Says that the reader is about to sleep. It must then look at all rings once more.
+    /// Says that the reader is about to sleep. In this order:
+    ///
+    /// 1. It says so in all sets of rings, by this function.
+    /// 2. It calls [`blkkin_sys::barrier_for_all`], once for all.
+    /// 3. It looks at all rings once more, and does not sleep if there is something.
+    /// 4. It sleeps until it is woken; for a bounded time, in which what it is not woken for may wait,
+    ///    if there was no barrier, or a program does not heed any.
+    ///
+    /// A writer stores `WRITE`, then loads `SLEEPING`, and has no barrier between them, which would
+    /// cost as much as the event. The reader's is one in the writer as well. If it comes before the
+    /// load, the load finds that the reader sleeps. If it comes after it, and so after the store, the
+    /// reader finds the event.
     pub fn fall_asleep(&self) {
+        // Sequentially consistent: before the reader's next look at the rings, also where it has no
+        // other barrier.
         self.set_flag(SLEEPING, 1, SeqCst);
     }
 
-    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it.
+    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it. The
+    /// reader calls it when it goes on by itself.
     pub fn wake(&self) -> bool {
-        // Relaxed: a glance; most often nobody sleeps.
+        // Relaxed: a glance; most often nobody sleeps. What puts it behind the writer's store is said
+        // above.
         self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
     }
 }

@@ -3,7 +3,7 @@
 //! sequence's abort instead.
 //!
 //! Each of them does its copies, behind what counts, and then changes one word, which is its last
-//! instruction. So what it does happens on one processor as a whole or not at all.
+//! store. So what it does happens on one processor as a whole or not at all.
 //! [`Sequences::record`], which nearly all events take, finds out within the sequence where the event
 //! goes. The others, for what is rarer, check that the thread is still on the processor whose ring
 //! was looked at before, and that the word to change is as it was.
@@ -40,7 +40,7 @@
 use crate::cells::{Cells, Word};
 use crate::encode::{Event, TIME_AT};
 use crate::packet;
-use crate::shape::{CONTROL_SIZE, Shape};
+use crate::shape::{CONTROL_SIZE, SLEEPING, Shape};
 use crate::write::{Switch, Writer};
 use std::arch::asm;
 use std::mem::offset_of;
@@ -96,6 +96,8 @@ pub(crate) struct Frame {
     /// Where the controls start, and the data.
     controls: *const u8,
     data: *const u8,
+    /// Where the reader says that it sleeps.
+    sleeping: *const u8,
     ring_size: u64,
     ring_mask: u64,
     subbuffer_size: u64,
@@ -118,6 +120,7 @@ impl Frame {
             has_rdpid: has_rdpid().into(),
             controls: place(shape.control_of(0)),
             data: place(shape.data_of(0).start),
+            sleeping: place(SLEEPING),
             ring_size: shape.ring_size() as u64,
             ring_mask: shape.ring_size() as u64 - 1,
             subbuffer_size: shape.subbuffer_size as u64,
@@ -186,6 +189,15 @@ macro_rules! sequence {
     };
 }
 
+/// What [`Sequences::record`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Nothing,
+    Recorded,
+    /// And the reader may sleep.
+    RecordedForSleeper,
+}
+
 /// How often the processor must differ; a thread is not moved as often in so short a time.
 const STRANGER_TRIES: usize = 4;
 
@@ -245,12 +257,16 @@ impl Sequences {
         })
     }
 
-    /// Records an event with the writer that `slot` holds; `false` if it must be looked at more
-    /// closely, or something came in between. The writer is only used within the sequence: who takes
-    /// it out of the slot, and then has all sequences restarted, can be sure that it is unused.
+    /// Records an event with the writer that `slot` holds, if nothing must be looked at more closely,
+    /// and nothing came in between. The writer is only used within the sequence: who takes it out of
+    /// the slot, and then has all sequences restarted, can be sure that it is unused.
+    ///
+    /// The sequence goes on behind the instruction that publishes the event, to look whether the
+    /// reader sleeps. So where it is aborted it must be known whether that was before or behind: the
+    /// instruction also moves a register, by being one for strings.
     #[inline(always)]
-    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> bool {
-        let done: u64;
+    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> Done {
+        let (done, sleeping): (u64, u64);
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
         // restarted afterwards. The event goes behind the ring's position, into the same
         // sub-buffer, which it fits into in whole grains: both is checked. It has at least one grain.
@@ -265,8 +281,16 @@ impl Sequences {
                 ".pushsection __rseq_failure, \"ax\"",
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
-                "23: jmp 24f",
+                // Behind the publishing instruction? Then whether the reader sleeps is not known.
+                "23:",
+                "lea rdx, [{control} + 8]",
+                "cmp rdi, rdx",
+                "jne 24f",
+                "mov eax, 1",
+                "jmp 26f",
                 ".popsection",
+                "xor edi, edi",
+                "xor {control:e}, {control:e}",
                 "lea {place}, [rip + 20b]",
                 "mov qword ptr fs:[{area} + 8], {place}",
                 "21:",
@@ -314,8 +338,12 @@ impl Sequences {
                 "jnz 25b",
                 "mov qword ptr [{place} + {time_at}], rax",
                 "mov qword ptr [{control} + {last_time}], rax",
-                "add {write}, {size}",
-                "mov qword ptr [{control}], {write}",
+                "lea rax, [{write} + {size}]",
+                "mov rdi, {control}",
+                // Stores the position, and moves `rdi` behind it.
+                "stosq",
+                "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
+                "mov rdx, qword ptr [rdx]",
                 "22:",
                 "mov eax, 1",
                 "jmp 26f",
@@ -334,13 +362,15 @@ impl Sequences {
                 write = out(reg) _,
                 grain = out(xmm_reg) _,
                 out("rax") done,
-                out("rdx") _,
+                out("rdx") sleeping,
+                out("rdi") _,
                 frame = const offset_of!(Writer, frame),
                 processors = const offset_of!(Frame, processors),
                 has_rdpid = const offset_of!(Frame, has_rdpid),
                 cpu_mask = const CPU_MASK,
                 controls = const offset_of!(Frame, controls),
                 data = const offset_of!(Frame, data),
+                sleeping = const offset_of!(Frame, sleeping),
                 ring_size = const offset_of!(Frame, ring_size),
                 ring_mask = const offset_of!(Frame, ring_mask),
                 subbuffer_size = const offset_of!(Frame, subbuffer_size),
@@ -351,7 +381,11 @@ impl Sequences {
                 options(nostack),
             );
         }
-        done != 0
+        match (done, sleeping) {
+            (0, _) => Done::Nothing,
+            (_, 0) => Done::Recorded,
+            _ => Done::RecordedForSleeper,
+        }
     }
 
     /// Appends an event; `false` if something came in between.

@@ -100,7 +100,7 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
         let writer = set.writer(Clock::Test(time));
         if with_sequences { writer } else { writer.without_sequences() }
     };
-    let mut readers = set.readers();
+    let mut readers = set.readers(Clock::Test(u64::MAX));
     let mut model = Model { shape, subbuffers: VecDeque::new(), taken: 0, lost: 0, told: 0 };
     let (mut number, mut recorded) = (0, 0);
     for step in 0..400u64 {

@@ -94,7 +94,7 @@ fn storm(with_sequences: bool, mode: Mode) {
     SLOT.store((&raw const slot).cast_mut(), Ordering::Release);
     handle_signal();
 
-    let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+    let (mut readers, mut harvest) = (set.readers(clock), Harvest::default());
     let is_over = AtomicBool::new(false);
     let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)

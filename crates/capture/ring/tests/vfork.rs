@@ -52,7 +52,7 @@ fn check(clock: Clock) {
         });
     });
     let mut harvest = Harvest::default();
-    set.take_all(&mut set.readers(), true, &mut harvest);
+    set.take_all(&mut set.readers(clock), true, &mut harvest);
     let rings = |who| {
         let events = harvest.events.iter().filter(move |event| event.1 == who);
         events.map(|event| event.0).collect::<Vec<_>>()
@@ -80,7 +80,7 @@ fn children_and_threads_do_not_meet() {
             let counter = if outcome == Outcome::Recorded { &recorded } else { &lost };
             counter.fetch_add(1, Relaxed);
         };
-        let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+        let (mut readers, mut harvest) = (set.readers(clock), Harvest::default());
         std::thread::scope(|scope| {
             let (slot, is_over, count) = (&slot, &is_over, &count);
             scope.spawn(move || {

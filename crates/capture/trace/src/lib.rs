@@ -4,15 +4,18 @@
 //! and allocates nothing where programs spend their time.
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] that want it, which [`registry`]
-//! decides. Spans are told apart by [`id`]s, happen in a [`context`] that has forms for headers, and
-//! are followed or not as [`sample`] says.
+//! decides. [`span`]s, the steps of requests, are told apart by [`id`]s, happen in a [`context`] that
+//! has forms for headers, and are followed or not as [`sample`] says. What is said of them is
+//! recorded as the events that [`family`] lists.
 
 pub mod channels;
 pub mod context;
 mod event;
+pub mod family;
 pub mod id;
 pub mod registry;
 pub mod sample;
+pub mod span;
 mod value;
 
 #[cfg(test)]
@@ -27,4 +30,5 @@ pub use context::{Decision, Incoming, SpanContext};
 pub use event::{EventType, Kind};
 pub use id::{SpanId, TraceId};
 pub use sample::Sampler;
+pub use span::{CoreAnnotation, Endpoint, KeyValue, Moment, Span, SpanKind, Trace};
 pub use value::{Fields, Value};

@@ -17,12 +17,12 @@ static TYPES: [OnceLock<&'static EventType>; TYPES_MAX] = [const { OnceLock::new
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// Written by few threads, never in a signal handler; who records just tries to read.
-static RULES: RwLock<Rules> = RwLock::new(Rules { rules: Vec::new(), on_change: None });
+static RULES: RwLock<Rules> = RwLock::new(Rules { rules: Vec::new(), on_change: Vec::new() });
 
 struct Rules {
     rules: Vec<Rule>,
     /// To be called when somebody may want other events than before.
-    on_change: Option<fn()>,
+    on_change: Vec<fn()>,
 }
 
 /// Names of events: one, or all that fit a pattern in which `*` stands for any text.
@@ -107,9 +107,9 @@ pub fn set_rules(rules: Vec<Rule>) {
     for event in types() {
         apply(&current, event);
     }
-    let on_change = current.on_change;
+    let on_change = current.on_change.clone();
     drop(current);
-    if let Some(on_change) = on_change {
+    for on_change in on_change {
         on_change();
     }
 }
@@ -119,10 +119,10 @@ pub fn is_wanted(event: &EventType) -> bool {
     RULES.try_read().is_ok_and(|rules| rules.rules.iter().any(|rule| rule.wants(event)))
 }
 
-/// Has `on_change` called each time that rules have changed, and now if there are some.
+/// Has `on_change`, too, called each time that rules have changed, and now if there are some.
 pub fn on_change(on_change: fn()) {
     let mut current = RULES.write().unwrap_or_else(PoisonError::into_inner);
-    current.on_change = Some(on_change);
+    current.on_change.push(on_change);
     let has_rules = !current.rules.is_empty();
     drop(current);
     if has_rules {

@@ -39,8 +39,8 @@ impl Set {
         Writer::new(Cells::new(memory), clock).unwrap()
     }
 
-    pub(crate) fn readers(&self) -> Vec<Reader> {
-        (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring)).collect()
+    pub(crate) fn readers(&self, clock: Clock) -> Vec<Reader> {
+        (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring, clock)).collect()
     }
 
     /// Events lost so far, of all rings.
