@@ -84,7 +84,8 @@ impl AgentArgs {
             return print(&format!("{object}\n"));
         }
         let agent = &done.agent;
-        note(&format!("{words} (agent at {agent})"));
+        let colon = if done.written.is_empty() { "" } else { ":" };
+        note(&format!("{words} (agent at {agent}){colon}"));
         let paths: String =
             done.written.iter().map(|path| format!("{}\n", path.display())).collect();
         print(&paths)

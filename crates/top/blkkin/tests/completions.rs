@@ -1,17 +1,15 @@
 //! Shells get words to complete, also names that the agent knows, within a moment, and never
 //! anything else.
 
-#[path = "../../../carry/client/tests/support/mod.rs"]
-mod stand_in;
 mod support;
 
 use blkkin_control::{
     Activity, Channel, EventType, Level, Mode, Purpose, Reply, Request, Session, SessionState,
 };
-use stand_in::StandIn;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::time::{Duration, Instant};
+use support::stand_in::StandIn;
 use support::{blkkin, is_installed, run, skip, text};
 
 fn names(request: &Request) -> Vec<Reply> {

@@ -1,226 +1,18 @@
-//! Commands that talk to the node's agent: what they ask, and what they print of the answer. A
-//! stand-in speaks the agent's part; its socket shows as `AGENT`.
+//! Commands for sessions, and what all commands that talk to the node's agent do: what they ask, and
+//! what they print of the answer. The agent's socket shows as `AGENT`.
 
-#[path = "../../../carry/client/tests/support/mod.rs"]
-mod stand_in;
 mod support;
 
-use blkkin_control::{
-    Activity, Application, Applications, Channel, Clock, Context, Ended, EventType, Events, Failed,
-    Field, FieldKind, Level, Levels, Mode, NewChannel, Processes, Purpose, Reply, Request, Ring,
-    Rule, Selection, Session, SessionState, Snapshot, Width, code,
-};
-use stand_in::StandIn;
+use blkkin_control::{Purpose, Reply, Request, Session, Snapshot, code};
+use std::fs::Permissions;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicU64, Ordering};
-use support::process::{Running, listens, until};
+use support::agent::{
+    answer, answer_one, check, check_failure, command, failed, list, no_such_session, tell,
+};
+use support::stand_in::StandIn;
 use support::{blkkin, run, text};
-
-fn session(name: &str, activity: Activity) -> Reply {
-    let purpose = if name == "flight" { Purpose::Snapshot } else { Purpose::Record };
-    let output = (name == "web").then(|| "/data/web".into());
-    Reply::Session(SessionState {
-        session: Session { name: name.into(), purpose, output },
-        activity,
-        owner: 1000,
-        created_ns: 1_795_165_182_000_000_000,
-    })
-}
-
-fn channel(name: &str) -> Channel {
-    Channel {
-        name: name.into(),
-        mode: Mode::Overwrite,
-        subbuffer_size: Some(256 << 10),
-        subbuffer_count: Some(4),
-        contexts: vec![Context::Pid, Context::Supplied { name: "db:query".into() }],
-    }
-}
-
-fn all() -> Selection {
-    Selection {
-        names: vec!["*".into()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: None,
-        processes: Processes::default(),
-    }
-}
-
-fn selection() -> Selection {
-    Selection {
-        names: vec!["rpc:*".into(), "disk:*".into()],
-        excluded: vec!["rpc:ping".into()],
-        levels: Levels::AtLeast { level: Level::Warning },
-        filter: Some("ret < 0".into()),
-        processes: Processes { pids: vec![7, 8], executables: vec!["osd*".into()], children: true },
-    }
-}
-
-/// The session `web`, with all that it has.
-fn web() -> Vec<Reply> {
-    let rule =
-        |enabled, selection| Reply::Rule(Rule { channel: "main".into(), enabled, selection });
-    let plain = Channel {
-        name: "plain".into(),
-        mode: Mode::Discard,
-        subbuffer_size: None,
-        subbuffer_count: None,
-        contexts: vec![],
-    };
-    vec![
-        session("web", Activity::Active),
-        Reply::Channel(channel("main")),
-        Reply::Channel(plain),
-        rule(true, selection()),
-        rule(false, all()),
-    ]
-}
-
-fn application(pid: u32) -> Reply {
-    Reply::Application(Application {
-        pid,
-        pid_inner: pid,
-        uid: 1000,
-        program: format!("osd{pid}"),
-        executable: if pid == 7 { "/usr/bin/osd".into() } else { String::new() },
-        release: "0.2".into(),
-        clock: Clock::Tsc,
-        event_type_count: 2,
-    })
-}
-
-fn event_type(name: &str) -> Reply {
-    let field = |name: &str, kind| Field { name: name.into(), kind };
-    let signed = FieldKind::Signed { width: Width::Bits32, hex: false };
-    Reply::EventType(EventType {
-        index: 0,
-        name: name.into(),
-        level: Level::Info,
-        file: if name == "rpc:send" { "rpc.c".into() } else { String::new() },
-        line: 12,
-        fields: vec![field("ret", signed), field("name", FieldKind::String)],
-    })
-}
-
-fn failed(code: &str, message: &str) -> Vec<Reply> {
-    vec![Reply::Failed(Failed { code: code.into(), message: message.into(), hint: None })]
-}
-
-fn no_such_session(name: &str) -> Vec<Reply> {
-    failed(code::NO_SUCH_SESSION, &format!("there is no session `{name}`"))
-}
-
-/// Knows the sessions `web` (that records) and `flight`.
-fn answer(request: &Request) -> Vec<Reply> {
-    let mut replies = match request {
-        Request::CreateSession(session) if session.name == "web" => {
-            return failed(code::SESSION_EXISTS, "there is a session `web`");
-        }
-        Request::CreateSession(session) => {
-            let path = format!("/data/{}", session.name).into();
-            vec![Reply::Written(session.output.clone().unwrap_or(path))]
-        }
-        Request::Snapshot(snapshot) => {
-            let path = snapshot.output.clone().unwrap_or("/data/flight-1".into());
-            vec![Reply::Written(path)]
-        }
-        Request::ListSessions(None) => {
-            let mut both = web();
-            both.push(session("flight", Activity::New));
-            both
-        }
-        Request::ListSessions(Some(name)) if name == "web" => web(),
-        Request::ListSessions(Some(name)) if name == "flight" => {
-            vec![session("flight", Activity::New)]
-        }
-        Request::ListSessions(Some(name))
-        | Request::StartSession(name)
-        | Request::StopSession(name)
-        | Request::ClearSession(name)
-        | Request::DestroySession(name)
-        | Request::Status(Some(name))
-            if !["web", "flight"].contains(&name.as_str()) =>
-        {
-            return no_such_session(name);
-        }
-        Request::EnableEvents(events) => match events.channel.as_deref() {
-            None => return failed(code::WHICH_CHANNEL, "the session has several channels"),
-            Some("mian") => return failed(code::NO_SUCH_CHANNEL, "there is no channel `mian`"),
-            Some(_) => vec![],
-        },
-        Request::ListApplications(Applications { event_types: true, .. }) => {
-            vec![application(7), event_type("rpc:send"), event_type("disk:read"), application(8)]
-        }
-        Request::ListApplications(_) => vec![application(7), application(8)],
-        Request::GetSampling => vec![Reply::Sampling(Some("1/100,50/s".into()))],
-        _ => vec![],
-    };
-    replies.push(Reply::Done);
-    replies
-}
-
-/// Knows one session only.
-fn answer_one(request: &Request) -> Vec<Reply> {
-    match request {
-        Request::ListSessions(_) => [web(), vec![Reply::Done]].concat(),
-        _ => vec![Reply::Done],
-    }
-}
-
-/// What a command has asked, and its exit status, output and errors.
-struct Told {
-    requests: Vec<Request>,
-    status: i32,
-    out: String,
-    errors: String,
-}
-
-fn command(daemon: &Path, arguments: &[&str]) -> Command {
-    let mut command = blkkin(Path::new("/tmp"));
-    command.env("BLKKIN_SOCKET", daemon).args(arguments);
-    command
-}
-
-fn tell(daemon: &StandIn, arguments: &[&str]) -> Told {
-    let output = run(&mut command(&daemon.path, arguments));
-    let agent = daemon.path.display().to_string();
-    Told {
-        requests: daemon.requests(),
-        status: output.status.code().expect("an exit status"),
-        out: text(&output.stdout).replace(&agent, "AGENT"),
-        errors: text(&output.stderr).replace(&agent, "AGENT"),
-    }
-}
-
-/// Checks a command that does what it should: what it asks, and what it prints.
-#[track_caller]
-fn check(daemon: &StandIn, arguments: &[&str], requests: &[Request], out: &str, errors: &str) {
-    let told = tell(daemon, arguments);
-    assert_eq!((told.out.as_str(), told.errors.as_str()), (out, errors));
-    assert_eq!(told.requests, requests);
-    assert_eq!(told.status, 0);
-}
-
-/// Checks a command that does not.
-#[track_caller]
-fn check_failure(
-    daemon: &StandIn,
-    arguments: &[&str],
-    requests: &[Request],
-    status: i32,
-    errors: &str,
-) {
-    let told = tell(daemon, arguments);
-    assert_eq!((told.out.as_str(), told.errors.as_str()), ("", errors));
-    assert_eq!(told.requests, requests);
-    assert_eq!(told.status, status);
-}
-
-fn list(name: Option<&str>) -> Request {
-    Request::ListSessions(name.map(str::to_owned))
-}
 
 #[test]
 fn sessions_are_made() {
@@ -234,7 +26,7 @@ fn sessions_are_made() {
         &["session", "create", "a"],
         &create("a", Purpose::Record, None),
         "/data/a\n",
-        "session `a` made; it writes to the directory below (agent at AGENT)\n",
+        "session `a` made (agent at AGENT):\n",
     );
     // The agent is somewhere else.
     check(
@@ -242,7 +34,7 @@ fn sessions_are_made() {
         &["session", "create", "a", "-o", "x/y"],
         &create("a", Purpose::Record, Some("/tmp/x/y")),
         "/tmp/x/y\n",
-        "session `a` made; it writes to the directory below (agent at AGENT)\n",
+        "session `a` made (agent at AGENT):\n",
     );
     check(
         &daemon,
@@ -363,7 +155,7 @@ fn snapshots() {
         let output = output.map(Into::into);
         [Request::Snapshot(Snapshot { session: "flight".into(), output })]
     };
-    let words = "snapshot of session `flight` written (agent at AGENT)\n";
+    let words = "snapshot of session `flight` written (agent at AGENT):\n";
     let arguments = ["session", "snapshot", "flight"];
     check(&daemon, &arguments, &snapshot(None), "/data/flight-1\n", words);
     let arguments = ["session", "snapshot", "flight", "-o", "x"];
@@ -511,231 +303,6 @@ fn sessions_are_listed() {
 }
 
 #[test]
-fn channels() {
-    let daemon = StandIn::answering(answer);
-    let create = |channel| Request::CreateChannel(NewChannel { session: "web".into(), channel });
-    let full = Channel {
-        name: "c".into(),
-        mode: Mode::Overwrite,
-        subbuffer_size: Some(1 << 20),
-        subbuffer_count: Some(8),
-        contexts: vec![Context::Pid, Context::Tid, Context::Supplied { name: "db:query".into() }],
-    };
-    let words = "channel `c` made in session `web` (agent at AGENT)\n";
-    check(
-        &daemon,
-        &[
-            "channel",
-            "create",
-            "c",
-            "-s",
-            "web",
-            "--overwrite",
-            "--subbuf-size=1M",
-            "--num-subbuf=8",
-            "--context=pid,vtid",
-            "--context=$app.db:query",
-        ],
-        &[create(full)],
-        "",
-        words,
-    );
-    let plain = || Channel {
-        name: "c".into(),
-        mode: Mode::Discard,
-        subbuffer_size: None,
-        subbuffer_count: None,
-        contexts: vec![],
-    };
-    let one = StandIn::answering(answer_one);
-    check(&one, &["channel", "create", "c"], &[list(None), create(plain())], "", words);
-    check(
-        &daemon,
-        &["channel", "create", "c", "-s", "web", "--discard", "--json"],
-        &[create(plain())],
-        "{\"schema\":\"blkkin.done.v1\",\"agent\":\"AGENT\",\"done\":\"channel create\",\
-         \"session\":\"web\",\"written\":[],\"channel\":\"c\"}\n",
-        "",
-    );
-    check(
-        &daemon,
-        &["channel", "list", "-s", "web"],
-        &[list(Some("web"))],
-        "CHANNEL  WHEN FULL  SUB-BUFFERS  EACH  CONTEXTS\n\
-         main     overwrite            4  256K  pid,db:query\n\
-         plain    discard              -     -  -\n",
-        "",
-    );
-    check(
-        &daemon,
-        &["channel", "list", "-s", "flight"],
-        &[list(Some("flight"))],
-        "",
-        "session `flight` has no channel yet; one is made with its first event\n",
-    );
-    check(
-        &daemon,
-        &["channel", "list", "-s", "flight", "--json"],
-        &[list(Some("flight"))],
-        "{\"schema\":\"blkkin.channels.v1\",\"agent\":\"AGENT\",\"session\":\"flight\",\
-         \"channels\":[]}\n",
-        "",
-    );
-    let wrong = tell(&daemon, &["channel", "create", "c", "--subbuf-size", "300K"]);
-    assert!(wrong.errors.contains("not a power of two, as 256K and 512K are"), "{}", wrong.errors);
-    assert_eq!((wrong.status, wrong.requests), (2, vec![]));
-}
-
-#[test]
-fn events_are_enabled_and_disabled() {
-    let daemon = StandIn::answering(answer);
-    let events = |channel: Option<&str>, selection| Events {
-        session: "web".into(),
-        channel: channel.map(str::to_owned),
-        selection,
-    };
-    check(
-        &daemon,
-        &[
-            "event",
-            "enable",
-            "-s=web",
-            "-c=main",
-            "rpc:*",
-            "disk:*",
-            "-x",
-            "rpc:ping",
-            "--level=warning",
-            "--filter=ret < 0",
-            "--pid=7,8",
-            "--exe=osd*",
-            "--children",
-        ],
-        &[Request::EnableEvents(events(Some("main"), selection()))],
-        "",
-        "events rpc:*, disk:* enabled in session `web`, channel `main` (agent at AGENT)\n",
-    );
-    // As `lttng` has them.
-    let only = Selection {
-        names: vec!["a".into(), "b".into()],
-        excluded: vec!["c".into(), "d".into()],
-        levels: Levels::Exactly { level: Level::Debug },
-        ..all()
-    };
-    let one = StandIn::answering(answer_one);
-    check(
-        &one,
-        &["event", "disable", "a,b", "--exclude", "c,d", "--loglevel-only", "TRACE_DEBUG"],
-        &[list(None), Request::DisableEvents(events(None, only))],
-        "",
-        "events a, b disabled in session `web` (agent at AGENT)\n",
-    );
-    check(
-        &daemon,
-        &["event", "disable", "--all", "-s", "web", "--json"],
-        &[Request::DisableEvents(events(None, all()))],
-        "{\"schema\":\"blkkin.done.v1\",\"agent\":\"AGENT\",\"done\":\"event disable\",\
-         \"session\":\"web\",\"written\":[],\"channel\":null,\"names\":[\"*\"]}\n",
-        "",
-    );
-    let enable = |channel| Request::EnableEvents(events(channel, all()));
-    check_failure(
-        &daemon,
-        &["event", "enable", "-a", "-s", "web"],
-        &[enable(None), list(Some("web"))],
-        1,
-        "error: the session has several channels [which-channel] (agent at AGENT)\n\
-         hint: name one with --channel: `main`, `plain`\n",
-    );
-    check_failure(
-        &daemon,
-        &["event", "enable", "-a", "-s", "web", "-c", "mian"],
-        &[enable(Some("mian")), list(Some("web"))],
-        1,
-        "error: there is no channel `mian` [no-such-channel] (agent at AGENT)\nhint: did you mean `main`?\n",
-    );
-    check_failure(
-        &daemon,
-        &["event", "enable", "a", "-f", "ret < && x"],
-        &[],
-        2,
-        "error: bad filter: expected a field or value before `&&`\n  ret < && x\n        ^^\n",
-    );
-    check_failure(
-        &daemon,
-        &["event", "enable", "a", "--children"],
-        &[],
-        2,
-        "error: --children is said of no program\nhint: give --pid or --exe, or leave --children \
-         out: all programs are meant\n",
-    );
-    let wrong = tell(&daemon, &["event", "enable"]);
-    assert!(wrong.errors.contains("not provided:\n  <PATTERN>"), "{}", wrong.errors);
-    assert_eq!(wrong.status, 2);
-}
-
-#[test]
-fn events_are_listed() {
-    let daemon = StandIn::answering(answer);
-    let request =
-        |processes| [Request::ListApplications(Applications { processes, event_types: true })];
-    check(
-        &daemon,
-        &["event", "list"],
-        &request(Processes::default()),
-        "osd7 (pid 7, /usr/bin/osd): 2 event types\n  \
-         EVENT      LEVEL  PLACE\n  \
-         disk:read  info   -\n  \
-         rpc:send   info   rpc.c:12\n\
-         \n\
-         osd8 (pid 8): 0 event types\n",
-        "",
-    );
-    let processes = Processes { pids: vec![7], executables: vec!["osd".into()], children: true };
-    let told = tell(&daemon, &["event", "list", "--fields", "--pid=7", "--exe=osd", "--children"]);
-    assert_eq!(told.requests, request(processes));
-    let line = "  rpc:send   info   rpc.c:12  ret: i32, name: string\n";
-    assert!(told.out.contains(line), "{}", told.out);
-    let told = tell(&daemon, &["event", "list", "--json"]);
-    let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
-    assert_eq!(
-        (&object["schema"], &object["agent"]),
-        (&"blkkin.events.v1".into(), &"AGENT".into())
-    );
-    let expected = serde_json::json!({
-        "pid": 7,
-        "pid_inner": 7,
-        "uid": 1000,
-        "program": "osd7",
-        "executable": "/usr/bin/osd",
-        "release": "0.2",
-        "clock": "tsc",
-        "event_type_count": 2,
-        "event_types": [
-            {
-                "name": "disk:read",
-                "level": "info",
-                "file": null,
-                "line": 12,
-                "fields": [{ "name": "ret", "type": "i32" }, { "name": "name", "type": "string" }],
-            },
-            {
-                "name": "rpc:send",
-                "level": "info",
-                "file": "rpc.c",
-                "line": 12,
-                "fields": [{ "name": "ret", "type": "i32" }, { "name": "name", "type": "string" }],
-            },
-        ],
-    });
-    assert_eq!(object["programs"][0], expected);
-    assert_eq!(object["programs"].as_array().map(Vec::len), Some(2));
-    let none = StandIn::answering(|_| vec![Reply::Done]);
-    let words = "no such program runs (agent at AGENT)\n";
-    check(&none, &["event", "list"], &request(Processes::default()), "", words);
-}
-
-#[test]
 fn sampling() {
     let daemon = StandIn::answering(answer);
     let get = [Request::GetSampling];
@@ -759,202 +326,6 @@ fn sampling() {
     );
 }
 
-fn ring(session: &str, pid: u32, cpu: Option<u32>, look: u64) -> Reply {
-    Reply::Ring(Ring {
-        session: session.into(),
-        channel: "main".into(),
-        pid,
-        cpu,
-        time_ns: 1_000_000_000 + look * 500_000_000,
-        events_recorded: (pid == 7).then_some(100 + look * 1000),
-        events_discarded: if pid == 8 { 3 + look * 2 } else { 0 },
-        packets_taken: 5,
-        packets_lost: 1,
-        bytes_written: look * 5000,
-        bytes_waiting: 30,
-        size: 100,
-    })
-}
-
-/// Gives other numbers at each look.
-fn busy() -> StandIn {
-    let looks = AtomicU64::new(0);
-    StandIn::answering(move |request| {
-        let Request::Status(session) = request else { return answer(request) };
-        if session.as_deref().is_some_and(|name| name == "wbe") {
-            return no_such_session("wbe");
-        }
-        let look = looks.fetch_add(1, Ordering::Relaxed);
-        let ended = Ended {
-            session: "web".into(),
-            channel: "main".into(),
-            rings: 4,
-            events_recorded: Some(12),
-            events_discarded: 2,
-            packets_taken: 9,
-            packets_lost: 0,
-            bytes_written: 77,
-        };
-        vec![
-            ring("web", 7, Some(0), look),
-            ring("web", 7, Some(1), look),
-            ring("web", 8, None, look),
-            ring("flight", 7, Some(0), look),
-            Reply::Ended(ended),
-            Reply::Done,
-        ]
-    })
-}
-
-const STATUS_HEAD: &str = "\
-agent at AGENT, release 0.9
-
-SESSION  STATE   PURPOSE   CHANNELS  RULES  OUTPUT
-web      active  record           2      2  /data/web
-flight   new     snapshot         0      0  -
-
-PROGRAM  PID  USER  EVENT TYPES  RELEASE
-osd7       7  1000            2  0.2
-osd8       8  1000            2  0.2
-
-";
-
-const STATUS_ROWS: &str = "\
-SESSION  CHANNEL  PROGRAM  PID  RINGS  EVENTS  EVENTS/S  BYTES/S  WAITING  DROPPED  DROPPED/S  OVERWRITTEN
-flight   main     osd7       7      1    1100      2.0k    10.0k      30%        0          0            1
-web      main     osd7       7      2    2200      4.0k    20.0k      30%        0          0            2
-web      main     osd8       8      1       -         -    10.0k      30%        5          4            1
-web      main     (ended)    -      4      12         -        -        -        2          -            0
-";
-
-const STATUS_LOST: &str = "\nlost: 7 events that found rings full, 3 packets overwritten\n";
-
-fn status_requests(name: Option<&str>) -> [Request; 4] {
-    let status = || Request::Status(name.map(str::to_owned));
-    let processes = Processes::default();
-    let applications = Applications { processes, event_types: false };
-    [status(), list(name), Request::ListApplications(applications), status()]
-}
-
-#[test]
-fn a_status() {
-    let out = format!("{STATUS_HEAD}{STATUS_ROWS}{STATUS_LOST}");
-    let arguments = ["status", "--interval", "0"];
-    check(&busy(), &arguments, &status_requests(None), &out, "");
-    let told = tell(&busy(), &["status", "web", "--interval=0"]);
-    assert_eq!(told.requests, status_requests(Some("web")));
-    let rings = tell(&busy(), &["status", "--interval=0", "--rings"]);
-    let lines = [
-        "SESSION  CHANNEL  PROGRAM  PID  CPU  EVENTS  ",
-        "web      main     osd7       7    1    1100  ",
-        "web      main     osd8       8  any       -  ",
-        "web      main     (ended)    -    -      12  ",
-    ];
-    for line in lines {
-        assert!(rings.out.contains(line), "{line}: {}", rings.out);
-    }
-    let red = tell(&busy(), &["status", "--interval=0", "--color=always"]);
-    for part in
-        ["  \x1b[1m\x1b[31m5\x1b[0m  ", "  \x1b[1m\x1b[31m2\x1b[0m  ", "\x1b[31mlost: 7 events"]
-    {
-        assert!(red.out.contains(part), "{part:?}: {:?}", red.out);
-    }
-    let nothing = StandIn::answering(|_| vec![Reply::Done]);
-    let out = "agent at AGENT, release 0.9\n\nno session\n\nno program that could be traced\n\n\
-               nothing was lost\n";
-    check(&nothing, &["status", "-i0"], &status_requests(None), out, "");
-    check_failure(
-        &busy(),
-        &["status", "wbe"],
-        &[Request::Status(Some("wbe".into())), list(None)],
-        1,
-        "error: there is no session `wbe` [no-such-session] (agent at AGENT)\nhint: did you mean `web`?\n",
-    );
-}
-
-#[test]
-fn a_status_as_json() {
-    let told = tell(&busy(), &["status", "--interval=0", "--json"]);
-    let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
-    let keys = ["schema", "agent", "release", "lost"].map(|key| object[key].clone());
-    let lost = serde_json::json!({ "events": 7, "packets": 3 });
-    assert_eq!(keys, ["blkkin.status.v1".into(), "AGENT".into(), "0.9".into(), lost]);
-    let row = |session: &str, ended: bool, pid| {
-        let seen = object["programs"].as_array().expect("a list");
-        let found = seen
-            .iter()
-            .find(|row| row["session"] == session && row["ended"] == ended && row["pid"] == pid);
-        found.unwrap_or_else(|| panic!("{session} {pid}: {object}")).clone()
-    };
-    let expected = serde_json::json!({
-        "session": "web",
-        "channel": "main",
-        "ended": false,
-        "pid": 8,
-        "program": "osd8",
-        "rings": 1,
-        "events_recorded": null,
-        "events_discarded": 5,
-        "packets_taken": 5,
-        "packets_lost": 1,
-        "bytes_written": 5000,
-        "bytes_waiting": 30,
-        "size": 100,
-        "rates": { "events_recorded": null, "events_discarded": 4.0, "bytes_written": 10000.0 },
-    });
-    assert_eq!(row("web", false, serde_json::json!(8)), expected);
-    assert_eq!(row("web", true, serde_json::Value::Null)["events_discarded"], 2);
-    let rings = tell(&busy(), &["status", "--interval=0", "--json", "--rings"]);
-    let object: serde_json::Value = serde_json::from_str(&rings.out).expect("JSON");
-    assert_eq!(object["rings"].as_array().map(Vec::len), Some(5));
-    assert_eq!(object["rings"][2]["cpu"], 1);
-}
-
-/// Until Ctrl-C, until nobody reads, or until the agent goes.
-#[test]
-fn a_status_that_goes_on() {
-    let daemon = busy();
-    let watch = |arguments: &[&str]| {
-        let arguments = [&["status", "--watch"], arguments].concat();
-        Running::start(&mut command(&daemon.path, &arguments))
-    };
-    let mut running = watch(&["--interval=0.01", "--json"]);
-    for _ in 0..3 {
-        let object: serde_json::Value = serde_json::from_str(&running.line()).expect("JSON");
-        assert_eq!(object["schema"], "blkkin.status.v1");
-        assert_eq!(object["programs"][0]["rates"]["bytes_written"], 10000.0);
-    }
-    running.interrupt();
-    let ended = running.end();
-    assert_eq!((ended.status.code(), ended.errors), (Some(130), vec![]));
-
-    // Also while it waits.
-    let running = watch(&["--interval=1000"]);
-    until("it listens", || listens(running.id()));
-    running.interrupt();
-    let ended = running.end();
-    assert_eq!((ended.status.code(), ended.lines, ended.errors), (Some(130), vec![], vec![]));
-
-    let mut running = watch(&["--interval=0.01"]);
-    assert!(running.line().starts_with("agent at /"));
-    running.close();
-    let ended = running.end();
-    assert_eq!((ended.status.code(), ended.errors), (Some(0), vec![]));
-
-    let gone = StandIn::of(|mut conversation| {
-        let Some((_, mut decoder)) = conversation.welcome() else { return };
-        conversation.hear(&mut decoder);
-        conversation.say(&Reply::Done);
-    });
-    let told = tell(&gone, &["status", "--watch", "--interval=0.01"]);
-    assert!(
-        told.errors.starts_with("error: the agent at AGENT went away before"),
-        "{}",
-        told.errors
-    );
-    assert_eq!(told.status, 1);
-}
-
 #[test]
 fn without_an_agent() {
     let folder = support::Scratch::new("without-an-agent");
@@ -975,6 +346,25 @@ fn without_an_agent() {
     }
 }
 
+/// The program as a user runs it who is not root. Root becomes nobody for it, who may not look into
+/// root's folders, so that it is copied out of them.
+fn by_a_user(folder: &Path) -> Command {
+    let program = folder.join("program");
+    // Not by this process: what another thread starts meanwhile would have the file open for writing,
+    // and then it cannot be run.
+    let copied = run(Command::new("cp").arg(env!("CARGO_BIN_EXE_blkkin")).arg(&program));
+    assert!(copied.status.success(), "{copied:?}");
+    let mut command = match std::fs::metadata("/proc/self").expect("a process").uid() {
+        0 => Command::new("setpriv"),
+        _ => Command::new(&program),
+    };
+    if command.get_program() == "setpriv" {
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+    }
+    command.current_dir("/tmp").env_remove("BLKKIN_SOCKET").env("XDG_RUNTIME_DIR", folder);
+    command
+}
+
 /// A user's own agent is asked before the system's; which one it was is told.
 #[test]
 fn an_agent_of_the_users_own() {
@@ -983,23 +373,19 @@ fn an_agent_of_the_users_own() {
     let socket = folder.0.join("blkkin/agent.sock");
     std::fs::create_dir_all(socket.parent().expect("a folder")).expect("to make a folder");
     std::os::unix::fs::symlink(&daemon.path, &socket).expect("to link");
-    let mut command = blkkin(Path::new("/tmp"));
-    command.env_remove("BLKKIN_SOCKET").env("XDG_RUNTIME_DIR", &folder.0);
-    let output = run(command.args(["session", "start", "web"]));
-    let errors = text(&output.stderr);
-    match blkkin_user() {
-        // Root's is the system's.
-        0 => assert!(!errors.contains("own-agent"), "{errors}"),
-        _ => {
-            let expected = format!("session `web` started (agent at {})\n", socket.display());
-            assert_eq!(errors, expected);
-        }
-    }
-}
-
-fn blkkin_user() -> u32 {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").expect("a process").uid()
+    let permit = |mode| {
+        std::fs::set_permissions(&daemon.path, Permissions::from_mode(mode)).expect("to change");
+    };
+    permit(0o777);
+    let output = run(by_a_user(&folder.0).args(["session", "start", "web"]));
+    let expected = format!("session `web` started (agent at {})\n", socket.display());
+    assert_eq!((text(&output.stderr), output.status.code()), (expected, Some(0)));
+    permit(0o000);
+    let mut command = by_a_user(&folder.0);
+    let output = run(command.args(["session", "start", "web"]).env("BLKKIN_SOCKET", &socket));
+    let expected = format!("error: you may not talk to the agent at {}\nhint: ", socket.display());
+    assert!(text(&output.stderr).starts_with(&expected), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(1));
 }
 
 #[test]

@@ -202,8 +202,7 @@ fn create(args: Create) -> Result<Exit, Error> {
     let mut conversation = args.agent.connect()?;
     let written = written(conversation.ask(&request)?);
     let done = Done { agent: conversation.address(), session: name.clone(), written };
-    let writes = if done.written.is_empty() { "" } else { "; it writes to the directory below" };
-    let words = format!("session `{name}` made{writes}");
+    let words = format!("session `{name}` made");
     args.agent.tell(&done, "session create", words, &[])?;
     if io::stderr().is_terminal() && !args.agent.json {
         let next = "blkkin event enable PATTERN, and blkkin session start";

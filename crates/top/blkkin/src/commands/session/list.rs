@@ -29,7 +29,7 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
             note(&format!("there is no session (agent at {agent})"));
             String::new()
         }
-        (None, all) => lines(all),
+        (None, all) => lines(all, false),
         (Some(_), all) => all.iter().map(whole).collect::<Vec<_>>().join("\n"),
     };
     print(&text)?;
@@ -37,7 +37,7 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
 }
 
 /// A line for each.
-pub(crate) fn lines(sessions: &[Listed]) -> String {
+pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
     let mut table = Table::new(&[
         ("SESSION", Align::Left),
         ("STATE", Align::Left),
@@ -62,7 +62,7 @@ pub(crate) fn lines(sessions: &[Listed]) -> String {
                 .into(),
         ]);
     }
-    table.print(false)
+    table.print(color)
 }
 
 /// All about one.

@@ -18,11 +18,11 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     let mut text = format!("agent at {}, release {}\n\n", status.agent, status.release);
     text += &match status.sessions.is_empty() {
         true => "no session\n\n".to_owned(),
-        false => format!("{}\n", lines(&status.sessions)),
+        false => format!("{}\n", lines(&status.sessions, color)),
     };
     text += &match status.applications.is_empty() {
         true => "no program that could be traced\n\n".to_owned(),
-        false => format!("{}\n", programs(&status.applications)),
+        false => format!("{}\n", programs(&status.applications, color)),
     };
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
@@ -33,19 +33,19 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
 fn lost_line(rows: &[Row], color: bool) -> String {
     let lost = lost(rows);
     let parts = [
-        (lost.events, format!("{} that found rings full", plural(lost.events, "event"))),
-        (lost.packets, format!("{} overwritten", plural(lost.packets, "packet"))),
+        (lost.events, plural(lost.events, "event")),
+        (lost.packets, plural(lost.packets, "packet")),
     ];
     let parts: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
     match parts.is_empty() {
         true => "nothing was lost\n".into(),
-        false if color => format!("{LOST}lost: {}{LOST:#}\n", parts.join(", ")),
-        false => format!("lost: {}\n", parts.join(", ")),
+        false if color => format!("{LOST}lost in all: {}{LOST:#}\n", parts.join(", ")),
+        false => format!("lost in all: {}\n", parts.join(", ")),
     }
 }
 
-fn programs(applications: &[Application]) -> String {
+fn programs(applications: &[Application], color: bool) -> String {
     let mut table = Table::new(&[
         ("PROGRAM", Align::Left),
         ("PID", Align::Right),
@@ -59,7 +59,7 @@ fn programs(applications: &[Application]) -> String {
         let [pid, uid, count] = numbers.map(Cell::from);
         table.row(vec![program.as_str().into(), pid, uid, count, release.as_str().into()]);
     }
-    table.print(false)
+    table.print(color)
 }
 
 fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
@@ -75,10 +75,9 @@ fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
         ("EVENTS", Align::Right),
         ("EVENTS/S", Align::Right),
         ("BYTES/S", Align::Right),
-        ("WAITING", Align::Right),
-        ("DROPPED", Align::Right),
-        ("DROPPED/S", Align::Right),
-        ("OVERWRITTEN", Align::Right),
+        ("FILLED", Align::Right),
+        ("DISCARDED", Align::Right),
+        ("LOST PACKETS", Align::Right),
     ]);
     for Row { session, channel, who, overwriting_loses, seen } in rows {
         let (pid, cpu) = match *who {
@@ -91,7 +90,10 @@ fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
         let rates = seen.rates;
         let rate = |rate: Option<f64>| rate.map(short).unwrap_or_default();
         let recorded = seen.events_recorded.map(|count| count.to_string());
-        let dropped_rate = rates.map(|rates| rates.events_discarded);
+        let discarded = match rates.map_or(0.0, |rates| rates.events_discarded) {
+            rate if rate > 0.0 => format!("{} (+{}/s)", seen.events_discarded, short(rate)),
+            _ => seen.events_discarded.to_string(),
+        };
         table.row(vec![
             session.as_str().into(),
             channel.as_str().into(),
@@ -101,9 +103,8 @@ fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
             recorded.unwrap_or_default().into(),
             rate(rates.and_then(|rates| rates.events_recorded)).into(),
             rate(rates.map(|rates| rates.bytes_written)).into(),
-            waiting(seen).into(),
-            count_cell(seen.events_discarded.to_string(), seen.events_discarded > 0),
-            count_cell(rate(dropped_rate), dropped_rate.is_some_and(|rate| rate > 0.0)),
+            filled(seen).into(),
+            count_cell(discarded, seen.events_discarded > 0),
             count_cell(seen.packets_lost.to_string(), *overwriting_loses && seen.packets_lost > 0),
         ]);
     }
@@ -121,7 +122,7 @@ fn names(status: &Status) -> HashMap<u32, &str> {
 }
 
 /// How full the rings are.
-fn waiting(seen: &Seen) -> String {
+fn filled(seen: &Seen) -> String {
     match seen.size {
         0 => String::new(),
         size => format!("{:.0}%", 100.0 * seen.bytes_waiting as f64 / size as f64),
