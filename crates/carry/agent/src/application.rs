@@ -142,9 +142,11 @@ impl Application {
     }
 
     fn seal(&mut self, is_due: impl Fn(&Attachment) -> bool) -> io::Result<()> {
-        let due = self.attachments.iter_mut().filter(|attachment| is_due(attachment));
-        let sealed = due.map(|attachment| attachment.rings.seal());
-        sealed.fold(Ok(()), |all, one| all.and(one))
+        let mut sealed = Ok(());
+        for attachment in self.attachments.iter_mut().filter(|attachment| is_due(attachment)) {
+            sealed = sealed.and(attachment.rings.seal());
+        }
+        sealed
     }
 
     /// Has the program's next event wake the daemon; what is in the rings by now is to be looked for once
