@@ -27,8 +27,8 @@ use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX};
 use crate::wire::Reader;
 use std::ops::Range;
 
-/// Bytes of the file. Pages that nothing was written to take no memory.
-pub const SIZE: usize = 16 << 20;
+/// Bytes of the file. All of it is there from the start, so that no type has to wait for memory.
+pub const SIZE: usize = 768 << 10;
 /// What it starts with: magic and version.
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
 /// Where `COUNT` is.

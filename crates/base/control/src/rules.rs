@@ -24,7 +24,7 @@ struct Rule {
 pub enum Verdict {
     /// None of them.
     No,
-    /// Those for which one of the filters holds that [`Rules::filters`] gives.
+    /// Those for which one of the filters holds that [`Rules::in_force`] names.
     Filtered,
     /// All of them.
     Yes,

@@ -253,16 +253,64 @@ int blkkin_keyval_string(const struct blkin_trace *trace, const struct blkin_end
 int blkkin_keyval_integer(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 			  blkkin_level level, const char *key, int64_t val);
 
+/* What the library does with an annotation that nobody listens to, without calling it: look whether
+ * everything is there. */
+BLKKIN_INLINE int blkkin_passes_(const struct blkin_trace *trace,
+				 const struct blkin_endpoint *endpoint, blkkin_level level)
+{
+	if ((unsigned)level >= 15 || ((blkkin_enabled_levels >> level) & 1) || trace == NULL)
+		return 0;
+	if (endpoint == NULL)
+		endpoint = trace->endpoint;
+	return trace->name != NULL && endpoint != NULL && endpoint->name != NULL &&
+	       endpoint->ip != NULL;
+}
+
+BLKKIN_INLINE int blkkin_event_(const struct blkin_trace *trace,
+				const struct blkin_endpoint *endpoint, blkkin_level level,
+				const char *event)
+{
+	if (event != NULL && blkkin_passes_(trace, endpoint, level))
+		return 0;
+	return blkkin_event(trace, endpoint, level, event);
+}
+
+BLKKIN_INLINE int blkkin_keyval_string_(const struct blkin_trace *trace,
+					const struct blkin_endpoint *endpoint, blkkin_level level,
+					const char *key, const char *val)
+{
+	if (key != NULL && val != NULL && blkkin_passes_(trace, endpoint, level))
+		return 0;
+	return blkkin_keyval_string(trace, endpoint, level, key, val);
+}
+
+BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
+					 const struct blkin_endpoint *endpoint, blkkin_level level,
+					 const char *key, int64_t val)
+{
+	if (key != NULL && blkkin_passes_(trace, endpoint, level))
+		return 0;
+	return blkkin_keyval_integer(trace, endpoint, level, key, val);
+}
+
+/* So calls of the functions by their names cost next to nothing, too. Pointers to them, and names in
+ * parentheses, are the library's. */
+#define blkkin_event(trace, endpoint, level, event) blkkin_event_(trace, endpoint, level, event)
+#define blkkin_keyval_string(trace, endpoint, level, key, val) \
+	blkkin_keyval_string_(trace, endpoint, level, key, val)
+#define blkkin_keyval_integer(trace, endpoint, level, key, val) \
+	blkkin_keyval_integer_(trace, endpoint, level, key, val)
+
 /* The same as expressions without a value. As long as nobody listens at the level, they cost a load
  * and a branch, and evaluate no argument but the level. */
 #define BLKKIN_EVENT(trace, endpoint, level, event) \
-	((void)(blkkin_enabled_at(level) && blkkin_event(trace, endpoint, level, event)))
+	((void)(blkkin_enabled_at(level) && (blkkin_event)(trace, endpoint, level, event)))
 #define BLKKIN_KEYVAL_STRING(trace, endpoint, level, key, val) \
 	((void)(blkkin_enabled_at(level) &&                    \
-		blkkin_keyval_string(trace, endpoint, level, key, val)))
+		(blkkin_keyval_string)(trace, endpoint, level, key, val)))
 #define BLKKIN_KEYVAL_INTEGER(trace, endpoint, level, key, val) \
 	((void)(blkkin_enabled_at(level) &&                     \
-		blkkin_keyval_integer(trace, endpoint, level, key, val)))
+		(blkkin_keyval_integer)(trace, endpoint, level, key, val)))
 
 /* ---- The macros of blkin -------------------------------------------------------------------- */
 
@@ -344,6 +392,9 @@ struct blkkin_context {
 /* Room for the longest text, with its end. */
 #define BLKKIN_TRACEPARENT_SIZE 56
 #define BLKKIN_B3_SIZE 69
+
+/* Annotations have room for 64 bits of a trace id. The upper half of a longer one is recorded beside
+ * them, if somebody listens, when a sampled context with it is made or read here. */
 
 /* The context of a new root, with a trace id of 128 bits: sampled. 0, or -EINVAL. */
 int blkkin_context_init(struct blkkin_context *context);

@@ -172,12 +172,13 @@ public:
 	static Trace child_of(const char *name, const Endpoint &endpoint,
 			      const blkkin_context &parent) noexcept
 	{
-		Trace trace = root(name, endpoint);
-		trace.flags = parent.flags;
-		if (parent.info.trace_id != 0 || parent.trace_id_high != 0) {
-			trace.trace_id_high = parent.trace_id_high;
-			blkin_init_child_info(&trace.in_c, &parent.info, &endpoint.in_c, name);
+		if (parent.info.trace_id == 0 && parent.trace_id_high == 0) {
+			Trace trace = root(name, endpoint);
+			trace.flags = parent.flags;
+			return trace;
 		}
+		Trace trace{name, &endpoint.in_c, parent};
+		blkin_init_child_info(&trace.in_c, &parent.info, &endpoint.in_c, name);
 		return trace;
 	}
 
@@ -230,7 +231,7 @@ public:
 	void event(const char *event, Level level = Level::warning) const noexcept
 	{
 		if (records(level))
-			blkkin_event(&in_c, nullptr, static_cast<blkkin_level>(level), event);
+			(blkkin_event)(&in_c, nullptr, static_cast<blkkin_level>(level), event);
 	}
 
 	void event(const std::string &event, Level level = Level::warning) const noexcept
@@ -242,7 +243,7 @@ public:
 	void keyval(const char *key, const char *val, Level level = Level::warning) const noexcept
 	{
 		if (records(level))
-			blkkin_keyval_string(&in_c, nullptr, static_cast<blkkin_level>(level), key,
+			(blkkin_keyval_string)(&in_c, nullptr, static_cast<blkkin_level>(level), key,
 					     val);
 	}
 
@@ -256,7 +257,7 @@ public:
 	void keyval(const char *key, Integer val, Level level = Level::warning) const noexcept
 	{
 		if (records(level))
-			blkkin_keyval_integer(&in_c, nullptr, static_cast<blkkin_level>(level), key,
+			(blkkin_keyval_integer)(&in_c, nullptr, static_cast<blkkin_level>(level), key,
 					      static_cast<std::int64_t>(val));
 	}
 

@@ -1,67 +1,22 @@
-//! Where annotations leave this crate: as events of the tracer, named and laid out as blkin's are in
-//! LTTng's traces, and whether anybody wants them.
+//! Where annotations leave this crate: as events of the tracer, and whether anybody wants them.
 
 use crate::guard;
 use crate::layout::{Endpoint, Trace};
 use crate::record::Said;
 use blkkin_ring::Encoder;
-use blkkin_trace::{EventType, Kind, Level, registry};
-use std::ffi::c_uint;
+use blkkin_trace::family::{self, Annotation, PutString};
+use blkkin_trace::{Level, registry};
+use std::ffi::c_char;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
-/// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros read it
-/// before they call anything.
+/// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros and inline
+/// functions read it before they call anything.
 ///
 /// Relaxed in both directions: it orders nothing, and an annotation made at the moment of a change
 /// may go either way.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
 pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(0);
-
-/// The kinds of annotations, one for each level: a level belongs to a kind of events.
-struct Types([EventType; 15]);
-
-macro_rules! types {
-    ($name:literal, $fields:expr) => {
-        types!($name, $fields; Emergency Alert Critical Error Warning Notice Info DebugSystem
-            DebugProgram DebugProcess DebugModule DebugUnit DebugFunction DebugLine Debug)
-    };
-    ($name:literal, $fields:expr; $($level:ident)*) => {
-        Types([$(EventType::new($name, Level::$level, $fields, (file!(), line!()))),*])
-    };
-}
-
-static EVENT: Types = types!("zipkin:timestamp", &EVENT_NAMES);
-static STRING: Types = types!("zipkin:keyval_string", &KEYVAL_NAMES);
-static INTEGER: Types = types!("zipkin:keyval_integer", &KEYVAL_NAMES);
-
-const EVENT_NAMES: [&str; 8] = [
-    "trace_name",
-    "service_name",
-    "port_no",
-    "ip",
-    "trace_id",
-    "span_id",
-    "parent_span_id",
-    "event",
-];
-
-const KEYVAL_NAMES: [&str; 9] = [
-    "trace_name",
-    "service_name",
-    "port_no",
-    "ip",
-    "trace_id",
-    "span_id",
-    "parent_span_id",
-    "key",
-    "val",
-];
-
-use Kind::{I32, I64, String as Text};
-const EVENT_KINDS: [Kind; 8] = [Text, Text, I32, Text, I64, I64, I64, Text];
-const STRING_KINDS: [Kind; 9] = [Text, Text, I32, Text, I64, I64, I64, Text, Text];
-const INTEGER_KINDS: [Kind; 9] = [Text, Text, I32, Text, I64, I64, I64, Text, I64];
 
 /// Has the levels follow what the tracer is told.
 pub(crate) fn prepare() {
@@ -86,8 +41,8 @@ static BEFORE_MAIN: extern "C" fn() = {
 
 fn follow_rules() {
     let mut levels = 0;
-    for types in [&EVENT, &STRING, &INTEGER] {
-        for (level, event) in types.0.iter().enumerate() {
+    for family in [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER] {
+        for (level, event) in family.types().iter().enumerate() {
             levels |= i32::from(registry::is_wanted(event)) << level;
         }
     }
@@ -95,9 +50,30 @@ fn follow_rules() {
 }
 
 /// Whether somebody listens to this level.
-pub fn is_enabled(level: u32) -> bool {
-    let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
-    levels.checked_shr(level).is_some_and(|levels| levels & 1 != 0)
+pub fn is_enabled(level: Level) -> bool {
+    ENABLED_LEVELS.load(Ordering::Relaxed) & 1 << level as i32 != 0
+}
+
+/// A string of C that can be read.
+#[derive(Clone, Copy)]
+struct CString(*const c_char);
+
+impl CString {
+    /// # Safety
+    ///
+    /// It ends with a NUL, and stays as it is as long as this is used.
+    #[inline(always)]
+    unsafe fn new(string: *const c_char) -> CString {
+        CString(string)
+    }
+}
+
+impl PutString for CString {
+    #[inline(always)]
+    fn put(self, encoder: &mut Encoder<'_>) {
+        // SAFETY: who made this has promised it.
+        unsafe { encoder.put_c_string(self.0) }
+    }
 }
 
 /// Records an annotation.
@@ -105,36 +81,37 @@ pub fn is_enabled(level: u32) -> bool {
 /// # Safety
 ///
 /// No string may be NULL; all end with a NUL, and stay as they are during the call.
-pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: c_uint, said: Said) {
-    let (types, kinds): (&'static Types, &'static [Kind]) = match said {
-        Said::Event(_) => (&EVENT, &EVENT_KINDS),
-        Said::String { .. } => (&STRING, &STRING_KINDS),
-        Said::Integer { .. } => (&INTEGER, &INTEGER_KINDS),
-    };
-    let Some(event) = usize::try_from(level).ok().and_then(|level| types.0.get(level)) else {
-        return;
-    };
-    event.record_with(kinds, |encoder: &mut Encoder<'_>| {
-        // SAFETY: the caller's promise holds for each of these strings.
-        unsafe {
-            encoder.put_c_string(trace.name);
-            encoder.put_c_string(endpoint.name);
-            encoder.put(endpoint.port.to_le_bytes());
-            encoder.put_c_string(endpoint.ip);
-            encoder.put(trace.info.trace_id.to_le_bytes());
-            encoder.put(trace.info.span_id.to_le_bytes());
-            encoder.put(trace.info.parent_span_id.to_le_bytes());
-            match said {
-                Said::Event(event) => encoder.put_c_string(event),
-                Said::String { key, val } => {
-                    encoder.put_c_string(key);
-                    encoder.put_c_string(val);
-                }
-                Said::Integer { key, val } => {
-                    encoder.put_c_string(key);
-                    encoder.put(val.to_le_bytes());
-                }
+#[inline(always)]
+pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: Level, said: Said) {
+    // SAFETY: the caller's promise holds for each of these strings, of which none is kept.
+    let string = |string| unsafe { CString::new(string) };
+    let annotation = Annotation {
+        trace_name: string(trace.name),
+        service_name: string(endpoint.name),
+        port_no: endpoint.port,
+        ip: string(endpoint.ip),
+        trace_id: trace.info.trace_id,
+        span_id: trace.info.span_id,
+        parent_span_id: trace.info.parent_span_id,
+        said: match said {
+            Said::Event(event) => family::Said::Event(string(event)),
+            Said::String { key, val } => {
+                family::Said::String { key: string(key), val: string(val) }
             }
-        }
-    });
+            Said::Integer { key, val } => family::Said::Integer { key: string(key), val },
+        },
+    };
+    // On the way of all but the first annotation there is nothing that panics, and the guard would cost
+    // a tenth of it.
+    if annotation.family().at(level).is_known() {
+        annotation.record(level);
+    } else {
+        record_first(annotation, level);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn record_first(annotation: Annotation<CString>, level: Level) {
+    guard::quietly((), || annotation.record(level));
 }

@@ -2,9 +2,11 @@
 
 use crate::blkin::{new_id, root};
 use crate::guard;
-use crate::headers::{self, Text};
+use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
 use crate::record::{self, Said};
+use blkkin_trace::context::Text;
+use blkkin_trace::family;
 use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
 
@@ -76,7 +78,7 @@ exported! {
         let fresh =
             Context { info: root(), trace_id_high: new_id(), flags: SAMPLED | RANDOM };
         // SAFETY: the caller owes the same.
-        unsafe { store(Some(fresh), context) }
+        unsafe { store_new(Some(fresh), context) }
     }
 
     fn blkkin_traceparent_parse(
@@ -85,12 +87,12 @@ exported! {
         context: *mut Context,
     ) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { store(bytes(text, length).and_then(headers::parse_traceparent), context) }
+        unsafe { store_new(bytes(text, length).and_then(headers::parse_traceparent), context) }
     }
 
     fn blkkin_b3_parse(text: *const c_char, length: usize, context: *mut Context) -> c_int {
         // SAFETY: the caller owes the same.
-        unsafe { store(bytes(text, length).and_then(headers::parse_b3), context) }
+        unsafe { store_new(bytes(text, length).and_then(headers::parse_b3), context) }
     }
 
     fn blkkin_traceparent_format(context: *const Context, text: *mut c_char, size: usize) -> c_int {
@@ -125,6 +127,25 @@ unsafe fn bytes<'a>(text: *const c_char, length: usize) -> Option<&'a [u8]> {
     is_possible.then(|| unsafe { slice::from_raw_parts(text.cast(), length) })
 }
 
+/// Stores a context that is new to this process. What annotations of it have no room for is recorded
+/// now.
+///
+/// # Safety
+///
+/// See the crate.
+unsafe fn store_new(from: Option<Context>, to: *mut Context) -> c_int {
+    // SAFETY: the caller owes the same.
+    let result = unsafe { store(from, to) };
+    if let (OK, Some(Context { info, trace_id_high, flags })) = (result, from)
+        && flags & SAMPLED != 0
+        && trace_id_high != 0
+    {
+        let halves = (info.trace_id.cast_unsigned(), trace_id_high.cast_unsigned());
+        guard::quietly((), || family::record_wide_trace_id(halves.0, halves.1));
+    }
+    result
+}
+
 /// # Safety
 ///
 /// See the crate.
@@ -138,8 +159,8 @@ unsafe fn store(from: Option<Context>, to: *mut Context) -> c_int {
 /// # Safety
 ///
 /// See the crate; `text` has `size` bytes.
-unsafe fn format(
-    format: fn(&Context) -> Option<Text>,
+unsafe fn format<const SIZE_MAX: usize>(
+    format: fn(&Context) -> Option<Text<SIZE_MAX>>,
     context: *const Context,
     text: *mut c_char,
     size: usize,
@@ -150,7 +171,7 @@ unsafe fn format(
     // SAFETY: not NULL, so valid.
     let context = unsafe { context.read() };
     let Some(formatted) = format(&context) else { return INVALID };
-    let bytes = formatted.bytes();
+    let bytes = formatted.as_bytes();
     if bytes.len() >= size {
         return NO_SPACE;
     }

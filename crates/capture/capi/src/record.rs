@@ -1,12 +1,29 @@
 //! From pointers of C to an annotation that can be trusted: all checks, then the tracer.
 
 use crate::emit;
-use crate::guard;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
+use blkkin_trace::Level;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// LTTng has as many levels.
-const LEVELS: c_uint = 15;
+/// By their numbers.
+pub(crate) const LEVELS: [Level; 15] = [
+    Level::Emergency,
+    Level::Alert,
+    Level::Critical,
+    Level::Error,
+    Level::Warning,
+    Level::Notice,
+    Level::Info,
+    Level::DebugSystem,
+    Level::DebugProgram,
+    Level::DebugProcess,
+    Level::DebugModule,
+    Level::DebugUnit,
+    Level::DebugFunction,
+    Level::DebugLine,
+    Level::Debug,
+];
+
 /// The level of everything that is recorded by blkin's functions.
 pub(crate) const WARNING: c_uint = 4;
 
@@ -43,14 +60,13 @@ pub(crate) unsafe fn record(
     level: c_uint,
     said: Said,
 ) -> c_int {
-    if level >= LEVELS || said.lacks_something() {
-        return INVALID;
-    }
+    let level = usize::try_from(level).ok().and_then(|level| LEVELS.get(level));
+    let Some(level) = level.filter(|_| !said.lacks_something()) else { return INVALID };
     // SAFETY: the caller's pointers are NULL or valid.
     let Some((trace, endpoint)) = (unsafe { complete(trace, endpoint) }) else { return INVALID };
-    if emit::is_enabled(level) {
+    if emit::is_enabled(*level) {
         // SAFETY: no string is NULL; all live and stay as they are until this function returns.
-        guard::quietly((), || unsafe { emit::emit(&trace, &endpoint, level, said) });
+        unsafe { emit::emit(&trace, &endpoint, *level, said) };
     }
     OK
 }

@@ -6,11 +6,11 @@ use crate::emit;
 use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent};
 use crate::layout::*;
 use crate::own::*;
-use crate::record::WARNING;
+use crate::record::{LEVELS, WARNING};
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
-use blkkin_trace::{Kind, Level, channels};
+use blkkin_trace::{Decision, Kind, Level, SpanContext, SpanId, TraceId, channels};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
 use std::os::fd::AsFd;
@@ -99,7 +99,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        registry::set_rules(Vec::new());
+        registry::set_rules(0, &[]);
         let _ = channels::detach(0, Duration::from_secs(10));
     }
 }
@@ -144,6 +144,93 @@ fn annotations_are_what_was_said() {
         assert_eq!(*fields, expected, "{name}");
     }
 }
+
+/// C and Rust say the same in the same bytes, through the same types of events.
+#[test]
+fn c_and_rust_record_the_same() {
+    let mut channel = Channel::new();
+    Channel::wants(0x7fff);
+    let strings = [c"", c"a", c"fifteen letters", c"sixteen letters.", c"17 letters, or so"];
+    for (index, string) in strings.into_iter().enumerate() {
+        let text = string.to_str().unwrap();
+        let port = u16::try_from(index * 15_000).unwrap();
+        let endpoint = Endpoint { ip: string.as_ptr(), port: port.into(), name: c"osd.3".as_ptr() };
+        let at = blkkin_trace::Endpoint::new("osd.3", text, port);
+        let trace = Trace { name: string.as_ptr(), info: INFO, endpoint: &raw const endpoint };
+        let trace = &raw const trace;
+        let context = SpanContext {
+            trace_id: TraceId::from_number(u64::MAX.into()).unwrap(),
+            span_id: SpanId::from_number(2).unwrap(),
+            parent_span_id: SpanId::from_number(3),
+            decision: Decision::Yes,
+            random_trace_id: false,
+        };
+        let same = blkkin_trace::Trace::with_context(text, &at, &context);
+        for (number, level) in LEVELS.into_iter().enumerate() {
+            let number = number as u32;
+            let text = string.as_ptr();
+            // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
+            let results = unsafe {
+                [
+                    blkkin_event(trace, null(), number, text),
+                    blkkin_keyval_string(trace, null(), number, text, text),
+                    blkkin_keyval_integer(trace, null(), number, text, i64::MIN),
+                ]
+            };
+            assert_eq!(results, [OK; 3]);
+            let types = registry::types().count();
+            let text = string.to_str().unwrap();
+            same.event_at(level, text);
+            same.keyval_at(level, text, text);
+            same.keyval_at(level, text, i64::MIN);
+            assert_eq!(registry::types().count(), types, "no types of its own");
+            let found = channel.take();
+            let [c, rust] = found.as_chunks::<3>().0 else { panic!("{found:?}") };
+            assert_eq!(c, rust);
+            assert!(c.iter().all(|(_, found_level, _)| *found_level == level));
+        }
+    }
+}
+
+/// What annotations have no room for is recorded when a context comes in.
+#[test]
+fn upper_halves_of_trace_ids_are_recorded() {
+    let mut channel = Channel::new();
+    let rule = EventRule {
+        enabled: true,
+        names: vec!["*".to_owned()],
+        excluded: Vec::new(),
+        levels: Levels::Any,
+        filter: None,
+    };
+    registry::set_rules(0, &[rule]);
+    let halves = |context: &Context| {
+        let expected = [context.info.trace_id, context.trace_id_high].map(i64::to_le_bytes);
+        vec![("blkkin:wide_trace_id", Level::Warning, expected.concat())]
+    };
+    let mut context = Context::default();
+    let place = &raw mut context;
+    // SAFETY: the context is writable.
+    assert_eq!(unsafe { blkkin_context_init(place) }, OK);
+    assert_eq!(channel.take(), halves(&context));
+    let mut check = |parse: Parse, text: &str, is_recorded: bool| {
+        let mut context = Context::default();
+        // SAFETY: the text has so many bytes, and the context is writable.
+        let result = unsafe { parse(text.as_ptr().cast(), text.len(), &raw mut context) };
+        assert_eq!(result, OK, "{text}");
+        let expected = if is_recorded { halves(&context) } else { Vec::new() };
+        assert_eq!(channel.take(), expected, "{text}");
+    };
+    check(blkkin_traceparent_parse, &format!("00-{TRACE}-{SPAN}-01"), true);
+    check(blkkin_traceparent_parse, &format!("00-{TRACE}-{SPAN}-00"), false);
+    check(blkkin_traceparent_parse, &format!("00-{}{SPAN}-{SPAN}-01", "0".repeat(16)), false);
+    check(blkkin_b3_parse, &format!("{TRACE}-{SPAN}-1"), true);
+    check(blkkin_b3_parse, &format!("{TRACE}-{SPAN}"), true);
+    check(blkkin_b3_parse, &format!("{SPAN}-{SPAN}-1"), false);
+    check(blkkin_b3_parse, "1", false);
+}
+
+type Parse = unsafe extern "C" fn(*const c_char, usize, *mut Context) -> i32;
 
 /// What is complete is recorded once, if somebody listens at its level; the rest never.
 #[test]
@@ -229,7 +316,7 @@ fn traceparents() {
             assert_eq!(context.info.parent_span_id, 0, "{text:?}");
             let written = format_traceparent(&context).expect("valid ids");
             let flags = context.flags;
-            assert_eq!(written.bytes(), format!("00-{TRACE}-{SPAN}-0{flags}").as_bytes());
+            assert_eq!(written.as_bytes(), format!("00-{TRACE}-{SPAN}-0{flags}").as_bytes());
         }
     };
     check(&format!("00-{TRACE}-{SPAN}-00"), Some(0));
@@ -278,7 +365,7 @@ fn b3() {
         assert_eq!(got.map(|context| context.flags), expected, "{text:?}");
         if let Some(context) = got {
             let written = format_b3(&context).expect("valid ids");
-            assert_eq!(String::from_utf8_lossy(written.bytes()), text);
+            assert_eq!(String::from_utf8_lossy(written.as_bytes()), text);
         }
     };
     let low = &TRACE[16..];
@@ -369,12 +456,12 @@ fn random_headers() {
         }
         if let Some(context) = parse_traceparent(&text) {
             let written = format_traceparent(&context).expect("valid ids");
-            assert_eq!(parse_traceparent(written.bytes()), Some(context));
+            assert_eq!(parse_traceparent(written.as_bytes()), Some(context));
             taken += 1;
         }
         if let Some(context) = parse_b3(&text) {
             let written = format_b3(&context).expect("valid ids");
-            assert_eq!(parse_b3(written.bytes()), Some(context));
+            assert_eq!(parse_b3(written.as_bytes()), Some(context));
             taken += 1;
         }
     }

@@ -45,10 +45,9 @@ impl Room {
 pub struct Encoder<'r> {
     /// Of [`ROOM`] bytes, the first `size` are written.
     start: *mut u8,
+    /// [`TOO_LARGE`] if a field found no place at all, so that nobody could read the event.
     size: usize,
     is_cut: bool,
-    /// Whether a field found no place at all, so that nobody could read the event.
-    lacks_field: bool,
     room: PhantomData<&'r mut Room>,
 }
 
@@ -75,7 +74,7 @@ impl<'r> Encoder<'r> {
             start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
             start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
         }
-        Encoder { start, size: HEADER_SIZE, is_cut: false, lacks_field: false, room: PhantomData }
+        Encoder { start, size: HEADER_SIZE, is_cut: false, room: PhantomData }
     }
 
     /// Appends bytes as they are: integers and floats. If they do not fit, the event counts as too
@@ -83,8 +82,8 @@ impl<'r> Encoder<'r> {
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
-        if self.size + N > EVENT_SIZE_MAX || self.lacks_field {
-            self.lacks_field = true;
+        if self.size + N > EVENT_SIZE_MAX {
+            self.size = TOO_LARGE;
             return;
         }
         // SAFETY: there is room for N bytes behind `size`.
@@ -93,6 +92,21 @@ impl<'r> Encoder<'r> {
             self.start.add(self.size).cast::<[u8; N]>().write_unaligned(bytes);
         }
         self.size += N;
+    }
+
+    /// Appends integers of 8 bytes, one after the other, as so many calls of [`Encoder::put`] would.
+    #[inline(always)]
+    pub fn put_words<const N: usize>(&mut self, words: [u64; N]) {
+        if self.size + 8 * N > EVENT_SIZE_MAX {
+            self.size = TOO_LARGE;
+            return;
+        }
+        // SAFETY: there is room for N words behind `size`.
+        #[expect(unsafe_code)]
+        unsafe {
+            self.start.add(self.size).cast::<[u64; N]>().write_unaligned(words.map(u64::to_le));
+        }
+        self.size += 8 * N;
     }
 
     /// Appends a string: its bytes up to a NUL if it has one, and a NUL. It is shortened if there is
@@ -106,13 +120,21 @@ impl<'r> Encoder<'r> {
                 return self.put_string_by_bytes(&string.as_bytes()[string.len() - left..]);
             }
             // SAFETY: there is room for a grain behind `size`; `left` bytes of the string are there.
-            let nul = unsafe { copy_grain(from, self.start.add(self.size), left) };
-            let length = nul.unwrap_or(GRAIN).min(left);
-            self.size += length;
-            left -= length;
-            if length < GRAIN {
-                return self.put([0]);
+            let nuls = unsafe { copy_grain(from, self.start.add(self.size), left) };
+            if left <= GRAIN {
+                // The string's end, or what comes before it.
+                let length = (nuls | 1 << left).trailing_zeros() as usize;
+                // SAFETY: there is room for a grain and one byte.
+                unsafe { self.start.add(self.size + length).write(0) };
+                self.size += length + 1;
+                return;
             }
+            if nuls != 0 {
+                self.size += nuls.trailing_zeros() as usize + 1;
+                return;
+            }
+            self.size += GRAIN;
+            left -= GRAIN;
             // SAFETY: so many bytes were left.
             from = unsafe { from.add(GRAIN) };
         }
@@ -146,17 +168,14 @@ impl<'r> Encoder<'r> {
                 return unsafe { self.put_c_string_by_bytes(from) };
             }
             // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
-            match unsafe { copy_grain(from, self.start.add(self.size), usize::MAX) } {
-                Some(length) => {
-                    self.size += length + 1;
-                    return;
-                }
-                None => {
-                    self.size += GRAIN;
-                    // SAFETY: no NUL was among these bytes, so the string goes on.
-                    from = unsafe { from.add(GRAIN) };
-                }
+            let nuls = unsafe { copy_grain(from, self.start.add(self.size), usize::MAX) };
+            if nuls != 0 {
+                self.size += nuls.trailing_zeros() as usize + 1;
+                return;
             }
+            self.size += GRAIN;
+            // SAFETY: no NUL was among these bytes, so the string goes on.
+            from = unsafe { from.add(GRAIN) };
         }
     }
 
@@ -189,30 +208,30 @@ impl<'r> Encoder<'r> {
 
     /// Whether a field found no place at all, so that nobody could read the event.
     pub fn lacks_field(&self) -> bool {
-        self.lacks_field
+        self.size == TOO_LARGE
     }
 
     /// The event, to be recorded. One that lacks a field is larger than any sub-buffer, so that it is
     /// counted as too large.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
-        let size = if self.lacks_field { TOO_LARGE } else { self.size };
-        Event { start: self.start, size, place: PhantomData }
+        Event { start: self.start, size: self.size, place: PhantomData }
     }
 
-    /// The fields so far.
+    /// The fields so far; none if one of them found no place.
     pub fn fields(&self) -> &[u8] {
+        let size = if self.size > EVENT_SIZE_MAX { HEADER_SIZE } else { self.size };
         // SAFETY: all bytes before `size` are written.
         #[expect(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.start.add(HEADER_SIZE), self.size - HEADER_SIZE)
+            std::slice::from_raw_parts(self.start.add(HEADER_SIZE), size - HEADER_SIZE)
         }
     }
 }
 
-/// Copies sixteen bytes, and says which of them is the first NUL. No more than `left` bytes from `from`
-/// on, nor any behind a NUL, have to be there: what is copied beyond, and what is said of it, is
-/// anything.
+/// Copies sixteen bytes, and says which of them are NULs: a bit for each, the lowest for the first. No
+/// more than `left` bytes from `from` on, nor any behind a NUL, have to be there: what is copied beyond,
+/// and what is said of it, is anything.
 ///
 /// # Safety
 ///
@@ -221,7 +240,7 @@ impl<'r> Encoder<'r> {
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 #[expect(unsafe_code)]
-unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usize> {
+unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
     const PAGE: usize = 4096;
     if from.addr() % PAGE > PAGE - GRAIN {
         // SAFETY: by the caller's promise.
@@ -233,7 +252,7 @@ unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usiz
     // are nobody's business, and so they are loaded here and not by an expression of the language.
     unsafe {
         if left == 0 {
-            return None;
+            return 0;
         }
         std::arch::asm!(
             "movdqu {bytes}, xmmword ptr [{from}]",
@@ -249,7 +268,7 @@ unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usiz
             options(nostack),
         );
     }
-    (zeros != 0).then(|| zeros.trailing_zeros() as usize)
+    zeros
 }
 
 /// # Safety
@@ -257,7 +276,7 @@ unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usiz
 /// As above.
 #[cfg(not(all(target_arch = "x86_64", not(loom))))]
 #[expect(unsafe_code)]
-unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usize> {
+unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
     // SAFETY: by the caller's promise.
     unsafe { copy_grain_by_bytes(from, into, left) }
 }
@@ -266,18 +285,18 @@ unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> Option<usiz
 ///
 /// As above.
 #[expect(unsafe_code)]
-unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> Option<usize> {
+unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> u32 {
     for index in 0..left.min(GRAIN) {
         // SAFETY: no NUL was before, and the string has so many bytes.
         unsafe {
             let byte = from.add(index).read();
             into.add(index).write(byte);
             if byte == 0 {
-                return Some(index);
+                return 1 << index;
             }
         }
     }
-    None
+    0
 }
 
 /// An encoded event.
@@ -352,13 +371,15 @@ mod tests {
         encoder.put_string("c\0d");
         encoder.put_string("");
         encoder.put((-1i64).to_le_bytes());
-        let expected = [&[7, 0, 0, 0][..], b"ab\0c\0\0", &[0xff; 8]].concat();
+        encoder.put_words([1, 2 << 56]);
+        let words = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+        let expected = [&[7, 0, 0, 0][..], b"ab\0c\0\0", &[0xff; 8], &words].concat();
         assert_eq!(encoder.fields(), expected);
         assert!(!encoder.is_cut());
         let event = encoder.event();
         assert_eq!(event.bytes()[..HEADER_SIZE], [2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(event.size(), HEADER_SIZE + expected.len());
-        assert_eq!(event.grains_size(), 32);
+        assert_eq!(event.grains_size(), 48);
     }
 
     /// At any place in a page, also right before one that is not there, and of any length.

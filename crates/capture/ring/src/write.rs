@@ -197,6 +197,11 @@ impl Writer {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
     }
 
+    /// Where its times come from.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
     /// The set's shape.
     pub fn shape(&self) -> &Shape {
         &self.shape

@@ -1,6 +1,7 @@
 //! Where events go: a slot for each channel of a session, with the rings that the node's daemon has
 //! given for it, or none.
 
+use crate::span;
 use blkkin_ring::{Slot, StillUsed, Writer};
 use blkkin_sys::WipedOnFork;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,7 +31,10 @@ pub(crate) fn slot(channel: usize) -> &'static Slot {
 /// Gives a channel its rings; gives them back if it has some already, or there is no such channel.
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match SLOTS.get().get(channel) {
-        Some(slot) => slot.put(writer),
+        Some(slot) => {
+            span::follow(writer.clock());
+            slot.put(writer)
+        }
         None => Err(writer),
     }
 }

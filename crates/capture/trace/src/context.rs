@@ -89,7 +89,7 @@ impl SpanContext {
     }
 
     /// Of a new span that this one causes.
-    #[inline]
+    #[inline(always)]
     pub fn child(&self) -> SpanContext {
         SpanContext { span_id: SpanId::make(), parent_span_id: Some(self.span_id), ..*self }
     }

@@ -112,6 +112,12 @@ impl EventType {
         self.wanted_by.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether anybody could have said that such events are wanted.
+    #[inline(always)]
+    pub fn is_known(&self) -> bool {
+        self.wanted_by.load(Ordering::Relaxed) != UNKNOWN
+    }
+
     /// Records an event with these fields, if somebody wants it.
     #[inline]
     pub fn record<F: Fields>(&'static self, fields: F) {

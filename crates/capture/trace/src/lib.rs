@@ -5,16 +5,19 @@
 //! [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] that want it, which [`registry`]
-//! decides. Spans are told apart by [`id`]s, happen in a [`context`] that has forms for headers, and
-//! are followed or not as [`sample`] says.
+//! decides. [`span`]s, the steps of requests, are told apart by [`id`]s, happen in a [`context`] that
+//! has forms for headers, and are followed or not as [`sample`] says. What is said of them is
+//! recorded as the events that [`family`] lists.
 
 pub mod channels;
 pub mod context;
 pub mod daemon;
 mod event;
+pub mod family;
 pub mod id;
 pub mod registry;
 pub mod sample;
+pub mod span;
 mod start;
 mod supplied;
 mod surroundings;
@@ -35,5 +38,6 @@ pub use daemon::start;
 pub use event::{EventType, Kind};
 pub use id::{SpanId, TraceId};
 pub use sample::Sampler;
+pub use span::{CoreAnnotation, Endpoint, KeyValue, Moment, Span, SpanKind, Trace};
 pub use supplied::set_context;
 pub use value::{Fields, Value};

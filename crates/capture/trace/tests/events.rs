@@ -1,99 +1,12 @@
 //! Events from the macro to the ring: what is recorded, who gets it, and that what nobody wants is
 //! not even evaluated.
 
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
-use blkkin_sys::SharedMemory;
-use blkkin_trace::registry::{self, EventRule, Levels};
-use blkkin_trace::{EventType, Kind, Level, channels, event};
-use std::os::fd::AsFd;
+mod support;
+
+use blkkin_trace::registry::{self, Levels};
+use blkkin_trace::{EventType, Level, event};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
-
-/// The tracer's state is the process's.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
-fn alone() -> MutexGuard<'static, ()> {
-    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A channel with rings, and their other side.
-struct Channel {
-    number: usize,
-    cells: Cells,
-    shape: Shape,
-    readers: Vec<Reader>,
-}
-
-impl Channel {
-    fn new(number: usize) -> Channel {
-        let (rings, subbuffer_size, subbuffer_count) = (65, 8192, 4);
-        let (uuid, stream, start) = ([0; 16], 0, 0);
-        let mode = Mode::Discard;
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (file, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
-        let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
-        let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
-        channels::attach(number, Box::new(Writer::new(theirs, clock).unwrap())).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
-        Channel { number, cells, shape, readers }
-    }
-
-    /// Events so far: their type, and the bytes of their fields.
-    fn take(&mut self) -> Vec<(&'static EventType, Vec<u8>)> {
-        let mut events = Vec::new();
-        for reader in &mut self.readers {
-            let mut bytes = Vec::new();
-            while let Taken::Packet(_) = reader.take(&self.cells, &self.shape, true, &mut bytes) {
-                let mut rest = &bytes[packet::SIZE..];
-                while let [first, second, ..] = *rest {
-                    let id = u16::from_le_bytes([first, second]);
-                    let event = registry::types().nth(id.into()).unwrap();
-                    let size = event.fields().fold(HEADER_SIZE, |at, (_, kind)| match kind {
-                        Kind::Bool | Kind::U8 | Kind::I8 => at + 1,
-                        Kind::U16 | Kind::I16 => at + 2,
-                        Kind::U32 | Kind::I32 | Kind::F32 => at + 4,
-                        Kind::U64 | Kind::I64 | Kind::F64 => at + 8,
-                        Kind::String => {
-                            at + rest[at..].iter().position(|byte| *byte == 0).unwrap() + 1
-                        }
-                    });
-                    events.push((event, rest[HEADER_SIZE..size].to_vec()));
-                    rest = &rest[size..];
-                }
-                bytes.clear();
-            }
-        }
-        events
-    }
-
-    fn names(&mut self) -> Vec<&'static str> {
-        self.take().iter().map(|(event, _)| event.name()).collect()
-    }
-}
-
-impl Drop for Channel {
-    fn drop(&mut self) {
-        registry::set_rules(self.number, &[]);
-        assert!(channels::detach(self.number, Duration::from_secs(10)).unwrap().is_some());
-    }
-}
-
-fn rule(names: &str, except: &[&str], levels: Levels) -> EventRule {
-    EventRule {
-        enabled: true,
-        names: vec![names.to_owned()],
-        excluded: except.iter().map(|&names| names.to_owned()).collect(),
-        levels,
-        filter: None,
-    }
-}
-
-fn all(names: &str) -> EventRule {
-    rule(names, &[], Levels::Any)
-}
+use support::{Channel, all, alone, rule};
 
 #[test]
 fn fields_are_recorded_as_they_are() {

@@ -36,6 +36,8 @@ pub(crate) struct Application {
     /// When its rings are looked at next; never if it wakes the daemon itself.
     pub(crate) next_look: Option<Instant>,
     pub(crate) pace: Pace,
+    /// Whether the program was told to wake the daemon, and nothing has come since.
+    pub(crate) is_asleep: bool,
     /// Whether the user was told that something cannot be written.
     pub(crate) is_in_trouble: bool,
     /// The last `Ping` that it was sent, and that it has answered.
@@ -54,6 +56,8 @@ pub(crate) struct Attachment {
     pub(crate) rings: Rings,
     /// What is written as it comes, rather than kept for snapshots.
     pub(crate) is_written: bool,
+    /// The answer of the program by which it has mapped the rings.
+    mapped: u64,
     /// The rules that are in force; none if the program records nothing into it.
     pub(crate) rules: Vec<EventRule>,
     /// All rules that ever were, since events may come of each.
@@ -81,6 +85,7 @@ impl Attachment {
         number: u32,
         rings: Rings,
         is_written: bool,
+        mapped: u64,
     ) -> Attachment {
         Attachment {
             session,
@@ -88,6 +93,7 @@ impl Attachment {
             number,
             rings,
             is_written,
+            mapped,
             rules: Vec::new(),
             history: Vec::new(),
             described: 0,
@@ -129,11 +135,41 @@ impl Attachment {
 }
 
 impl Application {
+    /// Has all rings sealed that the program has mapped.
+    pub(crate) fn seal_mapped(&mut self) -> io::Result<()> {
+        let ponged = self.ponged;
+        self.seal(|attachment| attachment.mapped <= ponged)
+    }
+
+    fn seal(&mut self, is_due: impl Fn(&Attachment) -> bool) -> io::Result<()> {
+        let mut sealed = Ok(());
+        for attachment in self.attachments.iter_mut().filter(|attachment| is_due(attachment)) {
+            sealed = sealed.and(attachment.rings.seal());
+        }
+        sealed
+    }
+
+    /// Has the program's next event wake the daemon; what is in the rings by now is to be looked for once
+    /// more.
+    pub(crate) fn fall_asleep(&mut self) {
+        let written = self.attachments.iter().filter(|attachment| attachment.is_written);
+        written.for_each(|attachment| attachment.rings.fall_asleep());
+        blkkin_sys::barrier_for_all();
+    }
+
+    /// Looks at the rings by itself again.
+    pub(crate) fn wake_up(&mut self) {
+        if std::mem::take(&mut self.is_asleep) {
+            self.attachments.iter().for_each(|attachment| attachment.rings.wake_up());
+        }
+    }
+
     /// Writes what is in the rings now.
     pub(crate) fn drain(&mut self, room: Room) -> Drained {
         let mut drained = Drained::default();
         let mut packets = Packets::default();
-        for attachment in self.attachments.iter_mut().filter(|attachment| attachment.is_written) {
+        let readable = |one: &&mut Attachment| one.is_written && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
                 if let Some(kept) = attachment.unwritten.get(&ring) {
@@ -173,24 +209,26 @@ impl Application {
 
     /// Writes all that there is, when the program has ended or lets go of its rings.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
+        let is_own = |one: &Attachment| session.is_none_or(|session| session == one.session);
+        let sealed = self.seal(is_own);
         let mut last = self.drain(room);
         while last.found && last.trouble.is_none() {
             last = self.drain(room);
         }
-        for attachment in &mut self.attachments {
-            if session.is_none_or(|session| session == attachment.session) {
-                // What the program has counted since its last event.
-                let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
-                for ring in 0..attachment.rings.count() {
-                    let mut packets = Packets::default();
-                    attachment.rings.finish(ring, &mut packets);
-                    if !packets.is_empty() {
-                        let written = trace.append(attachment.stream(), ring as u32, &packets);
-                        last.trouble = written.err().or(last.trouble);
-                    }
+        let readable = |one: &&mut Attachment| is_own(one) && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
+            // What the program has counted since its last event.
+            let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            for ring in 0..attachment.rings.count() {
+                let mut packets = Packets::default();
+                attachment.rings.finish(ring, &mut packets);
+                if !packets.is_empty() {
+                    let written = trace.append(attachment.stream(), ring as u32, &packets);
+                    last.trouble = written.err().or(last.trouble);
                 }
             }
         }
+        last.trouble = sealed.err().or(last.trouble);
         last
     }
 
@@ -202,7 +240,8 @@ impl Application {
         trace: &mut Trace,
     ) -> io::Result<()> {
         let mut packets = Packets::default();
-        for attachment in self.attachments.iter().filter(|one| one.session == session) {
+        let readable = |one: &&Attachment| one.session == session && one.rings.is_sealed();
+        for attachment in self.attachments.iter().filter(readable) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
                 attachment.rings.snapshot(ring, &mut packets);
@@ -225,7 +264,8 @@ impl Application {
     /// Drops what is in the rings of a session.
     pub(crate) fn forget(&mut self, session: SessionId) {
         let mut packets = Packets::default();
-        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
+        let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
             attachment.unwritten.clear();
             for ring in 0..attachment.rings.count() {
                 packets.clear();

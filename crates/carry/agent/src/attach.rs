@@ -4,7 +4,7 @@
 use crate::application::{Application, Attachment};
 use crate::date;
 use crate::engine::{Agent, Id};
-use crate::rings::{Rings, possible_processors};
+use crate::rings::{Rings, online_processors};
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
@@ -14,9 +14,7 @@ use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
 use jiff::Zoned;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 /// Size of a sub-buffer, where nobody says another.
@@ -33,7 +31,8 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         Mode::Overwrite => blkkin_ring::Mode::Overwrite,
     };
     Shape {
-        rings: possible_processors() + 1,
+        // Processors that come later have the ring of those who have none.
+        rings: online_processors().last().map_or(1, |last| last + 1) + 1,
         subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
         subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT) as usize,
         mode,
@@ -121,12 +120,9 @@ impl Agent {
 
     /// Gives a program rings for a channel.
     fn attach(&mut self, id: Id, at: usize, number: usize) -> io::Result<usize> {
-        // Pages of processors that do not run are not there.
-        let processors = crate::rings::online_processors();
-        let size = |shape: &Shape| shape.ring_size() * processors.len();
         let size_of = |application: &Application| {
             let attachments = application.attachments.iter();
-            attachments.map(|attachment| size(attachment.rings.shape())).sum::<usize>()
+            attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
         };
         let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -140,7 +136,7 @@ impl Agent {
         };
         let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
         let shape = shape_of(channel, number as u32, uuid);
-        if used + size(&shape) > RINGS_SIZE_MAX {
+        if used + shape.memory_size() > RINGS_SIZE_MAX {
             let why = format!(
                 "the rings of user {uid} would take more than {} GiB; use smaller sub-buffers, or \
                  end sessions",
@@ -148,7 +144,8 @@ impl Agent {
             );
             return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
         }
-        let (rings, file) = Rings::create(shape)?;
+        let clock = ring_clock(application.clock);
+        let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
         if is_written {
             if !application.traces.contains_key(&session.id) {
@@ -160,7 +157,7 @@ impl Agent {
             if let Some(trace) = application.traces.get_mut(&session.id) {
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
                 trace.write_metadata()?;
-                for cpu in processors {
+                for cpu in online_processors() {
                     trace.open_stream(number as u32, cpu as u32)?;
                 }
             }
@@ -168,7 +165,10 @@ impl Agent {
         let channel_number = application.next_number;
         application.next_number += 1;
         let place = (session.id, number);
-        application.attachments.push(Attachment::new(place, channel_number, rings, is_written));
+        // The program has mapped the memory when it answers the next question.
+        let mapped = application.pinged + 1;
+        let attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
+        application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
         // From now on events may come, and the first one is to wake the daemon.
         application.next_look = Some(Instant::now());
@@ -177,7 +177,7 @@ impl Agent {
             session: session.name.clone(),
             contexts: channel.contexts.clone(),
         });
-        let descriptors = vec![Arc::new(OwnedFd::from(file)), application.wake.clone()];
+        let descriptors = vec![file, application.wake.clone()];
         self.send(id, &message, descriptors);
         Ok(own)
     }
@@ -265,6 +265,14 @@ fn directory_of(output: &Path, application: &Application) -> PathBuf {
         path = parent.join(format!("{name}-{again}"));
     }
     path
+}
+
+/// The clock of a program's events, for readers of its rings.
+fn ring_clock(clock: Clock) -> blkkin_ring::Clock {
+    match clock {
+        Clock::Tsc => blkkin_ring::Clock::Tsc,
+        Clock::Monotonic => blkkin_ring::Clock::Monotonic,
+    }
 }
 
 fn about(

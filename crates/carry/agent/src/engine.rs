@@ -109,6 +109,8 @@ const ACCEPTED_AT_ONCE: usize = 64;
 const CONNECTIONS_MAX: usize = 4096;
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+/// After it the last stores of a processor are seen by all others.
+const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Programs that have ended whose rings are kept.
@@ -386,6 +388,7 @@ impl Agent {
                     next_look: None,
                     pace: Pace::default(),
                     is_in_trouble: false,
+                    is_asleep: false,
                     pinged: 0,
                     ponged: 0,
                 };
@@ -429,7 +432,8 @@ impl Agent {
             }
             FromApplication::Pong(number) => {
                 application.ponged = number.min(application.pinged);
-                Ok(())
+                application.next_look = Some(Instant::now());
+                application.seal_mapped()
             }
         }
     }
@@ -511,9 +515,7 @@ impl Agent {
             }
             let mut drained = application.drain(ROOM);
             if !drained.found && drained.trouble.is_none() {
-                for attachment in &application.attachments {
-                    attachment.rings.fall_asleep();
-                }
+                application.fall_asleep();
                 drained = application.drain(ROOM);
             }
             let trouble = drained.trouble.is_some();
@@ -522,9 +524,15 @@ impl Agent {
                 (true, false) => Some(now + application.pace.after(drained.fullest)),
                 (false, false) => {
                     application.pace.rest();
-                    None
+                    // A program that heeds no barriers may just have stored an event, and have found
+                    // before that nobody sleeps. It is seen a moment later.
+                    let is_first = !std::mem::replace(&mut application.is_asleep, true);
+                    is_first.then(|| now + ONE_MORE_LOOK)
                 }
             };
+            if drained.found {
+                application.wake_up();
+            }
             if let Some(error) = drained.trouble
                 && !application.is_in_trouble
             {

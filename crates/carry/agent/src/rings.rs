@@ -2,15 +2,19 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Reader, Shape, ShapeError, Taken};
+use blkkin_ring::{Cells, Clock, Reader, Shape, ShapeError, Taken};
 use blkkin_sys::SharedMemory;
-use std::fs::File;
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 /// A set of rings.
 #[derive(Debug)]
 pub(crate) struct Rings {
     cells: Cells,
+    /// The memory, until it is sealed: then it can be read.
+    file: Option<Arc<OwnedFd>>,
+    clock: Clock,
     shape: Shape,
     readers: Vec<(Reader, Counts)>,
 }
@@ -45,7 +49,7 @@ impl Packets {
 
 impl Rings {
     /// Makes rings, and the file to pass on. Pages are there from the start for processors that run now.
-    pub(crate) fn create(shape: Shape) -> io::Result<(Rings, File)> {
+    pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let shape_error = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
         shape.check().map_err(shape_error)?;
         let (file, memory) = SharedMemory::create(c"blkkin-rings", shape.memory_size())?;
@@ -56,8 +60,26 @@ impl Rings {
                 cells.provide_ring(&shape, cpu);
             }
         }
-        let readers = (0..shape.rings).map(|ring| (Reader::new(&shape, ring), Counts::default()));
-        Ok((Rings { cells, readers: readers.collect(), shape }, file))
+        let readers =
+            (0..shape.rings).map(|ring| (Reader::new(&shape, ring, clock), Counts::default()));
+        let file = Arc::new(OwnedFd::from(file));
+        let (readers, kept) = (readers.collect(), Some(file.clone()));
+        Ok((Rings { cells, file: kept, clock, readers, shape }, file))
+    }
+
+    /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
+    /// or is gone.
+    pub(crate) fn seal(&mut self) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            self.cells.seal(file.as_fd())?;
+            self.file = None;
+        }
+        Ok(())
+    }
+
+    /// Whether what is in the rings can be read.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.file.is_none()
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -86,6 +108,11 @@ impl Rings {
     /// at once more.
     pub(crate) fn fall_asleep(&self) {
         self.cells.fall_asleep();
+    }
+
+    /// Says that the daemon does not sleep.
+    pub(crate) fn wake_up(&self) {
+        self.cells.wake();
     }
 
     /// Takes what a ring has now: at most as much as fits into it.
@@ -119,7 +146,7 @@ impl Rings {
 
     /// What a ring holds now, without taking it.
     pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
-        let mut reader = Reader::from_oldest(&self.cells, &self.shape, ring);
+        let mut reader = Reader::from_oldest(&self.cells, &self.shape, ring, self.clock);
         while packets.bytes.len() <= self.shape.ring_size() {
             match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
@@ -128,12 +155,6 @@ impl Rings {
             }
         }
     }
-}
-
-/// Processors that there can be: as many rings are made, and one more.
-pub(crate) fn possible_processors() -> usize {
-    let possible = read_list("/sys/devices/system/cpu/possible");
-    possible.last().map_or_else(available, |last| last + 1)
 }
 
 /// Processors that run now.

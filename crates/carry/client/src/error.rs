@@ -76,7 +76,10 @@ impl fmt::Display for Error {
                 write!(f, "the agent at {} refuses: {}", address.display(), refused.reason)
             }
             Error::Unfit(fault) => fault.fmt(f),
-            Error::Failed { failed, .. } => write!(f, "{} [{}]", failed.message, failed.code),
+            Error::Failed { address, failed } => {
+                let Failed { code, message, .. } = failed;
+                write!(f, "{message} [{code}] (agent at {})", address.display())
+            }
             Error::Gone { address } => {
                 write!(f, "the agent at {} went away before it had answered", address.display())
             }

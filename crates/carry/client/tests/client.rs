@@ -63,7 +63,12 @@ fn requests_one_after_the_other() {
     assert!(matches!(first, Some(Ok(Reply::Session(_)))));
     assert_eq!(client.ask_all(&list).expect("a list"), both);
     let error = client.ask_all(&start).expect_err("no such session");
-    check(&error, &daemon.path, "there is no session `x` [no-such-session]", Some("make it"));
+    check(
+        &error,
+        &daemon.path,
+        "there is no session `x` [no-such-session] (agent at PATH)",
+        Some("make it"),
+    );
     // A failure is an answer: the conversation goes on.
     let _ = client.ask(&start).expect("to be asked");
     assert_eq!(client.ask_all(&Request::GetSampling).expect("an answer"), []);

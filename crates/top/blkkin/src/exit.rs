@@ -79,6 +79,11 @@ pub(crate) fn warn(message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{HINT}warning:{HINT:#} {message}");
 }
 
+/// Tells the user what is not data.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
 const ERROR: clap::builder::styling::Style =
     clap::builder::styling::AnsiColor::Red.on_default().bold();
 const HINT: clap::builder::styling::Style =

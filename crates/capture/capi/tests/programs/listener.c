@@ -48,7 +48,7 @@ static void heard(const struct blkin_trace *trace, const struct blkin_endpoint *
 		printf("nowhere, ");
 }
 
-int blkkin_event(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
+int (blkkin_event)(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 		 blkkin_level level, const char *event)
 {
 	heard(trace, endpoint, level);
@@ -56,7 +56,7 @@ int blkkin_event(const struct blkin_trace *trace, const struct blkin_endpoint *e
 	return 0;
 }
 
-int blkkin_keyval_string(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
+int (blkkin_keyval_string)(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 			 blkkin_level level, const char *key, const char *val)
 {
 	heard(trace, endpoint, level);
@@ -64,7 +64,7 @@ int blkkin_keyval_string(const struct blkin_trace *trace, const struct blkin_end
 	return 0;
 }
 
-int blkkin_keyval_integer(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
+int (blkkin_keyval_integer)(const struct blkin_trace *trace, const struct blkin_endpoint *endpoint,
 			  blkkin_level level, const char *key, int64_t val)
 {
 	heard(trace, endpoint, level);

@@ -6,6 +6,11 @@
 
 #define SHOW(call) printf("%s = %d\n", #call, call)
 
+/* What is inlined and what the library does must be the same. */
+#define SHOW_BOTH(name, arguments)                                         \
+	(printf("%s%s = %d\n", #name, #arguments, name arguments),         \
+	 (name) arguments == name arguments ? 0 : printf("not as the library\n"))
+
 static void show(const char *header, int result, const struct blkkin_context *c)
 {
 	char out[BLKKIN_B3_SIZE];
@@ -85,18 +90,18 @@ static void annotations(void)
 	blkin_init_endpoint(&nameless, "1.2.3.4", 5, NULL);
 	blkin_init_new_trace(&t, "t", &e);
 	blkin_init_new_trace(&nowhere, "t", NULL);
-	SHOW(blkkin_event(&t, NULL, BLKKIN_INFO, "event"));
-	SHOW(blkkin_event(&t, &nameless, BLKKIN_INFO, "event"));
-	SHOW(blkkin_event(&nowhere, NULL, BLKKIN_INFO, "event"));
-	SHOW(blkkin_event(&nowhere, &e, BLKKIN_DEBUG, "event"));
-	SHOW(blkkin_event(&t, NULL, BLKKIN_EMERG, NULL));
-	SHOW(blkkin_event(NULL, &e, BLKKIN_EMERG, "event"));
-	SHOW(blkkin_event(&t, NULL, (blkkin_level)15, "event"));
-	SHOW(blkkin_keyval_string(&t, NULL, BLKKIN_ERR, "key", "val"));
-	SHOW(blkkin_keyval_string(&t, NULL, BLKKIN_ERR, NULL, "val"));
-	SHOW(blkkin_keyval_string(&t, NULL, BLKKIN_ERR, "key", NULL));
-	SHOW(blkkin_keyval_integer(&t, NULL, BLKKIN_ERR, "key", 0));
-	SHOW(blkkin_keyval_integer(&t, NULL, BLKKIN_ERR, NULL, 0));
+	SHOW_BOTH(blkkin_event, (&t, NULL, BLKKIN_INFO, "event"));
+	SHOW_BOTH(blkkin_event, (&t, &nameless, BLKKIN_INFO, "event"));
+	SHOW_BOTH(blkkin_event, (&nowhere, NULL, BLKKIN_INFO, "event"));
+	SHOW_BOTH(blkkin_event, (&nowhere, &e, BLKKIN_DEBUG, "event"));
+	SHOW_BOTH(blkkin_event, (&t, NULL, BLKKIN_EMERG, NULL));
+	SHOW_BOTH(blkkin_event, (NULL, &e, BLKKIN_EMERG, "event"));
+	SHOW_BOTH(blkkin_event, (&t, NULL, (blkkin_level)15, "event"));
+	SHOW_BOTH(blkkin_keyval_string, (&t, NULL, BLKKIN_ERR, "key", "val"));
+	SHOW_BOTH(blkkin_keyval_string, (&t, NULL, BLKKIN_ERR, NULL, "val"));
+	SHOW_BOTH(blkkin_keyval_string, (&t, NULL, BLKKIN_ERR, "key", NULL));
+	SHOW_BOTH(blkkin_keyval_integer, (&t, NULL, BLKKIN_ERR, "key", 0));
+	SHOW_BOTH(blkkin_keyval_integer, (&t, NULL, BLKKIN_ERR, NULL, 0));
 	printf("nobody listens: %d %d\n", blkkin_enabled(), blkkin_enabled_at(BLKKIN_EMERG));
 	printf("ids: %d\n", blkkin_new_id() != 0 && blkkin_new_id() != blkkin_new_id());
 }

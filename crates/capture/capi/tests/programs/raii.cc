@@ -125,7 +125,7 @@ int main()
 	std::printf("%d %c %d\n", bool(decided), b3[50], decided.context().trace_id_high != 0);
 
 	// Levels, and the C functions.
-	listen_to(1 << BLKKIN_INFO);
+	listen_to(1 << BLKKIN_INFO | 1 << BLKKIN_ALERT);
 	std::printf("enabled: %d %d %d\n", blkkin::enabled(), blkkin::enabled(Level::info),
 		    blkkin::enabled(Level::debug));
 	decided.event("unheard", Level::debug);

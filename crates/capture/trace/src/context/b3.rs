@@ -177,17 +177,31 @@ pub fn write(context: &SpanContext) -> Text<68> {
     text.push_hex(context.span_id.number());
     if context.decision != Decision::Deferred {
         text.push(b'-');
-        text.push(match context.decision {
-            Decision::Debug => b'd',
-            Decision::Yes => b'1',
-            _ => b'0',
-        });
+        text.push(letter(context.decision));
         if let Some(parent) = context.parent_span_id {
             text.push(b'-');
             text.push_hex(parent.number());
         }
     }
     text
+}
+
+/// The value of the header `b3` for requests of which nothing but the decision is known; empty if it
+/// is deferred.
+pub fn write_decision(decision: Decision) -> Text<68> {
+    let mut text = Text::new();
+    if decision != Decision::Deferred {
+        text.push(letter(decision));
+    }
+    text
+}
+
+fn letter(decision: Decision) -> u8 {
+    match decision {
+        Decision::Debug => b'd',
+        Decision::Yes => b'1',
+        Decision::No | Decision::Deferred => b'0',
+    }
 }
 
 fn push_trace_id<const SIZE_MAX: usize>(text: &mut Text<SIZE_MAX>, id: TraceId) {

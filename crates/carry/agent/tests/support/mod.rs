@@ -15,7 +15,7 @@ use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Release, SeqCst};
 use std::time::{Duration, Instant};
@@ -91,11 +91,11 @@ pub(crate) struct Program {
     pub(crate) catalog: SharedMemory,
     next_place: usize,
     pub(crate) writers: BTreeMap<u32, Writer>,
-    pub(crate) memories: BTreeMap<u32, File>,
     /// Rules that have been sent, by channel; and those in force.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
-    pub(crate) wake: Option<OwnedFd>,
+    /// Kept open as long as the writers.
+    wakes: Vec<OwnedFd>,
 }
 
 impl Program {
@@ -122,10 +122,9 @@ impl Program {
             catalog,
             next_place: catalog::DESCRIPTIONS,
             writers: BTreeMap::new(),
-            memories: BTreeMap::new(),
             rules: BTreeMap::new(),
             in_force: BTreeMap::new(),
-            wake: None,
+            wakes: Vec::new(),
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
@@ -142,10 +141,9 @@ impl Program {
                     let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
                     let memory = File::from(memory);
                     let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
-                    let clock = blkkin_ring::Clock::Tsc;
-                    self.writers.insert(channel.channel, Writer::new(cells, clock).unwrap());
-                    self.memories.insert(channel.channel, memory);
-                    self.wake = Some(wake);
+                    let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
+                    self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
+                    self.wakes.push(wake);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
                 ToApplication::Rule(rule) => {
@@ -182,32 +180,16 @@ impl Program {
     }
 
     /// Records an event of such a type.
-    pub(crate) fn record_quietly(&self, channel: u32, index: u32, number: u64) -> Outcome {
+    pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
         let mut room = Room::new();
         let mut encoder = Encoder::new(&mut room, index as u16);
         encoder.put(number.to_le_bytes());
         self.writers[&channel].record(&mut encoder.event())
     }
 
-    /// Records an event of such a type; wakes the agent if it sleeps.
-    pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
-        let outcome = self.record_quietly(channel, index, number);
-        if wakes(&self.memories[&channel]) {
-            use std::io::Write;
-            let mut wake = File::from(self.wake.as_ref().unwrap().try_clone().unwrap());
-            wake.write_all(&1u64.to_ne_bytes()).unwrap();
-        }
-        outcome
-    }
-
     pub(crate) fn goodbye(self) {
         send(&self.socket, &FromApplication::Goodbye, &[]);
     }
-}
-
-/// Whether the agent sleeps; then it does no more.
-fn wakes(memory: &File) -> bool {
-    Cells::new(SharedMemory::map(memory.as_fd()).unwrap()).wake()
 }
 
 fn send<M: Messages>(socket: &Socket, message: &M, files: &[&File]) {
@@ -231,6 +213,8 @@ fn receive<M: Messages>(socket: &Socket, decoder: &mut Decoder<M>) {
 pub(crate) struct Found {
     pub(crate) numbers: Vec<(u16, u64)>,
     pub(crate) discarded: u64,
+    /// Whether no file ends within a packet.
+    pub(crate) is_whole: bool,
 }
 
 /// The only trace below a directory.
@@ -243,7 +227,7 @@ pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
 
 /// All that is in the files of a trace.
 pub(crate) fn read(trace: &Path) -> Found {
-    let mut found = Found::default();
+    let mut found = Found { is_whole: true, ..Found::default() };
     for entry in std::fs::read_dir(trace).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
         if name == "metadata" || name == "index" || name.starts_with('.') {
@@ -255,7 +239,8 @@ pub(crate) fn read(trace: &Path) -> Found {
         while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
             let header = packet::Header::from_bytes(header).expect("a packet");
             let size = header.packet_size as usize;
-            let (whole, others) = rest.split_at_checked(size).expect("a whole packet");
+            // One that is just being written.
+            let Some((whole, others)) = rest.split_at_checked(size) else { break };
             for event in whole[packet::SIZE..].chunks(18) {
                 let number = u64::from_le_bytes(event[10..].try_into().unwrap());
                 found.numbers.push((u16::from_le_bytes([event[0], event[1]]), number));
@@ -263,7 +248,7 @@ pub(crate) fn read(trace: &Path) -> Found {
             discarded = header.discarded;
             rest = others;
         }
-        assert!(rest.is_empty(), "{name} ends within a packet");
+        found.is_whole &= rest.is_empty();
         found.discarded += discarded;
     }
     found.numbers.sort_unstable_by_key(|(_, number)| *number);

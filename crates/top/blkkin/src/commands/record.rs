@@ -111,8 +111,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         "blkkin record",
         env!("CARGO_PKG_VERSION"),
         Patience::default(),
-    )
-    .map_err(told)?;
+    )?;
     let session = name_of(program);
     let requests = [
         Request::CreateSession(Session {
@@ -144,7 +143,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         Request::StartSession(session.clone()),
     ];
     for request in &requests {
-        client.ask_all(request).map_err(told)?;
+        client.ask_all(request)?;
     }
 
     // Ctrl-C is for the command, which gets it too; this one goes on until the command has ended.
@@ -170,10 +169,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         processes: Processes::default(),
         event_types: false,
     });
-    let left = client.ask_all(&all).map_err(told)?;
+    let left = client.ask_all(&all)?;
     let still_there = left.iter().filter(|reply| matches!(reply, Reply::Application(_))).count();
-    client.ask_all(&Request::StopSession(session.clone())).map_err(told)?;
-    client.ask_all(&Request::DestroySession(session)).map_err(told)?;
+    client.ask_all(&Request::StopSession(session.clone()))?;
+    client.ask_all(&Request::DestroySession(session))?;
     drop(client);
     agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
     summarize(&args, &output, took, still_there)?;
@@ -277,12 +276,4 @@ fn found(directory: &Path) -> (u64, u64) {
         }
     }
     (traces, size)
-}
-
-fn told(error: blkkin_client::Error) -> Error {
-    let told = Error::failed(error.to_string());
-    match error.hint() {
-        Some(hint) => told.hint(hint),
-        None => told,
-    }
 }

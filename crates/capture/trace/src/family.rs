@@ -1,0 +1,206 @@
+//! What annotations and spans are recorded as. A level belongs to a kind of events, so each is a
+//! family of them: one [`EventType`] for each level, all of one name. C, C++ and Rust record through
+//! the same families, so that a process with all of them still has each type once.
+//!
+//! Names and fields of annotations are those of blkin, which tools know from LTTng's traces. Their
+//! trace ids have 64 bits; what an id has beyond is said once by a [`WIDE_TRACE_ID`] event.
+
+use crate::{EventType, Kind, Level};
+use blkkin_ring::Encoder;
+
+/// How many levels there are.
+const LEVELS: usize = 15;
+
+/// Event types of one name, one for each level.
+#[derive(Debug)]
+pub struct Family {
+    types: [EventType; LEVELS],
+    kinds: &'static [Kind],
+}
+
+/// The level of what is recorded without one. blkin has no other.
+pub const DEFAULT_LEVEL: Level = Level::Warning;
+
+macro_rules! family {
+    ($name:literal, $names:expr, $kinds:expr) => {
+        family!($name, $names, $kinds; Emergency Alert Critical Error Warning Notice Info DebugSystem
+            DebugProgram DebugProcess DebugModule DebugUnit DebugFunction DebugLine Debug)
+    };
+    ($name:literal, $names:expr, $kinds:expr; $($level:ident)*) => {
+        Family {
+            types: [$(EventType::new($name, Level::$level, $names, (file!(), line!()))),*],
+            kinds: $kinds,
+        }
+    };
+}
+
+use Kind::{I32, I64, String as Text, U8, U64};
+
+/// Something happened.
+pub static TIMESTAMP: Family = family!(
+    "zipkin:timestamp",
+    &[
+        "trace_name",
+        "service_name",
+        "port_no",
+        "ip",
+        "trace_id",
+        "span_id",
+        "parent_span_id",
+        "event",
+    ],
+    &[Text, Text, I32, Text, I64, I64, I64, Text]
+);
+
+/// Something is the case, told as a string.
+pub static KEYVAL_STRING: Family =
+    family!("zipkin:keyval_string", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, Text]);
+
+/// Something is the case, told as an integer.
+pub static KEYVAL_INTEGER: Family =
+    family!("zipkin:keyval_integer", &KEYVAL, &[Text, Text, I32, Text, I64, I64, I64, Text, I64]);
+
+const KEYVAL: [&str; 9] = [
+    "trace_name",
+    "service_name",
+    "port_no",
+    "ip",
+    "trace_id",
+    "span_id",
+    "parent_span_id",
+    "key",
+    "val",
+];
+
+/// The end of a span, with all that was known at its start. The event's time is the end; `start` and
+/// `duration` are in units of the same clock.
+pub static SPAN: Family = family!(
+    "blkkin:span",
+    &[
+        "trace_id",
+        "trace_id_high",
+        "span_id",
+        "parent_span_id",
+        "start",
+        "duration",
+        "kind",
+        "flags",
+        "port_no",
+        "span_name",
+        "service_name",
+        "ip",
+    ],
+    &[I64, I64, I64, I64, U64, U64, U8, U8, I32, Text, Text, Text]
+);
+
+/// The upper half of a trace id of 128 bits, beside the lower one. Recorded by each process in which a
+/// request with such an id starts or arrives.
+pub static WIDE_TRACE_ID: EventType = EventType::new(
+    "blkkin:wide_trace_id",
+    DEFAULT_LEVEL,
+    &["trace_id", "trace_id_high"],
+    (file!(), line!()),
+);
+
+impl Family {
+    /// The type of a level.
+    #[inline(always)]
+    pub fn at(&'static self, level: Level) -> &'static EventType {
+        // There are as many types as levels.
+        &self.types[level as usize]
+    }
+
+    /// All types, from the most severe level on.
+    pub fn types(&'static self) -> &'static [EventType; LEVELS] {
+        &self.types
+    }
+
+    /// Records an event of this family.
+    #[inline(always)]
+    pub(crate) fn record(&'static self, level: Level, encode: impl FnOnce(&mut Encoder<'_>)) {
+        self.at(level).record_with(self.kinds, encode);
+    }
+}
+
+/// Records the upper half of a trace id, if it has one and somebody wants it.
+#[inline]
+pub fn record_wide_trace_id(low: u64, high: u64) {
+    if high != 0 && WIDE_TRACE_ID.is_enabled() {
+        WIDE_TRACE_ID.record((low.cast_signed(), high.cast_signed()));
+    }
+}
+
+/// A string of an annotation: Rust's, or, from another crate, C's.
+pub trait PutString: Copy {
+    /// Appends it to an event, with its NUL.
+    fn put(self, encoder: &mut Encoder<'_>);
+}
+
+impl PutString for &str {
+    #[inline(always)]
+    fn put(self, encoder: &mut Encoder<'_>) {
+        encoder.put_string(self);
+    }
+}
+
+/// What an annotation says.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Said<S> {
+    Event(S),
+    String { key: S, val: S },
+    Integer { key: S, val: i64 },
+}
+
+/// An annotation, as it is recorded.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "the names are those of the events' fields")]
+pub struct Annotation<S> {
+    pub trace_name: S,
+    pub service_name: S,
+    pub port_no: i32,
+    pub ip: S,
+    pub trace_id: i64,
+    pub span_id: i64,
+    pub parent_span_id: i64,
+    pub said: Said<S>,
+}
+
+impl<S: PutString> Annotation<S> {
+    /// Records it, if somebody wants it.
+    #[inline(always)]
+    pub fn record(self, level: Level) {
+        self.family().record(level, |encoder| self.encode(encoder));
+    }
+
+    /// The events that it belongs to.
+    #[inline(always)]
+    pub fn family(&self) -> &'static Family {
+        match self.said {
+            Said::Event(_) => &TIMESTAMP,
+            Said::String { .. } => &KEYVAL_STRING,
+            Said::Integer { .. } => &KEYVAL_INTEGER,
+        }
+    }
+
+    #[inline(always)]
+    fn encode(self, encoder: &mut Encoder<'_>) {
+        self.trace_name.put(encoder);
+        self.service_name.put(encoder);
+        encoder.put(self.port_no.to_le_bytes());
+        self.ip.put(encoder);
+        let ids = [self.trace_id, self.span_id, self.parent_span_id];
+        encoder.put_words(ids.map(i64::cast_unsigned));
+        match self.said {
+            Said::Event(event) => event.put(encoder),
+            Said::String { key, val } => {
+                key.put(encoder);
+                val.put(encoder);
+            }
+            Said::Integer { key, val } => {
+                key.put(encoder);
+                encoder.put(val.to_le_bytes());
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! What is said of a span: that something happened now, or that something is the case.
+
+use super::{Endpoint, Trace};
+use crate::Level;
+use crate::family::{
+    Annotation, DEFAULT_LEVEL, Family, KEYVAL_INTEGER, KEYVAL_STRING, Said, TIMESTAMP,
+};
+
+/// What Zipkin knows of the talk between services, by the words that are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum CoreAnnotation {
+    ClientSend,
+    ClientReceive,
+    ServerSend,
+    ServerReceive,
+    WireSend,
+    WireReceive,
+    ClientSendFragment,
+    ClientReceiveFragment,
+    ServerSendFragment,
+    ServerReceiveFragment,
+    MessageSend,
+    MessageReceive,
+}
+
+impl CoreAnnotation {
+    /// The word: `cs` and so on.
+    pub const fn word(self) -> &'static str {
+        match self {
+            CoreAnnotation::ClientSend => "cs",
+            CoreAnnotation::ClientReceive => "cr",
+            CoreAnnotation::ServerSend => "ss",
+            CoreAnnotation::ServerReceive => "sr",
+            CoreAnnotation::WireSend => "ws",
+            CoreAnnotation::WireReceive => "wr",
+            CoreAnnotation::ClientSendFragment => "csf",
+            CoreAnnotation::ClientReceiveFragment => "crf",
+            CoreAnnotation::ServerSendFragment => "ssf",
+            CoreAnnotation::ServerReceiveFragment => "srf",
+            CoreAnnotation::MessageSend => "ms",
+            CoreAnnotation::MessageReceive => "mr",
+        }
+    }
+}
+
+impl AsRef<str> for CoreAnnotation {
+    #[inline]
+    fn as_ref(&self) -> &str {
+        self.word()
+    }
+}
+
+/// What a key can have: a string or an integer.
+pub trait KeyValue {
+    /// The events that such values are recorded as.
+    const FAMILY: &'static Family;
+
+    /// The annotation with this key.
+    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str>;
+}
+
+impl KeyValue for str {
+    const FAMILY: &'static Family = &KEYVAL_STRING;
+
+    #[inline]
+    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
+        Said::String { key, val: self }
+    }
+}
+
+impl KeyValue for String {
+    const FAMILY: &'static Family = &KEYVAL_STRING;
+
+    #[inline]
+    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
+        Said::String { key, val: self }
+    }
+}
+
+impl<V: KeyValue + ?Sized> KeyValue for &V {
+    const FAMILY: &'static Family = V::FAMILY;
+
+    #[inline]
+    fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
+        (**self).said(key)
+    }
+}
+
+macro_rules! integers {
+    ($($type:ty),*) => {
+        $(impl KeyValue for $type {
+            const FAMILY: &'static Family = &KEYVAL_INTEGER;
+
+            /// As a number of 64 bits with a sign; larger ones keep their bits, as in C.
+            #[inline]
+            fn said<'s>(&'s self, key: &'s str) -> Said<&'s str> {
+                Said::Integer { key, val: *self as i64 }
+            }
+        })*
+    };
+}
+
+integers!(u8, u16, u32, u64, usize, i8, i16, i32, i64, isize, bool);
+
+/// Methods without a level record at [`DEFAULT_LEVEL`], as blkin does.
+impl<'a> Trace<'a> {
+    /// Something happened now.
+    #[inline]
+    pub fn event(&self, event: impl AsRef<str>) {
+        self.event_at(DEFAULT_LEVEL, event);
+    }
+
+    /// Something happened now.
+    #[inline]
+    pub fn event_at(&self, level: Level, event: impl AsRef<str>) {
+        if TIMESTAMP.at(level).is_enabled() && self.is_followed() {
+            self.annotate(level, Said::Event(event.as_ref()));
+        }
+    }
+
+    /// Something is the case.
+    #[inline]
+    pub fn keyval(&self, key: &str, val: impl KeyValue) {
+        self.keyval_at(DEFAULT_LEVEL, key, val);
+    }
+
+    /// Something is the case.
+    #[inline]
+    pub fn keyval_at<V: KeyValue>(&self, level: Level, key: &str, val: V) {
+        if V::FAMILY.at(level).is_enabled() && self.is_followed() {
+            self.annotate(level, val.said(key));
+        }
+    }
+
+    /// Whether anybody wants what could be said at a level: worth asking before getting it together.
+    #[inline]
+    pub fn is_annotated_at(&self, level: Level) -> bool {
+        let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER];
+        self.is_followed() && families.iter().any(|family| family.at(level).is_enabled())
+    }
+
+    /// Who the other side is, if that is a server: Zipkin's `sa`.
+    #[inline]
+    pub fn server_address(&self, server: &Endpoint<'_>) {
+        self.address("sa", server);
+    }
+
+    /// Who the other side is, if that is a client: Zipkin's `ca`.
+    #[inline]
+    pub fn client_address(&self, client: &Endpoint<'_>) {
+        self.address("ca", client);
+    }
+
+    /// Who the other side is, if messages go through it: Zipkin's `ma`.
+    #[inline]
+    pub fn message_address(&self, broker: &Endpoint<'_>) {
+        self.address("ma", broker);
+    }
+
+    /// The annotation is made at the other side's endpoint, which is what counts; its value never did.
+    #[inline]
+    fn address(&self, key: &str, endpoint: &Endpoint<'_>) {
+        Trace { endpoint, ..*self }.keyval(key, "1");
+    }
+
+    /// Of a size that calls should not repeat.
+    #[inline(never)]
+    fn annotate(&self, level: Level, said: Said<&str>) {
+        Annotation {
+            trace_name: self.name,
+            service_name: self.endpoint.service_name(),
+            port_no: self.endpoint.port(),
+            ip: self.endpoint.ip(),
+            trace_id: self.ids.trace[0].cast_signed(),
+            span_id: self.ids.span.cast_signed(),
+            parent_span_id: self.ids.parent.cast_signed(),
+            said,
+        }
+        .record(level);
+    }
+}
+
+macro_rules! core_annotations {
+    ($($(#[$doc:meta])* $name:ident: $annotation:ident;)*) => {
+        /// Zipkin's core annotations.
+        impl Trace<'_> {
+            $(
+                $(#[$doc])*
+                #[inline]
+                pub fn $name(&self) {
+                    self.event(CoreAnnotation::$annotation);
+                }
+            )*
+        }
+    };
+}
+
+core_annotations! {
+    /// A client has sent its request.
+    client_send: ClientSend;
+    /// A client has received the answer.
+    client_receive: ClientReceive;
+    /// A server has received a request.
+    server_receive: ServerReceive;
+    /// A server has sent its answer.
+    server_send: ServerSend;
+    /// A message has left for the wire.
+    wire_send: WireSend;
+    /// A message has come from the wire.
+    wire_receive: WireReceive;
+}
