@@ -240,7 +240,9 @@ impl Agent {
         for ring in 0..attachment.rings.count() {
             let counts = attachment.rings.counts(ring);
             totals.rings += 1;
-            totals.discarded += attachment.rings.discarded(ring);
+            // Programs count, and may count nonsense.
+            let discarded = attachment.rings.discarded(ring);
+            totals.discarded = totals.discarded.saturating_add(discarded);
             totals.packets += counts.packets;
             totals.packets_lost += counts.packets_lost;
             totals.bytes += counts.bytes;

@@ -490,7 +490,7 @@ impl Agent {
                             events_discarded: discarded,
                             packets_taken: counts.packets,
                             packets_lost: counts.packets_lost,
-                            bytes_written: counts.bytes + waiting,
+                            bytes_written: counts.bytes.saturating_add(waiting),
                             bytes_waiting: waiting,
                             size: rings.shape().ring_size() as u64,
                         }));
