@@ -521,7 +521,7 @@ impl Sequences {
                 cpu = in(reg) cpu,
                 word = in(reg) counter,
                 expected = in(reg) lost,
-                next = in(reg) lost + 1,
+                next = in(reg) lost.wrapping_add(1),
                 scratch = out(reg) _,
                 rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
                 cpu_segment = const CPU_SEGMENT,
