@@ -17,7 +17,7 @@ struct Peer {
     tests: &'static str,
 }
 
-const PEERS: [Peer; 4] = [
+const PEERS: [Peer; 5] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -41,6 +41,12 @@ const PEERS: [Peer; 4] = [
         packages: &["gcc", "g++", "libc6-dev"],
         is_there: || in_path("gcc") && in_path("g++"),
         tests: "programs in C and C++, and fuzzing",
+    },
+    Peer {
+        name: "shells",
+        packages: &["bash", "zsh", "fish"],
+        is_there: || ["bash", "zsh", "fish"].iter().all(|name| in_path(name)),
+        tests: "completion of words by shells",
     },
 ];
 

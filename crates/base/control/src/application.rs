@@ -1,29 +1,32 @@
 //! What traced programs and the daemon say to each other.
 //!
-//! A program tells of each event type when it comes to know it, and the daemon tells which of them
-//! to record, into which channels. It answers `Ping` when it has done all that came before.
+//! A program says where it tells its event types (its [`catalog`](crate::catalog)), and the daemon which
+//! events it is to record into which channels: by rules, so that the first event of a type that nobody
+//! knew counts too. Either side answers `Ping` when it has done all that came before.
 
 use crate::Level;
 use crate::channel::{Context, contexts};
 use crate::form::{Distinct, Flag, Letters, List, Number, Optional, Own, Text};
 use crate::limits::{
     APPLICATION_SIZE_MAX, BODY_SIZE_MAX, EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FIELDS_MAX,
-    FILE_SIZE_MAX, FILTER_SIZE_MAX, NAME_SIZE_MAX, SAMPLING_SIZE_MAX,
+    FILE_SIZE_MAX, FILTER_SIZE_MAX, NAME_SIZE_MAX, PATTERNS_MAX, SAMPLING_SIZE_MAX,
 };
+use crate::selection::{Levels, PATTERN};
 
 /// Name of a session or channel.
 pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
 pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
 pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
-const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
-const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
-const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
+pub(crate) const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
+pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
+pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
 
 messages! {
     /// From a traced program to the daemon.
     pub enum FromApplication up to APPLICATION_SIZE_MAX {
-        /// It has an event type that it has not told of.
-        0x0101 EventType(event_type: EventType = Own),
+        /// It tells its event types in a file of memory, its [`catalog`](crate::catalog). With one
+        /// descriptor, of that file. Once, before the first `Pong`.
+        0x1101 Catalog,
         /// It ends. Its rings may be read once more, and then be given back.
         0x0102 Goodbye,
         /// To be answered with the same number, when all that was sent before has had its effect:
@@ -44,10 +47,12 @@ messages! {
         /// Nothing is to be recorded into the channel of that number, and its memory is to be let
         /// go.
         0x0202 RemoveChannel(channel: u32 = Number),
-        /// An event is to be recorded.
-        0x0203 Enable(enable: Enable = Own),
-        /// An event is not to be recorded any more.
-        0x0204 Disable(disable: Disable = Own),
+        /// One more rule for a channel, not in force yet. At most
+        /// [`RULES_MAX`](crate::limits::RULES_MAX) come before `Apply`.
+        0x0203 Rule(rule: ChannelRule = Own),
+        /// The rules that came for the channel of that number since its last `Apply` are in force now, in
+        /// place of those before.
+        0x0204 Apply(channel: u32 = Number),
         /// Which requests are followed, as rules of sampling: `1/100`, `50/s`, or both with a comma
         /// between. None: as the program itself decides.
         0x0205 Sampling(rules: Option<String> = Optional(SAMPLING)),
@@ -152,25 +157,28 @@ record! {
 }
 
 record! {
-    /// Which event is recorded. It replaces what was said of this event and this channel.
-    pub struct Enable {
+    /// A rule for a channel. Later rules hold against earlier ones.
+    pub struct ChannelRule {
         /// Number of the channel.
         pub channel: u32 = Number,
-        /// Number of the event type.
-        pub event: u32 = Number,
-        /// The id that its events start with in this channel.
-        pub class: u16 = Number,
-        /// Only events that it is true for.
-        pub filter: Option<String> = Optional(FILTER),
+        /// What is enabled or disabled.
+        pub rule: EventRule = Own,
     }
 }
 
 record! {
-    /// Which event is not recorded any more.
-    pub struct Disable {
-        /// Number of the channel.
-        pub channel: u32 = Number,
-        /// Number of the event type.
-        pub event: u32 = Number,
+    /// Events that are to be recorded, or are not: those of which the name fits, the level fits and
+    /// the filter is true.
+    pub struct EventRule {
+        /// Whether they are to be recorded.
+        pub enabled: bool = Flag,
+        /// The name fits one of these patterns, …
+        pub names: Vec<String> = List { count_min: 1, count_max: PATTERNS_MAX, of: PATTERN },
+        /// … and none of these.
+        pub excluded: Vec<String> = List { count_min: 0, count_max: PATTERNS_MAX, of: PATTERN },
+        /// How severe they are.
+        pub levels: Levels = Own,
+        /// What holds for them.
+        pub filter: Option<String> = Optional(FILTER),
     }
 }

@@ -43,7 +43,10 @@
 //! ([`Received::Unknown`]). It may add choices too, which are not sent to older sides: both know the
 //! other's version from the start.
 
+pub mod address;
+pub mod catalog;
 pub mod limits;
+pub mod rules;
 
 #[macro_use]
 mod describe;
@@ -63,14 +66,15 @@ mod version;
 mod wire;
 
 pub use application::{
-    AddChannel, Disable, Enable, EventType, Field, FieldKind, FromApplication, ToApplication, Width,
+    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication,
+    ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use opening::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
-pub use reply::{Activity, Application, Failed, Reply, Ring, Rule, SessionState, code};
+pub use reply::{Activity, Application, Ended, Failed, Reply, Ring, Rule, SessionState, code};
 pub use request::{Applications, Events, NewChannel, Purpose, Request, Session, Snapshot};
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;

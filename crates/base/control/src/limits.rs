@@ -3,8 +3,14 @@
 
 /// Body of the first message of either side.
 pub const OPENING_SIZE_MAX: usize = 4 << 10;
-/// Body of what an application sends: the largest event type fits.
-pub const APPLICATION_SIZE_MAX: usize = 128 << 10;
+/// Body of what an application sends.
+pub const APPLICATION_SIZE_MAX: usize = 4 << 10;
+/// An event type in a catalog.
+pub const EVENT_TYPE_SIZE_MAX: usize = 128 << 10;
+/// Event types of a program. Their ids have 16 bits.
+pub const EVENT_TYPES_MAX: usize = 16_384;
+/// Rules of a channel, which are sent one by one.
+pub const RULES_MAX: usize = 4096;
 /// Body of any message.
 pub const BODY_SIZE_MAX: usize = 1 << 20;
 /// Descriptors with a message.

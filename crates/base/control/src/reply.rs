@@ -36,6 +36,8 @@ messages! {
         0x0409 Sampling(rules: Option<String> = Optional(SAMPLING)),
         /// Where a trace is.
         0x040a Written(path: PathBuf = Path),
+        /// What the rings of programs that have ended have seen, for each channel that had some.
+        0x040b Ended(ended: Ended = Own),
     }
 }
 
@@ -167,5 +169,28 @@ record! {
         pub bytes_waiting: u64 = Number,
         /// Bytes that it holds.
         pub size: u64 = Number,
+    }
+}
+
+record! {
+    /// What rings have seen that are no more, all of a channel together, so that no loss goes with
+    /// them.
+    pub struct Ended {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Name of the channel.
+        pub channel: String = NAME,
+        /// How many rings they were.
+        pub rings: u32 = Number,
+        /// Events in them; none if nobody has counted them.
+        pub events_recorded: Option<u64> = Optional(Number),
+        /// Events that found them full.
+        pub events_discarded: u64 = Number,
+        /// Packets that were taken out of them.
+        pub packets_taken: u64 = Number,
+        /// Packets that were overwritten before.
+        pub packets_lost: u64 = Number,
+        /// Bytes written to them.
+        pub bytes_written: u64 = Number,
     }
 }

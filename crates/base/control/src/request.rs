@@ -33,7 +33,8 @@ messages! {
         0x030a DisableEvents(events: Events = Own),
         /// Gives `Application`, and for each its `EventType`s if wanted.
         0x030b ListApplications(applications: Applications = Own),
-        /// Gives `Ring` for each ring of the session that is named, or of all.
+        /// Gives `Ring` for each ring of the session that is named, or of all, and `Ended` for those
+        /// that are no more.
         0x030c Status(session: Option<String> = Optional(NAME)),
         /// Gives `Sampling`.
         0x030d GetSampling,

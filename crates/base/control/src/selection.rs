@@ -5,7 +5,7 @@ use crate::application::FILTER;
 use crate::form::{Flag, Letters, List, Number, Optional, Own, Text};
 use crate::limits::{EVENT_NAME_SIZE_MAX, EXECUTABLES_MAX, PATH_SIZE_MAX, PATTERNS_MAX, PIDS_MAX};
 
-const PATTERN: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
+pub(crate) const PATTERN: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 const EXECUTABLE: Text = Text::new(Letters::Name, PATH_SIZE_MAX);
 
 record! {

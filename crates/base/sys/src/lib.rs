@@ -1,5 +1,5 @@
 //! What the machine itself offers, with a safe face: instructions that not every processor has, its
-//! clock, memory that processes share, and what a library in somebody else's program has to know of
+//! clock, memory and sockets that processes share, and what a library in somebody else's program has to know of
 //! threads, forks, signals and randomness.
 //!
 //! One of the few crates with unsafe code; each part of it has a module of its own, whose functions
@@ -8,19 +8,31 @@
 
 mod clock;
 mod counter;
+pub mod descriptor;
 mod entropy;
 mod errno;
 mod fork;
+mod identity;
+pub mod process;
 mod shared;
+pub mod socket;
 #[cfg(feature = "testing")]
 pub mod testing;
 mod threads;
+mod wait;
+mod wake;
 mod zeros;
 
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
-pub use fork::WipedOnFork;
-pub use shared::SharedMemory;
-pub use threads::{current_cpu, restart_sequences, rseq_offset, thread_exists, thread_id};
+pub use fork::{AllZeros, WipedOnFork, Words};
+pub use identity::as_user;
+pub use shared::{SharedMemory, sealed_size};
+pub use threads::{
+    current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
+    thread_id, user_id,
+};
+pub use wait::wait;
+pub use wake::{Waker, barrier_for_all, heed_barriers};
 pub use zeros::{SPAN, zeros, zeros_of_all};

@@ -1,5 +1,7 @@
-//! Memory that two processes share through a sealed file. Neither can make it smaller, so that no
-//! access of the other one ends with a signal.
+//! Memory that two processes share through a sealed file. No access of the one that made it ends with
+//! a signal, whatever the other one does: all pages are there before it begins, and the other one can
+//! take none away: it can neither make the file smaller nor, once it is [sealed](SharedMemory::seal),
+//! punch holes into it.
 //!
 //! The other process may write any of it at any time. So there are no references into it but to
 //! atomics, and bytes are copied out before anybody looks at them.
@@ -26,13 +28,32 @@ unsafe impl Send for SharedMemory {}
 #[expect(unsafe_code)]
 unsafe impl Sync for SharedMemory {}
 
-/// What a file of shared memory must be sealed against before anybody may rely on its size.
-const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+/// What a file of shared memory must be sealed against before anybody may rely on its size. Seals
+/// are never taken off.
+const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 
 impl SharedMemory {
     /// Makes `size` bytes of zeros, in a file of their own that can be passed on; `name` is what
-    /// `/proc` shows.
+    /// `/proc` shows. All of it is allocated now; an error if there is not so much.
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
+        let file = SharedMemory::sized(name, size)?;
+        allocate(file.as_raw_fd(), size)?;
+        SharedMemory::create_in(file)
+    }
+
+    /// As [`create`](Self::create), but what nobody writes to takes no memory. An access that finds none
+    /// left ends the process, so this is for memory of which little is used, by who made it.
+    pub fn create_sparse(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
+        SharedMemory::create_in(SharedMemory::sized(name, size)?)
+    }
+
+    fn create_in(file: File) -> io::Result<(File, SharedMemory)> {
+        seal(file.as_raw_fd(), SEALS)?;
+        let memory = SharedMemory::map(file.as_fd())?;
+        Ok((file, memory))
+    }
+
+    fn sized(name: &CStr, size: usize) -> io::Result<File> {
         let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
         // SAFETY: `name` ends with a NUL.
         #[expect(unsafe_code)]
@@ -41,24 +62,12 @@ impl SharedMemory {
         #[expect(unsafe_code)]
         let file = unsafe { File::from_raw_fd(fd) };
         file.set_len(size as u64)?;
-        // SAFETY: plain integers are passed.
-        #[expect(unsafe_code)]
-        check(unsafe { libc::fcntl(fd, libc::F_ADD_SEALS, SEALS) })?;
-        let memory = SharedMemory::map(file.as_fd())?;
-        Ok((file, memory))
+        Ok(file)
     }
 
     /// Maps what somebody else has made, if its size can be relied on.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
-        // SAFETY: plain integers are passed.
-        #[expect(unsafe_code)]
-        let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
-        if seals & SEALS != SEALS {
-            let why = "shared memory is not sealed, so that its size could change";
-            return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-        }
-        let size = File::from(file.try_clone_to_owned()?).metadata()?.len();
-        let size = usize::try_from(size).ok().filter(|size| *size > 0);
+        let size = usize::try_from(sealed_size(file)?).ok().filter(|size| *size > 0);
         let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping, at a place that the kernel chooses.
@@ -71,6 +80,27 @@ impl SharedMemory {
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
         Ok(SharedMemory { start, size })
+    }
+
+    /// Has children of this process not get it: there, nothing is mapped at its place, so that nobody
+    /// who has a child's copy of this may use it. False if the kernel does not want to.
+    pub fn keep_from_children(&self) -> bool {
+        // SAFETY: the mapping is ours, and stays as it is in this process.
+        #[expect(unsafe_code)]
+        unsafe {
+            libc::madvise(self.start.as_ptr().cast(), self.size, libc::MADV_DONTFORK) == 0
+        }
+    }
+
+    /// Makes sure that from now on nobody can map `file`, which is this memory's, to write to it, nor
+    /// punch holes into it, and that it has none. To be called by who made it when who else is to
+    /// write has mapped it, and before anything is read; an error, also where the kernel cannot do
+    /// that (before Linux 5.1), means that reading could end with a signal.
+    pub fn seal(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+        seal(file.as_raw_fd(), libc::F_SEAL_FUTURE_WRITE)?;
+        // Holes from before.
+        allocate(file.as_raw_fd(), self.size)?;
+        seal(file.as_raw_fd(), libc::F_SEAL_SEAL)
     }
 
     /// In bytes.
@@ -129,8 +159,8 @@ impl SharedMemory {
         }
     }
 
-    /// Has the kernel provide the pages now, rather than when they are first written, which costs
-    /// the writer microseconds. Where the kernel cannot, that is what happens.
+    /// Has the kernel map the pages now, rather than when they are first written, which costs the
+    /// writer microseconds. Where the kernel cannot, that is what happens.
     pub fn provide(&self, range: Range<usize>) {
         if range.start < range.end && range.end <= self.size {
             // SAFETY: within the mapping; populating does not change what is there.
@@ -193,6 +223,38 @@ unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
     }
 }
 
+/// Size of a file of shared memory that somebody else has made, if it can be relied on. Reading such a
+/// file never waits for anybody.
+pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
+    if seals & SEALS != SEALS {
+        let why = "shared memory is not sealed, so that its size could change";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(File::from(file.try_clone_to_owned()?).metadata()?.len())
+}
+
+/// Makes sure that each page of a file is there.
+fn allocate(file: i32, size: usize) -> io::Result<()> {
+    let size = i64::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
+    loop {
+        // SAFETY: plain integers are passed.
+        #[expect(unsafe_code)]
+        match check(unsafe { libc::fallocate(file, 0, 0, size) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result.map(drop),
+        }
+    }
+}
+
+fn seal(file: i32, seals: i32) -> io::Result<()> {
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    check(unsafe { libc::fcntl(file, libc::F_ADD_SEALS, seals) }).map(drop)
+}
+
 fn check(result: i32) -> io::Result<i32> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
@@ -223,6 +285,63 @@ mod tests {
         assert!(file.set_len(0).is_err());
         assert!(file.set_len(8192).is_err());
         assert_eq!(memory.size(), 4096);
+    }
+
+    /// Tries to take the second page away, by the file and by the mapping.
+    fn punch(file: &File, memory: &SharedMemory) -> [bool; 2] {
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        // SAFETY: the page is of the mapping, and nobody has a reference into it.
+        #[expect(unsafe_code)]
+        unsafe {
+            let page = memory.start().as_ptr().add(4096).cast();
+            [
+                libc::fallocate(file.as_raw_fd(), mode, 4096, 4096) == 0,
+                libc::madvise(page, 4096, libc::MADV_REMOVE) == 0,
+            ]
+        }
+    }
+
+    /// All pages are there at once, and who writes cannot take them away.
+    #[test]
+    fn pages_stay_once_it_is_sealed() {
+        use std::os::unix::fs::MetadataExt;
+        let (file, ours) = SharedMemory::create(c"test", 16384).unwrap();
+        let pages = || file.metadata().unwrap().blocks() * 512 / 4096;
+        assert_eq!(pages(), 4);
+        let theirs = SharedMemory::map(file.as_fd()).unwrap();
+        theirs.word(8192).store(7, Relaxed);
+        assert_eq!(punch(&file, &theirs), [true; 2]);
+        assert_eq!(pages(), 3);
+        ours.seal(file.as_fd()).unwrap();
+        assert_eq!(pages(), 4, "holes from before are filled");
+        assert_eq!(punch(&file, &theirs), [false; 2]);
+        assert_eq!(punch(&file, &ours), [false; 2]);
+        assert_eq!(pages(), 4);
+        assert!(SharedMemory::map(file.as_fd()).is_err(), "nobody else can write");
+        theirs.word(8).store(9, Relaxed);
+        assert_eq!([8, 8192].map(|at| ours.word(at).load(Relaxed)), [9, 7]);
+        assert!(ours.seal(file.as_fd()).is_err(), "sealed for good");
+    }
+
+    /// Who gets the file can seal it, too; who made it then learns that it cannot rely on it.
+    #[test]
+    fn seals_of_others_are_noticed() {
+        let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
+        seal(file.as_raw_fd(), libc::F_SEAL_SEAL).unwrap();
+        assert!(ours.seal(file.as_fd()).is_err());
+    }
+
+    /// Memory that cannot be had is an error at once, not a signal later.
+    #[cfg(feature = "testing")]
+    #[test]
+    fn memory_that_cannot_be_had_is_an_error() {
+        use crate::testing::{Call, Fork, in_child, refuse};
+        let found = in_child(Fork::Raw, |[without, with]: &[AtomicU64; 2]| {
+            let is_made = || u64::from(SharedMemory::create(c"test", 8192).is_ok());
+            without.store(is_made() + 1, Relaxed);
+            with.store(if refuse(Call::Fallocate) { is_made() + 1 } else { 0 }, Relaxed);
+        });
+        assert_eq!(found, Ok([2, 1]));
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Call {
     Getrandom,
     /// Also what [`crate::WipedOnFork::arm`] needs.
     Madvise,
+    /// Memory for a file.
+    Fallocate,
 }
 
 /// A child that does not end is killed after so long.
@@ -57,8 +59,9 @@ pub fn in_child<const WORDS: usize>(
         if child == 0 {
             libc::alarm(CHILD_SECONDS_MAX);
             body(words);
-            // The only way to end that is left after `refuse_all`.
-            libc::syscall(libc::SYS_exit, 0);
+            // Of all its threads; or of this one, which is the only way to end after `refuse_all`.
+            let end = if REFUSES_ALL.load(SeqCst) { libc::SYS_exit } else { libc::SYS_exit_group };
+            libc::syscall(end, 0);
         }
         child
     };
@@ -83,12 +86,44 @@ pub fn in_child<const WORDS: usize>(
     }
 }
 
+/// Runs `body` in a child that shares memory and thread pointer with this thread, which waits: as a
+/// child of `vfork`, but on a stack of its own. Whether there was one and it has ended as it should.
+pub fn in_sharing_child(body: &dyn Fn()) -> bool {
+    extern "C" fn run(body: *mut libc::c_void) -> libc::c_int {
+        // SAFETY: what is passed below; who passed it waits for this to end.
+        #[expect(unsafe_code, reason = "a pointer through the C library")]
+        let body = unsafe { &*body.cast::<&dyn Fn()>() };
+        body();
+        0
+    }
+    const STACK_SIZE: usize = 256 << 10;
+    // SAFETY: a new mapping at a place of the kernel's choice; the stack of the child, which starts
+    // at its end, and which is freed when the child has ended. `body` outlives the child.
+    #[expect(unsafe_code, reason = "system calls")]
+    unsafe {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE);
+        let flags = flags | libc::MAP_ANONYMOUS;
+        let stack = libc::mmap(std::ptr::null_mut(), STACK_SIZE, protection, flags, -1, 0);
+        if stack == libc::MAP_FAILED {
+            return false;
+        }
+        let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+        let argument = (&raw const body).cast_mut().cast();
+        let child = libc::clone(run, stack.byte_add(STACK_SIZE), flags, argument);
+        let mut status = -1;
+        let has_ended = child > 0 && libc::waitpid(child, &raw mut status, 0) == child;
+        libc::munmap(stack, STACK_SIZE);
+        has_ended && status == 0
+    }
+}
+
 /// Makes the kernel answer `ENOSYS` to some system calls from now on, for the calling thread and
 /// its children. There is no way back, so call it in a child.
 pub fn refuse(call: Call) -> bool {
     let number = match call {
         Call::Getrandom => libc::SYS_getrandom,
         Call::Madvise => libc::SYS_madvise,
+        Call::Fallocate => libc::SYS_fallocate,
     };
     let step = |code: u32, value: u32, otherwise: u8| libc::sock_filter {
         code: code as u16,
@@ -115,12 +150,16 @@ pub fn refuse(call: Call) -> bool {
 /// Makes the kernel kill the calling thread if it makes a system call other than read, write and
 /// exit. Call it in a child.
 pub fn refuse_all() -> bool {
+    REFUSES_ALL.store(true, SeqCst);
     // SAFETY: this call takes no pointer.
     #[expect(unsafe_code, reason = "a system call")]
     unsafe {
         libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT) == 0
     }
 }
+
+/// Whether [`refuse_all`] was called in this process.
+static REFUSES_ALL: AtomicBool = AtomicBool::new(false);
 
 /// The function for the handler, as a pointer.
 static HANDLER: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());

@@ -2,11 +2,20 @@
 
 use crate::errno;
 use crate::fork::WipedOnFork;
+use crate::wake::membarrier;
 use std::cell::Cell;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The kernel's id of this thread. A system call the first time in each thread and process.
+///
+/// A child that shares memory and thread pointer with the thread that made it, as one of `vfork`
+/// does, has an id of its own until that thread has asked for its own, and that one from then on.
 pub fn thread_id() -> u32 {
+    process_and_thread().1
+}
+
+/// The kernel's ids of this process and of this thread, as [`thread_id`].
+pub fn process_and_thread() -> (u32, u32) {
     /// Id of the process, so that a child does not take over what its parent's threads remember.
     static PROCESS: WipedOnFork = WipedOnFork::new();
     thread_local! {
@@ -18,29 +27,86 @@ pub fn thread_id() -> u32 {
     let current = process.load(Relaxed);
     let (known, id) = KNOWN.get();
     if current != 0 && known == current {
-        return id;
+        return (known as u32, id);
     }
     // SAFETY: both calls have no arguments, and cannot fail.
     #[expect(unsafe_code)]
     let (own_process, id) = unsafe { (libc::getpid() as u64, libc::syscall(libc::SYS_gettid)) };
-    // Where it cannot be wiped nothing is remembered.
-    if PROCESS.arm() {
+    // Where it cannot be wiped nothing is remembered, nor by a child with its parent's memory.
+    let is_known = current == own_process || current == 0;
+    if is_known && has_thread_pointer_of_its_own() && PROCESS.arm() {
         process.store(own_process, Relaxed);
         KNOWN.set((own_process, id as u32));
     }
-    id as u32
+    (own_process as u32, id as u32)
 }
 
-/// Whether this process has a thread of that id; also if the kernel does not want to say. A system
+/// Whether the C library made this thread, and so gave it variables of its own; a child of `vfork`
+/// has its parent's. The library tells the kernel of each thread's list of mutexes, which no child
+/// inherits.
+fn has_thread_pointer_of_its_own() -> bool {
+    if !cfg!(target_env = "gnu") {
+        // Others tell the kernel later, or never.
+        return true;
+    }
+    let (mut list, mut size) = (std::ptr::null_mut::<libc::c_void>(), 0usize);
+    // SAFETY: the kernel writes a pointer and a size, where there is room for them.
+    #[expect(unsafe_code)]
+    let result = errno::kept(|| unsafe {
+        let own: libc::c_long = 0;
+        libc::syscall(libc::SYS_get_robust_list, own, &raw mut list, &raw mut size)
+    });
+    result == 0 && !list.is_null()
+}
+
+/// The user whose rights this process has.
+pub fn user_id() -> u32 {
+    // SAFETY: has no arguments, and cannot fail.
+    #[expect(unsafe_code)]
+    unsafe {
+        libc::geteuid()
+    }
+}
+
+/// Whether that process has a thread of that id; also if the kernel does not want to say. A system
 /// call.
-pub fn thread_exists(id: u32) -> bool {
+pub fn thread_exists(process: u32, thread: u32) -> bool {
     // SAFETY: signal 0 is none; the call only looks whether it could be sent.
     #[expect(unsafe_code)]
     errno::kept(|| unsafe {
-        let (process, id, none) = (libc::getpid(), id as libc::c_long, 0 as libc::c_long);
-        libc::syscall(libc::SYS_tgkill, process, id, none) == 0
+        let (process, thread, none) = (process as libc::c_long, thread as libc::c_long, 0);
+        libc::syscall(libc::SYS_tgkill, process, thread, none as libc::c_long) == 0
             || *libc::__errno_location() != libc::ESRCH
     })
+}
+
+/// Whether the function of this thread has been left that had a variable at the address `variable`,
+/// where the caller has one at `own`: it may have been left by a jump out of a signal handler. `false`
+/// where that cannot be told. A system call.
+///
+/// A thread that changes stacks within a signal handler, by itself or with `SS_AUTODISARM`, can be
+/// told the wrong thing.
+pub fn is_left(variable: usize, own: usize) -> bool {
+    // SAFETY: all fields may be zero; the kernel writes the structure that it is given.
+    #[expect(unsafe_code)]
+    let (result, stack) = errno::kept(|| unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        (libc::sigaltstack(std::ptr::null(), &raw mut stack), stack)
+    });
+    if result != 0 {
+        return false;
+    }
+    let is_on_signal_stack = |address: usize| {
+        let has_one = stack.ss_flags & libc::SS_DISABLE == 0;
+        has_one && address.wrapping_sub(stack.ss_sp.addr()) < stack.ss_size
+    };
+    match (is_on_signal_stack(own), is_on_signal_stack(variable)) {
+        // Stacks grow downwards.
+        (false, false) | (true, true) => variable <= own,
+        // Of the handlers none runs any more.
+        (false, true) => true,
+        (true, false) => false,
+    }
 }
 
 /// The processor that this thread runs on, or did a moment ago.
@@ -73,14 +139,6 @@ pub fn restart_sequences() -> bool {
     // MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, and its registration.
     const RESTART: libc::c_int = 1 << 7;
     const REGISTER: libc::c_int = 1 << 8;
-    let membarrier = |command: libc::c_int| {
-        // SAFETY: plain integers are passed.
-        #[expect(unsafe_code)]
-        let result = errno::kept(|| unsafe {
-            libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_int, 0 as libc::c_int)
-        });
-        result == 0
-    };
     membarrier(RESTART) || (membarrier(REGISTER) && membarrier(RESTART))
 }
 
@@ -89,14 +147,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_user_owns_the_process() {
+        use std::os::unix::fs::MetadataExt;
+        assert_eq!(user_id(), std::fs::metadata("/proc/self").unwrap().uid());
+    }
+
+    #[test]
     fn threads_are_there_until_they_end() {
-        assert!(thread_exists(thread_id()));
+        let process = std::process::id();
+        assert!(thread_exists(process, thread_id()));
+        assert!(!thread_exists(1, thread_id()), "of another process");
         assert_eq!(thread_id(), thread_id());
         let other = std::thread::spawn(thread_id).join().unwrap();
         // It may take the kernel a moment.
         let gone = (0..1000).any(|_| {
             std::thread::sleep(std::time::Duration::from_millis(1));
-            !thread_exists(other)
+            !thread_exists(process, other)
         });
         assert!(gone);
     }
@@ -110,11 +176,33 @@ mod tests {
         for fork in [Fork::Library, Fork::Raw] {
             let [id, exists] = in_child(fork, |[id, exists]: &[AtomicU64; 2]| {
                 id.store(thread_id().into(), Relaxed);
-                exists.store(thread_exists(thread_id()).into(), Relaxed);
+                let own = thread_id();
+                exists.store(thread_exists(std::process::id(), own).into(), Relaxed);
             })
             .unwrap();
             assert_ne!(id, u64::from(own), "{fork:?}");
             assert_eq!(exists, 1, "{fork:?}");
+        }
+    }
+
+    /// What a child learns that has its parent's memory and thread pointer is not what the parent
+    /// remembers, also if nobody has asked before.
+    #[cfg(feature = "testing")]
+    #[test]
+    fn a_child_that_shares_memory_leaves_its_parents_id_alone() {
+        use crate::testing::{Fork, in_child, in_sharing_child};
+        use std::sync::atomic::AtomicU64;
+        for fork in [Fork::Library, Fork::Raw] {
+            let [own, childs, later] = in_child(fork, |[own, childs, later]: &[AtomicU64; 3]| {
+                // The words that tell of the parent's process are wiped: nobody has asked in this one.
+                let shared = || childs.store(thread_id().into(), Relaxed);
+                let ended = in_sharing_child(&shared);
+                later.store(thread_id().into(), Relaxed);
+                own.store(if ended { std::process::id().into() } else { 0 }, Relaxed);
+            })
+            .unwrap();
+            assert_eq!(later, own, "{fork:?}");
+            assert_ne!(childs, own, "{fork:?}");
         }
     }
 }

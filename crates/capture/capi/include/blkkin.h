@@ -144,7 +144,8 @@ extern const char *const SERVER_RECV_FRAGMENT;
 	type _##name arguments
 
 /* Prepares the library. To be called once, early; more often does no harm, and not at all does
- * none either. Always 0. The program's own rand() is not touched. */
+ * none either. Looks for a daemon that was started after the program, at most once a second. Always 0.
+ * The program's own rand() is not touched. */
 BLKKIN_BOTH(int, blkin_init, (void));
 
 /* Makes `endpoint`. Without `ip` it is "NaN"; without `name`, nothing can be recorded with it. */
@@ -347,6 +348,13 @@ BLKKIN_INLINE void blkkin_integer_(const struct blkin_trace *trace,
 /* The first generation's name for strings. */
 #define BLKIN_KEYVAL(trace, endp, key, val) BLKIN_KEYVAL_STRING(trace, endp, key, val)
 /* clang-format on */
+
+/* ---- BlkKin's own: contexts of events ------------------------------------------------------- */
+
+/* Sets the value of the context `name`, which is PROVIDER:NAME, for this process: from now on it stands
+ * with the events of all channels that ask for it. At most 255 bytes of a value count. 0, or -EINVAL:
+ * the name is none, or there are more than 256. Not to be called in signal handlers. */
+int blkkin_set_context(const char *name, const char *value);
 
 /* ---- BlkKin's own: ids, and what travels in headers of text ----------------------------------- */
 

@@ -44,11 +44,12 @@ macro_rules! both {
 }
 
 both! {
-    /// Nothing to prepare: ids are seeded when they are first asked for, in each thread.
+    /// Nothing has to be prepared; but a daemon that was started after the program is looked for.
     fn blkin_init, _blkin_init() -> c_int {
         guard::quietly((), || {
             blkkin_trace::id::prepare();
             emit::prepare();
+            blkkin_trace::start();
         });
         OK
     }

@@ -7,8 +7,7 @@ use blkkin_ring::Encoder;
 use blkkin_trace::family::{self, Annotation, PutString};
 use blkkin_trace::{Level, registry};
 use std::ffi::c_char;
-use std::sync::Once;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros and inline
 /// functions read it before they call anything.
@@ -21,9 +20,24 @@ pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(0);
 
 /// Has the levels follow what the tracer is told.
 pub(crate) fn prepare() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| registry::on_change(follow_rules));
+    static ONCE: AtomicBool = AtomicBool::new(false);
+    if !ONCE.swap(true, Ordering::AcqRel) {
+        registry::on_change(follow_rules);
+    }
 }
+
+/// Also for programs that do not call `blkin_init`. In this module, so that it comes with the levels
+/// where the library is linked statically.
+// SAFETY: this section holds pointers to such functions, which the C library calls when it has set
+// itself up and nobody uses this library yet.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = {
+    extern "C" fn before_main() {
+        guard::quietly((), prepare);
+    }
+    before_main
+};
 
 fn follow_rules() {
     let mut levels = 0;

@@ -7,7 +7,7 @@ use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, T
 use crate::record::{self, Said};
 use blkkin_trace::context::Text;
 use blkkin_trace::family;
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::{ptr, slice};
 
 /// Exports functions. Their documentation is that of `blkkin.h`.
@@ -59,6 +59,17 @@ exported! {
         unsafe { record::record(trace, endpoint, level, Said::Integer { key, val }) }
     }
 
+    fn blkkin_set_context(name: *const c_char, value: *const c_char) -> c_int {
+        // SAFETY: the caller owes the same.
+        let (name, value) = unsafe { (c_string(name), c_string(value)) };
+        let (Some(name), Some(value)) = (name, value) else { return INVALID };
+        let is_set = || {
+            let name = name.to_str().ok()?;
+            blkkin_trace::set_context(name, &value.to_string_lossy()).then_some(OK)
+        };
+        guard::quietly(None, is_set).unwrap_or(INVALID)
+    }
+
     fn blkkin_new_id() -> i64 {
         new_id()
     }
@@ -93,6 +104,16 @@ exported! {
         // SAFETY: the caller owes the same.
         unsafe { format(headers::format_b3, context, text, size) }
     }
+}
+
+/// A string of C, if there is one.
+///
+/// # Safety
+///
+/// See the crate; the string stays as it is as long as the result is used.
+unsafe fn c_string<'a>(string: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: not NULL, so it ends with a NUL.
+    (!string.is_null()).then(|| unsafe { CStr::from_ptr(string) })
 }
 
 /// What C calls a text and its length; none if that cannot be.

@@ -9,7 +9,7 @@ use crate::own::*;
 use crate::record::{LEVELS, WARNING};
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
-use blkkin_trace::registry::{self, Names, Rule};
+use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{Decision, Kind, Level, SpanContext, SpanId, TraceId, channels};
 use std::ffi::c_char;
 use std::mem::MaybeUninit;
@@ -49,20 +49,23 @@ impl Channel {
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         let writer = Writer::new(theirs, Clock::Monotonic).unwrap();
         channels::attach(0, Box::new(writer)).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring)).collect();
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, Clock::Monotonic)).collect();
         // SAFETY: has no arguments.
         assert_eq!(unsafe { blkin_init() }, OK);
         Channel { cells, shape, readers, _guard: guard }
     }
 
     fn wants(levels: i32) {
-        let rule = Rule {
-            channel: 0,
-            names: Names::new("zipkin:*"),
-            except: Vec::new(),
-            levels: levels as u16,
+        let rule = |level| EventRule {
+            enabled: true,
+            names: vec!["zipkin:*".to_owned()],
+            excluded: Vec::new(),
+            levels: Levels::Exactly { level },
+            filter: None,
         };
-        registry::set_rules(if levels == 0 { Vec::new() } else { vec![rule] });
+        let wanted = (0..15).filter(|level| levels >> level & 1 != 0);
+        let rules: Vec<_> = wanted.filter_map(Level::from_number).map(rule).collect();
+        registry::set_rules(0, &rules);
         assert_eq!(emit::ENABLED_LEVELS.load(Ordering::Relaxed), levels & 0x7fff);
     }
 
@@ -96,7 +99,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        registry::set_rules(Vec::new());
+        registry::set_rules(0, &[]);
         let _ = channels::detach(0, Duration::from_secs(10));
     }
 }
@@ -193,8 +196,14 @@ fn c_and_rust_record_the_same() {
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
-    let rule = Rule { channel: 0, names: Names::new("*"), except: Vec::new(), levels: 0x7fff };
-    registry::set_rules(vec![rule]);
+    let rule = EventRule {
+        enabled: true,
+        names: vec!["*".to_owned()],
+        excluded: Vec::new(),
+        levels: Levels::Any,
+        filter: None,
+    };
+    registry::set_rules(0, &[rule]);
     let halves = |context: &Context| {
         let expected = [context.info.trace_id, context.trace_id_high].map(i64::to_le_bytes);
         vec![("blkkin:wide_trace_id", Level::Warning, expected.concat())]

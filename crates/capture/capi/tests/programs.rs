@@ -336,7 +336,8 @@ const BLKIN: [&str; 15] = [
     "blkin_unpack_trace_info",
 ];
 
-const OWN: [&str; 9] = [
+const OWN: [&str; 10] = [
+    "blkkin_set_context",
     "blkkin_event",
     "blkkin_keyval_string",
     "blkkin_keyval_integer",

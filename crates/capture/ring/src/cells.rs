@@ -37,6 +37,12 @@ mod real {
             Cells(memory)
         }
 
+        /// Makes sure that reading cannot end with a signal, whatever the traced program does; see
+        /// [`SharedMemory::seal`]. To be called by the daemon when the program has mapped `file`.
+        pub fn seal(&self, file: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
+            self.0.seal(file)
+        }
+
         pub(crate) fn size(&self) -> usize {
             self.0.size()
         }

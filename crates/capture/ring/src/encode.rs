@@ -212,6 +212,11 @@ impl<'r> Encoder<'r> {
         self.is_cut
     }
 
+    /// Whether a field found no place at all, so that nobody could read the event.
+    pub fn lacks_field(&self) -> bool {
+        self.size == TOO_LARGE
+    }
+
     /// The event, to be recorded. One that lacks a field is larger than any sub-buffer, so that it is
     /// counted as too large.
     #[inline(always)]

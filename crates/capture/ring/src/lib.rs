@@ -6,7 +6,8 @@
 //!
 //! # The memory
 //!
-//! One sealed file for each traced process and channel, made by the daemon:
+//! One file for each traced process and channel, made by the daemon, which seals it for good when
+//! the process has mapped it ([`Cells::seal`]):
 //!
 //! ```text
 //! 0        set header: a page; see `shape`. Written once, by the daemon, but for one word:
@@ -15,7 +16,7 @@
 //!   +0       WRITE      position of the next event, in bytes since ever; writers
 //!   +8       LAST_TIME  when the last event happened; writers
 //!   +16      LOST       events that found the ring full; writers
-//!   +24      OWNER      thread that holds the ring, where that takes a lock; writers
+//!   +24      OWNER      process and thread that hold the ring, where that takes a lock; writers
 //!   +32      UNPLACED   events that found no ring to write to; writers
 //!   +128     READ       the daemon needs nothing before this position; reader
 //! 4352     control of ring 1, …
@@ -40,6 +41,13 @@
 //!
 //! Either way a writer that is killed at any instruction leaves all events before its own, and
 //! nothing that others would have to wait for.
+//!
+//! # Who wakes the reader
+//!
+//! Each writer looks at `SLEEPING` when its event is published, on the quick path too: a load of a
+//! line that nobody writes to as long as the reader is awake. Who finds it set and clears it writes to
+//! the eventfd of [`Writer::waking`]. How the two sides do not miss each other is in
+//! [`Cells::fall_asleep`].
 //!
 //! # What the reader believes
 //!

@@ -2,140 +2,300 @@
 //!
 //! Nobody waits for the lock. Who does not get one ring takes another; a signal handler that finds
 //! its own thread's lock does so too. What a holder writes counts from its last store on, as with a
-//! sequence, so a holder that dies leaves nothing but the lock, which is taken from it.
+//! sequence, so a holder that dies leaves nothing but the lock, which is taken from it. So is the
+//! lock of a thread that has jumped out of the function that held it (see `identity`).
+//!
+//! ```text
+//! OWNER: bits 0 to 21   thread, 0 if nobody holds the ring    44 to 63  how often it was taken
+//!             22 to 43  its process
+//! ```
+//!
+//! The process is part of it because children write to their parent's rings; the count, so that
+//! whoever wants to take over the lock of a dead thread does not take it from another one that has
+//! got the same id. (Linux has no ids of more than 22 bits.)
+//!
+//! A signal handler that forks leaves two processes that both believe to hold the lock. So the last
+//! store is a compare-and-swap, which lets one of them publish its event; and only who still holds the
+//! lock gives it back.
 
 use crate::cells::{Cells, Word};
-use crate::shape::Shape;
+use crate::shape::{Mode, Shape};
 use crate::write::Switch;
+#[cfg(loom)]
+use loom::sync::atomic::fence;
+use std::cell::Cell;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+#[cfg(not(loom))]
+use std::sync::atomic::fence;
 
 /// A ring that this thread may write to, until it is dropped.
 pub(crate) struct Held<'c> {
     cells: &'c Cells,
     control: usize,
     pub(crate) ring: usize,
+    /// What `OWNER` is as long as nobody takes the ring over.
+    owner: u64,
+    /// Where it is remembered that this thread holds it.
+    place: usize,
 }
 
-/// Takes the lock of one of `rings`, the current processor's first.
+/// Who wants to hold a ring: as in `OWNER`, and where the function's mark is.
+#[derive(Clone, Copy)]
+struct Who {
+    holder: u64,
+    mark: usize,
+}
+
+fn address<T>(word: &T) -> usize {
+    std::ptr::from_ref(word).addr()
+}
+
+/// The holder, and what is above.
+const HOLDER_BITS: u32 = 44;
+#[cfg(not(loom))]
+const ID_BITS: u32 = 22;
+const HOLDER: u64 = (1 << HOLDER_BITS) - 1;
+
+/// `OWNER` when `holder` has taken the ring, where it was `before`.
+fn taken(before: u64, holder: u64) -> u64 {
+    let turn = (before >> HOLDER_BITS).wrapping_add(1);
+    turn << HOLDER_BITS | holder
+}
+
+/// A variable of a function that holds a ring, by whose place on the stack it can be told whether the
+/// function has been left. (In a cell, so that it is not made a constant.)
+#[derive(Default)]
+pub(crate) struct Mark(Cell<u8>);
+
+/// Takes the lock of one of `rings`, the current processor's first, for the function that has `mark`.
 pub(crate) fn hold_one<'c>(
     cells: &'c Cells,
     shape: &Shape,
     rings: Range<usize>,
+    mark: &Mark,
 ) -> Option<Held<'c>> {
     let count = rings.len();
     let own = identity::cpu() % count;
-    let thread = identity::thread();
+    let who = Who { holder: identity::thread(), mark: address(&mark.0) };
     for _ in 0..ROUNDS {
         for offset in 0..count {
             let ring = rings.start + (own + offset) % count;
-            let control = shape.control_of(ring);
-            let owner = cells.word(control, Word::Owner);
-            // Acquire: pairs with the release when the last holder was done; its words and bytes
-            // are seen.
-            if owner.compare_exchange(0, thread, Acquire, Relaxed).is_ok() {
-                return Some(Held { cells, control, ring });
+            let owner = cells.word(shape.control_of(ring), Word::Owner);
+            let before = owner.load(Relaxed);
+            if before & HOLDER == 0
+                && let Some(held) = hold(cells, shape, ring, before, who)
+            {
+                return Some(held);
             }
         }
         identity::pause();
     }
-    take_over(cells, shape, rings, thread)
+    take_over(cells, shape, rings, who)
 }
 
 /// How often all rings are tried. Holders need some ten nanoseconds, unless they are preempted.
 const ROUNDS: usize = if cfg!(loom) { 1 } else { 64 };
 
-/// Takes a ring whose holder has died.
+/// Takes a ring if its owner still is as it was.
+fn hold<'c>(
+    cells: &'c Cells,
+    shape: &Shape,
+    ring: usize,
+    before: u64,
+    who: Who,
+) -> Option<Held<'c>> {
+    let control = shape.control_of(ring);
+    let owner = taken(before, who.holder);
+    // Acquire: pairs with the release when the last holder was done; its words and bytes are seen.
+    // Of a dead holder, what it wrote before its last release counts.
+    let word = cells.word(control, Word::Owner);
+    word.compare_exchange(before, owner, Acquire, Relaxed).ok()?;
+    let place = identity::remember(owner, address(word), who.mark);
+    Some(Held { cells, control, ring, owner, place })
+}
+
+/// Takes a ring whose holder has died, or was left by this thread.
 #[cold]
 fn take_over<'c>(
     cells: &'c Cells,
     shape: &Shape,
     rings: Range<usize>,
-    thread: u64,
+    who: Who,
 ) -> Option<Held<'c>> {
-    for ring in rings {
+    let count = rings.len();
+    let first = identity::turn();
+    let mut questions = 0;
+    for offset in 0..count {
+        let ring = rings.start + (first + offset) % count;
         let control = shape.control_of(ring);
-        let owner = cells.word(control, Word::Owner);
-        let holder = owner.load(Relaxed);
-        // Acquire: as above; of a dead holder, what it wrote before its last release counts.
-        if holder != 0
-            && holder != thread
-            && !identity::exists(holder)
-            && owner.compare_exchange(holder, thread, Acquire, Relaxed).is_ok()
-        {
-            return Some(Held { cells, control, ring });
+        let word = cells.word(control, Word::Owner);
+        let before = word.load(Relaxed);
+        let is_abandoned = match before & HOLDER {
+            0 => true,
+            own if own == who.holder => identity::has_left(before, address(word), who.mark),
+            other => {
+                questions += 1;
+                questions <= QUESTIONS_MAX && !identity::exists(other)
+            }
+        };
+        if is_abandoned && let Some(held) = hold(cells, shape, ring, before, who) {
+            return Some(held);
         }
     }
     None
 }
 
+/// How many holders the kernel is asked for, for one event. Each time others come first.
+const QUESTIONS_MAX: usize = 4;
+
 impl Held<'_> {
-    /// Appends an event.
-    pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) {
+    /// Appends an event; `false` if another writer has come in between, as this ring was taken over.
+    pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
-        self.publish(write.wrapping_add(bytes.len() as u64), time);
+        self.publish(write, write.wrapping_add(bytes.len() as u64), time)
     }
 
-    /// Leaves a sub-buffer and begins the next one.
-    pub(crate) fn switch(&self, switch: &Switch) {
+    /// Leaves a sub-buffer and begins the next one; `false` as above.
+    pub(crate) fn switch(&self, mode: Mode, write: u64, switch: &Switch) -> bool {
+        if mode == Mode::Overwrite {
+            // Release: who reads bytes of the sub-buffer that is begun now, in place of those that
+            // were there, also sees the position at least where it is now; pairs with the fence in
+            // `Reader::write_after_copies`.
+            fence(Release);
+        }
         if let Some((place, end, discarded)) = &switch.leave {
             self.cells.copy_in(place + crate::packet::LAST_TIME, end);
             self.cells.copy_in(place + crate::packet::DISCARDED, discarded);
         }
         self.cells.copy_in(switch.begin.0, &switch.begin.1);
-        self.publish(switch.write, switch.time);
+        self.publish(write, switch.write, switch.time)
     }
 
-    fn publish(&self, write: u64, time: u64) {
-        self.cells.store(self.control, Word::LastTime, time, Relaxed);
+    fn publish(&self, write: u64, next: u64, time: u64) -> bool {
+        // Release: who sees the time sees the position before it; pairs with the reader's acquire in
+        // `Reader::extent`. A packet that ends at this time must not end before that position.
+        self.cells.store(self.control, Word::LastTime, time, Release);
         // Release: pairs with the reader's acquire in `Reader::take`; who sees the position sees
         // the bytes before it.
-        self.cells.store(self.control, Word::Write, write, Release);
+        let word = self.cells.word(self.control, Word::Write);
+        word.compare_exchange(write, next, Release, Relaxed).is_ok()
     }
 
     /// Counts an event that found no room.
     pub(crate) fn count_lost(&self) {
         let lost = self.cells.load_own(self.control, Word::Lost);
-        self.cells.store(self.control, Word::Lost, lost + 1, Relaxed);
+        self.cells.store(self.control, Word::Lost, lost.wrapping_add(1), Relaxed);
     }
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
-        // Release: pairs with the next holder's acquire in `hold_one`.
-        self.cells.store(self.control, Word::Owner, 0, Release);
+        identity::forget(self.place);
+        // If it is no more this one's it stays as it is. That it becomes another's between load and
+        // store takes a fork in a handler there; who is then a holder beside another one cannot
+        // publish what that one does not know of.
+        let owner = self.cells.word(self.control, Word::Owner);
+        if owner.load(Relaxed) == self.owner {
+            // Release: pairs with the next holder's acquire in `hold`.
+            owner.store(self.owner & !HOLDER, Release);
+        }
     }
 }
 
-/// Who asks, and who is still there.
+/// Who asks, who is still there, and what this thread holds.
 #[cfg(not(loom))]
 mod identity {
+    use super::{Cell, HOLDER, ID_BITS};
+    use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+    /// A lock that a function of this thread took.
+    #[derive(Clone, Copy)]
+    struct Lock {
+        owner: u64,
+        /// Where `OWNER` is; 0 if this is none.
+        word: usize,
+        /// Where the function's mark is.
+        mark: usize,
+    }
+
+    const NONE: Lock = Lock { owner: 0, word: 0, mark: 0 };
+
+    /// Locks of one thread that can be remembered: as many as signal handlers that interrupt each
+    /// other within a few nanoseconds, and those left by jumps.
+    const LOCKS_MAX: usize = 8;
+
+    thread_local! {
+        /// Locks that this thread holds, or has left behind.
+        static LOCKS: [Cell<Lock>; LOCKS_MAX] = const { [const { Cell::new(NONE) }; LOCKS_MAX] };
+    }
+
     pub(super) fn thread() -> u64 {
-        blkkin_sys::thread_id().into()
+        let (process, thread) = blkkin_sys::process_and_thread();
+        (u64::from(process) << ID_BITS | u64::from(thread)) & HOLDER
     }
 
     pub(super) fn cpu() -> usize {
         blkkin_sys::current_cpu()
     }
 
-    pub(super) fn exists(thread: u64) -> bool {
-        u32::try_from(thread).is_ok_and(blkkin_sys::thread_exists)
+    pub(super) fn exists(holder: u64) -> bool {
+        let thread = holder & ((1 << ID_BITS) - 1);
+        blkkin_sys::thread_exists((holder >> ID_BITS) as u32, thread as u32)
     }
 
     pub(super) fn pause() {
         std::hint::spin_loop();
     }
+
+    /// Where to begin with what cannot be done for all.
+    pub(super) fn turn() -> usize {
+        static TURN: AtomicUsize = AtomicUsize::new(0);
+        TURN.fetch_add(1, Relaxed)
+    }
+
+    /// Remembers a lock, and where. A handler that interrupts this has given back its own when this
+    /// goes on, or never lets it go on.
+    pub(super) fn remember(owner: u64, word: usize, mark: usize) -> usize {
+        LOCKS.with(|locks| {
+            let free = locks.iter().position(|lock| lock.get().word == 0);
+            if let Some(free) = free {
+                locks[free].set(Lock { owner, word, mark });
+            }
+            free.unwrap_or(LOCKS_MAX)
+        })
+    }
+
+    pub(super) fn forget(place: usize) {
+        LOCKS.with(|locks| {
+            if let Some(lock) = locks.get(place) {
+                lock.set(NONE);
+            }
+        });
+    }
+
+    /// Whether the function has been left that took this thread's lock, where that which asks has
+    /// its mark at `own`. It is then forgotten.
+    pub(super) fn has_left(owner: u64, word: usize, own: usize) -> bool {
+        LOCKS.with(|locks| {
+            let is_it = |lock: Lock| lock.owner == owner && lock.word == word;
+            let found = locks.iter().find(|lock| is_it(lock.get()));
+            let left = found.filter(|lock| blkkin_sys::is_left(lock.get().mark, own));
+            left.inspect(|lock| lock.set(NONE)).is_some()
+        })
+    }
 }
 
-/// As models have it: threads that never die, on one processor.
+/// As models have it: threads that never die and never jump, on one processor.
 #[cfg(loom)]
 mod identity {
+    use super::HOLDER;
     use std::hash::{DefaultHasher, Hash, Hasher};
 
     pub(super) fn thread() -> u64 {
         let mut hasher = DefaultHasher::new();
         loom::thread::current().id().hash(&mut hasher);
-        hasher.finish() | 1
+        hasher.finish() & HOLDER | 1
     }
 
     pub(super) fn cpu() -> usize {
@@ -147,4 +307,161 @@ mod identity {
     }
 
     pub(super) fn pause() {}
+
+    pub(super) fn turn() -> usize {
+        0
+    }
+
+    pub(super) fn remember(_: u64, _: usize, _: usize) -> usize {
+        0
+    }
+
+    pub(super) fn forget(_: usize) {}
+
+    pub(super) fn has_left(_: u64, _: usize, _: usize) -> bool {
+        false
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use blkkin_sys::SharedMemory;
+    use std::sync::atomic::{AtomicPtr, AtomicUsize};
+
+    fn rings(count: usize) -> (Cells, Shape) {
+        let (subbuffer_size, subbuffer_count, mode) = (4096, 2, Mode::Discard);
+        let (uuid, stream, start) = ([0; 16], 0, 0);
+        let rings = count;
+        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
+        let (_, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).unwrap();
+        (cells, shape)
+    }
+
+    /// How many of the rings can be had, each by a function of its own.
+    #[inline(never)]
+    fn count_free(cells: &Cells, shape: &Shape) -> usize {
+        let mark = Mark::default();
+        let held = hold_one(cells, shape, 0..shape.rings, &mark);
+        if held.is_some() { 1 + count_free(cells, shape) } else { 0 }
+    }
+
+    /// Deep in the stack, takes `count` rings, and is left as by a jump out of a signal handler.
+    #[inline(never)]
+    fn jump(depth: usize, count: usize, cells: &Cells, shape: &Shape) {
+        let mark = Mark::default();
+        if depth > 0 {
+            jump(depth - 1, count, cells, shape);
+        } else if count > 0 {
+            std::mem::forget(hold_one(cells, shape, 0..shape.rings, &mark));
+            jump(0, count - 1, cells, shape);
+        }
+        std::hint::black_box(&mark);
+    }
+
+    #[test]
+    fn a_ring_that_was_left_by_a_jump_is_taken_back() {
+        let (cells, shape) = rings(3);
+        for _ in 0..10 {
+            jump(20, 3, &cells, &shape);
+            assert!(cells.word(shape.control_of(2), Word::Owner).load(Relaxed) & HOLDER != 0);
+            assert_eq!(count_free(&cells, &shape), 3);
+        }
+    }
+
+    #[test]
+    fn a_ring_that_an_outer_function_holds_is_not() {
+        let (cells, shape) = rings(3);
+        let mark = Mark::default();
+        let held = hold_one(&cells, &shape, 0..3, &mark);
+        assert_eq!(count_free(&cells, &shape), 2);
+        drop(held);
+        assert_eq!(count_free(&cells, &shape), 3);
+    }
+
+    /// Whichever of the stacks is above the other.
+    #[test]
+    fn a_ring_that_an_interrupted_function_holds_is_not() {
+        static RINGS: AtomicPtr<(Cells, Shape)> = AtomicPtr::new(std::ptr::null_mut());
+        static FREE: AtomicUsize = AtomicUsize::new(99);
+        extern "C" fn handle(_: libc::c_int) {
+            // SAFETY: set below, and lives until the signal has been handled.
+            #[expect(unsafe_code)]
+            let (cells, shape) = unsafe { &*RINGS.load(Acquire) };
+            FREE.store(count_free(cells, shape), Relaxed);
+        }
+        // As a mapping both above and below this thread's stack would be, and as an array on it is.
+        let mut on_own_stack = [0u8; 32 << 10];
+        let mut elsewhere = vec![0u8; 32 << 10];
+        for stack in [&mut on_own_stack[..], &mut elsewhere[..]] {
+            let mut rings = rings(3);
+            RINGS.store(&raw mut rings, Release);
+            let (cells, shape) = &rings;
+            let mark = Mark::default();
+            let held = hold_one(cells, shape, 0..3, &mark);
+            // SAFETY: all fields may be zero; the stack outlives the signal, which comes at once.
+            #[expect(unsafe_code)]
+            unsafe {
+                let mut description: libc::stack_t = std::mem::zeroed();
+                description.ss_sp = stack.as_mut_ptr().cast();
+                description.ss_size = stack.len();
+                let mut before: libc::stack_t = std::mem::zeroed();
+                assert_eq!(libc::sigaltstack(&description, &mut before), 0);
+                let mut action: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handle as *const () as usize;
+                action.sa_flags = libc::SA_ONSTACK;
+                assert_eq!(libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut()), 0);
+                assert_eq!(libc::raise(libc::SIGUSR1), 0);
+                assert_eq!(libc::sigaltstack(&before, std::ptr::null_mut()), 0);
+            }
+            assert_eq!(FREE.swap(99, Relaxed), 2);
+            drop(held);
+        }
+    }
+
+    /// A process that was forked in the middle, and goes on later than the other one.
+    #[test]
+    fn a_copy_of_a_holder_publishes_nothing_and_gives_nothing_back() {
+        let (cells, shape) = rings(2);
+        let mark = Mark::default();
+        let first = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+        let (control, place) = (first.control, shape.data_of(0).start);
+        let copy = Held { cells: &cells, ..first };
+        assert!(first.append(place, &[1; 16], 0, 5));
+        drop(first);
+        let next = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+        assert!(!copy.append(place, &[1; 16], 0, 5));
+        drop(copy);
+        assert!(hold_one(&cells, &shape, 0..1, &mark).is_none(), "it is held");
+        assert_eq!(cells.load(control, Word::Write, Relaxed), 16);
+        assert!(next.append(place + 16, &[2; 16], 16, 6));
+        assert_eq!(cells.load(control, Word::Write, Relaxed), 32);
+    }
+
+    /// A thread that was found dead, and whose id another one has got, is not taken for the dead one.
+    #[test]
+    fn no_two_holders_look_the_same() {
+        let (cells, shape) = rings(2);
+        let mark = Mark::default();
+        let owner = cells.word(shape.control_of(0), Word::Owner);
+        let mut seen = Vec::new();
+        for _ in 0..3 {
+            let held = hold_one(&cells, &shape, 0..1, &mark).unwrap();
+            seen.push(owner.load(Relaxed));
+            drop(held);
+            seen.push(owner.load(Relaxed));
+        }
+        seen.sort_unstable();
+        seen.dedup();
+        assert_eq!(seen.len(), 6);
+        assert!(hold(&cells, &shape, 0, seen[0], Who { holder: 7, mark: 0 }).is_none());
+    }
+
+    #[test]
+    fn counts_of_owners_wrap() {
+        assert_eq!(taken(u64::MAX, 5), 5);
+        assert_eq!(taken(0, 5), 1 << HOLDER_BITS | 5);
+    }
 }

@@ -7,7 +7,10 @@
 //! A restartable sequence is one writer on a processor whose stores others see in order: the lock's
 //! path with a lock that nobody else wants is the same to a reader, so both are shown here.
 
-use crate::{Cells, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer, packet};
+use crate::locked::{Mark, hold_one};
+use crate::{
+    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer, packet,
+};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -33,20 +36,27 @@ fn record(writer: &Writer, name: u8) -> Outcome {
     writer.record(&mut event)
 }
 
-/// Takes what is there; the events' names.
-fn take(readers: &mut [Reader], writer: &Writer, names: &mut Vec<u8>) {
-    for reader in readers {
+/// Takes what is there; the events' names. Times are around those of the events, and never go back.
+fn take(readers: &mut [(Reader, u64)], writer: &Writer, names: &mut Vec<u8>) {
+    for (reader, time) in readers {
         loop {
             let mut bytes = Vec::new();
             match reader.take(&writer.cells, &writer.shape, true, &mut bytes) {
                 Taken::Nothing => break,
                 Taken::Packet(found) => {
                     assert_eq!(found.header.content_size, bytes.len() as u64);
+                    let last_time = found.header.last_time;
+                    assert!(*time <= found.header.first_time, "{found:?} after {time}");
+                    *time = found.header.first_time;
                     for event in bytes[packet::SIZE..].chunks(EVENT_SIZE) {
+                        let own = u64::from_le_bytes(event[2..HEADER_SIZE].try_into().unwrap());
+                        assert!(*time <= own && own <= last_time, "{own} after {time}: {found:?}");
+                        *time = own;
                         let fields = &event[HEADER_SIZE..];
                         assert!(fields.iter().all(|byte| *byte == fields[0]), "torn: {event:?}");
                         names.push(fields[0]);
                     }
+                    *time = last_time;
                 }
                 other => panic!("{other:?}"),
             }
@@ -54,8 +64,9 @@ fn take(readers: &mut [Reader], writer: &Writer, names: &mut Vec<u8>) {
     }
 }
 
-fn readers(shape: &Shape) -> Vec<Reader> {
-    (0..shape.rings).map(|ring| Reader::new(shape, ring)).collect()
+/// With the end of the last packet.
+fn readers(shape: &Shape) -> Vec<(Reader, u64)> {
+    (0..shape.rings).map(|ring| (Reader::new(shape, ring, Clock::Test(u64::MAX)), 0)).collect()
 }
 
 fn writer(shape: Shape) -> Arc<Writer> {
@@ -122,7 +133,8 @@ fn a_nested_writer_takes_another_ring() {
             thread::spawn(move || record(&writer, 1))
         };
         // As in a signal handler that comes while this thread holds a ring.
-        let held = crate::locked::hold_one(&writer.cells, &writer.shape, 0..2);
+        let mark = Mark::default();
+        let held = hold_one(&writer.cells, &writer.shape, 0..2, &mark);
         let outcome = record(&writer, 2);
         drop(held);
         let outcomes = [other.join().unwrap(), outcome];

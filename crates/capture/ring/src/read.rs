@@ -1,11 +1,12 @@
 //! The daemon's side: takes what is complete, as packets with headers of its own.
 
 use crate::cells::{Cells, Word};
-use crate::encode::HEADER_SIZE;
+use crate::encode::{HEADER_SIZE, TIME_AT};
 use crate::packet::{self, Header};
 #[cfg(not(loom))]
 use crate::shape::SLEEPING;
 use crate::shape::{self, Mode, Shape};
+use crate::write::Clock;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -16,11 +17,14 @@ use std::sync::atomic::{Ordering::SeqCst, fence};
 #[derive(Debug)]
 pub struct Reader {
     ring: usize,
+    clock: Clock,
     position: u64,
     /// When the last packet that was taken ends.
     last_time: u64,
     /// Packets so far.
     count: u64,
+    /// Events discarded, as the last packet says.
+    discarded: u64,
     /// Whether the memory has had nonsense.
     is_over: bool,
 }
@@ -50,33 +54,45 @@ pub struct Packet {
 /// How much there is to take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// The rest of a sub-buffer that has been left: to where its events end, and when that was.
-    Whole {
-        end: u64,
-        last_time: u64,
-    },
+    /// The rest of a sub-buffer that has been left.
+    Whole(Until),
     /// Of the one that is being written.
-    Part {
-        end: u64,
-        last_time: u64,
-    },
+    Part(Until),
     Nothing,
     Nonsense,
 }
 
+/// To where events can be taken, and what is known of that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Until {
+    position: u64,
+    time: u64,
+    /// Events that had been discarded.
+    discarded: u64,
+}
+
 impl Reader {
-    /// A reader of a ring, from its start.
-    pub fn new(shape: &Shape, ring: usize) -> Reader {
-        Reader { ring, position: shape.start, last_time: 0, count: 0, is_over: false }
+    /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
+    /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
+    pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
+        let (last_time, count, discarded, is_over) = (0, 0, 0, false);
+        Reader { ring, clock, position: shape.start, last_time, count, discarded, is_over }
     }
 
     /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots.
-    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize) -> Reader {
-        let mut reader = Reader::new(shape, ring);
+    pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
+        let mut reader = Reader::new(shape, ring, clock);
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
         reader
+    }
+
+    /// Bytes that can be taken, roughly: headers and ends of sub-buffers count too.
+    pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
+        // Relaxed: a number to be shown.
+        let write = cells.load(shape.control_of(self.ring), Word::Write, Relaxed);
+        write.wrapping_sub(self.position).min(shape.ring_size() as u64)
     }
 
     /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
@@ -100,6 +116,21 @@ impl Reader {
         taken
     }
 
+    /// Appends a last packet to `buffer`, without events, if events have been discarded of which no
+    /// packet has told yet: a CTF reader learns of them from the next packet. To be called when there
+    /// is nothing to take and there are no writers any more; then the events in all packets of a ring
+    /// and [`Header::discarded`] of the last are all that were tried, but for what was overwritten.
+    pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
+        let discarded = cells.lost(shape, self.ring);
+        if discarded <= self.discarded {
+            return None;
+        }
+        // From the end of the last packet until now.
+        let header = self.header(shape, 0, (0, u64::MAX), discarded);
+        buffer.extend_from_slice(&header.to_bytes());
+        Some(Packet { header, is_partial: false })
+    }
+
     fn take_next(
         &mut self,
         cells: &Cells,
@@ -116,34 +147,37 @@ impl Reader {
             if let Some(skipped) = self.skip_overwritten(shape, write) {
                 return skipped;
             }
-            let (end, last_time, is_partial) = match self.extent(cells, shape, write) {
-                Extent::Whole { end, last_time } => (end, last_time, false),
-                Extent::Part { end, last_time } if part => (end, last_time, true),
-                Extent::Part { .. } | Extent::Nothing => return Taken::Nothing,
+            let (until, is_partial) = match self.extent(cells, shape, write) {
+                Extent::Whole(until) => (until, false),
+                Extent::Part(until) if part => (until, true),
+                Extent::Part(_) | Extent::Nothing => return Taken::Nothing,
                 Extent::Nonsense => {
                     let write = self.write_after_copies(cells, shape);
                     return self.skip_overwritten(shape, write).unwrap_or(Taken::Nonsense);
                 }
             };
             let begin = self.position_of_events(shape);
-            buffer.resize(start + packet::SIZE + end.wrapping_sub(begin) as usize, 0);
+            let size = until.position.wrapping_sub(begin) as usize;
+            buffer.resize(start + packet::SIZE + size, 0);
             let (header_place, events) = buffer[start..].split_at_mut(packet::SIZE);
             cells.copy_out(self.place(shape, begin), events);
             let write = self.write_after_copies(cells, shape);
             if let Some(skipped) = self.skip_overwritten(shape, write) {
                 return skipped;
             }
-            self.position = if is_partial { end } else { self.subbuffer_after(shape) };
+            self.position = if is_partial { until.position } else { self.subbuffer_after(shape) };
             // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
             // what has been read.
             cells.store(control, Word::Read, self.position, Release);
             if events.is_empty() {
                 continue;
             }
-            let header = self.header(cells, shape, events, last_time);
+            let mut first = [0; 8];
+            first.copy_from_slice(&events[TIME_AT..HEADER_SIZE]);
+            let times = (u64::from_le_bytes(first), until.time);
+            let discarded = until.discarded.min(cells.lost(shape, self.ring));
+            let header = self.header(shape, events.len(), times, discarded);
             header_place.copy_from_slice(&header.to_bytes());
-            self.last_time = header.last_time;
-            self.count += 1;
             return Taken::Packet(Packet { header, is_partial });
         }
         // Nobody fills sub-buffers with nothing.
@@ -172,23 +206,34 @@ impl Reader {
         })
     }
 
-    /// The packet's header: whatever the memory says, times do not go back and sizes are right.
-    fn header(&self, cells: &Cells, shape: &Shape, events: &[u8], last_time: u64) -> Header {
-        let mut first = [0; 8];
-        first.copy_from_slice(&events[2..HEADER_SIZE]);
-        let first_time = u64::from_le_bytes(first).max(self.last_time);
-        let size = (packet::SIZE + events.len()) as u64;
-        Header {
+    /// The next packet's header: whatever the memory says, times and counts do not go back and sizes
+    /// are right.
+    fn header(
+        &mut self,
+        shape: &Shape,
+        events_size: usize,
+        (first_time, last_time): (u64, u64),
+        discarded: u64,
+    ) -> Header {
+        // Now, which is after all that was copied; an honest writer's times are before.
+        let now = self.clock.now_everywhere().max(self.last_time);
+        let first_time = first_time.clamp(self.last_time, now);
+        let size = (packet::SIZE + events_size) as u64;
+        let header = Header {
             uuid: shape.uuid,
             stream: shape.stream,
             cpu: self.ring as u32,
             first_time,
-            last_time: last_time.max(first_time),
+            last_time: last_time.clamp(first_time, now),
             content_size: size,
             packet_size: size,
             number: self.count,
-            discarded: cells.lost(shape, self.ring),
-        }
+            discarded: discarded.max(self.discarded),
+        };
+        self.last_time = header.last_time;
+        self.discarded = header.discarded;
+        self.count += 1;
+        header
     }
 
     /// What there is to take, at the reader's position.
@@ -212,22 +257,30 @@ impl Reader {
             let is_sound = header.content_size <= shape.subbuffer_size as u64
                 && Reader::is_events(end.wrapping_sub(events));
             return match is_sound {
-                true => Extent::Whole { end, last_time: header.last_time },
+                true => Extent::Whole(Until {
+                    position: end,
+                    time: header.last_time,
+                    discarded: header.discarded,
+                }),
                 false => Extent::Nonsense,
             };
         }
         // Each writer stores the time of its event before the position behind it. So if the
         // position is the same before and after the time was loaded, all events up to it happened
-        // by then, and all later ones do not happen before.
+        // by then, and all later ones do not happen before. What was discarded by then was so between
+        // them.
         let control = shape.control_of(self.ring);
         let mut end = write;
         for _ in 0..STEADY_TRIES {
-            let last_time = cells.load(control, Word::LastTime, Acquire);
+            let time = cells.load(control, Word::LastTime, Acquire);
+            let discarded = cells.lost(shape, self.ring);
             let again = cells.load(control, Word::Write, Acquire);
             if again == end {
                 return match end.wrapping_sub(events) {
                     0 => Extent::Nothing,
-                    size if Reader::is_events(size) => Extent::Part { end, last_time },
+                    size if Reader::is_events(size) => {
+                        Extent::Part(Until { position: end, time, discarded })
+                    }
                     _ => Extent::Nonsense,
                 };
             }
@@ -281,12 +334,13 @@ impl Reader {
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
-    /// Events of a ring that were lost so far, as its writers count them.
+    /// Events of a ring that were lost so far, as its writers count them: because it was full, or
+    /// because they found no ring at all and this was the first that they looked at.
     pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);
-        // Relaxed: counters that stand alone.
-        let lost = self.load(control, Word::Lost, Relaxed);
-        lost.wrapping_add(self.load(control, Word::Unplaced, Relaxed))
+        // Acquire: where the reader looks at the position again, it does so later.
+        let lost = self.load(control, Word::Lost, Acquire);
+        lost.wrapping_add(self.load(control, Word::Unplaced, Acquire))
     }
 }
 
@@ -302,19 +356,34 @@ impl Cells {
         Ok(())
     }
 
-    /// Has the kernel provide a ring's pages now, so that no event has to wait for one.
+    /// Has the kernel map a ring's pages now, so that no event has to wait for one.
     pub fn provide_ring(&self, shape: &Shape, ring: usize) {
         self.provide(shape.data_of(ring));
     }
 
-    /// Says that the reader is about to sleep. It must then look at all rings once more.
+    /// Says that the reader is about to sleep. In this order:
+    ///
+    /// 1. It says so in all sets of rings, by this function.
+    /// 2. It calls [`blkkin_sys::barrier_for_all`], once for all.
+    /// 3. It looks at all rings once more, and does not sleep if there is something.
+    /// 4. It sleeps until it is woken; for a bounded time, in which what it is not woken for may wait,
+    ///    if there was no barrier, or a program does not heed any.
+    ///
+    /// A writer stores `WRITE`, then loads `SLEEPING`, and has no barrier between them, which would
+    /// cost as much as the event. The reader's is one in the writer as well. If it comes before the
+    /// load, the load finds that the reader sleeps. If it comes after it, and so after the store, the
+    /// reader finds the event.
     pub fn fall_asleep(&self) {
+        // Sequentially consistent: before the reader's next look at the rings, also where it has no
+        // other barrier.
         self.set_flag(SLEEPING, 1, SeqCst);
     }
 
-    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it.
+    /// Whether the reader sleeps; if so it no longer counts as sleeping, and the caller wakes it. The
+    /// reader calls it when it goes on by itself.
     pub fn wake(&self) -> bool {
-        // Relaxed: a glance; most often nobody sleeps.
+        // Relaxed: a glance; most often nobody sleeps. What puts it behind the writer's store is said
+        // above.
         self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
     }
 }

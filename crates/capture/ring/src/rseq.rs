@@ -3,7 +3,7 @@
 //! sequence's abort instead.
 //!
 //! Each of them does its copies, behind what counts, and then changes one word, which is its last
-//! instruction. So what it does happens on one processor as a whole or not at all.
+//! store. So what it does happens on one processor as a whole or not at all.
 //! [`Sequences::record`], which nearly all events take, finds out within the sequence where the event
 //! goes. The others, for what is rarer, check that the thread is still on the processor whose ring
 //! was looked at before, and that the word to change is as it was.
@@ -17,15 +17,34 @@
 //! ```
 //!
 //! `CS` is cleared behind each sequence, because the library with the sequence may be unloaded.
+//!
+//! # Children that share memory
+//!
+//! A child of `vfork` runs with its parent's memory and thread pointer, and so with its parent's area,
+//! of which the kernel knows nothing in the child: the number in it is that of the processor which the
+//! parent left, and sequences are not restarted. POSIX lets such a child do nothing but `exec` and
+//! `_exit`, but its signal handlers may record events. So each sequence compares `CPU_ID` with the
+//! processor itself. A child that was moved fails, and takes the ring with a lock, as do its later
+//! events. What is left is a child on the very processor that its parent left: if it is preempted or
+//! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its own
+//! signal handler records on that processor, then events of that one packet may be torn or missing,
+//! or the reader finds nonsense and ends that one ring. No other ring and no other memory is touched.
+//! Processors without `rdpid` (those from before 2019) are not asked by
+//! [`Sequences::record`], because that would cost more than the event: there a child that was
+//! moved may do the same to the ring of the processor that its parent left.
+//!
+//! Not covered are threads that share a thread pointer and run at the same time (`clone` with
+//! `CLONE_VM` and neither `CLONE_VFORK` nor `CLONE_SETTLS`), in which the C library does not work
+//! either: one would clear the other's `CS`.
 
 use crate::cells::{Cells, Word};
 use crate::encode::{Event, TIME_AT};
 use crate::packet;
-use crate::shape::{CONTROL_SIZE, Shape};
+use crate::shape::{CONTROL_SIZE, SLEEPING, Shape};
 use crate::write::{Switch, Writer};
 use std::arch::asm;
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicIsize, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicPtr, Ordering};
 
 // The sequences take it to be the first word of a ring's control.
 const _: () = assert!(Word::Write as usize == 0 && CONTROL_SIZE.is_power_of_two());
@@ -40,6 +59,13 @@ pub(crate) struct Sequences {
 /// What [`Sequences::find`] has found.
 static OFFSET: AtomicIsize = AtomicIsize::new(NONE);
 const NONE: isize = isize::MIN;
+/// Whether the processor has `rdpid`, which gives its number at hardly any cost.
+static HAS_RDPID: AtomicBool = AtomicBool::new(false);
+/// Bits of it that are the processor's number in what Linux has the processor say; the rest is its
+/// node.
+const CPU_MASK: u32 = 0xfff;
+/// The segment whose limit says the same; of all processors.
+const CPU_SEGMENT: u32 = 0x7b;
 
 /// An event to append.
 pub(crate) struct Append<'a> {
@@ -53,6 +79,9 @@ pub(crate) struct Append<'a> {
     pub(crate) write: u64,
     /// … and behind it.
     pub(crate) next: u64,
+    /// What the ring's last time was before the event's own was read, …
+    pub(crate) last_time: u64,
+    /// … which is not before that.
     pub(crate) time: u64,
 }
 
@@ -62,9 +91,13 @@ pub(crate) struct Append<'a> {
 pub(crate) struct Frame {
     /// Processors that have a ring.
     processors: u64,
+    /// Whether the processor has `rdpid`.
+    has_rdpid: u64,
     /// Where the controls start, and the data.
     controls: *const u8,
     data: *const u8,
+    /// Where the reader says that it sleeps.
+    sleeping: *const u8,
     ring_size: u64,
     ring_mask: u64,
     subbuffer_size: u64,
@@ -84,14 +117,21 @@ impl Frame {
         let place = |at: usize| cells.start().as_ptr().wrapping_add(at).cast_const();
         Frame {
             processors: shape.rings as u64 - 1,
+            has_rdpid: has_rdpid().into(),
             controls: place(shape.control_of(0)),
             data: place(shape.data_of(0).start),
+            sleeping: place(SLEEPING),
             ring_size: shape.ring_size() as u64,
             ring_mask: shape.ring_size() as u64 - 1,
             subbuffer_size: shape.subbuffer_size as u64,
             subbuffer_mask: shape.subbuffer_size as u64 - 1,
         }
     }
+}
+
+fn has_rdpid() -> bool {
+    std::arch::x86_64::__cpuid(0).eax >= 7
+        && std::arch::x86_64::__cpuid_count(7, 0).ecx & 1 << 22 != 0
 }
 
 /// A copy within a sequence.
@@ -102,8 +142,8 @@ struct Copy {
     size: usize,
 }
 
-/// The frame of all sequences: says which sequence it is, checks the processor, and sets `done` if
-/// the end is reached. The abort has a signature before it, which the C library chose when it
+/// The frame of all sequences: says which sequence it is, checks the processor and a word, and sets
+/// `done` if the end is reached. The abort has a signature before it, which the C library chose when it
 /// registered the areas; without it the kernel would not go there.
 macro_rules! sequence {
     ($($body:literal),* $(,)?) => {
@@ -125,6 +165,21 @@ macro_rules! sequence {
             "21:\n",
             "cmp dword ptr fs:[{area} + 4], {cpu:e}\n",
             "jne 24f\n",
+            // Also what the processor says.
+            "test {rdpid:e}, {rdpid:e}\n",
+            "jz 28f\n",
+            "rdpid {scratch}\n",
+            "jmp 29f\n",
+            "28:\n",
+            "mov {scratch:e}, {cpu_segment}\n",
+            "lsl {scratch:e}, {scratch:e}\n",
+            "jnz 24f\n",
+            "29:\n",
+            "and {scratch:e}, {cpu_mask}\n",
+            "cmp {scratch:e}, {cpu:e}\n",
+            "jne 24f\n",
+            "cmp qword ptr [{word}], {expected}\n",
+            "jne 24f\n",
             $($body, "\n",)*
             "22:\n",
             "mov {done:e}, 1\n",
@@ -134,11 +189,24 @@ macro_rules! sequence {
     };
 }
 
+/// What [`Sequences::record`] has done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Done {
+    Nothing,
+    Recorded,
+    /// And the reader may sleep.
+    RecordedForSleeper,
+}
+
+/// How often the processor must differ; a thread is not moved as often in so short a time.
+const STRANGER_TRIES: usize = 4;
+
 impl Sequences {
     /// If the C library has registered areas.
     pub(crate) fn find() -> Option<Sequences> {
         let offset = blkkin_sys::rseq_offset();
         OFFSET.store(offset.unwrap_or(NONE), Ordering::Relaxed);
+        HAS_RDPID.store(has_rdpid(), Ordering::Relaxed);
         Some(Sequences { offset: offset? })
     }
 
@@ -167,12 +235,38 @@ impl Sequences {
         i32::try_from(cpu).ok().map(|cpu| cpu as usize)
     }
 
-    /// Records an event with the writer that `slot` holds; `false` if it must be looked at more
-    /// closely, or something came in between. The writer is only used within the sequence: who takes
-    /// it out of the slot, and then has all sequences restarted, can be sure that it is unused.
+    /// Whether the kernel does not maintain this thread's area, as the processor is another one; if
+    /// the thread is not just being moved.
+    #[cold]
+    pub(crate) fn is_strangers(self) -> bool {
+        (0..STRANGER_TRIES).all(|_| {
+            let (cpu, is_told): (u32, u32);
+            // SAFETY: gives the limit of a segment, if there is such a one; touches nothing.
+            #[expect(unsafe_code)]
+            unsafe {
+                asm!(
+                    "xor {is_told:e}, {is_told:e}",
+                    "lsl {cpu:e}, {cpu:e}",
+                    "setz {is_told:l}",
+                    cpu = inout(reg) CPU_SEGMENT => cpu,
+                    is_told = out(reg) is_told,
+                    options(nostack, nomem),
+                );
+            }
+            is_told == 0 || self.cpu() != Some((cpu & CPU_MASK) as usize)
+        })
+    }
+
+    /// Records an event with the writer that `slot` holds, if nothing must be looked at more closely,
+    /// and nothing came in between. The writer is only used within the sequence: who takes it out of
+    /// the slot, and then has all sequences restarted, can be sure that it is unused.
+    ///
+    /// The sequence goes on behind the instruction that publishes the event, to look whether the
+    /// reader sleeps. So where it is aborted it must be known whether that was before or behind: the
+    /// instruction also moves a register, by being one for strings.
     #[inline(always)]
-    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> bool {
-        let done: u64;
+    pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> Done {
+        let (done, sleeping): (u64, u64);
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
         // restarted afterwards. The event goes behind the ring's position, into the same
         // sub-buffer, which it fits into in whole grains: both is checked. It has at least one grain.
@@ -187,8 +281,16 @@ impl Sequences {
                 ".pushsection __rseq_failure, \"ax\"",
                 ".byte 0x0f, 0xb9, 0x3d",
                 ".long 0x53053053",
-                "23: jmp 24f",
+                // Behind the publishing instruction? Then whether the reader sleeps is not known.
+                "23:",
+                "lea rdx, [{control} + 8]",
+                "cmp rdi, rdx",
+                "jne 24f",
+                "mov eax, 1",
+                "jmp 26f",
                 ".popsection",
+                "xor edi, edi",
+                "xor {control:e}, {control:e}",
                 "lea {place}, [rip + 20b]",
                 "mov qword ptr fs:[{area} + 8], {place}",
                 "21:",
@@ -199,6 +301,14 @@ impl Sequences {
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
                 "cmp {place}, qword ptr [{writer} + {frame} + {processors}]",
                 "jae 24f",
+                // Also what the processor says, if that is cheap.
+                "cmp qword ptr [{writer} + {frame} + {has_rdpid}], 0",
+                "je 27f",
+                "rdpid {write}",
+                "and {write:e}, {cpu_mask}",
+                "cmp {write:e}, {place:e}",
+                "jne 24f",
+                "27:",
                 "mov {control}, {place}",
                 "shl {control}, {control_bits}",
                 "add {control}, qword ptr [{writer} + {frame} + {controls}]",
@@ -228,8 +338,12 @@ impl Sequences {
                 "jnz 25b",
                 "mov qword ptr [{place} + {time_at}], rax",
                 "mov qword ptr [{control} + {last_time}], rax",
-                "add {write}, {size}",
-                "mov qword ptr [{control}], {write}",
+                "lea rax, [{write} + {size}]",
+                "mov rdi, {control}",
+                // Stores the position, and moves `rdi` behind it.
+                "stosq",
+                "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
+                "mov rdx, qword ptr [rdx]",
                 "22:",
                 "mov eax, 1",
                 "jmp 26f",
@@ -248,11 +362,15 @@ impl Sequences {
                 write = out(reg) _,
                 grain = out(xmm_reg) _,
                 out("rax") done,
-                out("rdx") _,
+                out("rdx") sleeping,
+                out("rdi") _,
                 frame = const offset_of!(Writer, frame),
                 processors = const offset_of!(Frame, processors),
+                has_rdpid = const offset_of!(Frame, has_rdpid),
+                cpu_mask = const CPU_MASK,
                 controls = const offset_of!(Frame, controls),
                 data = const offset_of!(Frame, data),
+                sleeping = const offset_of!(Frame, sleeping),
                 ring_size = const offset_of!(Frame, ring_size),
                 ring_mask = const offset_of!(Frame, ring_mask),
                 subbuffer_size = const offset_of!(Frame, subbuffer_size),
@@ -263,7 +381,11 @@ impl Sequences {
                 options(nostack),
             );
         }
-        done != 0
+        match (done, sleeping) {
+            (0, _) => Done::Nothing,
+            (_, 0) => Done::Recorded,
+            _ => Done::RecordedForSleeper,
+        }
     }
 
     /// Appends an event; `false` if something came in between.
@@ -278,7 +400,7 @@ impl Sequences {
             let into = cells.start().as_ptr().add(append.data);
             asm!(
                 sequence!(
-                    "cmp qword ptr [{control}], {write}",
+                    "cmp qword ptr [{word} + 8], {last_time}",
                     "jne 24f",
                     // From the end to the start, so that one register counts and addresses.
                     "25:",
@@ -286,13 +408,14 @@ impl Sequences {
                     "movups xmmword ptr [{into} + {left} - 16], {grain}",
                     "sub {left}, 16",
                     "jnz 25b",
-                    "mov qword ptr [{control} + 8], {time}",
-                    "mov qword ptr [{control}], {next}",
+                    "mov qword ptr [{word} + 8], {time}",
+                    "mov qword ptr [{word}], {next}",
                 ),
                 area = in(reg) self.offset,
                 cpu = in(reg) append.cpu,
-                control = in(reg) control,
-                write = in(reg) append.write,
+                word = in(reg) control,
+                expected = in(reg) append.write,
+                last_time = in(reg) append.last_time,
                 from = in(reg) append.event.start(),
                 into = in(reg) into,
                 left = inout(reg) append.event.grains_size() => _,
@@ -300,6 +423,9 @@ impl Sequences {
                 next = in(reg) append.next,
                 scratch = out(reg) _,
                 grain = out(xmm_reg) _,
+                rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
+                cpu_segment = const CPU_SEGMENT,
+                cpu_mask = const CPU_MASK,
                 done = inout(reg) done,
                 options(nostack),
             );
@@ -332,18 +458,6 @@ impl Sequences {
             ],
             None => [place(0, &[]), place(0, &[]), begin],
         };
-        self.copy_and_store(cells, cpu, control, write, &copies, (switch.time, switch.write))
-    }
-
-    fn copy_and_store(
-        self,
-        cells: &Cells,
-        cpu: usize,
-        control: usize,
-        write: u64,
-        copies: &[Copy; 3],
-        (time, next): (u64, u64),
-    ) -> bool {
         let control = cells.word(control, Word::Write).as_ptr();
         let mut done: u32 = 0;
         // SAFETY: each copy is from bytes of this thread to a place in the memory, which `switch`
@@ -353,7 +467,7 @@ impl Sequences {
         unsafe {
             asm!(
                 sequence!(
-                    "cmp qword ptr [{control}], {write}",
+                    "cmp qword ptr [{word} + 8], {last_time}",
                     "jne 24f",
                     "mov {scratch:e}, 3",
                     "25:",
@@ -364,20 +478,24 @@ impl Sequences {
                     "add {copies}, 24",
                     "dec {scratch:e}",
                     "jnz 25b",
-                    "mov qword ptr [{control} + 8], {time}",
-                    "mov qword ptr [{control}], {next}",
+                    "mov qword ptr [{word} + 8], {time}",
+                    "mov qword ptr [{word}], {next}",
                 ),
                 area = in(reg) self.offset,
                 cpu = in(reg) cpu,
-                control = in(reg) control,
-                write = in(reg) write,
+                word = in(reg) control,
+                expected = in(reg) write,
                 copies = inout(reg) copies.as_ptr() => _,
-                time = in(reg) time,
-                next = in(reg) next,
+                last_time = in(reg) switch.last_time,
+                time = in(reg) switch.time,
+                next = in(reg) switch.write,
                 scratch = out(reg) _,
                 out("rsi") _,
                 out("rdi") _,
                 out("rcx") _,
+                rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
+                cpu_segment = const CPU_SEGMENT,
+                cpu_mask = const CPU_MASK,
                 done = inout(reg) done,
                 options(nostack),
             );
@@ -393,21 +511,63 @@ impl Sequences {
         #[expect(unsafe_code)]
         unsafe {
             asm!(
-                sequence!(
-                    "cmp qword ptr [{counter}], {lost}",
-                    "jne 24f",
-                    "mov qword ptr [{counter}], {next}",
-                ),
+                sequence!("mov qword ptr [{word}], {next}"),
                 area = in(reg) self.offset,
                 cpu = in(reg) cpu,
-                counter = in(reg) counter,
-                lost = in(reg) lost,
+                word = in(reg) counter,
+                expected = in(reg) lost,
                 next = in(reg) lost + 1,
                 scratch = out(reg) _,
+                rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
+                cpu_segment = const CPU_SEGMENT,
+                cpu_mask = const CPU_MASK,
                 done = inout(reg) done,
                 options(nostack),
             );
         }
         done != 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Append, Sequences};
+    use crate::cells::{Cells, Word};
+    use crate::{Event, Mode, Shape};
+    use std::sync::atomic::Ordering::Relaxed;
+
+    /// What another writer on this processor did between a look at the ring and the sequence.
+    #[test]
+    fn what_came_in_between_is_noticed() {
+        let Some(sequences) = Sequences::find() else { return };
+        let rings = blkkin_sys::current_cpu() + 64;
+        let (subbuffer_size, subbuffer_count, mode) = (4096, 2, Mode::Discard);
+        let (uuid, stream, start) = ([0; 16], 0, 0);
+        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
+        let (_, memory) = blkkin_sys::SharedMemory::create(c"test", shape.memory_size()).unwrap();
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).unwrap();
+        let mut bytes = [1; 32];
+        let event = Event::new(&mut bytes, 20, 7).unwrap();
+        // Whether one of some tries succeeds, as any of them may be preempted.
+        let is_appended = |write: u64, last_time: u64| {
+            (0..100).any(|_| {
+                let cpu = sequences.cpu().unwrap();
+                let control = shape.control_of(cpu);
+                cells.store(control, Word::Write, 84, Relaxed);
+                cells.store(control, Word::LastTime, 9, Relaxed);
+                let data = shape.data_of(cpu).start + 84;
+                let (event, next, time) = (&event, 104, 10);
+                let append = Append { cpu, control, data, event, write, next, last_time, time };
+                let is_appended = sequences.append(&cells, &append);
+                let found =
+                    [Word::Write, Word::LastTime].map(|word| cells.load(control, word, Relaxed));
+                assert_eq!(found, if is_appended { [104, 10] } else { [84, 9] });
+                is_appended
+            })
+        };
+        assert!(is_appended(84, 9));
+        assert!(!is_appended(84, 8), "another time");
+        assert!(!is_appended(64, 9), "another position");
     }
 }

@@ -5,6 +5,8 @@
 //! needs longer, because a sub-buffer is full or there are no sequences, counts itself while it does.
 
 use crate::encode::Event;
+#[cfg(target_arch = "x86_64")]
+use crate::rseq::{Done, Sequences};
 use crate::write::{Outcome, Writer};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
@@ -23,6 +25,10 @@ pub struct Slot {
     is_changing: AtomicBool,
 }
 
+// SAFETY: all zeros is an empty slot. What a writer in it owned is not freed then, nor used any more.
+#[expect(unsafe_code)]
+unsafe impl blkkin_sys::AllZeros for Slot {}
+
 impl Slot {
     /// An empty one.
     pub const fn new() -> Slot {
@@ -34,12 +40,20 @@ impl Slot {
         }
     }
 
-    /// Records an event with the writer, if there is one.
+    /// Records an event with the writer, if there is one; and wakes the reader if it sleeps (see
+    /// [`crate::Cells::fall_asleep`]).
     #[inline(always)]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(target_arch = "x86_64")]
-        if crate::rseq::Sequences::known().is_some_and(|found| found.record(&self.quick, event)) {
-            return Outcome::Recorded;
+        if let Some(sequences) = Sequences::known() {
+            match sequences.record(&self.quick, event) {
+                Done::Recorded => return Outcome::Recorded,
+                Done::RecordedForSleeper => {
+                    self.with_writer(Writer::wake_reader);
+                    return Outcome::Recorded;
+                }
+                Done::Nothing => {}
+            }
         }
         self.record_with_care(event)
     }
@@ -47,9 +61,16 @@ impl Slot {
     #[cold]
     #[inline(never)]
     fn record_with_care(&self, event: &mut Event<'_>) -> Outcome {
+        self.with_writer(|writer| writer.record(event)).unwrap_or(Outcome::NoWriter)
+    }
+
+    /// Uses the writer outside of a sequence, if there is one.
+    #[cold]
+    #[inline(never)]
+    fn with_writer<T>(&self, use_it: impl FnOnce(&Writer) -> T) -> Option<T> {
         // A glance, so that events that nobody takes do not look like users of a writer.
         if self.writer.load(Ordering::Relaxed).is_null() {
-            return Outcome::NoWriter;
+            return None;
         }
         // Sequentially consistent, as in `take`: either the writer is seen to be out here, or this
         // user is seen there.
@@ -58,12 +79,9 @@ impl Slot {
         // SAFETY: null, or a writer that `put` has put there; `take` gives it away only when there
         // are no users.
         #[expect(unsafe_code)]
-        let outcome = match unsafe { writer.as_ref() } {
-            Some(writer) => writer.record(event),
-            None => Outcome::NoWriter,
-        };
+        let result = unsafe { writer.as_ref() }.map(use_it);
         self.users.fetch_sub(1, Ordering::Release);
-        outcome
+        result
     }
 
     /// Puts a writer into the slot; gives it back if there is one already, or one is just being put

@@ -4,14 +4,18 @@
 
 use crate::cells::{Cells, Word};
 use crate::encode::Event;
-use crate::locked;
+use crate::locked::{self, Held, Mark};
 use crate::packet::{self, Header};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::rseq::{self, Sequences};
 #[cfg(not(loom))]
 use crate::shape::ShapeError;
 use crate::shape::{Mode, Shape};
+#[cfg(not(loom))]
+use blkkin_sys::Waker;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
+#[cfg(not(loom))]
+use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
 
 /// Where times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +41,7 @@ impl Clock {
 
     /// Now, where others may have written on other processors.
     #[inline]
-    fn now_everywhere(self) -> u64 {
+    pub(crate) fn now_everywhere(self) -> u64 {
         match self {
             Clock::Tsc => blkkin_sys::tsc_after_loads(),
             Clock::Monotonic => blkkin_sys::monotonic_ns(),
@@ -66,7 +70,13 @@ pub enum Outcome {
 pub struct Writer {
     pub(crate) cells: Cells,
     pub(crate) shape: Shape,
+    #[cfg(not(loom))]
     clock: Clock,
+    #[cfg(not(loom))]
+    waker: Waker,
+    /// The time in models: one later each time.
+    #[cfg(loom)]
+    ticks: std::sync::atomic::AtomicU64,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     sequences: Option<Sequences>,
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -116,7 +126,10 @@ pub(crate) struct Switch {
     pub(crate) leave: Option<(usize, [u8; 16], [u8; 8])>,
     /// Where the one to begin starts, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
-    /// Now.
+    /// The ring's last time before.
+    #[cfg(all(target_arch = "x86_64", not(loom)))]
+    pub(crate) last_time: u64,
+    /// Now, which is not before that.
     pub(crate) time: u64,
     /// Where the next event goes.
     pub(crate) write: u64,
@@ -133,15 +146,29 @@ impl Writer {
             cells,
             shape,
             clock,
+            waker: Waker::none(),
             #[cfg(target_arch = "x86_64")]
             sequences: Sequences::find(),
         })
     }
 
+    /// Has it wake the reader by writing to `fd`, an eventfd, which stays the caller's and may be
+    /// closed at any time. Makes this process heed the reader's barriers, which can take some
+    /// milliseconds the first time. Without this the reader is woken by nobody.
+    #[cfg(not(loom))]
+    #[must_use]
+    pub fn waking(mut self, fd: i32) -> Writer {
+        // Where the kernel knows none the reader cannot rely on being woken, and does not: see
+        // `Cells::fall_asleep`.
+        blkkin_sys::heed_barriers();
+        self.waker = Waker::new(fd);
+        self
+    }
+
     /// For models, which have no page to read the shape from.
     #[cfg(loom)]
     pub fn new(cells: Cells, shape: Shape) -> Writer {
-        Writer { cells, shape, clock: Clock::Test(1) }
+        Writer { cells, shape, ticks: 1.into() }
     }
 
     /// Makes it do without restartable sequences, as where the C library or the kernel has none.
@@ -183,6 +210,13 @@ impl Writer {
     /// Records an event: now, on the processor that this runs on. [`crate::Slot::record`] is quicker.
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
+        let outcome = self.record_unheard(event);
+        #[cfg(not(loom))]
+        self.wake_reader();
+        outcome
+    }
+
+    fn record_unheard(&self, event: &mut Event<'_>) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
             return self.record_in_sequence(sequences, event);
@@ -190,12 +224,26 @@ impl Writer {
         self.record_with_lock(event, 0..self.shape.rings)
     }
 
+    /// Wakes the reader if it sleeps. To be called when an event has been recorded.
+    #[cfg(not(loom))]
+    pub(crate) fn wake_reader(&self) {
+        // The position was stored before, in this thread's order; that other processors see both in
+        // that order is what the reader's barrier is for, in `Cells::fall_asleep`.
+        compiler_fence(SeqCst);
+        if self.cells.wake() {
+            self.waker.wake();
+        }
+    }
+
     /// With restartable sequences.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
         // Each try fails only if something happened on this processor meanwhile. A debugger that
         // goes through it step by step makes it fail each time.
-        for _ in 0..TRIES_MAX {
+        for tries in 0..TRIES_MAX {
+            if tries > 0 && sequences.is_strangers() {
+                break;
+            }
             let Some(cpu) = sequences.cpu().filter(|cpu| *cpu < self.shape.rings - 1) else {
                 break;
             };
@@ -205,8 +253,11 @@ impl Writer {
             match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
                     // Read after `write`, so that it is not before any event up to there; and no
-                    // event comes in between if the sequence succeeds.
-                    let time = self.clock.now();
+                    // event comes in between if the sequence succeeds. Nor does a sequence that was
+                    // restarted: it may have left its time behind, which the reader has perhaps
+                    // taken for the end of a packet.
+                    let last_time = self.cells.load_own(control, Word::LastTime);
+                    let time = self.clock.now().max(last_time);
                     event.set_time(time);
                     let append = rseq::Append {
                         cpu,
@@ -215,6 +266,7 @@ impl Writer {
                         event,
                         write,
                         next: write.wrapping_add(event.size() as u64),
+                        last_time,
                         time,
                     };
                     if sequences.append(&self.cells, &append) {
@@ -230,7 +282,8 @@ impl Writer {
                 None => return self.too_large(cpu),
             }
         }
-        // Threads that the C library has not registered, and processors that came later.
+        // Threads that the C library has not registered, children with their parent's area, and
+        // processors that came later.
         let last = self.shape.rings - 1;
         self.record_with_lock(event, last..self.shape.rings)
     }
@@ -255,34 +308,50 @@ impl Writer {
     }
 
     /// With a lock on one of these rings.
+    #[inline(never)]
     pub(crate) fn record_with_lock(
         &self,
         event: &mut Event<'_>,
         rings: std::ops::Range<usize>,
     ) -> Outcome {
-        let Some(held) = locked::hold_one(&self.cells, &self.shape, rings.clone()) else {
-            let control = self.shape.control_of(rings.start);
-            self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
-            return Outcome::NoRing;
-        };
+        let mark = Mark::default();
+        for _ in 0..LOCK_TRIES_MAX {
+            let held = locked::hold_one(&self.cells, &self.shape, rings.clone(), &mark);
+            let Some(held) = held else { break };
+            if let Some(outcome) = self.record_held(event, &held) {
+                return outcome;
+            }
+        }
+        let control = self.shape.control_of(rings.start);
+        self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
+        Outcome::NoRing
+    }
+
+    /// `None` if the ring is held no more.
+    fn record_held(&self, event: &mut Event<'_>, held: &Held<'_>) -> Option<Outcome> {
         let control = self.shape.control_of(held.ring);
         loop {
             let write = self.cells.load_own(control, Word::Write);
             match Plan::new(&self.shape, write, event.grains_size()) {
                 Some(Plan::Append) => {
-                    let time = self.clock.now_everywhere();
+                    let last_time = self.cells.load_own(control, Word::LastTime);
+                    let time = self.now_everywhere().max(last_time);
                     event.set_time(time);
-                    held.append(self.place(held.ring, write), event.bytes(), write, time);
-                    return Outcome::Recorded;
+                    let place = self.place(held.ring, write);
+                    let is_done = held.append(place, event.bytes(), write, time);
+                    return is_done.then_some(Outcome::Recorded);
                 }
                 Some(Plan::Begin { from, to }) => {
                     if self.is_full(control, to) {
                         held.count_lost();
-                        return Outcome::Full;
+                        return Some(Outcome::Full);
                     }
-                    held.switch(&self.switch(held.ring, write, (from, to)));
+                    let switch = self.switch(held.ring, write, (from, to));
+                    if !held.switch(self.shape.mode, write, &switch) {
+                        return None;
+                    }
                 }
-                None => return self.too_large(held.ring),
+                None => return Some(self.too_large(held.ring)),
             }
         }
     }
@@ -302,8 +371,9 @@ impl Writer {
     /// All that leaving one sub-buffer and beginning the next one takes.
     fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
         let control = self.shape.control_of(ring);
-        let time = self.clock.now_everywhere();
-        let discarded = self.cells.load_own(control, Word::Lost);
+        let last_time = self.cells.load_own(control, Word::LastTime);
+        let time = self.now_everywhere().max(last_time);
+        let discarded = self.cells.lost(&self.shape, ring);
         let leave = from.map(|from| {
             let mut end = [0; 16];
             end[..8].copy_from_slice(&time.to_le_bytes());
@@ -323,7 +393,21 @@ impl Writer {
             discarded,
         };
         let begin = (self.place(ring, to), header.to_bytes());
-        Switch { leave, begin, time, write: to.wrapping_add(packet::SIZE as u64) }
+        Switch {
+            leave,
+            begin,
+            #[cfg(all(target_arch = "x86_64", not(loom)))]
+            last_time,
+            time,
+            write: to.wrapping_add(packet::SIZE as u64),
+        }
+    }
+
+    fn now_everywhere(&self) -> u64 {
+        #[cfg(loom)]
+        return self.ticks.fetch_add(1, Relaxed);
+        #[cfg(not(loom))]
+        self.clock.now_everywhere()
     }
 
     /// Where in the memory a position is.
@@ -343,3 +427,6 @@ impl Writer {
 /// Tries before an event goes where it needs no restartable sequence.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 const TRIES_MAX: usize = 1000;
+
+/// Rings that are taken over by another writer before an event is counted as one without a ring.
+const LOCK_TRIES_MAX: usize = 4;

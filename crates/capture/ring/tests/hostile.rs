@@ -96,8 +96,8 @@ fn a_scribbler_gains_nothing() {
                 for ring in 0..3 {
                     // Nonsense ends a ring, so there is a new reader each time.
                     let mut reader = match readings % 2 {
-                        0 => Reader::new(&set.shape, ring),
-                        _ => Reader::from_oldest(&set.cells, &set.shape, ring),
+                        0 => Reader::new(&set.shape, ring, Clock::Monotonic),
+                        _ => Reader::from_oldest(&set.cells, &set.shape, ring, Clock::Monotonic),
                     };
                     packets += drain(&set, ring, &mut reader);
                     readings += 1;
@@ -121,11 +121,14 @@ fn nonsense_in_one_ring_leaves_the_others_alone() {
     // WRITE of ring 2, which nobody uses as long as others are free: far beyond what it can hold.
     memory.word(4096 + 2 * 256).store(u64::MAX / 2, Relaxed);
     let mut buffer = Vec::new();
-    let mut damaged = Reader::new(&set.shape, 2);
+    let mut damaged = Reader::new(&set.shape, 2, Clock::Monotonic);
     assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), Taken::Nonsense);
     assert_eq!(damaged.take(&set.cells, &set.shape, true, &mut buffer), Taken::Nothing);
     assert!(buffer.is_empty());
-    let mut readers = vec![Reader::new(&set.shape, 0), Reader::new(&set.shape, 1)];
+    let mut readers = vec![
+        Reader::new(&set.shape, 0, Clock::Monotonic),
+        Reader::new(&set.shape, 1, Clock::Monotonic),
+    ];
     let mut harvest = Harvest::default();
     set.take_all(&mut readers, true, &mut harvest);
     assert_eq!(harvest.events.len() as u64, numbers);

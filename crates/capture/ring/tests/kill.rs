@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 use support::{Harvest, Random, Set, record, shape};
 
@@ -59,7 +60,7 @@ fn check(with_sequences: bool, round: u64) {
     let what = format!("sequences: {with_sequences}, round {round}");
     let processors = std::thread::available_parallelism().unwrap().get();
     let set = Set::new(shape(processors + 1, 256 << 10, 4, Mode::Discard));
-    let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+    let (mut readers, mut harvest) = (set.readers(Clock::Monotonic), Harvest::default());
     let mut victim = start_victim(&set, with_sequences);
     let mut random = Random(round + 1);
     while harvest.events.is_empty() {
@@ -106,26 +107,59 @@ fn a_killed_writer_leaves_what_it_had_recorded() {
     }
 }
 
+/// The words that the crate's first comment gives as OWNER, of two rings; and what they are when a
+/// thread holds them.
+const OWNERS: [usize; 2] = [4096 + 24, 4096 + 256 + 24];
+
+fn owner(process: u32, thread: u32) -> u64 {
+    u64::from(process) << 22 | u64::from(thread)
+}
+
+/// Holders of both rings, and whether another thread of this process gets one.
+fn is_free(owner: u64) -> bool {
+    let set = Set::new(shape(2, 4096, 2, Mode::Discard));
+    let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+    for word in OWNERS {
+        memory.word(word).store(owner, Relaxed);
+    }
+    let writer = set.writer(Clock::Monotonic).without_sequences();
+    let outcome = record(&writer, 1, 0);
+    assert_eq!(set.lost(), u64::from(outcome == Outcome::NoRing));
+    outcome == Outcome::Recorded
+}
+
 /// A writer that died with the lock in its hand, which killing seldom hits.
 #[test]
 fn a_dead_holders_lock_is_taken_over() {
-    let set = Set::new(shape(2, 4096, 2, Mode::Discard));
+    let process = std::process::id();
     let dead = std::thread::spawn(blkkin_sys::thread_id).join().unwrap();
-    while blkkin_sys::thread_exists(dead) {
+    while blkkin_sys::thread_exists(process, dead) {
         std::thread::yield_now();
     }
-    let memory = SharedMemory::map(set.file.as_fd()).unwrap();
-    // The words that the crate's first comment gives as OWNER.
-    for owner in [4096 + 24, 4096 + 256 + 24] {
-        memory.word(owner).store(dead.into(), std::sync::atomic::Ordering::Relaxed);
-    }
-    let writer = set.writer(Clock::Monotonic).without_sequences();
-    assert_eq!(record(&writer, 1, 0), Outcome::Recorded);
-    // One that lives keeps it.
-    let own = blkkin_sys::thread_id();
-    for owner in [4096 + 24, 4096 + 256 + 24] {
-        memory.word(owner).store(own.into(), std::sync::atomic::Ordering::Relaxed);
-    }
-    assert_eq!(record(&writer, 1, 1), Outcome::NoRing);
-    assert_eq!(set.lost(), 1);
+    assert!(is_free(owner(process, dead)));
+    // One that lives keeps it, also one that has not been remembered as a holder.
+    assert!(!is_free(owner(process, blkkin_sys::thread_id())));
+    let (tell, told) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel::<()>();
+    let living = std::thread::spawn(move || {
+        tell.send(blkkin_sys::thread_id()).unwrap();
+        ended.recv()
+    });
+    assert!(!is_free(owner(process, told.recv().unwrap())));
+    drop(end);
+    assert!(living.join().unwrap().is_err());
+}
+
+/// Children write to the rings of the process that made them.
+#[test]
+fn a_holder_of_another_process_keeps_its_lock_until_it_ends() {
+    let mut child = Command::new("sleep").arg("1000").spawn().unwrap();
+    let id = child.id();
+    let is_free_while_it_lives = is_free(owner(id, id));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(!is_free_while_it_lives);
+    assert!(is_free(owner(id, id)));
+    // A thread of that id, but of this process, is another one.
+    assert!(is_free(owner(id, blkkin_sys::thread_id())));
 }

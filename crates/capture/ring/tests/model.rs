@@ -6,7 +6,7 @@ mod support;
 
 use blkkin_ring::{Clock, Mode, Outcome, Shape, Writer};
 use std::collections::VecDeque;
-use support::{Harvest, Random, Set, record, shape, size_of};
+use support::{Harvest, Random, Set, move_to, record, shape, size_of};
 
 const HEADER: usize = blkkin_ring::packet::SIZE;
 const GRAIN: usize = 16;
@@ -14,10 +14,20 @@ const GRAIN: usize = 16;
 /// What a ring is thought to do.
 struct Model {
     shape: Shape,
-    /// Sub-buffers that have been begun, oldest first: bytes used, and events.
-    subbuffers: VecDeque<(usize, Vec<u64>)>,
+    /// Sub-buffers that have been begun, oldest first.
+    subbuffers: VecDeque<Subbuffer>,
     /// How many events of the oldest sub-buffer have been taken.
     taken: usize,
+    lost: u64,
+    /// What the last packet said of `lost`.
+    told: u64,
+}
+
+/// What a sub-buffer is thought to hold.
+struct Subbuffer {
+    used: usize,
+    events: Vec<u64>,
+    /// Events lost when it was left.
     lost: u64,
 }
 
@@ -26,7 +36,7 @@ impl Model {
         let size = size_of(who, number);
         let place = size.next_multiple_of(GRAIN);
         let fits = |used: usize| used + place < self.shape.subbuffer_size;
-        if !self.subbuffers.back().is_some_and(|(used, _)| fits(*used)) {
+        if !self.subbuffers.back().is_some_and(|last| fits(last.used)) {
             let is_full = self.subbuffers.len() == self.shape.subbuffer_count;
             match (is_full, self.shape.mode) {
                 (true, Mode::Discard) => {
@@ -39,11 +49,14 @@ impl Model {
                 }
                 (false, _) => {}
             }
-            self.subbuffers.push_back((HEADER, Vec::new()));
+            if let Some(last) = self.subbuffers.back_mut() {
+                last.lost = self.lost;
+            }
+            self.subbuffers.push_back(Subbuffer { used: HEADER, events: Vec::new(), lost: 0 });
         }
-        let (used, events) = self.subbuffers.back_mut().unwrap();
-        *used += size;
-        events.push(number);
+        let last = self.subbuffers.back_mut().unwrap();
+        last.used += size;
+        last.events.push(number);
         Outcome::Recorded
     }
 
@@ -56,13 +69,16 @@ impl Model {
                 self.taken = 0;
             }
         }
-        while let Some((_, front)) = self.subbuffers.front() {
+        while let Some(front) = self.subbuffers.front() {
             let is_last = self.subbuffers.len() == 1;
             if is_last && !part {
                 break;
             }
-            events.extend(&front[self.taken..]);
-            self.taken = front.len();
+            if front.events.len() > self.taken {
+                self.told = if is_last { self.lost } else { front.lost };
+            }
+            events.extend(&front.events[self.taken..]);
+            self.taken = front.events.len();
             if is_last {
                 break;
             }
@@ -84,8 +100,8 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
         let writer = set.writer(Clock::Test(time));
         if with_sequences { writer } else { writer.without_sequences() }
     };
-    let mut readers = set.readers();
-    let mut model = Model { shape, subbuffers: VecDeque::new(), taken: 0, lost: 0 };
+    let mut readers = set.readers(Clock::Test(u64::MAX));
+    let mut model = Model { shape, subbuffers: VecDeque::new(), taken: 0, lost: 0, told: 0 };
     let (mut number, mut recorded) = (0, 0);
     for step in 0..400u64 {
         let what = format!("{mode:?} {with_sequences} {start_before_wrap} {seed} step {step}");
@@ -103,11 +119,19 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
             set.take_all(&mut readers, part, &mut harvest);
             let found: Vec<u64> = harvest.events.iter().map(|event| event.2).collect();
             assert_eq!(found, model.take_all(part), "{what}");
-            if mode == Mode::Discard && !found.is_empty() {
-                assert_eq!(harvest.discarded(), model.lost, "{what}");
+            if !found.is_empty() {
+                assert_eq!(harvest.discarded(), model.told, "{what}");
             }
         }
     }
+    let mut harvest = Harvest::default();
+    set.take_all(&mut readers, true, &mut harvest);
+    model.take_all(true);
+    let has_untold = model.told < model.lost;
+    let mut last = Harvest::default();
+    assert_eq!(set.finish_all(&mut readers, &mut last), usize::from(has_untold));
+    assert_eq!(last.discarded(), if has_untold { model.lost } else { 0 });
+    assert_eq!(set.finish_all(&mut readers, &mut last), 0);
     assert!(recorded > 1000, "only {recorded} events");
     assert!(mode == Mode::Overwrite || model.lost > 0 || count > 4, "nothing was ever lost");
 }
@@ -115,7 +139,7 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
 #[test]
 fn a_ring_does_what_its_model_does() {
     // One processor, and so one ring: what the model has.
-    pin_to_one_processor();
+    move_to(0);
     for mode in [Mode::Discard, Mode::Overwrite] {
         for with_sequences in [true, false] {
             for start in [0, 1, 3] {
@@ -124,15 +148,5 @@ fn a_ring_does_what_its_model_does() {
                 }
             }
         }
-    }
-}
-
-fn pin_to_one_processor() {
-    // SAFETY: sets bits of a set of its own, and passes it.
-    #[expect(unsafe_code)]
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(0, &mut set);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
     }
 }

@@ -38,7 +38,7 @@ fn check(clock: Clock, with_sequences: bool, mode: Mode) {
             let writer = if with_sequences { writer } else { writer.without_sequences() };
             slot.put(Box::new(writer)).unwrap();
             std::thread::sleep(Duration::from_micros(50 * (round % 20)));
-            let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+            let (mut readers, mut harvest) = (set.readers(clock), Harvest::default());
             let taken = slot.take(Duration::from_secs(30)).unwrap();
             assert!(taken.is_some(), "{what}");
             drop(taken);
@@ -100,7 +100,7 @@ fn what_is_too_large_is_counted() {
         assert!(slot.take(Duration::ZERO).unwrap().is_some());
     }
     let mut harvest = Harvest::default();
-    set.take_all(&mut set.readers(), true, &mut harvest);
+    set.take_all(&mut set.readers(Clock::Monotonic), true, &mut harvest);
     assert!(harvest.events.is_empty());
 }
 

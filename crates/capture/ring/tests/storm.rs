@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{Harvest, Random, Set, record, shape};
+use support::{Harvest, Random, Set, move_to, record, shape};
 
 const THREADS: u64 = 24;
 /// The signal handler is another writer for each thread.
@@ -80,16 +80,6 @@ fn handle_signal() {
     }
 }
 
-fn move_to(processor: usize) {
-    // SAFETY: sets bits of a set of its own, and passes it.
-    #[expect(unsafe_code)]
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(processor, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
-}
-
 fn storm(with_sequences: bool, mode: Mode) {
     let _guard = ONE_AT_A_TIME.lock().unwrap();
     let processors = std::thread::available_parallelism().unwrap().get();
@@ -104,7 +94,7 @@ fn storm(with_sequences: bool, mode: Mode) {
     SLOT.store((&raw const slot).cast_mut(), Ordering::Release);
     handle_signal();
 
-    let (mut readers, mut harvest) = (set.readers(), Harvest::default());
+    let (mut readers, mut harvest) = (set.readers(clock), Harvest::default());
     let is_over = AtomicBool::new(false);
     let outcomes: Vec<(u64, u64)> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..THREADS)
@@ -152,7 +142,8 @@ fn storm(with_sequences: bool, mode: Mode) {
         assert_eq!(harvest.events.len() as u64, recorded, "{what}");
         let lost: u64 = set.lost();
         assert_eq!(recorded + lost, tried, "{what}");
-        assert!(harvest.discarded() <= lost, "{what}");
+        set.finish_all(&mut readers, &mut harvest);
+        assert_eq!(harvest.discarded(), lost, "{what}");
     } else {
         assert!(harvest.events.len() as u64 <= recorded, "{what}");
         assert!(harvest.overwritten > 0 || harvest.events.len() as u64 == recorded, "{what}");

@@ -3,23 +3,34 @@
 
 use crate::span;
 use blkkin_ring::{Slot, StillUsed, Writer};
+use blkkin_sys::WipedOnFork;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Most channels at a time. A bit in each event's type stands for one.
-pub const CHANNELS_MAX: usize = 63;
+/// Most channels at a time. Two bits in each event's type stand for one.
+pub const CHANNELS_MAX: usize = 31;
 
-static SLOTS: [Slot; CHANNELS_MAX] = [const { Slot::new() }; CHANNELS_MAX];
+/// Children find them empty, whoever made them, so that they do not write to the rings of their parents.
+/// What a child inherits of those stays mapped: a signal handler that forks may have interrupted somebody
+/// who uses it.
+static SLOTS: WipedOnFork<[Slot; CHANNELS_MAX]> =
+    WipedOnFork::of([const { Slot::new() }; CHANNELS_MAX]);
+
+/// Has children find no writers. False if the kernel cannot do that.
+pub(crate) fn prepare() -> bool {
+    SLOTS.arm()
+}
 
 /// A channel's slot.
 #[inline(always)]
 pub(crate) fn slot(channel: usize) -> &'static Slot {
-    // A bit of an event's type is below 63; the remainder tells the compiler.
-    &SLOTS[channel % CHANNELS_MAX]
+    // The number of a bit of an event's type is below 31; the remainder tells the compiler.
+    &SLOTS.get()[channel % CHANNELS_MAX]
 }
 
 /// Gives a channel its rings; gives them back if it has some already, or there is no such channel.
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
-    match SLOTS.get(channel) {
+    match SLOTS.get().get(channel) {
         Some(slot) => {
             span::follow(writer.clock());
             slot.put(writer)
@@ -30,8 +41,52 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
 
 /// Takes a channel's rings away, when no thread uses them any more.
 pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
-    match SLOTS.get(channel) {
+    match SLOTS.get().get(channel) {
         Some(slot) => slot.take(patience),
         None => Ok(None),
     }
+}
+
+/// Channels that have had contexts, those that have had none, and those that are not to be used any more:
+/// a bit for each.
+static WITH_CONTEXTS: AtomicU32 = AtomicU32::new(0);
+static PLAIN: AtomicU32 = AtomicU32::new(0);
+static SPENT: AtomicU32 = AtomicU32::new(0);
+
+/// Gives rings to a channel that has none; its number. To be called by one thread only.
+///
+/// A thread that was stopped may record an event into a channel long after it saw that it is wanted there.
+/// It must not come among events that have something else before their fields. So channels with contexts
+/// and those without never take each other's places.
+pub(crate) fn attach_somewhere(mut writer: Box<Writer>, has_contexts: bool) -> Option<usize> {
+    let (same, others) = match has_contexts {
+        true => (&WITH_CONTEXTS, &PLAIN),
+        false => (&PLAIN, &WITH_CONTEXTS),
+    };
+    let unfit = others.load(Ordering::Relaxed) | SPENT.load(Ordering::Relaxed);
+    // From both ends, so that either finds places that it had before.
+    for step in 0..CHANNELS_MAX {
+        let channel = if has_contexts { CHANNELS_MAX - 1 - step } else { step };
+        if unfit >> channel & 1 != 0 {
+            continue;
+        }
+        match attach(channel, writer) {
+            Ok(()) => {
+                same.fetch_or(1 << channel, Ordering::Relaxed);
+                return Some(channel);
+            }
+            Err(back) => writer = back,
+        }
+    }
+    None
+}
+
+/// Takes a channel's rings away. If a thread may still go by what the channel was to record, its place is
+/// not used again.
+pub(crate) fn detach_for_good(channel: usize, is_unused: bool) {
+    const PATIENCE: Duration = Duration::from_secs(1);
+    if !is_unused {
+        SPENT.fetch_or(1 << channel, Ordering::Relaxed);
+    }
+    drop(detach(channel, PATIENCE));
 }

@@ -17,19 +17,30 @@ pub struct EventType {
     field_names: &'static [&'static str],
     /// Source file and line.
     place: (&'static str, u32),
-    /// A bit for each channel that wants such events, or [`UNKNOWN`].
+    /// Bits for the channels that want such events, or [`UNKNOWN`]. In the lower half: those that want all
+    /// of them just as they are. In the upper half: those that want them with care: with contexts
+    /// before their fields, or only if a filter is true.
     ///
     /// An event at the moment of a change may go either way. But who sees a bit sees the id: stores
     /// of bits release, and loads before the id is used acquire.
     wanted_by: AtomicU64,
     /// What the events' headers say.
     id: AtomicU32,
+    /// Where in catalogs its description goes.
+    described_at: AtomicU32,
     field_kinds: OnceLock<&'static [Kind]>,
 }
 
 /// Nobody knows the type yet, so nobody can have said whether its events are wanted.
 const UNKNOWN: u64 = 1 << 63;
-const _: () = assert!(CHANNELS_MAX <= 63);
+const _: () = assert!(CHANNELS_MAX < 32);
+/// How far the upper half is from the lower one.
+const WITH_CARE: usize = 32;
+
+/// The bit for a channel.
+pub(crate) fn bit(channel: usize, with_care: bool) -> u64 {
+    1 << (channel + if with_care { WITH_CARE } else { 0 })
+}
 
 /// No id yet.
 const NO_ID: u32 = u32::MAX;
@@ -56,6 +67,19 @@ pub enum Kind {
     String,
 }
 
+impl Kind {
+    /// Bytes of such a field; `None` if it ends with a NUL.
+    pub const fn size(self) -> Option<usize> {
+        Some(match self {
+            Kind::U8 | Kind::I8 | Kind::Bool => 1,
+            Kind::U16 | Kind::I16 => 2,
+            Kind::U32 | Kind::I32 | Kind::F32 => 4,
+            Kind::U64 | Kind::I64 | Kind::F64 => 8,
+            Kind::String => return None,
+        })
+    }
+}
+
 impl EventType {
     /// Events called `PROVIDER:NAME`.
     ///
@@ -76,6 +100,7 @@ impl EventType {
             place,
             wanted_by: AtomicU64::new(UNKNOWN),
             id: AtomicU32::new(NO_ID),
+            described_at: AtomicU32::new(0),
             field_kinds: OnceLock::new(),
         }
     }
@@ -117,11 +142,57 @@ impl EventType {
         let mut room = Room::new();
         let mut encoder = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
         encode(&mut encoder);
+        if wanted_by >> WITH_CARE != 0 {
+            self.record_with_care(&mut encoder, wanted_by >> WITH_CARE);
+        }
+        let mut wanted_by = wanted_by as u32;
         while wanted_by != 0 {
             let channel = wanted_by.trailing_zeros() as usize;
             channels::slot(channel).record(&mut encoder.event());
             wanted_by &= wanted_by - 1;
         }
+    }
+
+    /// Records an encoded event into channels that have filters or contexts. What they want is held
+    /// meanwhile, so that nobody gives their rings to a channel that wants something else.
+    #[cold]
+    #[inline(never)]
+    fn record_with_care(&'static self, encoder: &mut Encoder<'_>, channels: u64) {
+        registry::with_book(|book| {
+            for channel in (0..CHANNELS_MAX).filter(|channel| channels >> channel & 1 != 0) {
+                let Some(orders) = book.orders(channel) else { continue };
+                if !orders.want(self, encoder.fields()) {
+                    continue;
+                }
+                if orders.sources.is_empty() {
+                    channels::slot(channel).record(&mut encoder.event());
+                } else {
+                    self.record_with_contexts(encoder, channel, orders);
+                }
+            }
+        });
+    }
+
+    /// As above, for a channel with contexts: the event is put together anew.
+    #[inline(never)]
+    fn record_with_contexts(
+        &self,
+        encoder: &mut Encoder<'_>,
+        channel: usize,
+        orders: &registry::Orders,
+    ) {
+        // One that lacks a field is to be counted, and no more.
+        if encoder.lacks_field() {
+            channels::slot(channel).record(&mut encoder.event());
+            return;
+        }
+        let mut room = Room::new();
+        let mut whole = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
+        orders.encode_contexts(&mut whole);
+        let (grains, rest) = encoder.fields().as_chunks::<16>();
+        grains.iter().for_each(|grain| whole.put(*grain));
+        rest.iter().for_each(|byte| whole.put([*byte]));
+        channels::slot(channel).record(&mut whole.event());
     }
 
     /// Makes the type known, and so one that somebody may want events of; by whom they are wanted
@@ -133,11 +204,11 @@ impl EventType {
             let _ = self.field_kinds.set(kinds);
             match registry::add(self) {
                 Some(id) => self.id.store(id.into(), Ordering::Release),
-                // There is no room for more types. It stays claimed, and nobody wants its events.
+                // It cannot be told. It stays claimed, and nobody wants its events.
                 None => self.wanted_by.store(0, Ordering::Relaxed),
             }
         }
-        if self.id.load(Ordering::Acquire) < CLAIMED {
+        if self.id().is_some() {
             registry::decide(self);
         }
         match self.wanted_by.load(Ordering::Acquire) {
@@ -151,6 +222,23 @@ impl EventType {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
     }
 
+    /// As above, if nobody has said so yet: who has may know better.
+    pub(crate) fn decide(&self, channels: u64) {
+        let (channels, release) = (channels & !UNKNOWN, Ordering::Release);
+        let _ = self.wanted_by.compare_exchange(UNKNOWN, channels, release, Ordering::Relaxed);
+    }
+
+    /// What its events' headers say; `None` before it is known.
+    pub(crate) fn id(&self) -> Option<u16> {
+        let id = self.id.load(Ordering::Acquire);
+        (id < CLAIMED).then_some(id as u16)
+    }
+
+    /// Where in catalogs its description goes. Set before it has an id.
+    pub(crate) fn described_at(&self) -> &AtomicU32 {
+        &self.described_at
+    }
+
     /// `PROVIDER:NAME`.
     pub fn name(&self) -> &'static str {
         self.name
@@ -162,7 +250,7 @@ impl EventType {
     }
 
     /// The fields' names and kinds; none before the type is known.
-    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> {
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
         let kinds = self.field_kinds.get().copied().unwrap_or_default();
         self.field_names.iter().copied().zip(kinds.iter().copied())
     }

@@ -1,7 +1,8 @@
 //! The tracing API: traces, spans, annotations with Dapper semantics.
 //!
-//! It runs inside other people's programs: it starts no thread, waits for nothing, panics nowhere,
-//! and allocates nothing where programs spend their time.
+//! It runs inside other people's programs: it waits for nothing, panics nowhere, and allocates nothing
+//! where programs spend their time. It has one thread, only while there is a daemon to talk to:
+//! [`daemon`].
 //!
 //! An [`event!`] is recorded into the rings of all [`channels`] that want it, which [`registry`]
 //! decides. [`span`]s, the steps of requests, are told apart by [`id`]s, happen in a [`context`] that
@@ -10,12 +11,16 @@
 
 pub mod channels;
 pub mod context;
+pub mod daemon;
 mod event;
 pub mod family;
 pub mod id;
 pub mod registry;
 pub mod sample;
 pub mod span;
+mod start;
+mod supplied;
+mod surroundings;
 mod value;
 
 #[cfg(test)]
@@ -26,9 +31,13 @@ pub use blkkin_filter::Severity as Level;
 /// That a text names no level.
 pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
+/// What the daemon records where: types of the messages that [`registry`] takes.
+pub use blkkin_control as control;
 pub use context::{Decision, Incoming, SpanContext};
+pub use daemon::start;
 pub use event::{EventType, Kind};
 pub use id::{SpanId, TraceId};
 pub use sample::Sampler;
 pub use span::{CoreAnnotation, Endpoint, KeyValue, Moment, Span, SpanKind, Trace};
+pub use supplied::set_context;
 pub use value::{Fields, Value};

@@ -1,131 +1,134 @@
-//! All kinds of events that the program is known to have, and who wants which.
+//! All kinds of events that the program is known to have, and which channels want which.
 //!
 //! A type becomes known when its place in the program is first come by, on whatever thread, maybe in a
 //! signal handler: so adding one takes no lock that it would wait for and allocates nothing. Who wants
 //! its events is then decided by the rules that are in force, at once, so that the first event counts.
+//!
+//! # Why no type is missed
+//!
+//! A type is there once it has its id, which is stored when all else of it is. Whoever gives it one, or
+//! finds one there before anybody has decided, then looks at the [catalog](crate::daemon) and at the
+//! rules; whoever makes a catalog, or changes the rules, then looks at all types. Between what either
+//! did and what it looks at is a sequentially consistent fence, so at least one of the two sees the
+//! other. Both tell the type before they let anybody record its events. Telling a type twice writes the
+//! same bytes to the same place. Deciding twice does no harm either: the one who changes rules stores,
+//! the others only replace that nobody has decided.
 
+mod book;
+mod orders;
+
+pub use blkkin_control::{EventRule, Levels};
+pub(crate) use book::with_book;
+pub(crate) use orders::{Orders, Source};
+
+use crate::daemon::catalog;
 use crate::event::EventType;
-use blkkin_filter::Glob;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{OnceLock, PoisonError, RwLock};
+use blkkin_control::rules::Verdict;
+use book::Book;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
 /// Most types of one program. Ids have 16 bits.
-pub const TYPES_MAX: usize = 16_384;
+pub const TYPES_MAX: usize = blkkin_control::limits::EVENT_TYPES_MAX;
 
 static TYPES: [OnceLock<&'static EventType>; TYPES_MAX] = [const { OnceLock::new() }; TYPES_MAX];
 /// How many places of `TYPES` are taken; more than there are, if types were refused.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
+/// Types for which there was no room, or that do not keep to what types may be.
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Written by few threads, never in a signal handler; who records just tries to read.
-static RULES: RwLock<Rules> = RwLock::new(Rules { rules: Vec::new(), on_change: Vec::new() });
-
-struct Rules {
-    rules: Vec<Rule>,
-    /// To be called when somebody may want other events than before.
-    on_change: Vec<fn()>,
-}
-
-/// Names of events: one, or all that fit a pattern in which `*` stands for any text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Names {
-    /// This one.
-    One(Box<[u8]>),
-    /// All that fit.
-    Fitting(Glob),
-}
-
-impl Names {
-    /// The name or pattern `text`.
-    pub fn new(text: &str) -> Names {
-        let pieces: Vec<&str> = text.split('*').collect();
-        match Glob::new(&pieces) {
-            Some(glob) => Names::Fitting(glob),
-            None => Names::One(text.as_bytes().into()),
-        }
-    }
-
-    fn have(&self, name: &[u8]) -> bool {
-        match self {
-            Names::One(one) => **one == *name,
-            Names::Fitting(glob) => glob.matches(name),
-        }
-    }
-}
-
-/// Which events a channel wants.
-#[derive(Debug)]
-pub struct Rule {
-    /// Number of the channel.
-    pub channel: usize,
-    /// Names of the events.
-    pub names: Names,
-    /// Names of events that are not wanted all the same.
-    pub except: Vec<Names>,
-    /// Levels, a bit each: `1 << 14` for debug.
-    pub levels: u16,
-}
-
-/// All levels.
-pub const ALL_LEVELS: u16 = 0x7fff;
-
-impl Rule {
-    fn wants(&self, event: &EventType) -> bool {
-        let name = event.name().as_bytes();
-        self.levels >> event.level().number() & 1 != 0
-            && self.names.have(name)
-            && !self.except.iter().any(|except| except.have(name))
-    }
-}
-
-/// Adds a type; its id. `None` if there are too many.
+/// Finds a place for a type, which is there once it has this as its id. `None` if there cannot be one.
 pub(crate) fn add(event: &'static EventType) -> Option<u16> {
-    let place = COUNT.fetch_add(1, Ordering::Relaxed);
-    let _ = TYPES.get(place)?.set(event);
-    u16::try_from(place).ok()
-}
-
-/// Decides who wants the events of a type that has an id; later, if rules are just being changed.
-pub(crate) fn decide(event: &EventType) {
-    if let Ok(rules) = RULES.try_read() {
-        apply(&rules, event);
+    let _ = crate::start::is_linked();
+    let place = catalog::reserve(event).and_then(|()| {
+        let place = COUNT.fetch_add(1, Ordering::Relaxed);
+        let _ = TYPES.get(place)?.set(event);
+        u16::try_from(place).ok()
+    });
+    if place.is_none() {
+        REFUSED.fetch_add(1, Ordering::Relaxed);
     }
+    place
 }
 
-fn apply(rules: &Rules, event: &EventType) {
-    let wanting = rules.rules.iter().filter(|rule| rule.wants(event));
-    event.set_wanted_by(wanting.fold(0, |channels, rule| channels | 1 << rule.channel));
+/// Decides who wants the events of a type that has an id.
+pub(crate) fn decide(event: &'static EventType) {
+    // With the one in `look_at_all`: see above.
+    fence(Ordering::SeqCst);
+    catalog::tell(event);
+    with_book(|book| event.decide(book.who_wants(event)));
 }
 
-/// Puts rules in force, in place of those before. To be called by one thread only.
-pub fn set_rules(rules: Vec<Rule>) {
-    let mut current = RULES.write().unwrap_or_else(PoisonError::into_inner);
-    current.rules = rules;
-    drop(current);
-    // Types that come from here on find the new rules; of those that came during the change, each
-    // event asks again until it is decided.
-    let current = RULES.read().unwrap_or_else(PoisonError::into_inner);
+/// After a change: tells all types, and decides anew about them.
+pub(crate) fn look_at_all() {
+    fence(Ordering::SeqCst);
     for event in types() {
-        apply(&current, event);
+        catalog::tell(event);
+        with_book(|book| event.set_wanted_by(book.who_wants(event)));
     }
-    let on_change = current.on_change.clone();
-    drop(current);
-    for on_change in on_change {
+}
+
+impl Book {
+    /// Channels that want such events: bits as in an [`EventType`].
+    fn who_wants(&self, event: &EventType) -> u64 {
+        let mut channels = 0;
+        for (number, orders) in self.channels() {
+            let with_care = match orders.rules.verdict(event.name(), event.level()) {
+                Verdict::No => continue,
+                Verdict::Yes => !orders.sources.is_empty(),
+                Verdict::Filtered => true,
+            };
+            channels |= crate::event::bit(number, with_care);
+        }
+        channels
+    }
+}
+
+/// Puts rules in force for a channel, in place of those that it had. To be called by one thread only, and
+/// not beside [`daemon`](crate::daemon), which has a thread that does.
+pub fn set_rules(channel: usize, rules: &[EventRule]) {
+    let orders = (!rules.is_empty()).then(|| Orders::new(rules, Vec::new()));
+    set_orders(channel, orders);
+}
+
+/// What a channel is to record from now on, and how. True if no thread goes by what it was to record
+/// before any more; else one may still be about to record an event so.
+pub(crate) fn set_orders(channel: usize, orders: Option<Orders>) -> bool {
+    change(|book| book.set(channel, orders))
+}
+
+/// Nobody wants anything any more, and nothing is done for what was wanted before: for a child process.
+pub(crate) fn forget_all() {
+    change(Book::clear);
+}
+
+fn change(change: impl FnOnce(&mut Book)) -> bool {
+    let Some(before) = book::change(change) else { return false };
+    look_at_all();
+    let is_unused = before.forget();
+    for on_change in ON_CHANGE.iter().filter_map(OnceLock::get) {
         on_change();
     }
+    is_unused
 }
 
 /// Whether somebody wants events of a type, known or not.
 pub fn is_wanted(event: &EventType) -> bool {
-    RULES.try_read().is_ok_and(|rules| rules.rules.iter().any(|rule| rule.wants(event)))
+    with_book(|book| book.who_wants(event) != 0).unwrap_or(false)
 }
 
-/// Has `on_change`, too, called each time that rules have changed, and now if there are some.
+/// To be called when somebody may want other events than before.
+static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
+
+/// Has `on_change`, too, called each time that rules have changed, and now if there are some. At most
+/// eight can be.
 pub fn on_change(on_change: fn()) {
-    let mut current = RULES.write().unwrap_or_else(PoisonError::into_inner);
-    current.on_change.push(on_change);
-    let has_rules = !current.rules.is_empty();
-    drop(current);
-    if has_rules {
+    static PLACE: AtomicUsize = AtomicUsize::new(0);
+    if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
+        let _ = place.set(on_change);
+    }
+    fence(Ordering::SeqCst);
+    if with_book(|book| book.channels().next().is_some()) == Some(true) {
         on_change();
     }
 }
@@ -133,11 +136,13 @@ pub fn on_change(on_change: fn()) {
 /// All types so far, by id.
 pub fn types() -> impl Iterator<Item = &'static EventType> {
     let count = COUNT.load(Ordering::Relaxed).min(TYPES_MAX);
-    // A type whose place is taken but empty is being added.
-    TYPES[..count].iter().filter_map(|place| place.get().copied())
+    // A type whose place is taken but empty is being added, and so is one without an id.
+    let types = TYPES[..count].iter().filter_map(|place| place.get().copied());
+    types.filter(|event| event.id().is_some())
 }
 
-/// How many types were refused, because there are too many.
+/// How many types were refused: there are too many, or their names or fields are not what they may be,
+/// or too long. Nobody gets their events.
 pub fn types_refused() -> usize {
-    COUNT.load(Ordering::Relaxed).saturating_sub(TYPES_MAX)
+    REFUSED.load(Ordering::Relaxed)
 }

@@ -6,11 +6,14 @@
 //! can be changed at any time; decisions that are being made meanwhile follow old rules, new ones,
 //! or one of each.
 
+mod global;
 mod limit;
 mod rules;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use global::overrule;
+pub use global::{global, set_default};
 pub use rules::{Limit, Rules, RulesError, RulesReason, VARIABLE};
 
 use crate::context::{Decision, Incoming};

@@ -3,16 +3,16 @@
 
 mod support;
 
-use blkkin_trace::registry::{self, ALL_LEVELS};
+use blkkin_trace::registry::{self, Levels};
 use blkkin_trace::{EventType, Level, event};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use support::{Channel, alone, rule};
+use support::{Channel, all, alone, rule};
 
 #[test]
 fn fields_are_recorded_as_they_are() {
     let _alone = alone();
     let mut channel = Channel::new(0);
-    registry::set_rules(vec![rule(0, "*", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[all("*")]);
     let oid = String::from("rb.1");
     event!(
         Level::Info,
@@ -56,7 +56,7 @@ fn fields_are_recorded_as_they_are() {
 fn the_first_event_of_a_type_counts() {
     let _alone = alone();
     let mut channel = Channel::new(0);
-    registry::set_rules(vec![rule(0, "first:*", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[all("first:*")]);
     // Nobody has come by here before.
     event!(Level::Info, "first:time");
     assert_eq!(channel.names(), ["first:time"]);
@@ -66,7 +66,7 @@ fn the_first_event_of_a_type_counts() {
 fn what_nobody_wants_is_not_evaluated() {
     let _alone = alone();
     let mut channel = Channel::new(0);
-    registry::set_rules(Vec::new());
+    registry::set_rules(0, &[]);
     let mut evaluated = 0;
     let mut pass = || {
         event!(
@@ -89,12 +89,11 @@ fn what_nobody_wants_is_not_evaluated() {
 #[test]
 fn each_channel_gets_what_it_wants() {
     let _alone = alone();
-    let mut channels = [Channel::new(0), Channel::new(5), Channel::new(62)];
-    registry::set_rules(vec![
-        rule(0, "who:*", &["who:b*"], ALL_LEVELS),
-        rule(5, "who:bb", &[], ALL_LEVELS),
-        rule(62, "who:*", &[], 1 << Level::Error.number()),
-    ]);
+    let mut channels = [Channel::new(0), Channel::new(5), Channel::new(30)];
+    let errors = Levels::Exactly { level: Level::Error };
+    registry::set_rules(0, &[rule("who:*", &["who:b*"], Levels::Any)]);
+    registry::set_rules(5, &[all("who:bb")]);
+    registry::set_rules(30, &[rule("who:*", &[], errors)]);
     let pass = || {
         event!(Level::Info, "who:a");
         event!(Level::Info, "who:b");
@@ -104,7 +103,9 @@ fn each_channel_gets_what_it_wants() {
     pass();
     let names: Vec<_> = channels.iter_mut().map(Channel::names).collect();
     assert_eq!(names, [vec!["who:a"], vec!["who:bb"], vec!["who:bb"]]);
-    registry::set_rules(vec![rule(5, "who*:c", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[]);
+    registry::set_rules(5, &[all("who*:c")]);
+    registry::set_rules(30, &[]);
     pass();
     let names: Vec<_> = channels.iter_mut().map(Channel::names).collect();
     assert_eq!(names, [vec![], vec!["whose:c"], vec![]]);
@@ -118,8 +119,8 @@ fn types_that_come_while_rules_change_are_decided() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !is_over.load(Relaxed) {
-                registry::set_rules(Vec::new());
-                registry::set_rules(vec![rule(0, "race:*", &[], ALL_LEVELS)]);
+                registry::set_rules(0, &[]);
+                registry::set_rules(0, &[all("race:*")]);
             }
         });
         // A type of its own for each, of memory that lives for ever.
@@ -130,7 +131,7 @@ fn types_that_come_while_rules_change_are_decided() {
         }
         is_over.store(true, Relaxed);
     });
-    registry::set_rules(vec![rule(0, "race:*", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[all("race:*")]);
     channel.take();
     let types: Vec<_> = registry::types().filter(|event| event.name() == "race:event").collect();
     assert_eq!(types.len(), 200);

@@ -4,7 +4,7 @@ mod support;
 
 use blkkin_ring::Clock;
 use blkkin_trace::context::{Decision, Incoming, packed};
-use blkkin_trace::registry::{self, ALL_LEVELS};
+use blkkin_trace::registry::{self, Levels};
 use blkkin_trace::sample::Rules;
 use blkkin_trace::{
     CoreAnnotation, Endpoint, Level, Sampler, Span, SpanContext, SpanKind, Trace, channels, family,
@@ -14,7 +14,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
-use support::{Channel, Found, alone, rule};
+use support::{Channel, Found, all, alone, rule};
 
 static ALL: Sampler = Sampler::new();
 static OSD: Endpoint<'static> = Endpoint::new("osd.3", "10.0.0.7", 50_000);
@@ -125,14 +125,14 @@ fn spans_are_recorded_from_start_to_end() {
     let _alone = alone();
     let mut channel = Channel::wanting("other:*");
     let before = Trace::root("before", &OSD, &ALL).span();
-    registry::set_rules(vec![rule(0, "blkkin:span", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[all("blkkin:span")]);
     let within = Trace::root("within", &OSD, &ALL).span();
     let after = Trace::root("after", &OSD, &ALL).span();
     let released = Trace::root("released", &OSD, &ALL).span();
     drop(before);
     drop(within);
     released.release();
-    registry::set_rules(Vec::new());
+    registry::set_rules(0, &[]);
     drop(after);
     let names: Vec<_> =
         channel.decoded().iter().map(|found| found.field("span_name").to_owned()).collect();
@@ -145,11 +145,11 @@ fn spans_do_not_mix_clocks() {
     let _alone = alone();
     let span = {
         let _channel = Channel::with(0, 8192, Clock::Monotonic);
-        registry::set_rules(vec![rule(0, "blkkin:span", &[], ALL_LEVELS)]);
+        registry::set_rules(0, &[all("blkkin:span")]);
         Trace::root("mixed", &OSD, &ALL).span()
     };
     let mut channel = Channel::with(0, 8192, Clock::Tsc);
-    registry::set_rules(vec![rule(0, "blkkin:span", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[all("blkkin:span")]);
     drop(span);
     Trace::root("pure", &OSD, &ALL).span().end();
     let found = channel.decoded();
@@ -161,7 +161,7 @@ fn levels_and_names_choose() {
     let _alone = alone();
     let mut channel = Channel::new(0);
     let request = Trace::root("request", &OSD, &ALL);
-    let all = [
+    let all_levels = [
         Level::Emergency,
         Level::Alert,
         Level::Critical,
@@ -179,8 +179,10 @@ fn levels_and_names_choose() {
         Level::Debug,
     ];
     let mut check = |names: &str, levels: u16, expected: [&str; 4]| {
-        registry::set_rules(vec![rule(0, names, &[], levels)]);
-        for level in all {
+        let wanted = all_levels.into_iter().filter(|level| levels >> level.number() & 1 != 0);
+        let exactly = |level| rule(names, &[], Levels::Exactly { level });
+        registry::set_rules(0, &wanted.map(exactly).collect::<Vec<_>>());
+        for level in all_levels {
             request.event_at(level, "event");
             request.keyval_at(level, "key", "val");
             request.keyval_at(level, "key", 1);
@@ -200,8 +202,8 @@ fn levels_and_names_choose() {
         check("*", 1 << level, [event, string, integer, span]);
         check("zipkin:*", !(1 << level), [event, string, integer, ""]);
     }
-    check("blkkin:*", ALL_LEVELS, ["", "", "", span]);
-    check("zipkin:keyval_*", ALL_LEVELS, ["", string, integer, ""]);
+    check("blkkin:*", 0x7fff, ["", "", "", span]);
+    check("zipkin:keyval_*", 0x7fff, ["", string, integer, ""]);
     check("zipkin:timestamp", 0, [""; 4]);
 }
 
@@ -485,17 +487,17 @@ fn check_place_ids(found: &Found, trace: &Trace<'_>) {
 #[test]
 fn without_channels() {
     let _alone = alone();
-    registry::set_rules(Vec::new());
+    registry::set_rules(0, &[]);
     for _ in 0..3 {
         let span = Trace::root_wide("root", &OSD, &ALL).span();
         span.event("event");
         span.child("child").span().end();
     }
-    registry::set_rules(vec![rule(7, "*", &[], ALL_LEVELS)]);
+    registry::set_rules(7, &[all("*")]);
     let span = Trace::root_wide("root", &OSD, &ALL).span();
     span.event("event");
     drop(span);
-    registry::set_rules(Vec::new());
+    registry::set_rules(7, &[]);
     assert!(channels::detach(7, Duration::ZERO).unwrap().is_none());
     assert_eq!(family::SPAN.types().len(), 15);
 }

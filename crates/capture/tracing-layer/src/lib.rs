@@ -36,8 +36,7 @@ mod spans;
 pub use callsite::refused as callsites_refused;
 
 use blkkin_sys::monotonic_ns;
-use blkkin_trace::sample::Rules;
-use blkkin_trace::{Decision, Moment, Sampler, SpanContext, SpanId};
+use blkkin_trace::{Decision, Moment, SpanContext, SpanId, sample};
 use callsite::Callsite;
 use spans::{Open, Spans, Within};
 use tracing_core::span::{Attributes, Id, Record};
@@ -48,30 +47,18 @@ use tracing_subscriber::filter::Filtered;
 use tracing_subscriber::layer::{Context, Filter};
 use tracing_subscriber::registry::LookupSpan;
 
-/// The layer, with the filter that keeps it from seeing what nobody wants, and nobody else. All
-/// requests are followed.
+/// The layer, with the filter that keeps it from seeing what nobody wants, and nobody else. Which
+/// requests are followed, the process's [sampler](sample::global) decides, where a span has no parent.
 pub fn layer<S>() -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    layer_with(Rules::ALL)
-}
-
-/// The same, where only some requests are followed: spans without a parent are decided on, and all
-/// within them do as they do.
-pub fn layer_with<S>(rules: Rules) -> Filtered<Layer, Wanted, S>
-where
-    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
-{
-    let sampler = Sampler::new();
-    sampler.set(rules);
-    Layer { sampler, spans: Spans::new() }.with_filter(Wanted(()))
+    Layer { spans: Spans::new() }.with_filter(Wanted(()))
 }
 
 /// Records spans and events; made by [`layer`].
 #[derive(Debug)]
 pub struct Layer {
-    sampler: Sampler,
     spans: Spans,
 }
 
@@ -122,7 +109,9 @@ where
         };
         let context = match within {
             Within::Span(parent) => parent.child(),
-            Within::Nothing if self.sampler.root(monotonic_ns) => SpanContext::root(Decision::Yes),
+            Within::Nothing if sample::global().root(monotonic_ns) => {
+                SpanContext::root(Decision::Yes)
+            }
             _ => return self.spans.put(id, None),
         };
         let mut open = Open::new(callsite.fields_count());

@@ -3,11 +3,11 @@
 #[path = "../../trace/tests/support/mod.rs"]
 mod support;
 
-use blkkin_trace::registry::{self, ALL_LEVELS};
+use blkkin_trace::registry::{self, Levels};
 use blkkin_trace::{Level, sample};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use support::{Channel, Found, alone, rule};
+use support::{Channel, Found, all, alone, rule};
 use tracing::field::Empty;
 use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::{Context, SubscriberExt};
@@ -81,8 +81,8 @@ fn rules_change_on_any_thread() {
     let mut channel = Channel::new(0);
     with_layer(|| {
         for (names, expected) in [("none:*", 0), ("layer:*", 1), ("none:*", 0), ("*", 1)] {
-            let rules = vec![rule(0, names, &[], ALL_LEVELS)];
-            std::thread::spawn(move || registry::set_rules(rules)).join().unwrap();
+            let rules = [all(names)];
+            std::thread::spawn(move || registry::set_rules(0, &rules)).join().unwrap();
             tracing::info!("event");
             assert_eq!(channel.names().len(), expected, "{names}");
         }
@@ -112,24 +112,24 @@ fn interest_follows_the_rules() {
         });
     };
     let alone_here = Dispatch::new(tracing_subscriber::registry().with(blkkin_tracing::layer()));
-    registry::set_rules(Vec::new());
+    registry::set_rules(0, &[]);
     pass(&alone_here);
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 0));
-    registry::set_rules(vec![rule(0, "loud:*", &[], ALL_LEVELS)]);
+    registry::set_rules(0, &[all("loud:*")]);
     pass(&alone_here);
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (2, 0));
-    registry::set_rules(vec![rule(0, "*", &[], 1 << Level::Info.number())]);
+    registry::set_rules(0, &[rule("*", &[], Levels::Exactly { level: Level::Info })]);
     pass(&alone_here);
     // The event is in no span that is recorded.
     let found = channel.decoded();
     assert_eq!((found.len(), evaluated.load(Relaxed)), (2, 1));
     assert!(found.iter().all(|event| event.field("span_id") == "0"), "{found:?}");
-    registry::set_rules(Vec::new());
+    registry::set_rules(0, &[]);
     let both = tracing_subscriber::registry().with(blkkin_tracing::layer()).with(counts.clone());
     pass(&Dispatch::new(both));
     assert_eq!((channel.names().len(), counts.0.load(Relaxed)), (0, 2));
     // Only now does `tracing` notice that the other one is gone.
-    registry::set_rules(Vec::new());
+    registry::set_rules(0, &[]);
     pass(&alone_here);
     assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 2));
 }
@@ -239,9 +239,8 @@ fn sampled_requests() {
         });
     };
     for (rules, expected) in [(sample::Rules::NONE, 0), (sample::Rules::ALL, 4)] {
-        let layer = blkkin_tracing::layer_with(rules);
-        let subscriber = tracing_subscriber::registry().with(layer);
-        dispatcher::with_default(&Dispatch::new(subscriber), request);
+        sample::set_default(rules);
+        with_layer(request);
         assert_eq!(channel.names().len(), expected);
     }
 }

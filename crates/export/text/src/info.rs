@@ -13,7 +13,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod timeline;
-mod units;
+pub mod units;
 
 pub use collect::Collector;
 pub use draw::{Options, draw};

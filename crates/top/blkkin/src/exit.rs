@@ -16,6 +16,8 @@ pub(crate) enum Exit {
     Usage,
     /// Ctrl-C.
     Interrupted,
+    /// That of a command that was run.
+    Command(u8),
 }
 
 impl From<Exit> for ExitCode {
@@ -25,6 +27,7 @@ impl From<Exit> for ExitCode {
             Exit::Failed => 1,
             Exit::Usage => 2,
             Exit::Interrupted => 130,
+            Exit::Command(status) => status,
         })
     }
 }
@@ -74,6 +77,11 @@ impl From<io::Error> for Error {
 /// Tells the user of something that may be wrong.
 pub(crate) fn warn(message: &str) {
     let _ = writeln!(anstream::stderr().lock(), "{HINT}warning:{HINT:#} {message}");
+}
+
+/// Tells the user what is not data.
+pub(crate) fn note(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 const ERROR: clap::builder::styling::Style =

@@ -1,13 +1,17 @@
 //! `blkkin`, the one binary: parses, validates, calls. A file per subcommand in `commands`.
 
 mod commands;
+mod conversation;
 mod exit;
+mod habits;
 mod input;
 mod interrupt;
 mod output;
 mod progress;
+mod table;
+mod values;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use exit::Exit;
 use std::process::ExitCode;
 
@@ -24,7 +28,9 @@ use std::process::ExitCode;
         blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
         blkkin view --json TRACE | jq .name            one JSON object an event\n  \
         blkkin info TRACE                              what a trace holds\n  \
-        blkkin cut --begin 12:30 --end 12:31 TRACE -o minute",
+        blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
+        blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
+        blkkin status --watch                          what is recorded now, and lost",
     after_help = EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -35,35 +41,67 @@ struct Cli {
     command: Command,
 }
 
+macro_rules! exit_help {
+    () => {
+        "Exit status: 0 all well, 1 something failed, 2 wrong usage, 130 interrupted.\nData goes to \
+         standard output, all else to standard error."
+    };
+}
+
 /// Told by every help page.
-const EXIT_HELP: &str = "Exit status: 0 all well, 1 something could not be read or written, \
-                         2 wrong usage, 130 interrupted.\nData goes to standard output, all else \
-                         to standard error.";
+const EXIT_HELP: &str = exit_help!();
+
+/// Told by the help pages of commands that talk to the node's agent.
+const AGENT_HELP: &str = concat!(
+    "The agent that is asked is your own, if one runs, or else the system's; BLKKIN_SOCKET names the \
+     socket of another.\n",
+    exit_help!()
+);
 
 #[derive(Subcommand)]
 enum Command {
+    Record(commands::record::Args),
     View(commands::view::Args),
     Info(commands::info::Args),
     Merge(commands::merge::Args),
     Cut(commands::cut::Args),
     Convert(commands::convert::Args),
+    Session(commands::session::Args),
+    Channel(commands::channel::Args),
+    Event(commands::event::Args),
+    Status(commands::status::Args),
+    Sampling(commands::sampling::Args),
+    Completions(commands::completions::Args),
+    Agent(commands::agent::Args),
 }
 
 fn main() -> ExitCode {
+    if let Some(exit) = commands::completions::offer(Cli::command) {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            habits::mend(&mut error);
             let told = output::unless_closed(error.print());
             let exit = if error.use_stderr() { Exit::Usage } else { Exit::Ok };
             return told.map_or_else(|error| exit::Error::from(error).report(), |()| exit).into();
         }
     };
     let done = match cli.command {
+        Command::Record(args) => commands::record::run(args),
+        Command::Agent(args) => commands::agent::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Info(args) => commands::info::run(args),
         Command::Merge(args) => commands::merge::run(args),
         Command::Cut(args) => commands::cut::run(args),
         Command::Convert(args) => commands::convert::run(args),
+        Command::Session(args) => commands::session::run(args),
+        Command::Channel(args) => commands::channel::run(args),
+        Command::Event(args) => commands::event::run(args),
+        Command::Status(args) => commands::status::run(args),
+        Command::Sampling(args) => commands::sampling::run(args),
+        Command::Completions(args) => commands::completions::run(args),
     };
     match done {
         Ok(exit) => exit.into(),

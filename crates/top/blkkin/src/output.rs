@@ -3,7 +3,7 @@
 
 use blkkin_reader::Stats;
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 
 /// When to colour.
@@ -39,6 +39,13 @@ impl ColorChoice {
 /// Standard output without the library's line buffer, for those who write in large pieces.
 pub(crate) fn raw_stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+}
+
+/// Writes to standard output, at once.
+pub(crate) fn write(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
 }
 
 /// Turns the error of a closed pipe into a quiet end.

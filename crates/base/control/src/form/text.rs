@@ -67,7 +67,7 @@ impl Text {
         Text { letters, size_max }
     }
 
-    fn check(self, text: &str) -> Result<(), Reason> {
+    pub(crate) fn check(self, text: &str) -> Result<(), Reason> {
         check_size(text.len(), self.size_max)?;
         if text.is_empty() && !matches!(self.letters, Letters::Line | Letters::Lines) {
             return Err(Reason::Empty);

@@ -6,10 +6,11 @@
 use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
-    Activity, AddChannel, Answer, Application, Applications, Channel, Clock, Context, Decoder,
-    Disable, Enable, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello, Level,
-    Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring, Role,
-    Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
+    Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
+    Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
+    Level, Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring,
+    Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width,
+    code,
 };
 
 /// The bytes that such a text stands for.
@@ -136,7 +137,7 @@ fn openings() {
 #[test]
 fn applications() {
     check(vec![
-        (FromApplication::EventType(event_type()), &format!("57000000 0101 {EVENT_TYPE}")),
+        (FromApplication::Catalog, "00000000 0111"),
         (FromApplication::Goodbye, "00000000 0201"),
         (FromApplication::Ping(0x0102030405060708), "08000000 0301 0807060504030201"),
         (FromApplication::Pong(1), "08000000 0401 0100000000000000"),
@@ -144,7 +145,13 @@ fn applications() {
     let mut contexts = Context::ALL.to_vec();
     contexts.push(Context::Supplied { name: "p:q".into() });
     let add = AddChannel { channel: 1, session: "s".into(), contexts };
-    let enable = |filter| Enable { channel: 1, event: 2, class: 515, filter };
+    let rule = |enabled, filter: Option<&str>| EventRule {
+        enabled,
+        names: vec!["a*".into()],
+        excluded: vec!["ab".into()],
+        levels: Levels::Exactly { level: Level::Warning },
+        filter: filter.map(str::to_owned),
+    };
     check(vec![
         (
             ToApplication::AddChannel(add),
@@ -152,15 +159,15 @@ fn applications() {
                0e00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 03000000"p:q""#,
         ),
         (ToApplication::RemoveChannel(1), "04000000 0202 01000000"),
-        (ToApplication::Enable(enable(None)), "0b000000 0302 01000000 02000000 0302 00"),
         (
-            ToApplication::Enable(enable(Some("x".into()))),
-            r#"10000000 0302 01000000 02000000 0302 01 01000000"x""#,
+            ToApplication::Rule(ChannelRule { channel: 1, rule: rule(true, Some("x")) }),
+            r#"1d000000 0302 01000000 01 0100 02000000"a*" 0100 02000000"ab" 02 04 01 01000000"x""#,
         ),
         (
-            ToApplication::Disable(Disable { channel: 1, event: 2 }),
-            "08000000 0402 01000000 02000000",
+            ToApplication::Rule(ChannelRule { channel: 1, rule: rule(false, None) }),
+            r#"18000000 0302 01000000 00 0100 02000000"a*" 0100 02000000"ab" 02 04 00"#,
         ),
+        (ToApplication::Apply(1), "04000000 0402 01000000"),
         (ToApplication::Sampling(Some("1/5".into())), r#"08000000 0502 01 03000000"1/5""#),
         (ToApplication::Sampling(None), "01000000 0502 00"),
         (ToApplication::Ping(1), "08000000 0602 0100000000000000"),
@@ -260,6 +267,16 @@ fn replies() {
         bytes_waiting: 8,
         size: 9,
     };
+    let ended = Ended {
+        session: "s".into(),
+        channel: "c".into(),
+        rings: 2,
+        events_recorded: None,
+        events_discarded: 4,
+        packets_taken: 5,
+        packets_lost: 6,
+        bytes_written: 7,
+    };
     check(vec![
         (Reply::Done, "00000000 0104"),
         (Reply::Failed(failed(None)), r#"16000000 0204 05000000"quota" 08000000"too much" 00"#),
@@ -301,5 +318,10 @@ fn replies() {
         ),
         (Reply::Sampling(Some("1/5".into())), r#"08000000 0904 01 03000000"1/5""#),
         (Reply::Written("/tmp/s".into()), r#"0a000000 0a04 06000000"/tmp/s""#),
+        (
+            Reply::Ended(ended),
+            r#"2f000000 0b04 01000000"s" 01000000"c" 02000000 00 0400000000000000
+               0500000000000000 0600000000000000 0700000000000000"#,
+        ),
     ]);
 }

@@ -7,9 +7,10 @@ use crate::limits::{
 };
 use crate::message::{Kind, Messages};
 use crate::{
-    AddChannel, Answer, Channel, Clock, Context, Decoder, Enable, EventType, Events, Failed, Field,
-    FieldKind, FromApplication, Hello, Level, Levels, Mode, NewChannel, Opening, Processes,
-    Refused, Reply, Request, Role, Selection, Session, ToApplication, Version, Width,
+    AddChannel, Answer, Channel, ChannelRule, Clock, Context, Decoder, EventRule, EventType,
+    Events, Failed, Field, FieldKind, FromApplication, Hello, Level, Levels, Mode, NewChannel,
+    Opening, Processes, Refused, Reply, Request, Role, Selection, Session, ToApplication, Version,
+    Width,
 };
 
 fn frame_of(kind: u16, body: &[u8]) -> Vec<u8> {
@@ -119,7 +120,7 @@ fn bodies() {
     );
     let event = |level: u8, rest: &[u8]| {
         let head = [&[0; 4][..], &start(b"a:b"), &[level], &start(b""), &[0; 4], rest].concat();
-        move |expected: &str| check::<FromApplication>(0x0101, &head, expected)
+        move |expected: &str| check::<Reply>(0x0407, &head, expected)
     };
     event(15, b"")("17 , level: 15 is no level");
     event(14, b"\x01\x01")("26 , fields: 257 items, not 0 to 256");
@@ -195,7 +196,7 @@ fn what_is_sent() {
     let field =
         Field { name: "a".into(), kind: FieldKind::Signed { width: Width::Bits8, hex: false } };
     let event_type = |fields| {
-        FromApplication::EventType(EventType {
+        Reply::EventType(EventType {
             index: 0,
             name: "a:b".into(),
             level: Level::Info,
@@ -220,8 +221,15 @@ fn what_is_sent() {
     };
     let message = NewChannel { session: "s".into(), channel };
     check(Request::CreateChannel(message), "CreateChannel, contexts: two have the same name");
-    let enable = Enable { channel: 0, event: 0, class: 0, filter: Some(text(FILTER_SIZE_MAX + 1)) };
-    check(ToApplication::Enable(enable), "Enable, filter: 65537 bytes, not up to 65536");
+    let rule = EventRule {
+        enabled: true,
+        names: vec!["*".into()],
+        excluded: vec![],
+        levels: Levels::Any,
+        filter: Some(text(FILTER_SIZE_MAX + 1)),
+    };
+    let rule = ToApplication::Rule(ChannelRule { channel: 0, rule });
+    check(rule, "Rule, filter: 65537 bytes, not up to 65536");
     let session = |output: &str| {
         let purpose = crate::Purpose::Record;
         let output = Some(output.into());

@@ -21,7 +21,7 @@ mod types;
 mod write;
 
 pub(crate) use lexer::is_keyword;
-pub use write::{WriteError, write};
+pub use write::{WriteError, Written, write, write_more};
 
 use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;

@@ -40,9 +40,23 @@ impl std::error::Error for WriteError {}
 
 /// Writes a schema as TSDL text.
 pub fn write(schema: &Schema) -> Result<String, WriteError> {
+    write_more(schema, &mut Written::default())
+}
+
+/// How much of a schema has been written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    has_begun: bool,
+    /// Events of each stream that was written.
+    events: Vec<usize>,
+}
+
+/// Writes what has been added to a schema since: streams behind its streams, and events behind their
+/// events. All that came from one `written`, put together, is the text of the whole schema.
+pub fn write_more(schema: &Schema, written: &mut Written) -> Result<String, WriteError> {
     let mut writer = Writer {
         schema,
-        out: String::from("/* CTF 1.8 */\n"),
+        out: String::new(),
         indent: 0,
         owner: "trace".to_owned(),
         own_clock: None,
@@ -52,14 +66,32 @@ pub fn write(schema: &Schema) -> Result<String, WriteError> {
         names: HashMap::new(),
         labels: HashMap::new(),
     };
+    // What was written before is written again, and thrown away, as far as more may refer to it.
+    writer.out.push_str("/* CTF 1.8 */\n");
     writer.trace()?;
     writer.env();
     for clock in &schema.clocks {
         writer.clock(clock)?;
     }
-    for stream in &schema.streams {
-        writer.stream(stream)?;
+    if written.has_begun {
+        writer.out.clear();
     }
+    for (at, stream) in schema.streams.iter().enumerate() {
+        let events_done = written.events.get(at).copied();
+        if events_done == Some(stream.events.len()) {
+            continue;
+        }
+        let start = writer.out.len();
+        writer.stream(stream)?;
+        if events_done.is_some() {
+            writer.out.truncate(start);
+        }
+        for event in stream.events.iter().skip(events_done.unwrap_or(0)) {
+            writer.event(stream.id, event)?;
+        }
+    }
+    let events = schema.streams.iter().map(|stream| stream.events.len()).collect();
+    *written = Written { has_begun: true, events };
     Ok(writer.out)
 }
 
@@ -168,9 +200,6 @@ impl<'s> Writer<'s> {
         self.scope(Scope::EventHeader, "event.header", stream.event_header.as_ref())?;
         self.scope(Scope::CommonContext, "event.context", stream.common_context.as_ref())?;
         self.close("};");
-        for event in &stream.events {
-            self.event(stream.id, event)?;
-        }
         Ok(())
     }
 

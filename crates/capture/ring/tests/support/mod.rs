@@ -39,8 +39,8 @@ impl Set {
         Writer::new(Cells::new(memory), clock).unwrap()
     }
 
-    pub(crate) fn readers(&self) -> Vec<Reader> {
-        (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring)).collect()
+    pub(crate) fn readers(&self, clock: Clock) -> Vec<Reader> {
+        (0..self.shape.rings).map(|ring| Reader::new(&self.shape, ring, clock)).collect()
     }
 
     /// Events lost so far, of all rings.
@@ -61,6 +61,21 @@ impl Set {
                 }
             }
         }
+    }
+}
+
+impl Set {
+    /// Ends the streams of readers that have taken all; how many last packets that took.
+    pub(crate) fn finish_all(&self, readers: &mut [Reader], into: &mut Harvest) -> usize {
+        let mut packets = 0;
+        for (ring, reader) in readers.iter_mut().enumerate() {
+            let mut buffer = Vec::new();
+            if let Some(packet) = reader.finish(&self.cells, &self.shape, &mut buffer) {
+                into.add(ring, packet.header, &buffer);
+                packets += 1;
+            }
+        }
+        packets
     }
 }
 
@@ -95,6 +110,10 @@ pub(crate) fn record(writer: &impl Records, who: u64, number: u64) -> Outcome {
     writer.record(&mut event)
 }
 
+pub(crate) fn is_recorded(writer: &impl Records, who: u64, number: u64) -> bool {
+    record(writer, who, number) == Outcome::Recorded
+}
+
 pub(crate) fn size_of(who: u64, number: u64) -> usize {
     HEADER_SIZE + FIELDS_MIN + ((who * 31 + number * 7) % 113) as usize
 }
@@ -124,7 +143,8 @@ impl Harvest {
         );
         assert_eq!(header.content_size, bytes.len() as u64);
         assert!(header.first_time <= header.last_time, "{header:?}");
-        let (last_time, _) = self.last.get(&ring).copied().unwrap_or_default();
+        let (last_time, discarded) = self.last.get(&ring).copied().unwrap_or_default();
+        assert!(header.discarded >= discarded, "{header:?} after {discarded}");
         assert!(header.first_time >= last_time, "{header:?} after {last_time}");
         let mut at = packet::SIZE;
         let mut time_before = header.first_time;
@@ -147,6 +167,17 @@ impl Harvest {
     /// Events discarded, as the last packet of each ring says.
     pub(crate) fn discarded(&self) -> u64 {
         self.last.values().map(|(_, discarded)| discarded).sum()
+    }
+}
+
+/// Has this thread, or child, run on one processor.
+pub(crate) fn move_to(processor: usize) {
+    // SAFETY: sets bits of a set of its own, and passes it.
+    #[expect(unsafe_code)]
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(processor, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }
 

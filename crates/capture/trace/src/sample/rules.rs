@@ -76,21 +76,26 @@ pub enum RulesReason {
     Twice,
 }
 
-impl fmt::Display for RulesError {
+impl fmt::Display for RulesReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let reason = match self.reason {
+        f.write_str(match self {
             RulesReason::Empty => "a rule is missing",
             RulesReason::NoSlash => "a rule without '/'",
             RulesReason::NotOne => "the fraction does not start with 1",
             RulesReason::NotANumber => "not a whole number, nor the s of a second",
             RulesReason::TooLarge => "the number is too large",
             RulesReason::Twice => "a second rule of the same kind",
-        };
+        })
+    }
+}
+
+impl fmt::Display for RulesError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let RulesError { offset, reason } = self;
         write!(
             f,
-            "byte {}: {reason}; write for instance {VARIABLE}=1/100 for one request of 100, \
-             {VARIABLE}=50/s for at most 50 a second, or both: {VARIABLE}=1/100,50/s",
-            self.offset
+            "byte {offset}: {reason}; write for instance {VARIABLE}=1/100 for one request of 100, \
+             {VARIABLE}=50/s for at most 50 a second, or both: {VARIABLE}=1/100,50/s"
         )
     }
 }

@@ -7,7 +7,7 @@ use blkkin_ctf::metadata;
 use blkkin_ctf::schema::Scope;
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
-use blkkin_trace::registry::{self, Names, Rule};
+use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{EventType, Kind, Level, channels};
 use std::fmt::{Display, Write};
 use std::os::fd::AsFd;
@@ -69,14 +69,14 @@ impl Channel {
         cells.prepare(&shape).unwrap();
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         channels::attach(number, Box::new(Writer::new(theirs, clock).unwrap())).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring)).collect();
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
         Channel { number, cells, shape, readers }
     }
 
     /// A channel of its own that gets all events with these names.
     pub(crate) fn wanting(names: &str) -> Channel {
         let channel = Channel::with(0, 1 << 16, Channel::clock());
-        registry::set_rules(vec![rule(0, names, &[], registry::ALL_LEVELS)]);
+        registry::set_rules(0, &[all(names)]);
         channel
     }
 
@@ -155,14 +155,23 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        registry::set_rules(Vec::new());
+        registry::set_rules(self.number, &[]);
         assert!(channels::detach(self.number, Duration::from_secs(10)).unwrap().is_some());
     }
 }
 
-pub(crate) fn rule(channel: usize, names: &str, except: &[&str], levels: u16) -> Rule {
-    let except = except.iter().map(|names| Names::new(names)).collect();
-    Rule { channel, names: Names::new(names), except, levels }
+pub(crate) fn rule(names: &str, except: &[&str], levels: Levels) -> EventRule {
+    EventRule {
+        enabled: true,
+        names: vec![names.to_owned()],
+        excluded: except.iter().map(|&names| names.to_owned()).collect(),
+        levels,
+        filter: None,
+    }
+}
+
+pub(crate) fn all(names: &str) -> EventRule {
+    rule(names, &[], Levels::Any)
 }
 
 /// Notes fields of payloads.

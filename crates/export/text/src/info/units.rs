@@ -65,7 +65,7 @@ pub(crate) fn si(value: f64) -> String {
 }
 
 /// `12.3 MiB`
-pub(crate) fn bytes(value: u64) -> String {
+pub fn bytes(value: u64) -> String {
     scaled(value as f64, 1024.0, &["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"])
 }
 

@@ -1,8 +1,16 @@
 //! The subcommands, a file each.
 
+pub(crate) mod agent;
+pub(crate) mod channel;
+pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod cut;
+pub(crate) mod event;
 pub(crate) mod info;
 pub(crate) mod merge;
+pub(crate) mod record;
+pub(crate) mod sampling;
+pub(crate) mod session;
+pub(crate) mod status;
 pub(crate) mod view;
 mod write;

@@ -238,7 +238,7 @@ fn unknown(option: &str, word: &str, known: &[&str]) -> Error {
 }
 
 /// Counts events; in order only where a limit makes the order matter.
-fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
+pub(super) fn count(reading: &Reading<'_>, in_order: bool) -> Stats {
     match in_order {
         true => reading.ordered(&mut Count),
         false => reading.unordered(|| Count).1,

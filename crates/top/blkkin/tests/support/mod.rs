@@ -3,11 +3,14 @@
 
 #![allow(dead_code, unreachable_pub, missing_docs)]
 
+pub mod agent;
 pub mod corpus;
 pub mod growing;
 pub mod hostile;
 pub mod process;
 pub mod recipe;
+#[path = "../../../../carry/client/tests/support/mod.rs"]
+pub mod stand_in;
 
 use std::ffi::OsStr;
 use std::io::Write;

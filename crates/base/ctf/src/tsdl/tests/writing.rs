@@ -4,9 +4,10 @@ use super::{TRACE, parse, write};
 use crate::schema::{ArrayClass, ClockOrigin, Encoding, FloatClass};
 use crate::schema::{
     Base, BitOrder, Bits, BlobClass, ByteOrder, EnvValue, FieldClass, FieldRef, IntClass, IntKind,
-    Length, Mapping, Member, OptionalClass, Ranges, Role, Roles, Schema, Scope, StringClass,
-    StructClass, TextClass, VarIntClass, VariantClass, VariantOption,
+    Length, Mapping, Member, OptionalClass, Ranges, Role, Roles, Schema, Scope, StreamClass,
+    StringClass, StructClass, TextClass, VarIntClass, VariantClass, VariantOption,
 };
+use crate::tsdl::{Written, write_more};
 
 fn int(change: impl FnOnce(&mut IntClass)) -> FieldClass {
     let bit_order = ByteOrder::Little.usual_bit_order();
@@ -398,4 +399,40 @@ event {
         write(&schema).unwrap_err().to_string(),
         "stream.event.header of stream 0: not a structure"
     );
+}
+
+/// A trace that is being recorded gets more streams and events; nothing written before changes.
+#[test]
+fn what_is_added_later_is_written_behind() {
+    let byte = "integer { size = 8; align = 8; }";
+    let stream = format!("event.header := struct {{ {byte} id; {byte} n; }};");
+    let mut text = format!(
+        "/* CTF 1.8 */ trace {{ major = 1; minor = 8; byte_order = le;
+         packet.header := struct {{ {byte} stream_id; }}; }};
+         stream {{ id = 0; {stream} }}; stream {{ id = 1; {stream} }};"
+    );
+    for (stream, id) in [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)] {
+        text.push_str(&format!(
+            "event {{ name = e; stream_id = {stream}; id = {id};
+             fields := struct {{ {byte} a[stream.event.header.n]; }}; }};"
+        ));
+    }
+    let full = parse(&text).unwrap();
+    let mut grown = full.clone();
+    grown.streams.truncate(1);
+    grown.streams[0].events.truncate(1);
+    let mut written = Written::default();
+    let mut text = write_more(&grown, &mut written).unwrap();
+    assert_eq!(text, write(&grown).unwrap());
+    assert_eq!(write_more(&grown, &mut written).unwrap(), "");
+    let steps = [(0, 2), (1, 1), (0, 4), (1, 2)];
+    for (stream, events) in steps {
+        if grown.streams.len() == stream {
+            grown.streams.push(StreamClass { events: vec![], ..full.streams[stream].clone() });
+        }
+        grown.streams[stream].events = full.streams[stream].events[..events].to_vec();
+        text.push_str(&write_more(&grown, &mut written).unwrap());
+        assert_eq!(parse(&text), Ok(grown.clone()), "{text}");
+    }
+    assert_eq!(grown, full);
 }

@@ -1,0 +1,85 @@
+//! Where the node daemon's socket is: one rule for the daemon, for commands and for traced programs.
+//! No I/O: who asks gives what it knows of itself, and uses what comes out.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+/// Environment variable that names the one socket to use.
+pub const VARIABLE: &str = "BLKKIN_SOCKET";
+/// Environment variable that names the folder of a user's own sockets.
+pub const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
+/// Where the system's daemon listens.
+pub const SYSTEM: &str = "/run/blkkin/agent.sock";
+/// What follows the folder of a user's own sockets.
+const WITHIN_RUNTIME: &str = "blkkin/agent.sock";
+
+/// What a process knows of itself.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Surroundings<'s> {
+    /// Value of [`VARIABLE`]. An empty one counts as none.
+    pub socket: Option<&'s OsStr>,
+    /// Value of [`RUNTIME_VARIABLE`]. One that is no path from the root counts as none.
+    pub runtime_directory: Option<&'s OsStr>,
+    /// Its effective user id.
+    pub user_id: u32,
+}
+
+impl Surroundings<'_> {
+    /// Where a daemon listens that is started here.
+    pub fn own(&self) -> PathBuf {
+        match self.named() {
+            Some(path) => path.to_owned(),
+            None if self.user_id == 0 => SYSTEM.into(),
+            None => self.runtime().join(WITHIN_RUNTIME),
+        }
+    }
+
+    /// All sockets on which a daemon may listen that is there for this process: its user's own
+    /// first, then the system's. Commands use the first that answers, traced programs all.
+    pub fn candidates(&self) -> Vec<PathBuf> {
+        let mut candidates = vec![self.own()];
+        if self.named().is_none() && self.user_id != 0 {
+            candidates.push(SYSTEM.into());
+        }
+        candidates
+    }
+
+    fn named(&self) -> Option<&Path> {
+        self.socket.filter(|socket| !socket.is_empty()).map(Path::new)
+    }
+
+    fn runtime(&self) -> PathBuf {
+        let given = self.runtime_directory.map(Path::new).filter(|path| path.is_absolute());
+        given.map_or_else(|| format!("/run/user/{}", self.user_id).into(), Path::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_in_their_order() {
+        let check = |socket: Option<&str>, runtime: Option<&str>, user_id, expected: &[&str]| {
+            let surroundings = Surroundings {
+                socket: socket.map(OsStr::new),
+                runtime_directory: runtime.map(OsStr::new),
+                user_id,
+            };
+            let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
+            assert_eq!(surroundings.candidates(), expected);
+            assert_eq!(surroundings.own(), expected[0]);
+        };
+        let user = "/run/user/7/blkkin/agent.sock";
+        check(None, None, 0, &[SYSTEM]);
+        check(None, Some("/run/user/0"), 0, &[SYSTEM]);
+        check(None, None, 7, &[user, SYSTEM]);
+        check(None, Some("/tmp/r"), 7, &["/tmp/r/blkkin/agent.sock", SYSTEM]);
+        check(None, Some(""), 7, &[user, SYSTEM]);
+        check(None, Some("r"), 7, &[user, SYSTEM]);
+        check(Some(""), None, 7, &[user, SYSTEM]);
+        check(Some("/a.sock"), Some("/tmp/r"), 7, &["/a.sock"]);
+        check(Some("/a.sock"), None, 0, &["/a.sock"]);
+        check(Some("a.sock"), None, 0, &["a.sock"]);
+    }
+}

@@ -1,0 +1,187 @@
+//! The catalog: memory in which a traced program tells its event types, for the daemon to read.
+//!
+//! A type is told before the first event of it is in a ring. So who has looked at a ring, and then at the
+//! catalog, knows all types of the events that it saw, also if the program was killed meanwhile. To tell
+//! one takes no system call, no lock and no allocation: it may happen in a signal handler.
+//!
+//! One sealed file for each program, made by the program:
+//!
+//! ```text
+//! 0       magic "blkcatal"
+//! 8       version, u64: 1
+//! 16      COUNT, u64: all types told so far have lower indexes; program
+//! 4096    a word for each index, u64: place of the type's description in the upper 32 bits, its size in
+//!         bytes in the lower ones; 0 if it is not told yet; program
+//! 135168  descriptions: the form of an [`EventType`] in messages
+//! ```
+//!
+//! The program writes a description, then its word, then `COUNT` (each a release); the daemon reads in the
+//! other order, by `pread`, so that nothing the program does to its file ends in a signal. It believes
+//! nothing: [`place`] and [`decode`] check what they are given.
+
+use crate::Level;
+use crate::application::{EVENT_NAME, EventType, FIELD_NAME, FILE, FieldKind};
+use crate::fault::Fault;
+use crate::form::Record;
+use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX};
+use crate::wire::Reader;
+use std::ops::Range;
+
+/// Bytes of the file. All of it is there from the start, so that no type has to wait for memory.
+pub const SIZE: usize = 768 << 10;
+/// What it starts with: magic and version.
+pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
+/// Where `COUNT` is.
+pub const COUNT: usize = 16;
+/// Where descriptions start.
+pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
+
+/// Where the word of an index is.
+pub const fn word_of(index: usize) -> usize {
+    4096 + 8 * index
+}
+
+/// The word for a description at such a place.
+pub const fn word(place: &Range<usize>) -> u64 {
+    (place.start as u64) << 32 | (place.end - place.start) as u64
+}
+
+/// Where a word says that the description is; `None` if there can be none.
+pub fn place(word: u64) -> Option<Range<usize>> {
+    let (start, size) = ((word >> 32) as usize, (word & 0xffff_ffff) as usize);
+    let place = start..start + size;
+    (start >= DESCRIPTIONS && place.end <= SIZE && size <= EVENT_TYPE_SIZE_MAX).then_some(place)
+}
+
+/// Reads a description.
+pub fn decode(bytes: &[u8]) -> Result<EventType, Fault> {
+    let mut reader = Reader::new("EventType", bytes, None);
+    let event_type = EventType::take(&mut reader)?;
+    reader.end()?;
+    Ok(event_type)
+}
+
+/// What a program tells of an event type, where it cannot make an [`EventType`].
+#[derive(Clone, Copy, Debug)]
+pub struct Description<'d, F> {
+    /// The program's number for it.
+    pub index: u32,
+    /// `provider:name`.
+    pub name: &'d str,
+    /// How severe it is.
+    pub level: Level,
+    /// Source file; empty if unknown.
+    pub file: &'d str,
+    /// Line in it, from 1; 0 if unknown.
+    pub line: u32,
+    /// What it carries.
+    pub fields: F,
+}
+
+impl<'d, F: Iterator<Item = (&'d str, FieldKind)> + Clone> Description<'d, F> {
+    /// Gives the description to `put`, piece by piece. `None`, and nothing is given, if it does not keep to
+    /// what types may be. Allocates nothing.
+    pub fn put(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
+        let mut count = 0;
+        for (place, (name, _)) in self.fields.clone().enumerate() {
+            FIELD_NAME.check(name).ok()?;
+            let is_new = self.fields.clone().take(place).all(|(other, _)| other != name);
+            count = is_new.then_some(place + 1).filter(|count| *count <= FIELDS_MAX)?;
+        }
+        EVENT_NAME.check(self.name).ok()?;
+        FILE.check(self.file).ok()?;
+        let text = |text: &str, put: &mut dyn FnMut(&[u8])| {
+            put(&(text.len() as u32).to_le_bytes());
+            put(text.as_bytes());
+        };
+        put(&self.index.to_le_bytes());
+        text(self.name, &mut put);
+        put(&[self.level as u8]);
+        text(self.file, &mut put);
+        put(&self.line.to_le_bytes());
+        put(&(count as u16).to_le_bytes());
+        for (name, kind) in self.fields.clone() {
+            text(name, &mut put);
+            let (bytes, size) = kind_bytes(kind);
+            put(&bytes[..size]);
+        }
+        Some(())
+    }
+
+    /// How many bytes [`put`](Self::put) gives.
+    pub fn size(&self) -> Option<usize> {
+        let mut size = 0;
+        self.put(|bytes| size += bytes.len())?;
+        (size <= EVENT_TYPE_SIZE_MAX).then_some(size)
+    }
+}
+
+/// A kind's form, and how long it is.
+fn kind_bytes(kind: FieldKind) -> ([u8; 3], usize) {
+    match kind {
+        FieldKind::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),
+        FieldKind::Signed { width, hex } => ([1, width as u8, hex.into()], 3),
+        FieldKind::F32 => ([2, 0, 0], 1),
+        FieldKind::F64 => ([3, 0, 0], 1),
+        FieldKind::Bool => ([4, 0, 0], 1),
+        FieldKind::String => ([5, 0, 0], 1),
+        FieldKind::Bytes => ([6, 0, 0], 1),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::form::Form;
+    use crate::tests::Random;
+    use crate::wire::Writer;
+
+    /// What a program puts is what messages hold, for any type.
+    #[test]
+    fn descriptions_have_the_form_of_messages() {
+        let mut random = Random(7);
+        for _ in 0..2000 {
+            let event_type: EventType = crate::form::Own.make(&mut random);
+            let mut expected = Vec::new();
+            event_type.put(&mut Writer::new("EventType", &mut expected)).unwrap();
+            let description = Description {
+                index: event_type.index,
+                name: &event_type.name,
+                level: event_type.level,
+                file: &event_type.file,
+                line: event_type.line,
+                fields: event_type.fields.iter().map(|field| (&*field.name, field.kind)),
+            };
+            let mut bytes = Vec::new();
+            description.put(|piece| bytes.extend_from_slice(piece)).unwrap();
+            assert_eq!(bytes, expected);
+            assert_eq!(description.size(), Some(bytes.len()));
+            assert_eq!(decode(&bytes).unwrap(), event_type);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_a_type_is_not_told() {
+        let kind = FieldKind::Bool;
+        let of = |name: &'static str, fields: &'static [&str]| {
+            let fields = fields.iter().map(move |name| (*name, kind));
+            Description { index: 0, name, level: Level::Info, file: "", line: 0, fields }.size()
+        };
+        assert!(of("a:b", &["x", "y"]).is_some());
+        assert_eq!(of("a:\n", &[]), None);
+        assert_eq!(of("a:b", &["x", "x"]), None);
+        assert_eq!(of("a:b", &["x", "0"]), None);
+        assert_eq!(of("a:b", &["x"; FIELDS_MAX + 1]), None);
+    }
+
+    #[test]
+    fn places_are_within_the_file() {
+        let first = DESCRIPTIONS..DESCRIPTIONS + 10;
+        assert_eq!(place(word(&first)), Some(first));
+        for wrong in [0..10, DESCRIPTIONS - 1..DESCRIPTIONS, SIZE - 1..SIZE + 1] {
+            assert_eq!(place(word(&wrong)), None, "{wrong:?}");
+        }
+        assert_eq!(place(u64::MAX), None);
+        assert_eq!(place(0), None);
+    }
+}

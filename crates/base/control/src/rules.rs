@@ -1,0 +1,198 @@
+//! Which events a channel records, as both sides work it out: a program for what it records, the daemon
+//! for what it has to describe.
+
+use crate::Level;
+use crate::application::EventRule;
+use crate::selection::Levels;
+use blkkin_filter::Glob;
+
+/// Rules of a channel, in their order.
+#[derive(Clone, Debug, Default)]
+pub struct Rules(Vec<Rule>);
+
+#[derive(Clone, Debug)]
+struct Rule {
+    enabled: bool,
+    names: Vec<Pattern>,
+    excluded: Vec<Pattern>,
+    levels: Levels,
+    has_filter: bool,
+}
+
+/// Whether events of a type are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// None of them.
+    No,
+    /// Those for which one of the filters holds that [`Rules::in_force`] names.
+    Filtered,
+    /// All of them.
+    Yes,
+}
+
+impl Rules {
+    /// As they were sent.
+    pub fn new(rules: &[EventRule]) -> Rules {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        let rules = rules.iter().map(|rule| Rule {
+            enabled: rule.enabled,
+            names: patterns(&rule.names),
+            excluded: patterns(&rule.excluded),
+            levels: rule.levels,
+            has_filter: rule.filter.is_some(),
+        });
+        Rules(rules.collect())
+    }
+
+    /// Whether events of that name and level are recorded. Allocates nothing, so that it may be asked in
+    /// a signal handler.
+    pub fn verdict(&self, name: &str, level: Level) -> Verdict {
+        let mut verdict = Verdict::No;
+        for place in self.in_force(name, level) {
+            match self.0[place].has_filter {
+                true => verdict = Verdict::Filtered,
+                false => return Verdict::Yes,
+            }
+        }
+        verdict
+    }
+
+    /// Places of the rules by which events of that name and level are recorded: those that fit, from
+    /// behind the last one by which they are not.
+    pub fn in_force(&self, name: &str, level: Level) -> impl Iterator<Item = usize> {
+        let fits = move |rule: &Rule| rule.fits(name, level);
+        let disabled = self.0.iter().rposition(|rule| !rule.enabled && fits(rule));
+        let first = disabled.map_or(0, |place| place + 1);
+        (first..self.0.len()).filter(move |place| fits(&self.0[*place]))
+    }
+
+    /// Whether no event is recorded at all.
+    pub fn is_empty(&self) -> bool {
+        self.0.iter().all(|rule| !rule.enabled)
+    }
+}
+
+impl Rule {
+    fn fits(&self, name: &str, level: Level) -> bool {
+        let name = name.as_bytes();
+        self.levels.have(level)
+            && self.names.iter().any(|pattern| pattern.fits(name))
+            && !self.excluded.iter().any(|pattern| pattern.fits(name))
+    }
+}
+
+impl Levels {
+    /// Whether that is one of them.
+    pub fn have(self, level: Level) -> bool {
+        match self {
+            Levels::Any => true,
+            Levels::AtLeast { level: least } => level.number() <= least.number(),
+            Levels::Exactly { level: only } => level == only,
+        }
+    }
+}
+
+/// A pattern of a selection: a name, or several in which `*` stands for any characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(Kind);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Kind {
+    One(Box<[u8]>),
+    Glob(Glob),
+}
+
+impl Pattern {
+    /// What such a text means: `\*` is a star, and `\\` a backslash.
+    pub fn new(text: &str) -> Pattern {
+        let mut pieces = vec![Vec::new()];
+        let mut bytes = text.bytes();
+        while let Some(byte) = bytes.next() {
+            match (byte, pieces.last_mut()) {
+                (b'*', _) => pieces.push(Vec::new()),
+                (b'\\', Some(piece)) => piece.push(bytes.next().unwrap_or(b'\\')),
+                (_, Some(piece)) => piece.push(byte),
+                (_, None) => {}
+            }
+        }
+        Pattern(match Glob::new(&pieces) {
+            Some(glob) => Kind::Glob(glob),
+            None => Kind::One(pieces.concat().into()),
+        })
+    }
+
+    /// Whether all of `text` fits.
+    pub fn fits(&self, text: &[u8]) -> bool {
+        match &self.0 {
+            Kind::One(one) => **one == *text,
+            Kind::Glob(glob) => glob.matches(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(enabled: bool, names: &[&str], filter: Option<&str>) -> EventRule {
+        EventRule {
+            enabled,
+            names: names.iter().map(|&name| name.to_owned()).collect(),
+            excluded: vec![],
+            levels: Levels::Any,
+            filter: filter.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn later_rules_hold_against_earlier_ones() {
+        let rules = Rules::new(&[
+            rule(true, &["a:*"], None),
+            rule(false, &["a:x*"], None),
+            rule(true, &["a:xy", "b:*"], Some("n > 1")),
+        ]);
+        let verdict = |name| rules.verdict(name, Level::Info);
+        assert_eq!(verdict("a:b"), Verdict::Yes);
+        assert_eq!(verdict("a:xz"), Verdict::No);
+        assert_eq!(verdict("a:xy"), Verdict::Filtered);
+        assert_eq!(verdict("b:c"), Verdict::Filtered);
+        assert_eq!(verdict("c:c"), Verdict::No);
+        assert_eq!(rules.in_force("a:xy", Level::Info).collect::<Vec<_>>(), [2]);
+        assert!(!rules.is_empty());
+        assert!(Rules::new(&[rule(false, &["*"], None)]).is_empty());
+    }
+
+    #[test]
+    fn one_rule_without_a_filter_is_enough() {
+        let rules = Rules::new(&[
+            rule(true, &["*"], Some("n > 1")),
+            rule(true, &["a:*"], None),
+            rule(true, &["*"], Some("m")),
+        ]);
+        assert_eq!(rules.verdict("a:b", Level::Info), Verdict::Yes);
+        assert_eq!(rules.verdict("b:b", Level::Info), Verdict::Filtered);
+        assert_eq!(rules.in_force("b:b", Level::Info).collect::<Vec<_>>(), [0, 2]);
+    }
+
+    #[test]
+    fn levels_and_exclusions_count() {
+        let levels = Levels::AtLeast { level: Level::Warning };
+        let excluded = vec!["a:secret*".to_owned()];
+        let rules = Rules::new(&[EventRule { levels, excluded, ..rule(true, &["a:*"], None) }]);
+        assert_eq!(rules.verdict("a:b", Level::Warning), Verdict::Yes);
+        assert_eq!(rules.verdict("a:b", Level::Emergency), Verdict::Yes);
+        assert_eq!(rules.verdict("a:b", Level::Info), Verdict::No);
+        assert_eq!(rules.verdict("a:secrets", Level::Warning), Verdict::No);
+        assert!(Levels::Exactly { level: Level::Info }.have(Level::Info));
+        assert!(!Levels::Exactly { level: Level::Info }.have(Level::Alert));
+    }
+
+    #[test]
+    fn stars_may_be_meant() {
+        assert!(Pattern::new("a*").fits(b"ab"));
+        assert!(Pattern::new(r"a\*").fits(b"a*"));
+        assert!(!Pattern::new(r"a\*").fits(b"ab"));
+        assert!(Pattern::new(r"\\*").fits(br"\b"));
+        assert!(Pattern::new(r"a\").fits(br"a\"));
+    }
+}

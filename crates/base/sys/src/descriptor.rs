@@ -1,0 +1,243 @@
+//! Descriptors of a library in somebody else's program, which may close all that it does not know,
+//! and then get the same numbers for its own files. So each use asks whether the number still stands for
+//! the same file; and a number that does not is left alone, also at the end. Between asking and use the
+//! program may still do that, but such moments are short, and programs close everything only once.
+//!
+//! What is held is also noted in a table, for a child process that has to close it although the thread
+//! whose it was is not there, and for the end of the process.
+
+use rustix::fs::{FileType, fstat};
+use rustix::io::fcntl_dupfd_cloexec;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+/// Numbers that programs rarely come to, and do not expect to get.
+const HIGH: i32 = 512;
+
+/// Which file a descriptor stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    device: u64,
+    inode: u64,
+    /// The kernel's number for an eventfd, all of which have the same inode; 0 for other files.
+    eventfd: u64,
+}
+
+impl Identity {
+    /// Of this one; `None` if it is not open, or cannot be told from others.
+    pub fn of(descriptor: BorrowedFd<'_>) -> Option<Identity> {
+        let status = fstat(descriptor).ok()?;
+        let has_own_inode = FileType::from_raw_mode(status.st_mode) != FileType::Unknown;
+        let eventfd = if has_own_inode { 0 } else { eventfd_of(descriptor)? };
+        Some(Identity { device: status.st_dev, inode: status.st_ino, eventfd })
+    }
+
+    /// Whether it is an eventfd.
+    pub fn is_eventfd(self) -> bool {
+        self.eventfd != 0
+    }
+}
+
+/// The kernel's number for an eventfd, from 1.
+fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
+    let path = format!("/proc/self/fdinfo/{}", descriptor.as_raw_fd());
+    let text = std::fs::read_to_string(path).ok()?;
+    let number = text.lines().find_map(|line| line.strip_prefix("eventfd-id:"))?;
+    number.trim().parse::<u64>().ok()?.checked_add(1)
+}
+
+/// The same file under a number that a program hardly uses, if there can be one.
+pub fn raise(descriptor: OwnedFd) -> OwnedFd {
+    match descriptor.as_raw_fd() < HIGH {
+        true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
+        false => descriptor,
+    }
+}
+
+/// A descriptor that the program may close behind our back.
+#[derive(Debug)]
+pub struct Held<T: AsFd> {
+    /// Always there, but while it is dropped.
+    value: Option<T>,
+    identity: Identity,
+    place: Option<usize>,
+}
+
+impl<T: AsFd> Held<T> {
+    /// Notes what it stands for, and that it has to do with `purpose`. `None` if that cannot be known.
+    pub fn new(value: T, purpose: u32) -> Option<Held<T>> {
+        let identity = Identity::of(value.as_fd())?;
+        let place = note(value.as_fd(), identity, purpose);
+        Some(Held { value: Some(value), identity, place })
+    }
+
+    /// It, if it still is what it was.
+    pub fn get(&self) -> Option<&T> {
+        let value = self.value.as_ref()?;
+        (Identity::of(value.as_fd()) == Some(self.identity)).then_some(value)
+    }
+
+    /// What it is.
+    pub fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Notes what it has to do with from now on.
+    pub fn set_purpose(&self, purpose: u32) {
+        if let Some(place) = self.place {
+            TABLE[place].purpose.store(purpose, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<T: AsFd> Drop for Held<T> {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            TABLE[place].number.store(NONE, Ordering::Release);
+        }
+        let is_ours = self.get().is_some();
+        if let Some(value) = self.value.take()
+            && !is_ours
+        {
+            std::mem::forget(value);
+        }
+    }
+}
+
+/// What is held, by whatever thread.
+struct Entry {
+    /// Stored last, and taken back first.
+    number: AtomicI32,
+    purpose: AtomicU32,
+    identity: [AtomicU64; 3],
+}
+
+const NONE: i32 = -1;
+/// A place that somebody fills.
+const FILLED: i32 = -2;
+const ENTRIES: usize = 64;
+
+static TABLE: [Entry; ENTRIES] = [const {
+    Entry {
+        number: AtomicI32::new(NONE),
+        purpose: AtomicU32::new(0),
+        identity: [const { AtomicU64::new(0) }; 3],
+    }
+}; ENTRIES];
+
+/// Where it is noted; nowhere if there is no room.
+fn note(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Option<usize> {
+    let (claim, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+    let place = TABLE
+        .iter()
+        .position(|entry| entry.number.compare_exchange(NONE, FILLED, claim, relaxed).is_ok())?;
+    let entry = &TABLE[place];
+    entry.purpose.store(purpose, relaxed);
+    let words = [identity.device, identity.inode, identity.eventfd];
+    for (word, value) in entry.identity.iter().zip(words) {
+        word.store(value, relaxed);
+    }
+    entry.number.store(descriptor.as_raw_fd(), Ordering::Release);
+    Some(place)
+}
+
+/// Shows `each` what this process holds for a purpose, if it still is what it was.
+pub fn each_held(purpose: u32, mut each: impl FnMut(BorrowedFd<'_>)) {
+    for entry in &TABLE {
+        if let Some(descriptor) = entry.open()
+            && entry.purpose.load(Ordering::Relaxed) == purpose
+        {
+            each(descriptor);
+        }
+    }
+}
+
+/// Closes what is held. Only for a child process, where the threads that hold something are not.
+pub fn close_inherited() {
+    for entry in &TABLE {
+        if let Some(descriptor) = entry.open() {
+            let number = descriptor.as_raw_fd();
+            // SAFETY: it was noted by who owned it, on a thread that this process has not.
+            #[expect(unsafe_code)]
+            drop(unsafe { OwnedFd::from_raw_fd(number) });
+        }
+        entry.number.store(NONE, Ordering::Release);
+    }
+}
+
+impl Entry {
+    /// What is noted here, if it still is what it was.
+    fn open(&self) -> Option<BorrowedFd<'static>> {
+        let number = self.number.load(Ordering::Acquire);
+        if number < 0 {
+            return None;
+        }
+        // SAFETY: not -1. It may be closed at any time, by the program, after which its use fails, or
+        // is that of what the program has there: see the module's comment.
+        #[expect(unsafe_code)]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        let [device, inode, eventfd] = [0, 1, 2].map(|word: usize| {
+            self.identity.get(word).map_or(0, |word| word.load(Ordering::Relaxed))
+        });
+        let identity = Identity { device, inode, eventfd };
+        (Identity::of(descriptor) == Some(identity)).then_some(descriptor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SharedMemory;
+    use rustix::event::{EventfdFlags, eventfd};
+    use std::io::Write;
+
+    #[test]
+    fn files_are_told_apart() {
+        let (one, _) = SharedMemory::create(c"one", 4096).unwrap();
+        let (two, _) = SharedMemory::create(c"two", 4096).unwrap();
+        let (three, four) = std::io::pipe().unwrap();
+        let events = [(), ()].map(|()| eventfd(0, EventfdFlags::NONBLOCK).unwrap());
+        let all = [one.as_fd(), two.as_fd(), three.as_fd(), events[0].as_fd(), events[1].as_fd()];
+        let all = all.map(|descriptor| Identity::of(descriptor).unwrap());
+        for (place, identity) in all.iter().enumerate() {
+            assert!(!all[..place].contains(identity), "{all:?}");
+            assert_eq!(identity.is_eventfd(), place > 2);
+        }
+        let again = events[0].try_clone().unwrap();
+        assert_eq!(Identity::of(again.as_fd()), Some(all[3]));
+        drop(four);
+    }
+
+    #[test]
+    fn high_numbers_are_taken() {
+        let (_, memory) = std::io::pipe().unwrap();
+        let raised = raise(memory.into());
+        assert!(raised.as_raw_fd() >= HIGH);
+        let number = raised.as_raw_fd();
+        assert_eq!(raise(raised).as_raw_fd(), number);
+    }
+
+    /// What the program has put in place of ours is neither used nor closed.
+    #[test]
+    fn a_number_that_is_anothers_is_left_alone() {
+        const PURPOSE: u32 = 4711;
+        let (_reads, writes) = std::io::pipe().unwrap();
+        let held = Held::new(raise(writes.into()), PURPOSE).unwrap();
+        let mut found = Vec::new();
+        each_held(PURPOSE, |descriptor| found.push(descriptor.as_raw_fd()));
+        let number = held.get().unwrap().as_raw_fd();
+        assert_eq!(found, [number]);
+        let (reads, others) = std::io::pipe().unwrap();
+        // SAFETY: plain integers are passed; the descriptor that is closed is the one above.
+        #[expect(unsafe_code)]
+        let others = unsafe {
+            assert_eq!(libc::dup2(others.as_raw_fd(), number), number);
+            OwnedFd::from_raw_fd(number)
+        };
+        assert!(held.get().is_none());
+        each_held(PURPOSE, |descriptor| panic!("{descriptor:?}"));
+        drop(held);
+        std::fs::File::from(others).write_all(b"still open").unwrap();
+        drop(reads);
+    }
+}

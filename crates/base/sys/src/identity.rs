@@ -1,0 +1,71 @@
+//! Files that are made for another user, as that user.
+
+use crate::errno;
+
+/// Gives this thread, while it does `work`, the rights of a user on files, and has what it makes belong to
+/// that user. For a process of root's; any other has only its own user to choose. Extra groups stay as
+/// they are, so the process should have none.
+///
+/// Files that are open already can be used as before.
+pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> T) -> T {
+    /// Restores the thread's rights, whatever happens.
+    struct Restore {
+        uid: libc::c_int,
+        gid: libc::c_int,
+    }
+    impl Drop for Restore {
+        fn drop(&mut self) {
+            set(self.uid as u32, self.gid as u32);
+        }
+    }
+    let (uid, gid) = set(uid, gid);
+    let _restore = Restore { uid, gid };
+    work()
+}
+
+/// Gives what they were before.
+fn set(uid: u32, gid: u32) -> (libc::c_int, libc::c_int) {
+    // SAFETY: plain integers are passed. Both calls are for this thread only. The user goes last when
+    // rights are given away and first when they come back; the group may be set by root only.
+    #[expect(unsafe_code)]
+    errno::kept(|| unsafe {
+        match uid {
+            0 => {
+                let uid = libc::setfsuid(uid);
+                (uid, libc::setfsgid(gid))
+            }
+            _ => {
+                let gid = libc::setfsgid(gid);
+                (libc::setfsuid(uid), gid)
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+
+    #[test]
+    fn files_belong_to_the_user_and_so_do_rights() {
+        let directory =
+            std::env::temp_dir().join(format!("blkkin-identity-{}", std::process::id()));
+        fs::create_dir(&directory).unwrap();
+        if fs::metadata(&directory).unwrap().uid() != 0 {
+            // Only root can be somebody else.
+            fs::remove_dir(&directory).unwrap();
+            return;
+        }
+        let make = |name: &str| as_user(12345, 12346, || fs::write(directory.join(name), ""));
+        assert!(make("closed").is_err());
+        fs::set_permissions(&directory, fs::Permissions::from_mode(0o777)).unwrap();
+        make("open").unwrap();
+        let made = fs::metadata(directory.join("open")).unwrap();
+        assert_eq!((made.uid(), made.gid()), (12345, 12346));
+        fs::write(directory.join("own"), "").unwrap();
+        assert_eq!(fs::metadata(directory.join("own")).unwrap().uid(), 0);
+        fs::remove_dir_all(directory).unwrap();
+    }
+}

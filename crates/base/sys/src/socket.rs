@@ -1,0 +1,178 @@
+//! Stream sockets between processes of one machine, with descriptors and with the kernel's word for who
+//! is on the other side. Nothing here waits: what would is [`io::ErrorKind::WouldBlock`].
+
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Most descriptors that are sent or taken with one call.
+pub const DESCRIPTORS_MAX: usize = 16;
+
+/// One end of a connection.
+#[derive(Debug)]
+pub struct Socket(OwnedFd);
+
+/// Who is on the other side, as of when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// Its process, as this one's namespace knows it; 0 if it does not.
+    pub pid: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// Where others can connect.
+#[derive(Debug)]
+pub struct Listener(OwnedFd);
+
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
+impl Socket {
+    /// Connects to who listens at `path`.
+    pub fn connect(path: &Path) -> io::Result<Socket> {
+        let address = SocketAddrUnix::new(path)?;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        rustix::net::connect(&socket, &address)?;
+        Ok(Socket(socket))
+    }
+
+    /// Sends as many bytes as there is room for, and all descriptors with the first of them.
+    pub fn send(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<usize> {
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut room);
+        let fits =
+            descriptors.is_empty() || ancillary.push(SendAncillaryMessage::ScmRights(descriptors));
+        if !fits {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let flags = SendFlags::NOSIGNAL;
+        Ok(rustix::net::sendmsg(&self.0, &[IoSlice::new(bytes)], &mut ancillary, flags)?)
+    }
+
+    /// Takes bytes that came, and the descriptors that came with them; 0 if the other side has closed.
+    pub fn receive(&self, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut ancillary = RecvAncillaryBuffer::new(&mut room);
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let mut parts = [IoSliceMut::new(bytes)];
+        let received = rustix::net::recvmsg(&self.0, &mut parts, &mut ancillary, flags)?;
+        for message in ancillary.drain() {
+            if let RecvAncillaryMessage::ScmRights(rights) = message {
+                descriptors.extend(rights);
+            }
+        }
+        Ok(received.bytes)
+    }
+
+    /// Who is on the other side.
+    pub fn peer(&self) -> io::Result<Peer> {
+        let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+        // By hand, because of the process 0: one that this namespace does not know.
+        // SAFETY: the kernel writes at most `size` bytes to `found`, which has so many.
+        #[expect(unsafe_code)]
+        let result = unsafe {
+            libc::getsockopt(
+                self.0.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERCRED,
+                (&raw mut found).cast(),
+                &raw mut size,
+            )
+        };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Peer { pid: found.pid.unsigned_abs(), uid: found.uid, gid: found.gid })
+    }
+}
+
+impl From<OwnedFd> for Socket {
+    fn from(descriptor: OwnedFd) -> Socket {
+        Socket(descriptor)
+    }
+}
+
+impl From<Socket> for OwnedFd {
+    fn from(socket: Socket) -> OwnedFd {
+        socket.0
+    }
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+impl Listener {
+    /// Listens at `path`, where nothing must be.
+    pub fn bind(path: &Path) -> io::Result<Listener> {
+        let address = SocketAddrUnix::new(path)?;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, FLAGS, None)?;
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, 1024)?;
+        Ok(Listener(socket))
+    }
+
+    /// The next one who has connected.
+    pub fn accept(&self) -> io::Result<Socket> {
+        Ok(Socket(rustix::net::accept_with(&self.0, FLAGS)?))
+    }
+}
+
+impl AsFd for Listener {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Sends bytes over somebody's socket if it has room now.
+pub fn send_now(socket: BorrowedFd<'_>, bytes: &[u8]) {
+    let _ = rustix::net::send(socket, bytes, SendFlags::NOSIGNAL | SendFlags::DONTWAIT);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::Read;
+    use std::io::Write;
+
+    #[test]
+    fn bytes_descriptors_and_credentials_arrive() {
+        let path = std::env::temp_dir().join(format!("blkkin-socket-{}", std::process::id()));
+        let listener = Listener::bind(&path).unwrap();
+        assert_eq!(listener.accept().unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        let ours = Socket::connect(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let theirs = listener.accept().unwrap();
+        assert_eq!(theirs.peer().unwrap().pid, std::process::id());
+        let (mut reads, mut writes) = std::io::pipe().unwrap();
+        assert_eq!(ours.send(b"hello", &[reads.as_fd(), writes.as_fd()]).unwrap(), 5);
+        let (mut bytes, mut descriptors) = ([0; 9], Vec::new());
+        assert_eq!(theirs.receive(&mut bytes, &mut descriptors).unwrap(), 5);
+        assert_eq!(&bytes[..5], b"hello");
+        let sent = File::from(descriptors.pop().unwrap());
+        writes.write_all(b"1").unwrap();
+        (&sent).write_all(b"2").unwrap();
+        let mut found = [0; 2];
+        reads.read_exact(&mut found).unwrap();
+        assert_eq!(&found, b"12");
+        assert_eq!(descriptors.len(), 1);
+        let nothing = theirs.receive(&mut bytes, &mut descriptors).unwrap_err();
+        assert_eq!(nothing.kind(), io::ErrorKind::WouldBlock);
+        drop(ours);
+        assert_eq!(theirs.receive(&mut bytes, &mut descriptors).unwrap(), 0);
+        assert!(theirs.send(b"x", &[]).is_err());
+    }
+}

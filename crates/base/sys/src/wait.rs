@@ -1,0 +1,49 @@
+//! Waiting for several descriptors at once.
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+/// Most descriptors that are waited for at once.
+const WAITED_MAX: usize = 64;
+
+/// Waits until one of these can be read, or written where that is asked for, or its other side has gone;
+/// or until so much time is over. A signal ends it too. Descriptors beyond 64 do not count.
+pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> io::Result<()> {
+    let mut polled = Vec::with_capacity(descriptors.len().min(WAITED_MAX));
+    for (descriptor, also_write) in descriptors.iter().take(WAITED_MAX) {
+        let write = if *also_write { PollFlags::OUT } else { PollFlags::empty() };
+        polled.push(PollFd::from_borrowed_fd(*descriptor, PollFlags::IN | write));
+    }
+    let time = time.map(|time| Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    });
+    match poll(&mut polled, time.as_ref()) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wait;
+    use std::io::Write;
+    use std::os::fd::AsFd;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn waits_until_there_is_something() {
+        let (reads, mut writes) = std::io::pipe().unwrap();
+        let (short, long) = (Duration::from_millis(20), Duration::from_secs(60));
+        let start = Instant::now();
+        wait(&[(reads.as_fd(), false)], Some(short)).unwrap();
+        assert!(start.elapsed() >= short);
+        wait(&[(reads.as_fd(), false), (writes.as_fd(), true)], Some(long)).unwrap();
+        writes.write_all(b"x").unwrap();
+        wait(&[(reads.as_fd(), false)], Some(long)).unwrap();
+        wait(&[(reads.as_fd(), false)], None).unwrap();
+        assert!(start.elapsed() < long);
+    }
+}

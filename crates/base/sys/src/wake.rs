@@ -1,0 +1,164 @@
+//! Waking another process: what it costs who is awake, and what nothing.
+//!
+//! Who goes to sleep says so in shared memory and then looks whether there is work; who leaves work
+//! there looks afterwards whether somebody sleeps. Each of them must do its two steps in order, or
+//! both may miss the other; for a processor that takes a barrier between them. A
+//! [barrier for all](barrier_for_all), which the one who goes to sleep pays for, is one for both.
+
+use crate::errno;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+/// MEMBARRIER_CMD_GLOBAL_EXPEDITED, and its registration.
+const BARRIER: libc::c_int = 1 << 1;
+const REGISTER: libc::c_int = 1 << 2;
+
+pub(crate) fn membarrier(command: libc::c_int) -> bool {
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    let result = errno::kept(|| unsafe {
+        libc::syscall(libc::SYS_membarrier, command, 0 as libc::c_int, 0 as libc::c_int)
+    });
+    result == 0
+}
+
+/// Has this process's threads take part in every [`barrier_for_all`] from now on; `false` if the
+/// kernel does not know it (before Linux 4.16) or does not let this process. The first time it can
+/// take the kernel some milliseconds.
+pub fn heed_barriers() -> bool {
+    membarrier(REGISTER)
+}
+
+/// A full memory barrier on each processor that runs a thread of a process that [heeds
+/// them](heed_barriers): what such a thread stored before it, in its program's order, is visible to
+/// the caller afterwards, and what the caller stored before is visible to what such a thread loads
+/// after it. `false`, and there was none, if the kernel cannot do that.
+pub fn barrier_for_all() -> bool {
+    membarrier(BARRIER)
+}
+
+/// An eventfd of who is to be woken. The number is all that is kept, so that the host may close it.
+#[derive(Debug)]
+pub struct Waker {
+    /// Or -1.
+    fd: AtomicI32,
+    /// What the descriptor was at first: device and inode. (One for all files that are not in a file
+    /// system; of those that are not eventfds none can be written eight bytes to.)
+    file: Option<(u64, u64)>,
+}
+
+impl Waker {
+    /// Wakes by `fd`, which stays the caller's.
+    pub fn new(fd: i32) -> Waker {
+        Waker { fd: AtomicI32::new(fd), file: file_of(fd) }
+    }
+
+    /// Wakes nobody.
+    pub const fn none() -> Waker {
+        Waker { fd: AtomicI32::new(-1), file: None }
+    }
+
+    /// Wakes; in signal handlers, too. `false` if the host has closed the descriptor, also if it has
+    /// opened something else that got its number. Then it is not tried again.
+    pub fn wake(&self) -> bool {
+        let fd = self.fd.load(Relaxed);
+        if fd < 0 {
+            return false;
+        }
+        let one = 1u64;
+        // SAFETY: passes a pointer to eight bytes that are there.
+        #[expect(unsafe_code)]
+        let is_woken = self.file.is_some()
+            && file_of(fd) == self.file
+            && errno::kept(|| unsafe {
+                libc::write(fd, (&raw const one).cast(), size_of_val(&one)) == 8
+                    // Its count is at its end: who reads it is awake, or will be.
+                    || *libc::__errno_location() == libc::EAGAIN
+            });
+        if !is_woken {
+            self.fd.store(-1, Relaxed);
+        }
+        is_woken
+    }
+}
+
+fn file_of(fd: i32) -> Option<(u64, u64)> {
+    // SAFETY: all fields may be zero; the kernel writes the structure that it is given.
+    #[expect(unsafe_code)]
+    errno::kept(|| unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        (libc::fstat(fd, &raw mut status) == 0).then_some((status.st_dev, status.st_ino))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+    use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+    fn eventfd() -> File {
+        // SAFETY: the descriptor is new, and nobody else has it.
+        #[expect(unsafe_code)]
+        unsafe {
+            File::from(OwnedFd::from_raw_fd(libc::eventfd(0, libc::EFD_NONBLOCK)))
+        }
+    }
+
+    fn count(mut eventfd: &File) -> u64 {
+        let mut bytes = [0; 8];
+        eventfd.read_exact(&mut bytes).map_or(0, |()| u64::from_le_bytes(bytes))
+    }
+
+    #[test]
+    fn who_is_woken_has_an_event() {
+        let eventfd = eventfd();
+        let waker = Waker::new(eventfd.as_raw_fd());
+        assert!(waker.wake() && waker.wake());
+        assert_eq!(count(&eventfd), 2);
+        // It cannot count further, and that is no reason to give up.
+        (&eventfd).write_all(&(u64::MAX - 1).to_le_bytes()).unwrap();
+        assert!(waker.wake());
+        assert_eq!(count(&eventfd), u64::MAX - 1);
+        assert!(waker.wake());
+    }
+
+    /// The host closes all descriptors, as daemons do, and opens others.
+    #[test]
+    fn a_descriptor_that_became_another_files_is_left_alone() {
+        let eventfd = eventfd();
+        let waker = Waker::new(eventfd.as_raw_fd());
+        let path = std::env::temp_dir().join(format!("blkkin-sys-wake-{}", std::process::id()));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        // SAFETY: replaces a descriptor that this test has.
+        #[expect(unsafe_code)]
+        unsafe {
+            assert!(libc::dup2(file.as_raw_fd(), eventfd.as_raw_fd()) >= 0);
+        }
+        assert!(!waker.wake());
+        assert_eq!(file.metadata().unwrap().len(), 0);
+        assert_eq!((&file).stream_position().unwrap(), 0);
+        assert!(!waker.wake());
+    }
+
+    #[test]
+    fn who_is_gone_is_not_woken_and_errno_stays() {
+        // SAFETY: fails, as there is no such directory.
+        #[expect(unsafe_code)]
+        unsafe {
+            libc::chdir(c"/nowhere/at/all".as_ptr());
+        }
+        for waker in [Waker::none(), Waker::new(-1), Waker::new(1_000_000)] {
+            assert!(!waker.wake());
+            assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::ENOENT));
+        }
+    }
+
+    #[test]
+    fn the_kernel_knows_barriers() {
+        assert!(heed_barriers());
+        assert!(heed_barriers());
+        assert!(barrier_for_all());
+    }
+}

@@ -1,0 +1,66 @@
+//! Times of a ring do not go back, and those of a packet are around those of its events: whatever a
+//! writer has left that did not come to its end, and whatever a hostile one has written.
+
+mod support;
+
+use blkkin_ring::{Clock, Mode, Taken, packet};
+use blkkin_sys::SharedMemory;
+use std::os::fd::AsFd;
+use std::sync::atomic::Ordering::Relaxed;
+use support::{Harvest, Set, is_recorded, move_to, shape};
+
+/// The words that the crate's first comment gives as LAST_TIME of ring 0.
+const LAST_TIME: usize = 4096 + 8;
+
+/// A writer that stored its time and was then restarted or killed. The reader took that time for the
+/// end of a packet; the next writer had read its own time before.
+#[test]
+fn a_time_that_was_left_behind_is_not_passed() {
+    move_to(0);
+    for with_sequences in [true, false] {
+        // One event more; and so many that a sub-buffer is left with the first.
+        for count in [1, 40] {
+            let set = Set::new(shape(2, 4096, 4, Mode::Discard));
+            let writer = |time| {
+                let writer = set.writer(Clock::Test(time));
+                if with_sequences { writer } else { writer.without_sequences() }
+            };
+            let (mut readers, mut harvest) = (set.readers(Clock::Test(200)), Harvest::default());
+            (0..count).for_each(|number| assert!(is_recorded(&writer(50), 1, number)));
+            let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+            memory.word(LAST_TIME).store(100, Relaxed);
+            set.take_all(&mut readers, true, &mut harvest);
+            (0..count).for_each(|number| assert!(is_recorded(&writer(60), 2, number)));
+            set.take_all(&mut readers, true, &mut harvest);
+            let times: Vec<u64> = harvest.events.iter().map(|event| event.3).collect();
+            let expected = [[50].repeat(count as usize), [100].repeat(count as usize)].concat();
+            assert_eq!(times, expected, "sequences: {with_sequences}");
+        }
+    }
+}
+
+/// A time from far ahead costs the packet that it is in: those behind it have their own.
+#[test]
+fn a_time_from_the_future_is_not_that_of_all_later_packets() {
+    move_to(0);
+    // As LAST_TIME; as the time of the first event; as the last time of a sub-buffer that is left.
+    let events = shape(2, 4096, 4, Mode::Discard).data_of(0).start + packet::SIZE;
+    for (at, count) in [(LAST_TIME, 1), (events + 2, 1), (events - packet::SIZE + 40, 40)] {
+        let set = Set::new(shape(2, 4096, 4, Mode::Discard));
+        let (clock, mut harvest) = (Clock::Monotonic, Harvest::default());
+        let mut readers = set.readers(clock);
+        let writer = set.writer(clock);
+        (0..count).for_each(|number| assert!(is_recorded(&writer, 1, number)));
+        let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+        memory.copy_in(at, &u64::MAX.to_le_bytes());
+        let mut bytes = Vec::new();
+        let taken = readers[0].take(&set.cells, &set.shape, true, &mut bytes);
+        let Taken::Packet(damaged) = taken else { panic!("{taken:?}") };
+        assert!(damaged.header.last_time <= blkkin_sys::monotonic_ns(), "{at}: {damaged:?}");
+        memory.word(LAST_TIME).store(0, Relaxed);
+        // Checks that times of events are within those of their packets.
+        assert!(is_recorded(&writer, 1, count));
+        set.take_all(&mut readers, true, &mut harvest);
+        assert_eq!(harvest.events.last().map(|event| event.2), Some(count), "{at}");
+    }
+}

@@ -1,0 +1,142 @@
+//! The program's [catalog](blkkin_control::catalog): memory in which it tells the daemon its event types.
+//!
+//! There is one for each process, made when the process first talks to a daemon, and in use as long as it
+//! lives. A child finds that it has none, by a word that the kernel wipes, and does not touch its
+//! parent's, which is not mapped there. If the program closes the file, which is known only when the next
+//! daemon is to get it, there will be another one.
+
+use super::connection::OTHER;
+use super::settings;
+use crate::event::{EventType, Kind};
+use crate::registry;
+use blkkin_control::catalog::{COUNT, DESCRIPTIONS, Description, MAGIC, SIZE, word, word_of};
+use blkkin_control::{FieldKind, Width};
+use blkkin_sys::descriptor::{Held, raise};
+use blkkin_sys::{SharedMemory, WipedOnFork};
+use std::fs::File;
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Catalogs of this process and of those that it descends from by forks; none is made beyond.
+const CATALOGS: usize = 256;
+static ALL: [OnceLock<SharedMemory>; CATALOGS] = [const { OnceLock::new() }; CATALOGS];
+/// How many were begun. A child goes on behind one that its parent was about to make.
+static BEGUN: AtomicUsize = AtomicUsize::new(0);
+
+/// The place of this process's catalog, from 1; 0 if there is none, as in a child.
+static CURRENT: WipedOnFork = WipedOnFork::new();
+
+fn current() -> Option<&'static SharedMemory> {
+    let [current] = CURRENT.words();
+    // Sequentially consistent: see `registry`.
+    let place = current.load(Ordering::SeqCst).checked_sub(1)?;
+    ALL.get(usize::try_from(place).ok()?)?.get()
+}
+
+/// The file of this process's catalog.
+#[derive(Debug, Default)]
+pub(super) struct CatalogFile(Option<Held<File>>);
+
+impl CatalogFile {
+    /// It, or that of another catalog if there is none or the program has closed it.
+    pub(super) fn get(&mut self) -> Option<&File> {
+        if self.0.as_ref().and_then(Held::get).is_none() {
+            match make() {
+                Ok(file) => self.0 = Held::new(File::from(raise(file.into())), OTHER),
+                Err(error) => settings::tell(|| format!("no memory for event types: {error}")),
+            }
+        }
+        self.0.as_ref()?.get()
+    }
+}
+
+/// Makes a catalog and tells all types in it.
+fn make() -> io::Result<File> {
+    let none = || io::Error::from(io::ErrorKind::OutOfMemory);
+    if !CURRENT.arm() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    let (file, memory) = SharedMemory::create_sparse(c"blkkin-catalog", SIZE)?;
+    if !memory.keep_from_children() {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
+    for (place, word) in [0, 8].into_iter().zip(MAGIC) {
+        memory.word(place).store(word, Ordering::Relaxed);
+    }
+    let place = BEGUN.fetch_add(1, Ordering::Relaxed);
+    // Nobody else ever sets this one, so nobody waits.
+    ALL.get(place).ok_or_else(none)?.set(memory).map_err(|_| none())?;
+    let [current] = CURRENT.words();
+    current.store(place as u64 + 1, Ordering::SeqCst);
+    registry::look_at_all();
+    Ok(file)
+}
+
+/// Bytes of catalogs that descriptions take.
+static TAKEN: AtomicU64 = AtomicU64::new(0);
+
+/// Finds room for a type's description, the same in all catalogs. `None` if there is none left, or the type
+/// is not what types may be.
+pub(crate) fn reserve(event: &EventType) -> Option<()> {
+    let size = description(event, 0).size()? as u64;
+    let taken = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
+        (taken + size <= (SIZE - DESCRIPTIONS) as u64).then_some(taken + size)
+    });
+    let place = DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?;
+    event.described_at().store(u32::try_from(place).ok()?, Ordering::Relaxed);
+    Some(())
+}
+
+/// Tells a type that has an id, if there is a catalog.
+pub(crate) fn tell(event: &EventType) {
+    let (Some(memory), Some(id)) = (current(), event.id()) else { return };
+    let place_of_word = memory.word(word_of(id.into()));
+    if place_of_word.load(Ordering::Acquire) != 0 {
+        return;
+    }
+    let start = event.described_at().load(Ordering::Relaxed) as usize;
+    let mut end = start;
+    let described = description(event, id).put(|piece| {
+        memory.copy_in(end, piece);
+        end += piece.len();
+    });
+    if described.is_some() {
+        place_of_word.store(word(&(start..end)), Ordering::Release);
+        memory.word(COUNT).fetch_max(u64::from(id) + 1, Ordering::Release);
+    }
+}
+
+fn description(
+    event: &EventType,
+    id: u16,
+) -> Description<'static, impl Iterator<Item = (&'static str, FieldKind)> + Clone> {
+    let (file, line) = event.place();
+    Description {
+        index: id.into(),
+        name: event.name(),
+        level: event.level(),
+        file,
+        line,
+        fields: event.fields().map(|(name, kind)| (name, field_kind(kind))),
+    }
+}
+
+fn field_kind(kind: Kind) -> FieldKind {
+    let unsigned = |width| FieldKind::Unsigned { width, hex: false };
+    let signed = |width| FieldKind::Signed { width, hex: false };
+    match kind {
+        Kind::U8 => unsigned(Width::Bits8),
+        Kind::U16 => unsigned(Width::Bits16),
+        Kind::U32 => unsigned(Width::Bits32),
+        Kind::U64 => unsigned(Width::Bits64),
+        Kind::I8 => signed(Width::Bits8),
+        Kind::I16 => signed(Width::Bits16),
+        Kind::I32 => signed(Width::Bits32),
+        Kind::I64 => signed(Width::Bits64),
+        Kind::F32 => FieldKind::F32,
+        Kind::F64 => FieldKind::F64,
+        Kind::Bool => FieldKind::Bool,
+        Kind::String => FieldKind::String,
+    }
+}

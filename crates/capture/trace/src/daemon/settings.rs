@@ -1,0 +1,120 @@
+//! What users say in environment variables, read once, before `main`. `docs/environment.md` has them all;
+//! see also [`daemon`](super).
+
+use crate::sample;
+use blkkin_control::address::{self, Surroundings};
+use blkkin_control::limits::PROGRAM_SIZE_MAX;
+use std::env;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+/// Nothing is done if it is 1.
+const DISABLE: &str = "BLKKIN_DISABLE";
+/// Mistakes are told if it is 1.
+const DEBUG: &str = "BLKKIN_DEBUG";
+/// Milliseconds that the daemon may have before `main`.
+const WAIT: &str = "BLKKIN_WAIT";
+/// The name of the program that is shown.
+const PROGRAM: &str = "BLKKIN_PROGRAM";
+
+/// What is asked for.
+#[derive(Debug, Default)]
+pub(super) struct Settings {
+    /// To do nothing at all.
+    pub(super) is_inert: bool,
+    /// To tell mistakes.
+    pub(super) tells: bool,
+    /// How long the program may wait for a daemon before `main`.
+    pub(super) wait: Duration,
+    /// Name of the program.
+    pub(super) program: String,
+    /// Where daemons may listen.
+    pub(super) sockets: Vec<PathBuf>,
+}
+
+static SETTINGS: OnceLock<Settings> = OnceLock::new();
+
+/// As they were before `main`.
+pub(super) fn get() -> &'static Settings {
+    SETTINGS.get_or_init(read)
+}
+
+/// Tells a mistake, if somebody wants to know.
+pub(super) fn tell(what: impl FnOnce() -> String) {
+    if SETTINGS.get().is_some_and(|settings| settings.tells) {
+        write(&what());
+    }
+}
+
+fn write(what: &str) {
+    let _ = std::io::stderr().write_all(format!("blkkin: {what}\n").as_bytes());
+}
+
+fn read() -> Settings {
+    // Of a program with rights that its user has not, the environment is not looked at.
+    if blkkin_sys::process::is_privileged() {
+        return Settings { is_inert: true, ..Settings::default() };
+    }
+    let text = |name: &str| env::var_os(name).filter(|value| !value.is_empty());
+    let mut mistakes = Vec::new();
+    let mut flag = |name: &str| match text(name) {
+        None => false,
+        Some(value) if value == "0" || value == "1" => value == "1",
+        Some(value) => {
+            mistakes.push(format!("{name} is {value:?}; it can be 0 or 1"));
+            false
+        }
+    };
+    let (is_disabled, tells) = (flag(DISABLE), flag(DEBUG));
+    if is_disabled {
+        return Settings { is_inert: true, tells, ..Settings::default() };
+    }
+    let wait = text(WAIT).map_or(0, |value| {
+        let number = value.to_str().and_then(|value| value.parse::<u32>().ok());
+        number.unwrap_or_else(|| {
+            mistakes.push(format!("{WAIT} is {value:?}; it is a number of milliseconds"));
+            0
+        })
+    });
+    if let Some(value) = text(sample::VARIABLE) {
+        match value.to_str().unwrap_or("?").parse() {
+            Ok(rules) => sample::set_default(rules),
+            Err(error) => mistakes.push(format!("{}: {error}", sample::VARIABLE)),
+        }
+    }
+    let (socket, runtime) = (text(address::VARIABLE), text(address::RUNTIME_VARIABLE));
+    let surroundings = Surroundings {
+        socket: socket.as_deref(),
+        runtime_directory: runtime.as_deref(),
+        user_id: blkkin_sys::user_id(),
+    };
+    if tells {
+        mistakes.iter().for_each(|mistake| write(mistake));
+    }
+    Settings {
+        is_inert: false,
+        tells,
+        wait: Duration::from_millis(wait.into()),
+        program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
+        sockets: surroundings.candidates(),
+    }
+}
+
+/// The name to show: the one given, or else that of the program's file.
+fn program(given: Option<String>) -> String {
+    let of_file = || {
+        let path = env::current_exe().ok()?;
+        Some(path.file_name()?.to_string_lossy().into_owned())
+    };
+    let name = given.or_else(of_file).unwrap_or_default();
+    let mut shown = String::new();
+    for letter in name.chars().filter(|letter| !letter.is_control()) {
+        if shown.len() + letter.len_utf8() > PROGRAM_SIZE_MAX {
+            break;
+        }
+        shown.push(letter);
+    }
+    shown
+}

@@ -1,0 +1,200 @@
+//! What one channel is to record: rules, their filters, and what stands before the fields of its events.
+
+use super::EventRule;
+use crate::event::{EventType, Kind};
+use crate::supplied;
+use crate::surroundings;
+use blkkin_control::rules::Rules;
+use blkkin_filter::{Filter, OperandKind, Pseudo, Step, Value, Values};
+use blkkin_ring::Encoder;
+use std::cell::OnceCell;
+
+/// What a channel is to record.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    pub(super) rules: Rules,
+    /// By the places of the rules.
+    filters: Vec<Condition>,
+    /// What stands before the fields, in this order.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// What a rule says of an event's values.
+#[derive(Clone, Debug)]
+enum Condition {
+    Always,
+    If(Box<Filter>),
+    /// The daemon's words are beyond what this program understands.
+    Never,
+}
+
+/// Where a context comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Pid,
+    Tid,
+    Procname,
+    Cpu,
+    /// What was found when the channel came.
+    Fixed32(u32),
+    /// As above.
+    Fixed64(u64),
+    /// What the program says, under the name at that place.
+    Supplied(Option<usize>),
+}
+
+impl Orders {
+    /// Rules, as they were sent, and contexts.
+    pub(crate) fn new(rules: &[EventRule], sources: Vec<Source>) -> Orders {
+        let condition = |rule: &EventRule| match &rule.filter {
+            None => Condition::Always,
+            Some(text) => match Filter::parse(text) {
+                Ok(filter) => Condition::If(Box::new(filter)),
+                Err(_) => Condition::Never,
+            },
+        };
+        let filters = rules.iter().map(condition).collect();
+        Orders { rules: Rules::new(rules), filters, sources }
+    }
+
+    /// Whether an event with these fields is to be recorded.
+    pub(crate) fn want(&self, event: &EventType, fields: &[u8]) -> bool {
+        let mut rules = self.rules.in_force(event.name(), event.level());
+        rules.any(|place| match self.filters.get(place) {
+            Some(Condition::Always) => true,
+            Some(Condition::If(filter)) => filter.eval(&Recorded::new(event, fields, filter)),
+            Some(Condition::Never) | None => false,
+        })
+    }
+
+    /// Appends the contexts to an event.
+    pub(crate) fn encode_contexts(&self, encoder: &mut Encoder<'_>) {
+        for source in &self.sources {
+            match source {
+                Source::Pid => encoder.put(surroundings::pid().to_le_bytes()),
+                Source::Tid => encoder.put(surroundings::tid().to_le_bytes()),
+                Source::Procname => {
+                    encoder.put(surroundings::procname());
+                    encoder.put([0]);
+                }
+                Source::Cpu => encoder.put(surroundings::cpu().to_le_bytes()),
+                Source::Fixed32(number) => encoder.put(number.to_le_bytes()),
+                Source::Fixed64(number) => encoder.put(number.to_le_bytes()),
+                Source::Supplied(place) => {
+                    let text = place.map(supplied::get).unwrap_or_default();
+                    encoder.put_string(text.as_str());
+                }
+            }
+        }
+    }
+}
+
+/// An event as filters see it: its encoded fields, and what can be known of it at little cost. Payload
+/// fields count before others of their name.
+struct Recorded<'e> {
+    event: &'e EventType,
+    fields: &'e [u8],
+    filter: &'e Filter,
+    procname: OnceCell<[u8; 16]>,
+    /// Contexts of the program's, by operand. More than these are absent.
+    supplied: [OnceCell<(usize, supplied::Text)>; 2],
+}
+
+impl<'e> Recorded<'e> {
+    fn new(event: &'e EventType, fields: &'e [u8], filter: &'e Filter) -> Recorded<'e> {
+        let supplied = [const { OnceCell::new() }; 2];
+        Recorded { event, fields, filter, procname: OnceCell::new(), supplied }
+    }
+
+    fn pseudo(&self, pseudo: Pseudo) -> Value<'_> {
+        match pseudo {
+            Pseudo::Name => Value::Str(self.event.name().as_bytes()),
+            Pseudo::Severity => Value::Uint(self.event.level().number()),
+            Pseudo::Cpu => Value::Uint(surroundings::cpu().into()),
+            Pseudo::Pid => Value::Int(surroundings::pid().into()),
+            Pseudo::Tid => Value::Int(surroundings::tid().into()),
+            Pseudo::Procname => {
+                let name = self.procname.get_or_init(surroundings::procname);
+                Value::Str(name.split(|byte| *byte == 0).next().unwrap_or_default())
+            }
+            // They come later than events are recorded.
+            Pseudo::Time | Pseudo::Stream | Pseudo::Trace => Value::Absent,
+        }
+    }
+
+    fn supplied(&self, index: usize, name: &str) -> Value<'_> {
+        let Some(place) = supplied::place_of(name) else { return Value::Absent };
+        let mut cells = self.supplied.iter();
+        let value = cells.find_map(|cell| {
+            let (of, text) = cell.get_or_init(|| (index, supplied::get(place)));
+            (*of == index).then_some(text)
+        });
+        value.map_or(Value::Absent, |text| Value::Str(text.as_str().as_bytes()))
+    }
+}
+
+impl Values for Recorded<'_> {
+    fn value(&self, index: usize) -> Value<'_> {
+        let Some(operand) = self.filter.operands().get(index) else { return Value::Absent };
+        match (operand.kind, operand.path.as_slice()) {
+            (OperandKind::Payload, [Step::Name(name)]) => {
+                let field = field(self.event, self.fields, name);
+                field.or_else(|| Some(self.pseudo(operand.pseudo()?))).unwrap_or(Value::Absent)
+            }
+            (OperandKind::Pseudo(pseudo), _) => self.pseudo(pseudo),
+            (OperandKind::Context, [Step::Name(name)]) => match context(name) {
+                Some(pseudo) => self.pseudo(pseudo),
+                None => Value::Absent,
+            },
+            (OperandKind::AppContext, [Step::Name(name)]) => self.supplied(index, name),
+            _ => Value::Absent,
+        }
+    }
+}
+
+/// What a context of that name is; LTTng's names count, too.
+fn context(name: &str) -> Option<Pseudo> {
+    Some(match name {
+        "pid" | "vpid" => Pseudo::Pid,
+        "tid" | "vtid" => Pseudo::Tid,
+        "procname" => Pseudo::Procname,
+        "cpu" | "cpu_id" => Pseudo::Cpu,
+        _ => return None,
+    })
+}
+
+/// The value of a field by its name; `None` if the event has none of that name.
+fn field<'f>(event: &EventType, fields: &'f [u8], name: &str) -> Option<Value<'f>> {
+    let mut rest = fields;
+    for (of, kind) in event.fields() {
+        let size = match kind.size() {
+            Some(size) => size,
+            None => rest.iter().position(|byte| *byte == 0).map_or(rest.len(), |nul| nul + 1),
+        };
+        let (bytes, behind) = rest.split_at_checked(size)?;
+        if of == name {
+            return Some(value(kind, bytes));
+        }
+        rest = behind;
+    }
+    None
+}
+
+fn value(kind: Kind, bytes: &[u8]) -> Value<'_> {
+    let mut word = [0; 8];
+    if kind != Kind::String {
+        let size = bytes.len().min(8);
+        word[..size].copy_from_slice(&bytes[..size]);
+    }
+    let bits = u64::from_le_bytes(word);
+    match kind {
+        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Bool => Value::Uint(bits),
+        Kind::I8 => Value::Int((bits as i8).into()),
+        Kind::I16 => Value::Int((bits as i16).into()),
+        Kind::I32 => Value::Int((bits as i32).into()),
+        Kind::I64 => Value::Int(bits.cast_signed()),
+        Kind::F32 => Value::Float(f32::from_bits(bits as u32).into()),
+        Kind::F64 => Value::Float(f64::from_bits(bits)),
+        Kind::String => Value::Str(bytes.strip_suffix(b"\0").unwrap_or(bytes)),
+    }
+}

@@ -1,0 +1,247 @@
+//! Contexts that the program supplies: a text under a name, for the whole process, that stands with the
+//! events of channels that ask for it. Threads and signal handlers read them without waiting.
+
+use blkkin_control::limits::EVENT_NAME_SIZE_MAX;
+use blkkin_sys::WipedOnFork;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+
+/// Most names, of the program's and of channels' together.
+const NAMES_MAX: usize = 256;
+/// Bytes of a value; what is beyond is cut.
+const VALUE_SIZE_MAX: usize = 255;
+
+const WORDS: usize = VALUE_SIZE_MAX.div_ceil(8);
+
+/// A value under its name.
+struct Entry {
+    name: OnceLock<Box<str>>,
+    /// Odd while the value changes, and else another one after each change.
+    version: AtomicU64,
+    size: AtomicUsize,
+    words: [AtomicU64; WORDS],
+}
+
+static ENTRIES: [Entry; NAMES_MAX] = [const {
+    Entry {
+        name: OnceLock::new(),
+        version: AtomicU64::new(0),
+        size: AtomicUsize::new(0),
+        words: [const { AtomicU64::new(0) }; WORDS],
+    }
+}; NAMES_MAX];
+
+/// How many have been begun. A child goes on behind one that its parent was about to make.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
+
+/// A value as it was at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Text {
+    bytes: [u8; 8 * WORDS],
+    size: usize,
+}
+
+impl Default for Text {
+    fn default() -> Text {
+        Text { bytes: [0; 8 * WORDS], size: 0 }
+    }
+}
+
+impl Text {
+    pub(crate) fn as_str(&self) -> &str {
+        let bytes = self.bytes.get(..self.size).unwrap_or_default();
+        // Values are stored whole, so it is what was a string.
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+}
+
+/// Sets the value of the context `provider:name` for this process: events recorded from now on have it,
+/// in channels that ask for it. It is cut to 255 bytes, and at a NUL. False if the name is none, or there
+/// are too many names.
+///
+/// May be called by any thread, but not in a signal handler.
+pub fn set_context(name: &str, value: &str) -> bool {
+    locked(|| {
+        let Some(entry) = place_of_new(name).and_then(|place| ENTRIES.get(place)) else {
+            return false;
+        };
+        entry.set(cut(value));
+        true
+    })
+    .unwrap_or(false)
+}
+
+/// What fits of a value.
+fn cut(value: &str) -> &[u8] {
+    let end = value.bytes().position(|byte| byte == 0).unwrap_or(value.len());
+    let end = (0..=end.min(VALUE_SIZE_MAX)).rev().find(|end| value.is_char_boundary(*end));
+    &value.as_bytes()[..end.unwrap_or(0)]
+}
+
+/// Where a context of that name is, from now on. `None` if there are too many.
+pub(crate) fn place(name: &str) -> Option<usize> {
+    place_of(name).or_else(|| locked(|| place_of_new(name)).flatten())
+}
+
+/// Where a context of that name is, if there is one.
+pub(crate) fn place_of(name: &str) -> Option<usize> {
+    let count = COUNT.load(Ordering::Acquire).min(NAMES_MAX);
+    ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
+}
+
+/// The value at a place; empty if there is none, or it does not stop changing.
+pub(crate) fn get(place: usize) -> Text {
+    ENTRIES.get(place).and_then(Entry::get).unwrap_or_default()
+}
+
+fn place_of_new(name: &str) -> Option<usize> {
+    if let Some(place) = place_of(name) {
+        return Some(place);
+    }
+    let (provider, rest) = name.split_once(':')?;
+    let is_name = !provider.is_empty()
+        && !rest.is_empty()
+        && name.len() <= EVENT_NAME_SIZE_MAX
+        && !name.chars().any(char::is_control);
+    if !is_name {
+        return None;
+    }
+    // Nobody else ever sets this one, so nobody waits.
+    let place = COUNT.fetch_update(Ordering::AcqRel, Ordering::Acquire, |count| {
+        (count < NAMES_MAX).then_some(count + 1)
+    });
+    let place = place.ok()?;
+    ENTRIES.get(place)?.name.set(name.into()).ok()?;
+    Some(place)
+}
+
+/// Does `work` while no other thread of this process does any. A lock that children find open, so that they
+/// do not wait for threads that they have not. `None` if a thread holds it for long: then it is one that a
+/// signal handler has interrupted.
+fn locked<R>(work: impl FnOnce() -> R) -> Option<R> {
+    static LOCK: WipedOnFork = WipedOnFork::new();
+    const TRIES_MAX: usize = 100_000;
+    struct Held;
+    impl Drop for Held {
+        fn drop(&mut self) {
+            let [lock] = LOCK.words();
+            lock.store(0, Ordering::Release);
+        }
+    }
+    LOCK.arm();
+    let [lock] = LOCK.words();
+    for _ in 0..TRIES_MAX {
+        if lock.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+            let _held = Held;
+            return Some(work());
+        }
+        std::thread::yield_now();
+    }
+    None
+}
+
+impl Entry {
+    /// By one thread at a time.
+    fn set(&self, value: &[u8]) {
+        // Odd, also if a fork has left it so.
+        let version = self.version.load(Ordering::Relaxed) | 1;
+        self.version.store(version, Ordering::Relaxed);
+        // Who sees any of what follows sees that the version is odd, or later.
+        fence(Ordering::Release);
+        self.size.store(value.len(), Ordering::Relaxed);
+        for (word, bytes) in self.words.iter().zip(value.chunks(8)) {
+            let mut whole = [0; 8];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            word.store(u64::from_le_bytes(whole), Ordering::Relaxed);
+        }
+        self.version.store(version.wrapping_add(1), Ordering::Release);
+    }
+
+    fn get(&self) -> Option<Text> {
+        const TRIES_MAX: usize = 100;
+        let mut text = Text::default();
+        for _ in 0..TRIES_MAX {
+            let version = self.version.load(Ordering::Acquire);
+            if version & 1 != 0 {
+                std::hint::spin_loop();
+                continue;
+            }
+            text.size = self.size.load(Ordering::Relaxed).min(VALUE_SIZE_MAX);
+            let words = text.bytes.chunks_exact_mut(8).zip(&self.words);
+            for (bytes, word) in words.take(text.size.div_ceil(8)) {
+                bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+            }
+            fence(Ordering::Acquire);
+            if self.version.load(Ordering::Relaxed) == version {
+                return Some(text);
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicBool;
+
+    #[test]
+    fn the_last_value_counts() {
+        assert!(place_of("last:value").is_none());
+        let place = place("last:value").unwrap();
+        assert_eq!(get(place).as_str(), "");
+        assert!(set_context("last:value", "one"));
+        assert!(set_context("last:value", "longer than eight bytes"));
+        assert_eq!(get(place).as_str(), "longer than eight bytes");
+        assert!(set_context("last:value", "short"));
+        assert_eq!(get(place).as_str(), "short");
+        assert_eq!(super::place("last:value"), Some(place));
+    }
+
+    #[test]
+    fn values_are_cut_between_letters() {
+        let check = |value: &str, expected: &str| {
+            assert!(set_context("cut:value", value));
+            assert_eq!(get(place("cut:value").unwrap()).as_str(), expected);
+        };
+        check("a\0b", "a");
+        check(&"x".repeat(300), &"x".repeat(255));
+        check(&format!("x{}", "ä".repeat(200)), &format!("x{}", "ä".repeat(127)));
+        check(&"ä".repeat(200), &"ä".repeat(127));
+        check("", "");
+    }
+
+    #[test]
+    fn names_have_a_provider() {
+        for name in ["", "x", ":x", "x:", "a:\n", &format!("a:{}", "x".repeat(300))] {
+            assert!(!set_context(name, "x"), "{name:?}");
+        }
+    }
+
+    /// Nobody sees a mixture of two values.
+    #[test]
+    fn values_are_read_whole() {
+        let place = place("whole:value").unwrap();
+        let is_over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for letter in ["a", "b"] {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    for size in (1..200).cycle() {
+                        if is_over.load(Ordering::Relaxed) {
+                            break;
+                        }
+                        set_context("whole:value", &letter.repeat(size));
+                    }
+                });
+            }
+            for _ in 0..100_000 {
+                let text = get(place);
+                let text = text.as_str();
+                let first = text.get(..1).unwrap_or_default();
+                assert_eq!(text, first.repeat(text.len()));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+    }
+}

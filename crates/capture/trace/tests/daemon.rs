@@ -1,0 +1,703 @@
+//! The conversation with a daemon, seen from the daemon: programs are found, tell their types before
+//! their events, record what they are told to, and survive what processes do to themselves.
+//!
+//! Programs are tests of this file that are ignored, run as processes of their own; they do one step
+//! for each line that they get.
+
+#[path = "support/daemon.rs"]
+mod support;
+
+use blkkin_trace::control::{
+    self, Answer, Context, FromApplication, Hello, Levels, Opening, Refused, Role, ToApplication,
+    Version, limits,
+};
+use blkkin_trace::{EventType, Level, event, registry, sample, set_context};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsFd;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Daemon, LONG, Program, Said, add, filtered, rule};
+
+/// A program that runs.
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<std::process::ChildStdout>,
+}
+
+/// What lines of programs begin with, among those of the test harness.
+const MARK: &str = "program: ";
+
+impl Running {
+    fn start(name: &str, daemon: &Daemon) -> Running {
+        Running::with(name, daemon, &[])
+    }
+
+    fn with(name: &str, daemon: &Daemon, variables: &[(&str, &str)]) -> Running {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name]);
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("BLKKIN_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("BLKKIN_SOCKET", &daemon.path).envs(variables.iter().copied());
+        let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let (input, output) = (child.stdin.take(), child.stdout.take().unwrap());
+        Running { child, input, output: BufReader::new(output) }
+    }
+
+    /// Has it do a step, and waits until it is done.
+    #[track_caller]
+    fn step(&mut self) -> String {
+        self.input.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.heard()
+    }
+
+    /// What it says next.
+    #[track_caller]
+    fn heard(&mut self) -> String {
+        loop {
+            let mut line = String::new();
+            assert_ne!(self.output.read_line(&mut line).unwrap(), 0, "it has ended");
+            if let Some((_, said)) = line.split_once(MARK) {
+                return said.trim_end().to_owned();
+            }
+        }
+    }
+
+    /// Has it end.
+    #[track_caller]
+    fn end(mut self) {
+        self.input = None;
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        let status = self.child.wait().unwrap();
+        assert!(status.success(), "{status}: {rest}");
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// In a program: says something.
+fn say(what: &str) {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{MARK}{what}").unwrap();
+    output.flush().unwrap();
+}
+
+/// In a program: waits for the next step. False if there is none.
+fn next() -> bool {
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap() > 0
+}
+
+/// Records an event for each step, each of a type of its own but for the first field.
+#[test]
+#[ignore = "a program of other tests"]
+fn counts() {
+    let mut number = 0u32;
+    while next() {
+        event!(Level::Info, "count:step", number = number, name = "a name");
+        number += 1;
+        say("done");
+    }
+}
+
+#[test]
+fn a_program_is_found_and_records_what_it_is_told_to() {
+    let daemon = Daemon::new("found");
+    let mut running = Running::start("counts", &daemon);
+    let mut program = daemon.program();
+    assert_eq!(program.pid(), running.child.id());
+    let Some(Hello { version, role, program: name, release }) = program.hello.clone() else {
+        panic!("no hello");
+    };
+    let clock = match blkkin_sys::tsc_is_steady() {
+        true => control::Clock::Tsc,
+        false => control::Clock::Monotonic,
+    };
+    assert_eq!(role, Role::Application { pid: running.child.id(), clock });
+    assert_eq!((version, &*release), (Version::OURS, env!("CARGO_PKG_VERSION")));
+    assert!(name.starts_with("daemon-"), "{name}");
+    assert!(program.types().is_empty());
+    program.add(3, &[]);
+    program.enable(3, &[rule("count:*")]);
+    program.ping();
+    // The first event of the type counts.
+    running.step();
+    let [event] = &program.wait_for(3, 1)[..] else { panic!("one event") };
+    assert_eq!(event.name, "count:step");
+    assert_eq!(event.fields, [&[0, 0, 0, 0][..], b"a name"]);
+    let types = program.types();
+    assert_eq!(types.len(), 1);
+    assert!(types[&0].file.ends_with("daemon.rs") && types[&0].line > 0);
+    assert_eq!(types[&0].fields[1].kind, control::FieldKind::String);
+    // What is disabled is recorded no more once that is answered.
+    program.enable(3, &[]);
+    program.ping();
+    running.step();
+    program.enable(3, &[rule("count:*")]);
+    program.ping();
+    running.step();
+    let [event] = &program.wait_for(3, 1)[..] else { panic!("one event") };
+    assert_eq!(event.fields[0], [2, 0, 0, 0]);
+    // A channel that goes is let go: the memory, too.
+    let maps = format!("/proc/{}/maps", running.child.id());
+    assert!(std::fs::read_to_string(&maps).unwrap().contains("memfd:rings"));
+    program.remove(3);
+    program.ping();
+    assert!(!std::fs::read_to_string(&maps).unwrap().contains("memfd:rings"));
+    running.step();
+    program.add(3, &[]);
+    program.enable(3, &[rule("count:*")]);
+    program.ping();
+    running.step();
+    assert_eq!(program.wait_for(3, 1)[0].fields[0], [4, 0, 0, 0]);
+    // At its end it says goodbye.
+    running.end();
+    assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+    assert_eq!(program.hear(LONG).0, Said::End);
+}
+
+#[test]
+fn who_records_wakes_the_daemon() {
+    let daemon = Daemon::new("wake");
+    let mut running = Running::start("counts", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.enable(0, &[rule("*")]);
+    program.ping();
+    running.step();
+    assert_eq!(program.channels[&0].wakes(), 0);
+    program.channels[&0].fall_asleep();
+    running.step();
+    running.step();
+    assert_eq!(program.channels[&0].wakes(), 1);
+    running.end();
+}
+
+/// Records at once, without waiting for anything.
+#[test]
+#[ignore = "a program of other tests"]
+fn hurries() {
+    event!(Level::Info, "hurry:first");
+    say("done");
+    next();
+}
+
+#[test]
+fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
+    let daemon = Daemon::new("hurry");
+    let mut running = Running::with("hurries", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    let mut program = daemon.program();
+    program.add(1, &[]);
+    program.enable(1, &[rule("hurry:*")]);
+    std::thread::sleep(Duration::from_millis(200));
+    program.ping();
+    running.heard();
+    assert_eq!(program.names(1), ["hurry:first"]);
+    running.end();
+}
+
+#[test]
+fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
+    let daemon = Daemon::new("silent");
+    let start = Instant::now();
+    let mut running = Running::start("hurries", &daemon);
+    running.heard();
+    running.end();
+    let at_once = start.elapsed();
+    let start = Instant::now();
+    let mut running = Running::with("hurries", &daemon, &[("BLKKIN_WAIT", "300")]);
+    running.heard();
+    running.end();
+    let waited = start.elapsed();
+    assert!(waited >= Duration::from_millis(300), "{waited:?}");
+    assert!(waited < LONG && at_once < LONG, "{at_once:?} {waited:?}");
+}
+
+/// Says how many threads it has, and looks for a daemon.
+#[test]
+#[ignore = "a program of other tests"]
+fn looks() {
+    while next() {
+        blkkin_trace::start();
+        event!(Level::Info, "look:step");
+        let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+        let names = tasks.map(|task| {
+            let path = task.unwrap().path().join("comm");
+            std::fs::read_to_string(path).unwrap_or_default().trim().to_owned()
+        });
+        say(if names.into_iter().any(|name| name == "blkkin") { "thread" } else { "none" });
+    }
+}
+
+#[test]
+fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
+    let mut daemon = Daemon::new("late");
+    daemon.close();
+    let mut running = Running::start("looks", &daemon);
+    assert_eq!(running.step(), "none");
+    assert_eq!(running.step(), "none");
+    daemon.listen();
+    std::thread::sleep(Duration::from_millis(1100));
+    // The thread gives itself its name.
+    let start = Instant::now();
+    while running.step() != "thread" {
+        assert!(start.elapsed() < LONG);
+    }
+    let mut program = daemon.program();
+    // The type was known before there was a catalog.
+    program.ping();
+    assert_eq!(program.types().len(), 1);
+    running.end();
+}
+
+#[test]
+fn who_is_disabled_does_nothing() {
+    let daemon = Daemon::new("disabled");
+    let mut running = Running::with("looks", &daemon, &[("BLKKIN_DISABLE", "1")]);
+    assert_eq!(running.step(), "none");
+    assert!(daemon.connected(Duration::from_millis(50)).is_none());
+    running.end();
+}
+
+#[test]
+fn mistakes_in_variables_are_told_if_somebody_wants_to_know() {
+    let daemon = Daemon::new("mistakes");
+    let check = |debug: &str, expected: &[&str]| {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command.args(["--ignored", "--exact", "hurries"]).env("BLKKIN_SOCKET", &daemon.path);
+        command.env("BLKKIN_WAIT", "soon").env("BLKKIN_SAMPLE", "1/x").env("BLKKIN_DEBUG", debug);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert!(output.status.success());
+        let said = String::from_utf8(output.stderr).unwrap();
+        let lines: Vec<_> = said.lines().filter(|line| line.starts_with("blkkin: ")).collect();
+        assert_eq!(lines.len(), expected.len(), "{said}");
+        for (line, expected) in lines.iter().zip(expected) {
+            assert!(line.contains(expected), "{line}");
+        }
+    };
+    check("1", &["BLKKIN_WAIT", "BLKKIN_SAMPLE"]);
+    check("0", &[]);
+}
+
+#[test]
+fn a_program_is_called_as_is_said() {
+    let daemon = Daemon::new("called");
+    let running = Running::with("counts", &daemon, &[("BLKKIN_PROGRAM", "a\nname")]);
+    assert_eq!(daemon.program().hello.unwrap().program, "aname");
+    running.end();
+}
+
+/// Records events of many kinds, and of all types of fields.
+#[test]
+#[ignore = "a program of other tests"]
+fn filters() {
+    let pass = || {
+        for number in -2i32..3 {
+            event!(
+                Level::Warning,
+                "filter:all",
+                signed = number,
+                small = number as i8,
+                text = if number == 1 { "one" } else { "other" },
+                float = f64::from(number) / 2.0,
+                is_odd = number % 2 != 0,
+                big = u64::MAX,
+            );
+        }
+        event!(Level::Info, "filter:none");
+    };
+    while next() {
+        pass();
+        say("done");
+    }
+}
+
+#[test]
+fn filters_decide_for_each_event() {
+    let daemon = Daemon::new("filters");
+    let mut running = Running::start("filters", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    let pid = running.child.id();
+    let mut check = |filter: &str, expected: &[i32]| {
+        program.enable(0, &[filtered("filter:*", filter)]);
+        program.ping();
+        running.step();
+        let number = |event: support::Event| match event.fields.first() {
+            Some(bytes) => i32::from_le_bytes(bytes[..].try_into().unwrap()),
+            None => 99,
+        };
+        let found: Vec<_> = program.events(0).into_iter().map(number).collect();
+        assert_eq!(found, expected, "{filter}");
+    };
+    check("signed < 0", &[-2, -1]);
+    check("small == -2 || float == 0.5", &[-2, 1]);
+    check("is_odd", &[-1, 1]);
+    check(r#"text == "on*""#, &[1]);
+    check("big == 0xffffffffffffffff && float > 0.5", &[2]);
+    check(r#"$event.name == "filter:none""#, &[99]);
+    check("severity <= warning && signed == 0", &[0]);
+    check("severity == info", &[99]);
+    check(&format!("$ctx.pid == {pid} && signed == 1"), &[1]);
+    check(&format!("pid != {pid}"), &[]);
+    check(r#"tid > 0 && $ctx.procname == "filters" && cpu >= 0 && signed == 2"#, &[2]);
+    check("missing == 1", &[]);
+    check("!(missing == 1) && signed == 2", &[2]);
+    // What this program does not understand is never true.
+    check("signed <", &[]);
+}
+
+#[test]
+fn one_of_several_rules_is_enough() {
+    let daemon = Daemon::new("rules");
+    let mut running = Running::start("filters", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.add(1, &[]);
+    let disabled = |name| control::EventRule { enabled: false, ..rule(name) };
+    let mut info = rule("*");
+    info.levels = Levels::Exactly { level: Level::Info };
+    program.enable(0, &[filtered("*", "signed == 1"), filtered("filter:a*", "signed == 2"), info]);
+    program.enable(1, &[rule("filter:*"), disabled("filter:all"), filtered("*", "signed == 0")]);
+    program.ping();
+    running.step();
+    let [a, b] = ["filter:all", "filter:none"];
+    assert_eq!(program.names(0), [a, a, b]);
+    assert_eq!(program.names(1), [a, b]);
+}
+
+/// Sets contexts, and has threads with names.
+#[test]
+#[ignore = "a program of other tests"]
+fn contexts() {
+    while next() {
+        set_context("test:request", "first");
+        let thread = std::thread::Builder::new().name("named thread".to_owned());
+        let record = || {
+            event!(Level::Info, "context:event", field = 7u16, text = "some text");
+            say(&format!("{}", blkkin_sys::thread_id()));
+        };
+        thread.spawn(record).unwrap().join().unwrap();
+        set_context("test:request", "second");
+    }
+}
+
+#[test]
+fn contexts_stand_before_the_fields() {
+    let daemon = Daemon::new("contexts");
+    let mut running = Running::start("contexts", &daemon);
+    let mut program = daemon.program();
+    let supplied = |name: &str| Context::Supplied { name: name.to_owned() };
+    let mut contexts = vec![supplied("test:request"), supplied("test:none")];
+    contexts.extend(Context::ALL);
+    program.add(0, &contexts);
+    program.add(1, &[]);
+    program.add(2, &[Context::Cpu]);
+    program.enable(0, &[rule("context:*")]);
+    program.enable(1, &[rule("context:*")]);
+    program.enable(2, &[filtered("*", r#"field == 7 && $app.test:request == "first""#)]);
+    program.ping();
+    let tid: i32 = running.step().parse().unwrap();
+    for channel in [0, 1, 2] {
+        let [event] = &program.wait_for(channel, 1)[..] else { panic!("one event") };
+        assert_eq!(event.fields, [&[7, 0][..], b"some text"], "{channel}");
+        if channel > 0 {
+            continue;
+        }
+        assert_eq!(event.contexts[..2], [&b"first"[..], b""]);
+        for (context, bytes) in Context::ALL.iter().zip(&event.contexts[2..]) {
+            let namespace = |kind: &str| {
+                use std::os::unix::fs::MetadataExt;
+                let found = std::fs::metadata(format!("/proc/self/ns/{kind}")).unwrap();
+                (found.ino() as u32).to_le_bytes().to_vec()
+            };
+            let expected = match context {
+                Context::Pid => running.child.id().to_le_bytes().to_vec(),
+                Context::Tid => tid.to_le_bytes().to_vec(),
+                Context::Procname => b"named thread\0\0\0\0\0".to_vec(),
+                Context::Cpu => {
+                    assert!(u32::from_le_bytes(bytes[..].try_into().unwrap()) < 8192);
+                    continue;
+                }
+                Context::PidNamespace => namespace("pid"),
+                Context::MountNamespace => namespace("mnt"),
+                Context::UserNamespace => namespace("user"),
+                Context::NetworkNamespace => namespace("net"),
+                Context::TimeNamespace => namespace("time"),
+                Context::UtsNamespace => namespace("uts"),
+                Context::IpcNamespace => namespace("ipc"),
+                Context::CgroupNamespace => namespace("cgroup"),
+                Context::CgroupId | Context::Supplied { .. } => continue,
+            };
+            assert_eq!(*bytes, expected, "{context:?}");
+        }
+    }
+    // Channels that come and go, with and without contexts, do not get into each other's places.
+    for turn in 0..40u32 {
+        program.remove(2);
+        let contexts = [Context::Pid, Context::Tid];
+        program.add(2, &contexts[..turn as usize % 3]);
+        program.enable(2, &[rule("context:*")]);
+        program.ping();
+        running.step();
+        assert_eq!(program.wait_for(2, 1)[0].fields, [&[7, 0][..], b"some text"], "{turn}");
+    }
+}
+
+#[test]
+fn a_daemon_that_comes_back_finds_its_programs_again() {
+    let mut daemon = Daemon::new("back");
+    let mut running = Running::start("counts", &daemon);
+    for turn in 0..3 {
+        let start = Instant::now();
+        let mut program = daemon.program();
+        assert!(turn == 0 || start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+        program.add(0, &[]);
+        program.enable(0, &[rule("*")]);
+        program.ping();
+        running.step();
+        assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
+        daemon.close();
+        drop(program);
+        // Without a daemon it goes on as before.
+        std::thread::sleep(Duration::from_millis(100));
+        running.step();
+        let maps = format!("/proc/{}/maps", running.child.id());
+        assert!(!std::fs::read_to_string(&maps).unwrap().contains("memfd:rings"));
+        daemon.listen();
+    }
+    running.end();
+}
+
+#[test]
+fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
+    let daemon = Daemon::new("nonsense");
+    let running = Running::start("counts", &daemon);
+    let (remove, apply) = (ToApplication::RemoveChannel(7), ToApplication::Apply(7));
+    let say_all: [&dyn Fn(&mut Program); 6] = [
+        &|program| program.say(&remove, &[]),
+        &|program| program.say(&apply, &[]),
+        &|program| program.say_bytes(&[0xff; 100], &[]),
+        &|program| {
+            program.add(1, &[]);
+            program.add(1, &[]);
+        },
+        &|program| program.say(&Opening::Hello(program.hello.clone().unwrap()), &[]),
+        &|program| {
+            program.add(1, &[]);
+            let rule = control::ChannelRule { channel: 1, rule: rule("*") };
+            let mut bytes = Vec::new();
+            control::encode(&ToApplication::Rule(rule), &mut bytes).unwrap();
+            for _ in 0..=limits::RULES_MAX {
+                program.try_bytes(&bytes, &[]);
+            }
+        },
+    ];
+    let start = Instant::now();
+    for say in say_all {
+        let mut program = daemon.program();
+        say(&mut program);
+        assert_eq!(program.hear(LONG).0, Said::End);
+    }
+    // The pauses get longer, to a second each.
+    let took = start.elapsed();
+    assert!(took > Duration::from_secs(2) && took < Duration::from_secs(15), "{took:?}");
+    // Memory that cannot be used is the daemon's misfortune, and costs the channel.
+    let mut program = daemon.program();
+    let (reads, writes) = std::io::pipe().unwrap();
+    program.say(&add(1, &[]), &[reads.as_fd(), writes.as_fd()]);
+    program.enable(1, &[rule("*")]);
+    program.ping();
+    program.remove(1);
+    program.ping();
+    running.end();
+}
+
+#[test]
+fn who_is_refused_for_good_is_silent() {
+    let daemon = Daemon::new("refused");
+    let running = Running::start("counts", &daemon);
+    let refuse = |try_again| {
+        let mut program = Program::new(daemon.connected(LONG).unwrap());
+        program.hear_hello();
+        let reason = "because".to_owned();
+        let refused = Refused { version: Version::OURS, try_again, reason };
+        program.say(&Answer::Refused(refused), &[]);
+    };
+    refuse(true);
+    refuse(true);
+    refuse(false);
+    assert!(daemon.connected(Duration::from_millis(1500)).is_none());
+    running.end();
+}
+
+/// Says what the process's sampler goes by.
+#[test]
+#[ignore = "a program of other tests"]
+fn samples() {
+    while next() {
+        say(&sample::global().rules().to_string());
+    }
+}
+
+#[test]
+fn a_daemon_overrules_sampling() {
+    let daemon = Daemon::new("sampling");
+    let mut running = Running::with("samples", &daemon, &[("BLKKIN_SAMPLE", "1/100")]);
+    assert_eq!(running.step(), "1/100");
+    let mut program = daemon.program();
+    let mut check = |rules: Option<&str>, expected: &str| {
+        program.say(&ToApplication::Sampling(rules.map(str::to_owned)), &[]);
+        program.ping();
+        assert_eq!(running.step(), expected);
+    };
+    check(Some("1/7,50/s"), "1/7,50/s");
+    check(None, "1/100");
+    check(Some("1/3"), "1/3");
+    drop(program);
+    let mut program = daemon.program();
+    program.ping();
+    assert_eq!(running.step(), "1/100");
+    running.end();
+}
+
+/// Makes types known on several threads as fast as it can, for as long as it is told to.
+#[test]
+#[ignore = "a program of other tests"]
+fn races() {
+    const TYPES: usize = 2000;
+    next();
+    std::thread::scope(|scope| {
+        for thread in 0..4 {
+            scope.spawn(move || {
+                for number in 0..TYPES {
+                    let name = format!("race:{thread}_{number}").leak();
+                    let place = (file!(), line!());
+                    let event = EventType::new(name, Level::Info, &["a", "b"], place);
+                    Box::leak(Box::new(event)).record((1u8, "text"));
+                    if number % 100 == 0 {
+                        std::thread::yield_now();
+                    }
+                }
+            });
+        }
+    });
+    assert_eq!(registry::types_refused(), 0);
+    say("done");
+    next();
+}
+
+/// While types come to be known, a daemon comes, goes, and comes again, and another one beside it: none is
+/// missed by any, and all that was recorded can be read, because its type was told before.
+#[test]
+fn no_type_is_missed_while_daemons_come_and_go() {
+    let mut daemon = Daemon::new("race");
+    let mut running = Running::start("races", &daemon);
+    running.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    let mut last = None;
+    for turn in 0..5 {
+        let mut program = daemon.program();
+        program.add(0, &[]);
+        program.enable(0, &[rule("race:*")]);
+        program.ping();
+        // Panics if a type was not told.
+        program.events(0);
+        if turn < 4 {
+            daemon.close();
+            daemon.listen();
+        } else {
+            last = Some(program);
+        }
+    }
+    running.heard();
+    let mut program = last.unwrap();
+    program.events(0);
+    let types = program.types();
+    assert_eq!(types.len(), 8000);
+    for thread in 0..4 {
+        for number in [0, 1, 999, 1999] {
+            let name = format!("race:{thread}_{number}");
+            assert!(types.values().any(|event| event.name == name), "{name}");
+        }
+    }
+    running.end();
+}
+
+/// Types that cannot be told.
+#[test]
+#[ignore = "a program of other tests"]
+fn oversized() {
+    next();
+    let place = (file!(), line!());
+    let long = format!("p:{}", "x".repeat(limits::EVENT_NAME_SIZE_MAX)).leak();
+    let bad: [EventType; 3] = [
+        EventType::new(long, Level::Info, &[], place),
+        EventType::new("p:twice", Level::Info, &["a", "a"], place),
+        EventType::new("p:letters", Level::Info, &["a b"], place),
+    ];
+    let [one, two, three] = &*Box::leak(Box::new(bad));
+    one.record(());
+    two.record((1u8, 2u8));
+    three.record((1u8,));
+    event!(Level::Info, "p:good");
+    say(&registry::types_refused().to_string());
+    next();
+}
+
+#[test]
+fn types_that_cannot_be_told_are_refused() {
+    let daemon = Daemon::new("oversized");
+    let mut running = Running::start("oversized", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.enable(0, &[rule("*")]);
+    program.ping();
+    assert_eq!(running.step(), "3");
+    assert_eq!(program.names(0), ["p:good"]);
+    assert_eq!(program.types().len(), 1);
+    running.end();
+}
+
+/// The thread sleeps as long as nobody says anything.
+#[test]
+fn an_idle_thread_does_not_wake() {
+    let daemon = Daemon::new("idle");
+    let mut running = Running::start("counts", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.enable(0, &[rule("*")]);
+    program.ping();
+    // It looks after itself for the first seconds.
+    std::thread::sleep(Duration::from_millis(5500));
+    let switches = || {
+        let tasks = format!("/proc/{}/task", running.child.id());
+        let mut found = None;
+        for task in std::fs::read_dir(tasks).unwrap() {
+            let path = task.unwrap().path();
+            let name = std::fs::read_to_string(path.join("comm")).unwrap();
+            if name.trim() == "blkkin" {
+                let status = std::fs::read_to_string(path.join("status")).unwrap();
+                let lines = status.lines().filter(|line| line.contains("ctxt_switches"));
+                found = Some(lines.map(str::to_owned).collect::<Vec<_>>());
+            }
+        }
+        found.expect("the thread")
+    };
+    let before = switches();
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(switches(), before);
+    for _ in 0..1000 {
+        running.step();
+    }
+    running.end();
+}

@@ -1,0 +1,424 @@
+//! A daemon for tests: the other end of the conversation, and of the rings, for a program at a time. It
+//! says exactly what a test has it say.
+
+#![allow(dead_code, reason = "not each test needs all of it")]
+
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, packet};
+use blkkin_sys::SharedMemory;
+use blkkin_sys::socket::{Listener, Socket};
+use blkkin_trace::control::{
+    AddChannel, Answer, ChannelRule, Context, Decoder, EventRule, EventType, FieldKind,
+    FromApplication, Hello, Levels, Messages, Opening, Received, ToApplication, Version, Welcome,
+    catalog, encode,
+};
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// More than anything here takes, on whatever machine.
+pub(crate) const LONG: Duration = Duration::from_secs(30);
+
+/// Listens in a folder of its own.
+pub(crate) struct Daemon {
+    folder: PathBuf,
+    pub(crate) path: PathBuf,
+    listener: Option<Listener>,
+}
+
+impl Daemon {
+    pub(crate) fn new(name: &str) -> Daemon {
+        let folder = format!("blkkin-{name}-{}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir(&folder).unwrap();
+        let path = folder.join("agent.sock");
+        let mut daemon = Daemon { folder, path, listener: None };
+        daemon.listen();
+        daemon
+    }
+
+    pub(crate) fn listen(&mut self) {
+        self.listener = Some(Listener::bind(&self.path).unwrap());
+    }
+
+    /// As a daemon that ends.
+    pub(crate) fn close(&mut self) {
+        self.listener = None;
+        std::fs::remove_file(&self.path).unwrap();
+    }
+
+    /// Who connects within a time; nothing was said yet.
+    pub(crate) fn connected(&self, within: Duration) -> Option<Socket> {
+        let listener = self.listener.as_ref().unwrap();
+        let end = Instant::now() + within;
+        loop {
+            match listener.accept() {
+                Ok(socket) => return Some(socket),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::WouldBlock),
+            }
+            let left = end.checked_duration_since(Instant::now())?;
+            blkkin_sys::wait(&[(listener.as_fd(), false)], Some(left)).unwrap();
+        }
+    }
+
+    /// The next program, which has been greeted and has told where its types are.
+    pub(crate) fn program(&self) -> Program {
+        let mut program = Program::new(self.connected(LONG).expect("a program"));
+        program.greet();
+        program
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// A connected program.
+pub(crate) struct Program {
+    pub(crate) socket: Socket,
+    openings: Option<Decoder<Opening>>,
+    decoder: Option<Decoder<FromApplication>>,
+    pub(crate) hello: Option<Hello>,
+    pub(crate) catalog: Option<File>,
+    pub(crate) channels: HashMap<u32, Channel>,
+    pings: u64,
+}
+
+/// Rings, and the reading side of them.
+pub(crate) struct Channel {
+    pub(crate) contexts: Vec<Context>,
+    cells: Cells,
+    shape: Shape,
+    readers: Vec<Reader>,
+    file: File,
+    pub(crate) eventfd: OwnedFd,
+}
+
+/// What a program says.
+#[derive(Debug, PartialEq)]
+pub(crate) enum Said {
+    Message(FromApplication),
+    End,
+}
+
+impl Program {
+    pub(crate) fn new(socket: Socket) -> Program {
+        Program {
+            socket,
+            openings: Some(Decoder::new()),
+            decoder: None,
+            hello: None,
+            catalog: None,
+            channels: HashMap::new(),
+            pings: 0,
+        }
+    }
+
+    /// Hears `Hello`.
+    pub(crate) fn hear_hello(&mut self) {
+        let mut decoder = self.openings.take().unwrap();
+        loop {
+            if let Some(received) = decoder.take().unwrap() {
+                let Received::Message { message: Opening::Hello(hello), .. } = received else {
+                    panic!("not a hello");
+                };
+                self.hello = Some(hello);
+                self.decoder = Some(decoder.followed_by());
+                return;
+            }
+            let (bytes, descriptors) = self.receive(LONG).expect("in time").expect("a hello");
+            decoder.feed(&bytes, descriptors);
+        }
+    }
+
+    pub(crate) fn greet(&mut self) {
+        self.hear_hello();
+        let release = "test".to_owned();
+        self.say(&Answer::Welcome(Welcome { version: Version::OURS, release }), &[]);
+        let (said, mut descriptors) = self.hear(LONG);
+        assert_eq!(said, Said::Message(FromApplication::Catalog));
+        self.catalog = Some(File::from(descriptors.pop().unwrap()));
+    }
+
+    pub(crate) fn pid(&self) -> u32 {
+        self.socket.peer().unwrap().pid
+    }
+
+    pub(crate) fn say<M: Messages>(&self, message: &M, descriptors: &[BorrowedFd<'_>]) {
+        let mut bytes = Vec::new();
+        encode(message, &mut bytes).unwrap();
+        self.say_bytes(&bytes, descriptors);
+    }
+
+    #[track_caller]
+    pub(crate) fn say_bytes(&self, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) {
+        assert!(self.try_bytes(bytes, descriptors), "the program has gone");
+    }
+
+    /// False if nobody listens any more.
+    pub(crate) fn try_bytes(&self, mut bytes: &[u8], mut descriptors: &[BorrowedFd<'_>]) -> bool {
+        while !bytes.is_empty() {
+            match self.socket.send(bytes, descriptors) {
+                Ok(sent) => (bytes, descriptors) = (&bytes[sent..], &[]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    blkkin_sys::wait(&[(self.socket.as_fd(), true)], Some(LONG)).unwrap();
+                }
+                Err(_) => return false,
+            }
+        }
+        true
+    }
+
+    /// Bytes, or the end; nothing if none come in time.
+    fn receive(&self, within: Duration) -> Option<Option<(Vec<u8>, Vec<OwnedFd>)>> {
+        let end = Instant::now() + within;
+        loop {
+            let (mut bytes, mut descriptors) = (vec![0; 4096], Vec::new());
+            match self.socket.receive(&mut bytes, &mut descriptors) {
+                Ok(0) => return Some(None),
+                Ok(size) => {
+                    bytes.truncate(size);
+                    return Some(Some((bytes, descriptors)));
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == ErrorKind::ConnectionReset => return Some(None),
+                Err(error) => panic!("{error}"),
+            }
+            let left = end.checked_duration_since(Instant::now())?;
+            blkkin_sys::wait(&[(self.socket.as_fd(), false)], Some(left)).unwrap();
+        }
+    }
+
+    /// What the program says next.
+    #[track_caller]
+    pub(crate) fn hear(&mut self, within: Duration) -> (Said, Vec<OwnedFd>) {
+        self.hear_within(within).expect("the program says something")
+    }
+
+    pub(crate) fn hear_within(&mut self, within: Duration) -> Option<(Said, Vec<OwnedFd>)> {
+        loop {
+            let decoder = self.decoder.as_mut().unwrap();
+            match decoder.take().unwrap() {
+                Some(Received::Message { message, descriptors }) => {
+                    return Some((Said::Message(message), descriptors));
+                }
+                Some(unknown) => panic!("{unknown:?}"),
+                None => {}
+            }
+            match self.receive(within)? {
+                Some((bytes, descriptors)) => {
+                    self.decoder.as_mut().unwrap().feed(&bytes, descriptors);
+                }
+                None => return Some((Said::End, Vec::new())),
+            }
+        }
+    }
+
+    /// Waits until all that was said has its effect.
+    #[track_caller]
+    pub(crate) fn ping(&mut self) {
+        self.pings += 1;
+        self.say(&ToApplication::Ping(self.pings), &[]);
+        assert_eq!(self.hear(LONG).0, Said::Message(FromApplication::Pong(self.pings)));
+    }
+
+    /// Adds a channel.
+    pub(crate) fn add(&mut self, number: u32, contexts: &[Context]) {
+        let channel = Channel::new(contexts);
+        let descriptors = [channel.file.as_fd(), channel.eventfd.as_fd()];
+        self.say(&add(number, contexts), &descriptors);
+        self.channels.insert(number, channel);
+    }
+
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.say(&ToApplication::RemoveChannel(number), &[]);
+    }
+
+    /// Puts rules in force.
+    pub(crate) fn enable(&mut self, channel: u32, rules: &[EventRule]) {
+        for rule in rules {
+            let rule = ChannelRule { channel, rule: rule.clone() };
+            self.say(&ToApplication::Rule(rule), &[]);
+        }
+        self.say(&ToApplication::Apply(channel), &[]);
+    }
+
+    /// All types that the program has told, by index.
+    pub(crate) fn types(&self) -> HashMap<u32, EventType> {
+        types(self.catalog.as_ref().unwrap())
+    }
+
+    /// Events of a channel so far: name, and what is behind the header.
+    pub(crate) fn events(&mut self, channel: u32) -> Vec<Event> {
+        let channel = self.channels.get_mut(&channel).unwrap();
+        let taken = channel.take();
+        // After the rings, so that all types are there.
+        let types = types(self.catalog.as_ref().unwrap());
+        taken.iter().flat_map(|bytes| split(bytes, &types, &channel.contexts)).collect()
+    }
+
+    pub(crate) fn names(&mut self, channel: u32) -> Vec<String> {
+        self.events(channel).into_iter().map(|event| event.name).collect()
+    }
+
+    /// Waits for events of a channel.
+    #[track_caller]
+    pub(crate) fn wait_for(&mut self, channel: u32, count: usize) -> Vec<Event> {
+        let (mut events, end) = (Vec::new(), Instant::now() + LONG);
+        while events.len() < count {
+            assert!(Instant::now() < end, "{} events, not {count}: {events:?}", events.len());
+            events.extend(self.events(channel));
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(events.len(), count, "{events:?}");
+        events
+    }
+}
+
+/// An event as it was found.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Event {
+    pub(crate) name: String,
+    pub(crate) contexts: Vec<Vec<u8>>,
+    pub(crate) fields: Vec<Vec<u8>>,
+}
+
+pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
+    let (session, contexts) = ("test".to_owned(), contexts.to_vec());
+    ToApplication::AddChannel(AddChannel { channel, session, contexts })
+}
+
+/// A rule for a pattern.
+pub(crate) fn rule(name: &str) -> EventRule {
+    EventRule {
+        enabled: true,
+        names: vec![name.to_owned()],
+        excluded: vec![],
+        levels: Levels::Any,
+        filter: None,
+    }
+}
+
+pub(crate) fn filtered(name: &str, filter: &str) -> EventRule {
+    EventRule { filter: Some(filter.to_owned()), ..rule(name) }
+}
+
+fn types(catalog: &File) -> HashMap<u32, EventType> {
+    let word = |at: usize| {
+        let mut bytes = [0; 8];
+        catalog.read_exact_at(&mut bytes, at as u64).unwrap();
+        u64::from_le_bytes(bytes)
+    };
+    assert_eq!([word(0), word(8)], catalog::MAGIC);
+    let mut types = HashMap::new();
+    for index in 0..word(catalog::COUNT) as usize {
+        let word = word(catalog::word_of(index));
+        if word != 0 {
+            let place = catalog::place(word).expect("a place");
+            let mut bytes = vec![0; place.len()];
+            catalog.read_exact_at(&mut bytes, place.start as u64).unwrap();
+            let described = catalog::decode(&bytes).expect("a type");
+            assert_eq!(described.index as usize, index);
+            types.insert(described.index, described);
+        }
+    }
+    types
+}
+
+impl Channel {
+    fn new(contexts: &[Context]) -> Channel {
+        let (subbuffer_size, subbuffer_count) = (16 << 10, 8);
+        let (rings, uuid, stream, start) = (9, [7; 16], 0, 0);
+        let mode = Mode::Discard;
+        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
+        let (file, memory) = SharedMemory::create(c"rings", shape.memory_size()).unwrap();
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).unwrap();
+        let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+        let eventfd = rustix::event::eventfd(0, flags).unwrap();
+        let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
+        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
+        Channel { contexts: contexts.to_vec(), cells, shape, readers, file, eventfd }
+    }
+
+    /// Says that nobody looks at the rings until somebody wakes.
+    pub(crate) fn fall_asleep(&self) {
+        self.cells.fall_asleep();
+        assert!(blkkin_sys::barrier_for_all());
+    }
+
+    /// How often somebody has woken.
+    pub(crate) fn wakes(&self) -> u64 {
+        let mut bytes = [0; 8];
+        match rustix::io::read(&self.eventfd, &mut bytes) {
+            Ok(_) => u64::from_le_bytes(bytes),
+            Err(_) => 0,
+        }
+    }
+
+    /// Packets so far: their events.
+    fn take(&mut self) -> Vec<Vec<u8>> {
+        let mut packets = Vec::new();
+        for reader in &mut self.readers {
+            let mut bytes = Vec::new();
+            while let Taken::Packet(_) = reader.take(&self.cells, &self.shape, true, &mut bytes) {
+                packets.push(bytes.split_off(packet::SIZE));
+                bytes.clear();
+            }
+        }
+        packets
+    }
+}
+
+/// The events of a packet.
+fn split(mut bytes: &[u8], types: &HashMap<u32, EventType>, contexts: &[Context]) -> Vec<Event> {
+    let mut events = Vec::new();
+    while let [first, second, ..] = *bytes {
+        let id = u16::from_le_bytes([first, second]);
+        let event = types.get(&id.into()).unwrap_or_else(|| panic!("type {id} was not told"));
+        bytes = &bytes[HEADER_SIZE..];
+        let mut cut = |size: usize| {
+            let (part, rest) = bytes.split_at(size);
+            bytes = rest;
+            part.to_vec()
+        };
+        let mut parts = Vec::new();
+        for context in contexts {
+            parts.push(match context {
+                Context::Procname => cut(17),
+                Context::CgroupId => cut(8),
+                Context::Supplied { .. } => text(&mut cut),
+                _ => cut(4),
+            });
+        }
+        let fields = event.fields.iter().map(|field| match field.kind {
+            FieldKind::Unsigned { width, .. } | FieldKind::Signed { width, .. } => {
+                cut(width.bytes())
+            }
+            FieldKind::F32 => cut(4),
+            FieldKind::F64 => cut(8),
+            FieldKind::Bool => cut(1),
+            FieldKind::String => text(&mut cut),
+            FieldKind::Bytes => unreachable!("no such field is recorded yet"),
+        });
+        let fields = fields.collect();
+        events.push(Event { name: event.name.clone(), contexts: parts, fields });
+    }
+    events
+}
+
+fn text(cut: &mut impl FnMut(usize) -> Vec<u8>) -> Vec<u8> {
+    let mut text = Vec::new();
+    loop {
+        match cut(1)[0] {
+            0 => return text,
+            byte => text.push(byte),
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! A traced program: what it has told, the rings that it was given, and the traces that become of them.
+
+use crate::catalog::{Catalog, Room};
+use crate::pace::Pace;
+use crate::process::Process;
+use crate::rings::{Packets, Rings};
+use crate::session::SessionId;
+use crate::trace::Trace;
+use blkkin_control::rules::{Rules, Verdict};
+use blkkin_control::{Clock, EventRule, EventType};
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A traced program.
+#[derive(Debug)]
+pub(crate) struct Application {
+    pub(crate) process: Process,
+    /// Its process, as it says that it sees itself.
+    pub(crate) pid_inner: u32,
+    pub(crate) program: String,
+    pub(crate) release: String,
+    pub(crate) clock: Clock,
+    /// None before it has said where its types are.
+    pub(crate) catalog: Option<Catalog>,
+    pub(crate) attachments: Vec<Attachment>,
+    /// What is written, by session.
+    pub(crate) traces: BTreeMap<SessionId, Trace>,
+    /// UUIDs of its traces, by session.
+    pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
+    /// By which it wakes the daemon.
+    pub(crate) wake: Arc<OwnedFd>,
+    pub(crate) next_number: u32,
+    /// When its rings are looked at next; never if it wakes the daemon itself.
+    pub(crate) next_look: Option<Instant>,
+    pub(crate) pace: Pace,
+    /// Whether the program was told to wake the daemon, and nothing has come since.
+    pub(crate) is_asleep: bool,
+    /// Whether the user was told that something cannot be written.
+    pub(crate) is_in_trouble: bool,
+    /// The last `Ping` that it was sent, and that it has answered.
+    pub(crate) pinged: u64,
+    pub(crate) ponged: u64,
+}
+
+/// The rings that a program has for a channel.
+#[derive(Debug)]
+pub(crate) struct Attachment {
+    pub(crate) session: SessionId,
+    /// Which of the session's channels it is.
+    pub(crate) channel: usize,
+    /// The number by which the program knows it.
+    pub(crate) number: u32,
+    pub(crate) rings: Rings,
+    /// What is written as it comes, rather than kept for snapshots.
+    pub(crate) is_written: bool,
+    /// The answer of the program by which it has mapped the rings.
+    mapped: u64,
+    /// The rules that are in force; none if the program records nothing into it.
+    pub(crate) rules: Vec<EventRule>,
+    /// All rules that ever were, since events may come of each.
+    history: Vec<Rules>,
+    /// Types of the catalog that have been held against the history.
+    described: usize,
+    /// What could not be written yet, by ring.
+    unwritten: BTreeMap<usize, Packets>,
+}
+
+/// What came of looking at all rings of a program.
+#[derive(Debug, Default)]
+pub(crate) struct Drained {
+    /// The most that one ring had, in relation to what fits into it: in parts of 256.
+    pub(crate) fullest: u64,
+    pub(crate) found: bool,
+    /// Why something could not be written. It is kept; the rings fill up meanwhile, and the program counts
+    /// what finds no room.
+    pub(crate) trouble: Option<io::Error>,
+}
+
+impl Attachment {
+    pub(crate) fn new(
+        (session, channel): (SessionId, usize),
+        number: u32,
+        rings: Rings,
+        is_written: bool,
+        mapped: u64,
+    ) -> Attachment {
+        Attachment {
+            session,
+            channel,
+            number,
+            rings,
+            is_written,
+            mapped,
+            rules: Vec::new(),
+            history: Vec::new(),
+            described: 0,
+            unwritten: BTreeMap::new(),
+        }
+    }
+
+    /// Its stream's number in traces: that of the channel.
+    pub(crate) fn stream(&self) -> u32 {
+        self.channel as u32
+    }
+
+    /// Notes rules that are in force from now on.
+    pub(crate) fn set_rules(&mut self, rules: Vec<EventRule>) {
+        let compiled = Rules::new(&rules);
+        if !compiled.is_empty() {
+            self.history.push(compiled);
+            self.described = 0;
+        }
+        self.rules = rules;
+    }
+
+    /// Whether events of a type may be in the rings.
+    pub(crate) fn may_have(&self, event_type: &EventType) -> bool {
+        let wants =
+            |rules: &Rules| rules.verdict(&event_type.name, event_type.level) != Verdict::No;
+        self.history.iter().any(wants)
+    }
+
+    /// Describes all types of which events may be in the rings.
+    fn describe(&mut self, types: &[EventType], trace: &mut Trace) {
+        for event_type in &types[self.described.min(types.len())..] {
+            if self.may_have(event_type) {
+                trace.add_event(self.stream(), event_type);
+            }
+        }
+        self.described = types.len();
+    }
+}
+
+impl Application {
+    /// Has all rings sealed that the program has mapped.
+    pub(crate) fn seal_mapped(&mut self) -> io::Result<()> {
+        let ponged = self.ponged;
+        self.seal(|attachment| attachment.mapped <= ponged)
+    }
+
+    fn seal(&mut self, is_due: impl Fn(&Attachment) -> bool) -> io::Result<()> {
+        let mut sealed = Ok(());
+        for attachment in self.attachments.iter_mut().filter(|attachment| is_due(attachment)) {
+            sealed = sealed.and(attachment.rings.seal());
+        }
+        sealed
+    }
+
+    /// Has the program's next event wake the daemon; what is in the rings by now is to be looked for once
+    /// more.
+    pub(crate) fn fall_asleep(&mut self) {
+        let written = self.attachments.iter().filter(|attachment| attachment.is_written);
+        written.for_each(|attachment| attachment.rings.fall_asleep());
+        blkkin_sys::barrier_for_all();
+    }
+
+    /// Looks at the rings by itself again.
+    pub(crate) fn wake_up(&mut self) {
+        if std::mem::take(&mut self.is_asleep) {
+            self.attachments.iter().for_each(|attachment| attachment.rings.wake_up());
+        }
+    }
+
+    /// Writes what is in the rings now.
+    pub(crate) fn drain(&mut self, room: Room) -> Drained {
+        let mut drained = Drained::default();
+        let mut packets = Packets::default();
+        let readable = |one: &&mut Attachment| one.is_written && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
+            let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            for ring in 0..attachment.rings.count() {
+                if let Some(kept) = attachment.unwritten.get(&ring) {
+                    match trace.append(attachment.stream(), ring as u32, kept) {
+                        Ok(()) => drop(attachment.unwritten.remove(&ring)),
+                        Err(error) => {
+                            drained.trouble = Some(error);
+                            continue;
+                        }
+                    }
+                }
+                packets.clear();
+                attachment.rings.take(ring, &mut packets);
+                if packets.is_empty() {
+                    continue;
+                }
+                drained.found = true;
+                let ring_size = attachment.rings.shape().ring_size() as u64;
+                let fullness = packets.bytes.len() as u64 * 256 / ring_size;
+                drained.fullest = drained.fullest.max(fullness);
+                // Types are told before their first event is in a ring; so those of all events that were
+                // just taken are found now.
+                let catalog = self.catalog.as_mut();
+                let looked = catalog.map_or(Ok(false), |catalog| catalog.look(room));
+                let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
+                attachment.describe(types, trace);
+                let written =
+                    looked.and_then(|_| trace.append(attachment.stream(), ring as u32, &packets));
+                if let Err(error) = written {
+                    drained.trouble = Some(error);
+                    attachment.unwritten.insert(ring, std::mem::take(&mut packets));
+                }
+            }
+        }
+        drained
+    }
+
+    /// Writes all that there is, when the program has ended or lets go of its rings.
+    pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
+        let is_own = |one: &Attachment| session.is_none_or(|session| session == one.session);
+        let sealed = self.seal(is_own);
+        let mut last = self.drain(room);
+        while last.found && last.trouble.is_none() {
+            last = self.drain(room);
+        }
+        let readable = |one: &&mut Attachment| is_own(one) && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
+            // What the program has counted since its last event.
+            let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            for ring in 0..attachment.rings.count() {
+                let mut packets = Packets::default();
+                attachment.rings.finish(ring, &mut packets);
+                if !packets.is_empty() {
+                    let written = trace.append(attachment.stream(), ring as u32, &packets);
+                    last.trouble = written.err().or(last.trouble);
+                }
+            }
+        }
+        last.trouble = sealed.err().or(last.trouble);
+        last
+    }
+
+    /// Writes what the rings of a session hold now to a trace of its own.
+    pub(crate) fn snapshot(
+        &mut self,
+        room: Room,
+        session: SessionId,
+        trace: &mut Trace,
+    ) -> io::Result<()> {
+        let mut packets = Packets::default();
+        let readable = |one: &&Attachment| one.session == session && one.rings.is_sealed();
+        for attachment in self.attachments.iter().filter(readable) {
+            for ring in 0..attachment.rings.count() {
+                packets.clear();
+                attachment.rings.snapshot(ring, &mut packets);
+                if packets.is_empty() {
+                    continue;
+                }
+                if let Some(catalog) = &mut self.catalog {
+                    catalog.look(room)?;
+                    let types = catalog.types().iter();
+                    for event_type in types.filter(|one| attachment.may_have(one)) {
+                        trace.add_event(attachment.stream(), event_type);
+                    }
+                }
+                trace.append(attachment.stream(), ring as u32, &packets)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops what is in the rings of a session.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        let mut packets = Packets::default();
+        let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
+        for attachment in self.attachments.iter_mut().filter(readable) {
+            attachment.unwritten.clear();
+            for ring in 0..attachment.rings.count() {
+                packets.clear();
+                attachment.rings.take(ring, &mut packets);
+            }
+        }
+    }
+
+    /// Whether it has done all that it was told.
+    pub(crate) fn is_settled(&self, ping: u64) -> bool {
+        self.ponged >= ping
+    }
+}

@@ -1,0 +1,328 @@
+//! What a program is to record, as its sessions have it: rings are given and rules are sent as far as they
+//! differ from what it has.
+
+use crate::application::{Application, Attachment};
+use crate::date;
+use crate::engine::{Agent, Id};
+use crate::rings::{Rings, online_processors};
+use crate::session::{Session, SessionId};
+use crate::trace::{About, Trace};
+use blkkin_control::{
+    AddChannel, Channel, ChannelRule, Clock, EventRule, Mode, Purpose, ToApplication,
+};
+use blkkin_ctf::schema::EnvValue;
+use blkkin_ring::Shape;
+use jiff::Zoned;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+/// Size of a sub-buffer, where nobody says another.
+pub(crate) const SUBBUFFER_SIZE: u64 = 256 << 10;
+/// Sub-buffers of a ring, where nobody says another number.
+pub(crate) const SUBBUFFER_COUNT: u32 = 4;
+/// Memory for the rings of one user's programs.
+const RINGS_SIZE_MAX: usize = 4 << 30;
+
+/// The shape of a channel's rings.
+pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape {
+    let mode = match channel.mode {
+        Mode::Discard => blkkin_ring::Mode::Discard,
+        Mode::Overwrite => blkkin_ring::Mode::Overwrite,
+    };
+    Shape {
+        // Processors that come later have the ring of those who have none.
+        rings: online_processors().last().map_or(1, |last| last + 1) + 1,
+        subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
+        subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT) as usize,
+        mode,
+        uuid,
+        stream,
+        start: 0,
+    }
+}
+
+impl Agent {
+    /// A program has said where its types are: it is told what to record.
+    pub(crate) fn begin_to_record(&mut self, id: Id) -> io::Result<()> {
+        let uid = self.applications.get(&id).map(|application| application.process.uid);
+        let rules = uid.and_then(|uid| self.sampling.get(&uid)).cloned().flatten();
+        if rules.is_some() {
+            self.send(id, &ToApplication::Sampling(rules), vec![]);
+        }
+        self.update(id);
+        self.ping(id);
+        Ok(())
+    }
+
+    /// Asks a program to say when it has done all that it was told; the number of the question.
+    pub(crate) fn ping(&mut self, id: Id) -> u64 {
+        let Some(application) = self.applications.get_mut(&id) else { return 0 };
+        application.pinged += 1;
+        let number = application.pinged;
+        self.send(id, &ToApplication::Ping(number), vec![]);
+        number
+    }
+
+    /// Tells a program what to record, as far as that has changed; gives whether it has.
+    pub(crate) fn update(&mut self, id: Id) -> bool {
+        let mut has_changed = false;
+        for at in 0..self.sessions.len() {
+            for channel in 0..self.sessions[at].channels.len() {
+                has_changed |= self.update_channel(id, at, channel);
+            }
+        }
+        has_changed
+    }
+
+    fn update_channel(&mut self, id: Id, at: usize, number: usize) -> bool {
+        let (Some(application), session) = (self.applications.get(&id), &self.sessions[at]) else {
+            return false;
+        };
+        if application.catalog.is_none() || !session.may_record(&application.process) {
+            return false;
+        }
+        let wanted = match session.is_active() {
+            true => session.channels[number].rules_for(&application.process),
+            false => Vec::new(),
+        };
+        let is_own = |one: &Attachment| (one.session, one.channel) == (session.id, number);
+        let own = application.attachments.iter().position(is_own);
+        match own {
+            Some(own) if application.attachments[own].rules == wanted => false,
+            Some(own) => self.send_rules(id, own, wanted),
+            None if !wanted.iter().any(|rule| rule.enabled) => false,
+            None => match self.attach(id, at, number) {
+                Ok(own) => self.send_rules(id, own, wanted),
+                Err(error) => {
+                    let Some(application) = self.applications.get(&id) else { return false };
+                    (self.options.log)(&format!(
+                        "{} ({}): cannot be recorded: {error}",
+                        application.program, application.process.pid
+                    ));
+                    false
+                }
+            },
+        }
+    }
+
+    fn send_rules(&mut self, id: Id, own: usize, rules: Vec<EventRule>) -> bool {
+        let Some(application) = self.applications.get_mut(&id) else { return false };
+        let Some(attachment) = application.attachments.get_mut(own) else { return false };
+        let channel = attachment.number;
+        attachment.set_rules(rules.clone());
+        for rule in rules {
+            self.send(id, &ToApplication::Rule(ChannelRule { channel, rule }), vec![]);
+        }
+        self.send(id, &ToApplication::Apply(channel), vec![]);
+        true
+    }
+
+    /// Gives a program rings for a channel.
+    fn attach(&mut self, id: Id, at: usize, number: usize) -> io::Result<usize> {
+        let size_of = |application: &Application| {
+            let attachments = application.attachments.iter();
+            attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
+        };
+        let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let all = self.applications.values().chain(&self.departed);
+        let used: usize = all.filter(|one| one.process.uid == uid).map(size_of).sum();
+        let session = &self.sessions[at];
+        let channel = &session.channels[number].channel;
+        let Some(application) = self.applications.get_mut(&id) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
+        let shape = shape_of(channel, number as u32, uuid);
+        if used + shape.memory_size() > RINGS_SIZE_MAX {
+            let why = format!(
+                "the rings of user {uid} would take more than {} GiB; use smaller sub-buffers, or \
+                 end sessions",
+                RINGS_SIZE_MAX >> 30
+            );
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
+        }
+        let clock = ring_clock(application.clock);
+        let (rings, file) = Rings::create(shape, clock)?;
+        let is_written = session.purpose == Purpose::Record;
+        if is_written {
+            if !application.traces.contains_key(&session.id) {
+                let directory = directory_of(&session.output, application);
+                let about = about(&self.clocks, session, application, uuid);
+                let trace = Trace::create(directory, session.owner, about, true)?;
+                application.traces.insert(session.id, trace);
+            }
+            if let Some(trace) = application.traces.get_mut(&session.id) {
+                trace.add_channel(number as u32, &channel.name, &channel.contexts);
+                trace.write_metadata()?;
+                for cpu in online_processors() {
+                    trace.open_stream(number as u32, cpu as u32)?;
+                }
+            }
+        }
+        let channel_number = application.next_number;
+        application.next_number += 1;
+        let place = (session.id, number);
+        // The program has mapped the memory when it answers the next question.
+        let mapped = application.pinged + 1;
+        let attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
+        application.attachments.push(attachment);
+        let own = application.attachments.len() - 1;
+        // From now on events may come, and the first one is to wake the daemon.
+        application.next_look = Some(Instant::now());
+        let message = ToApplication::AddChannel(AddChannel {
+            channel: channel_number,
+            session: session.name.clone(),
+            contexts: channel.contexts.clone(),
+        });
+        let descriptors = vec![file, application.wake.clone()];
+        self.send(id, &message, descriptors);
+        Ok(own)
+    }
+
+    /// What the session's programs have recorded so far, in a directory of its own.
+    pub(crate) fn snapshot(&mut self, at: usize, output: Option<PathBuf>) -> io::Result<PathBuf> {
+        let session = &mut self.sessions[at];
+        let number = session.snapshots;
+        session.snapshots += 1;
+        let directory = output.unwrap_or_else(|| {
+            let date = date::for_names(&Zoned::now());
+            session.output.join(format!("snapshot-1-{date}-{number}"))
+        });
+        session.owner.create_directory(&directory)?;
+        let session = &self.sessions[at];
+        for application in self.applications.values_mut().chain(&mut self.departed) {
+            if !application.attachments.iter().any(|one| one.session == session.id) {
+                continue;
+            }
+            let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
+            let about = about(&self.clocks, session, application, uuid);
+            let path = directory_of(&directory, application);
+            let mut trace = Trace::create(path, session.owner, about, false)?;
+            for (number, channel) in session.channels.iter().enumerate() {
+                let channel = &channel.channel;
+                trace.add_channel(number as u32, &channel.name, &channel.contexts);
+            }
+            application.snapshot(crate::engine::ROOM, session.id, &mut trace)?;
+            trace.write_metadata()?;
+        }
+        Ok(directory)
+    }
+
+    /// Takes the rings of a session from all programs; what is in them is written, or dropped if it was
+    /// for snapshots. The programs have let go of them.
+    pub(crate) fn detach(&mut self, session: SessionId) -> Option<io::Error> {
+        let mut trouble = None;
+        let mut gone: Vec<Attachment> = Vec::new();
+        for application in self.applications.values_mut().chain(&mut self.departed) {
+            let finished = application.finish(crate::engine::ROOM, Some(session));
+            trouble = finished.trouble.or(trouble);
+            let attachments = std::mem::take(&mut application.attachments);
+            let (own, others): (Vec<_>, Vec<_>) =
+                attachments.into_iter().partition(|attachment| attachment.session == session);
+            application.attachments = others;
+            gone.extend(own);
+            application.traces.remove(&session);
+            application.uuids.remove(&session);
+        }
+        self.departed.retain(|application| !application.attachments.is_empty());
+        for attachment in &gone {
+            self.count_ended(attachment);
+        }
+        trouble
+    }
+
+    pub(crate) fn count_ended(&mut self, attachment: &Attachment) {
+        let place = (attachment.session, attachment.channel);
+        let totals = self.ended.entry(place).or_default();
+        for ring in 0..attachment.rings.count() {
+            let counts = attachment.rings.counts(ring);
+            totals.rings += 1;
+            totals.discarded += attachment.rings.discarded(ring);
+            totals.packets += counts.packets;
+            totals.packets_lost += counts.packets_lost;
+            totals.bytes += counts.bytes;
+        }
+    }
+}
+
+/// Where a program's trace goes, below a session's directory: as LTTng has it for buffers of processes.
+fn directory_of(output: &Path, application: &Application) -> PathBuf {
+    let plain = |letter: char| if letter == '/' { '_' } else { letter };
+    let mut name: String = application.program.chars().map(plain).take(100).collect();
+    if name.is_empty() || name.starts_with('.') {
+        name.insert(0, '_');
+    }
+    let date = date::for_names(&Zoned::now());
+    let name = format!("{name}-{}-{date}", application.process.pid);
+    let parent = output.join("ust").join("pid");
+    let mut path = parent.join(&name);
+    let mut again = 1;
+    while path.exists() {
+        again += 1;
+        path = parent.join(format!("{name}-{again}"));
+    }
+    path
+}
+
+/// The clock of a program's events, for readers of its rings.
+fn ring_clock(clock: Clock) -> blkkin_ring::Clock {
+    match clock {
+        Clock::Tsc => blkkin_ring::Clock::Tsc,
+        Clock::Monotonic => blkkin_ring::Clock::Monotonic,
+    }
+}
+
+fn about(
+    clocks: &crate::clock::Clocks,
+    session: &Session,
+    application: &Application,
+    uuid: [u8; 16],
+) -> About {
+    let text = |text: &str| EnvValue::Str(text.to_owned());
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let now = date::for_environment(&Zoned::now());
+    let version = |part: &str| EnvValue::Int(part.parse().unwrap_or(0));
+    let env = [
+        ("domain", text("ust")),
+        ("tracer_name", text("blkkin")),
+        ("tracer_major", version(env!("CARGO_PKG_VERSION_MAJOR"))),
+        ("tracer_minor", version(env!("CARGO_PKG_VERSION_MINOR"))),
+        ("tracer_patchlevel", version(env!("CARGO_PKG_VERSION_PATCH"))),
+        ("tracer_buffering_scheme", text("pid")),
+        ("tracer_buffering_id", EnvValue::Int(application.process.pid.into())),
+        ("architecture_bit_width", EnvValue::Int(64)),
+        ("trace_name", text(&session.name)),
+        ("trace_creation_datetime", text(&date::for_environment(&session.created))),
+        ("hostname", text(&host)),
+        ("vpid", EnvValue::Int(application.pid_inner.into())),
+        ("procname", text(&application.program)),
+        ("vpid_datetime", text(&now)),
+    ];
+    let clock_name = match application.clock {
+        Clock::Tsc => "tsc",
+        Clock::Monotonic => "monotonic",
+    };
+    About {
+        uuid,
+        env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
+        clock_name,
+        rate: clocks.rate(application.clock),
+    }
+}
+
+/// A random one, as RFC 9562 has it.
+fn new_uuid() -> [u8; 16] {
+    let mut uuid = [0; 16];
+    let words = blkkin_sys::random_words().unwrap_or_else(|| {
+        let [first, second, ..] = blkkin_sys::whereabouts();
+        [first, second]
+    });
+    uuid[..8].copy_from_slice(&words[0].to_le_bytes());
+    uuid[8..].copy_from_slice(&words[1].to_le_bytes());
+    uuid[6] = uuid[6] & 0x0f | 0x40;
+    uuid[8] = uuid[8] & 0x3f | 0x80;
+    uuid
+}

@@ -1,0 +1,100 @@
+//! What a program tells of its event types, read from its file. Nothing in it is believed: see
+//! [`blkkin_control::catalog`].
+
+use blkkin_control::{EventType, catalog};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
+
+/// Event types of a program, as far as they are known.
+#[derive(Debug)]
+pub(crate) struct Catalog {
+    file: File,
+    /// Types so far, in the order in which they were found.
+    types: Vec<EventType>,
+    /// Types below this index have been looked for …
+    looked: usize,
+    /// … and these were not told yet.
+    missing: Vec<usize>,
+    /// Types that cannot be understood.
+    broken: u32,
+    /// Bytes that the descriptions took.
+    size: usize,
+}
+
+/// Most types, and bytes of their descriptions, that one program may have the daemon keep.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    pub(crate) types: usize,
+    pub(crate) bytes: usize,
+}
+
+impl Catalog {
+    /// A program's file, if it is one.
+    pub(crate) fn open(file: OwnedFd) -> io::Result<Catalog> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        // Memory that cannot shrink: to read another file, or a device, could take for ever.
+        if blkkin_sys::sealed_size(file.as_fd())? != catalog::SIZE as u64 {
+            return Err(invalid("the file of event types has another size"));
+        }
+        let file = File::from(file);
+        let read = Catalog { file, types: vec![], looked: 0, missing: vec![], broken: 0, size: 0 };
+        match [read.word(0)?, read.word(8)?] == catalog::MAGIC {
+            true => Ok(read),
+            false => Err(invalid("not a file of event types, or one of another version")),
+        }
+    }
+
+    /// All types that were found.
+    pub(crate) fn types(&self) -> &[EventType] {
+        &self.types
+    }
+
+    /// Types that were told and cannot be understood, or are more than there is room for.
+    pub(crate) fn broken(&self) -> u32 {
+        self.broken
+    }
+
+    /// Looks for types that have been told since; gives whether there are some.
+    pub(crate) fn look(&mut self, room: Room) -> io::Result<bool> {
+        let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
+        let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX);
+        if count <= self.looked && self.missing.is_empty() {
+            return Ok(false);
+        }
+        let before = self.types.len();
+        let mut missing = std::mem::take(&mut self.missing);
+        missing.extend(self.looked..count);
+        self.looked = self.looked.max(count);
+        for index in missing {
+            let word = self.word(catalog::word_of(index))?;
+            if word == 0 {
+                self.missing.push(index);
+                continue;
+            }
+            match self.read(index, word, room)? {
+                Some(event_type) => self.types.push(event_type),
+                None => self.broken += 1,
+            }
+        }
+        Ok(self.types.len() > before)
+    }
+
+    fn read(&mut self, index: usize, word: u64, room: Room) -> io::Result<Option<EventType>> {
+        let Some(place) = catalog::place(word) else { return Ok(None) };
+        if self.types.len() >= room.types || self.size + place.len() > room.bytes {
+            return Ok(None);
+        }
+        let mut bytes = vec![0; place.len()];
+        self.file.read_exact_at(&mut bytes, place.start as u64)?;
+        self.size += bytes.len();
+        Ok(catalog::decode(&bytes).ok().filter(|found| found.index as usize == index))
+    }
+
+    fn word(&self, at: usize) -> io::Result<u64> {
+        let mut bytes = [0; 8];
+        self.file.read_exact_at(&mut bytes, at as u64)?;
+        Ok(u64::from_le_bytes(bytes))
+    }
+}

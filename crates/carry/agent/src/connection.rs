@@ -1,0 +1,107 @@
+//! A connection that never waits: what cannot be sent yet is kept, up to a limit.
+
+use blkkin_control::{Decoder, Fault, Messages, encode};
+use blkkin_sys::socket::Socket;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+/// Most that waits to be sent. Who does not read for so long is gone, or means no good.
+const WAITING_SIZE_MAX: usize = 8 << 20;
+/// Bytes that are taken at a time.
+const RECEIVE_SIZE: usize = 16 << 10;
+
+/// A connection to a program or command.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    socket: Socket,
+    waiting: VecDeque<Piece>,
+    waiting_size: usize,
+}
+
+#[derive(Debug)]
+struct Piece {
+    bytes: Vec<u8>,
+    sent: usize,
+    descriptors: Vec<Arc<OwnedFd>>,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: Socket) -> Connection {
+        Connection { socket, waiting: VecDeque::new(), waiting_size: 0 }
+    }
+
+    /// Gives a message, and its descriptors, to whoever is on the other side.
+    pub(crate) fn send<M: Messages>(
+        &mut self,
+        message: &M,
+        descriptors: Vec<Arc<OwnedFd>>,
+    ) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        encode(message, &mut bytes).map_err(|fault: Fault| {
+            io::Error::new(io::ErrorKind::InvalidInput, fault.to_string())
+        })?;
+        self.waiting_size += bytes.len();
+        if self.waiting_size > WAITING_SIZE_MAX {
+            let why = "the other side does not read what it is sent";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        self.waiting.push_back(Piece { bytes, sent: 0, descriptors });
+        self.flush()
+    }
+
+    /// Sends what can be sent now.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        while let Some(piece) = self.waiting.front_mut() {
+            let descriptors: Vec<BorrowedFd<'_>> =
+                piece.descriptors.iter().map(|descriptor| descriptor.as_fd()).collect();
+            match self.socket.send(&piece.bytes[piece.sent..], &descriptors) {
+                Ok(sent) => {
+                    piece.sent += sent;
+                    piece.descriptors.clear();
+                    self.waiting_size -= sent;
+                    if piece.sent == piece.bytes.len() {
+                        self.waiting.pop_front();
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether something waits to be sent.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
+    /// Feeds what has come; false if the other side has closed.
+    pub(crate) fn receive<M: Messages>(&self, decoder: &mut Decoder<M>) -> io::Result<bool> {
+        let (mut bytes, mut descriptors) = ([0; RECEIVE_SIZE], Vec::new());
+        match self.socket.receive(&mut bytes, &mut descriptors) {
+            Ok(0) => Ok(false),
+            Ok(size) => {
+                decoder.feed(&bytes[..size], descriptors);
+                Ok(true)
+            }
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted
+                ) =>
+            {
+                Ok(true)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+impl AsFd for Connection {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

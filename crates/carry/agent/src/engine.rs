@@ -1,0 +1,557 @@
+//! The loop: who has connected, what has come, whose rings are to be looked at.
+
+use crate::application::Application;
+use crate::catalog::{Catalog, Room};
+use crate::clock::Clocks;
+use crate::connection::Connection;
+use crate::owner::Owner;
+use crate::pace::Pace;
+use crate::process::{self, Process};
+use crate::requests::{Command, Pending};
+use crate::session::{Session, SessionId};
+use blkkin_control::{
+    Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
+    ToApplication, Version, Welcome,
+};
+use blkkin_sys::socket::{Listener, Peer};
+use rustix::event::epoll;
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// How an agent is to be.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// Whether programs and commands of all users may connect.
+    pub is_public: bool,
+    /// Members of this group may control all sessions of a public agent.
+    pub group: String,
+    /// Where sessions go that do not say it. None: below each user's home directory.
+    pub traces: Option<PathBuf>,
+    /// What to do with a line that somebody should read.
+    pub log: fn(&str),
+}
+
+/// Number of a connection, and of the program or command behind it.
+pub(crate) type Id = u64;
+
+/// The node daemon.
+#[derive(Debug)]
+pub struct Agent {
+    pub(crate) options: Options,
+    pub(crate) own_uid: u32,
+    pub(crate) group: Option<u32>,
+    listener: Listener,
+    /// Held while the daemon lives.
+    _lock: File,
+    epoll: OwnedFd,
+    pub(crate) clocks: Clocks,
+    pub(crate) peers: BTreeMap<Id, Connected>,
+    pub(crate) applications: BTreeMap<Id, Application>,
+    /// Programs that have ended, of which a session keeps the rings for snapshots.
+    pub(crate) departed: VecDeque<Application>,
+    pub(crate) sessions: Vec<Session>,
+    pub(crate) pending: Vec<Pending>,
+    /// Commands of which the next request may be taken.
+    pub(crate) resumed: Vec<Id>,
+    /// Rules of sampling, by user.
+    pub(crate) sampling: HashMap<u32, Option<String>>,
+    /// What the rings have seen of programs that are no more, by session and channel.
+    pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
+    next_id: Id,
+    pub(crate) next_session: SessionId,
+}
+
+/// Sums over rings.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Totals {
+    pub(crate) rings: u32,
+    pub(crate) discarded: u64,
+    pub(crate) packets: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Somebody who has connected.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub(crate) connection: Connection,
+    pub(crate) peer: Peer,
+    pub(crate) state: State,
+    /// Until when it must have said what it is.
+    opened: Instant,
+    waits_to_send: bool,
+}
+
+#[derive(Debug)]
+pub(crate) enum State {
+    Opening(Decoder<Opening>),
+    Application(Decoder<FromApplication>),
+    Command(Command),
+    /// It has been told all that it is told.
+    Closing,
+}
+
+const LISTENER: u64 = 0;
+const STOP: u64 = 1;
+/// Who has connected must say so soon what it is.
+const OPENING_TIME: Duration = Duration::from_secs(5);
+/// How many are let in before others get their turn.
+const ACCEPTED_AT_ONCE: usize = 64;
+/// Connections of one user.
+const CONNECTIONS_MAX: usize = 4096;
+/// When what could not be written is tried again.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+/// After it the last stores of a processor are seen by all others.
+const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
+/// Event types of one program.
+pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
+/// Programs that have ended whose rings are kept.
+const DEPARTED_MAX: usize = 64;
+
+impl Agent {
+    /// Begins to listen.
+    pub fn bind(options: Options) -> io::Result<Agent> {
+        let path = options.socket.clone();
+        let in_words = |what: &str, path: &Path, error: io::Error| {
+            io::Error::new(error.kind(), format!("cannot {what} `{}`: {error}", path.display()))
+        };
+        if let Some(directory) = path.parent().filter(|directory| !directory.exists()) {
+            let mode = if options.is_public { 0o755 } else { 0o700 };
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(mode)
+                .create(directory)
+                .map_err(|error| in_words("create the directory", directory, error))?;
+        }
+        let lock_path = path.with_extension("lock");
+        let lock = File::options()
+            .create(true)
+            .write(true)
+            .truncate(false)
+            .open(&lock_path)
+            .map_err(|error| in_words("open", &lock_path, error))?;
+        if lock.try_lock().is_err() {
+            let message = format!("an agent already listens on `{}`", path.display());
+            return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
+        }
+        // Whoever had the lock is gone, so nobody listens on what is there.
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(in_words("remove", &path, error));
+            }
+            _ => {}
+        }
+        let listener =
+            Listener::bind(&path).map_err(|error| in_words("listen on", &path, error))?;
+        let mode = if options.is_public { 0o666 } else { 0o600 };
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let readable = epoll::EventFlags::IN;
+        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
+        let group = process::group_number(&options.group);
+        Ok(Agent {
+            own_uid: blkkin_sys::user_id(),
+            group,
+            options,
+            listener,
+            _lock: lock,
+            epoll,
+            clocks: Clocks::new(),
+            peers: BTreeMap::new(),
+            applications: BTreeMap::new(),
+            departed: VecDeque::new(),
+            sessions: Vec::new(),
+            pending: Vec::new(),
+            resumed: Vec::new(),
+            sampling: HashMap::new(),
+            ended: BTreeMap::new(),
+            next_id: 1,
+            next_session: 1,
+        })
+    }
+
+    /// Works until `stop` can be read. Then what is in the rings is written.
+    pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(STOP);
+        epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
+        let mut events = Vec::with_capacity(256);
+        loop {
+            let timeout = self.next_deadline().map(|deadline| {
+                let left = deadline.saturating_duration_since(Instant::now());
+                rustix::time::Timespec {
+                    tv_sec: left.as_secs() as i64,
+                    tv_nsec: left.subsec_nanos().into(),
+                }
+            });
+            events.clear();
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            for event in &events {
+                match event.data.u64() {
+                    LISTENER => self.accept(),
+                    STOP => {
+                        self.end();
+                        return Ok(());
+                    }
+                    token if token % 2 == 0 => self.serve(token / 2, event.flags),
+                    token => self.woken(token / 2),
+                }
+            }
+            let now = Instant::now();
+            self.look_at_rings(now);
+            self.end_openings(now);
+            self.settle(now);
+            while let Some(id) = self.resumed.pop() {
+                self.take_messages(id);
+            }
+        }
+    }
+
+    fn next_deadline(&self) -> Option<Instant> {
+        let looks = self.applications.values().filter_map(|application| application.next_look);
+        let pending = self.pending.iter().map(|pending| pending.deadline);
+        let openings = self.peers.values().filter_map(|peer| match peer.state {
+            State::Opening(_) => Some(peer.opened + OPENING_TIME),
+            _ => None,
+        });
+        looks.chain(pending).chain(openings).min()
+    }
+
+    fn accept(&mut self) {
+        for _ in 0..ACCEPTED_AT_ONCE {
+            let socket = match self.listener.accept() {
+                Ok(socket) => socket,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    (self.options.log)(&format!("cannot accept a connection: {error}"));
+                    // Whatever there is too little of is not there at once.
+                    std::thread::sleep(Duration::from_millis(10));
+                    return;
+                }
+            };
+            let Ok(peer) = socket.peer() else { continue };
+            let same = self.peers.values().filter(|other| other.peer.uid == peer.uid).count();
+            let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
+            if same >= CONNECTIONS_MAX || !may {
+                continue;
+            }
+            let id = self.next_id;
+            self.next_id += 1;
+            let connection = Connection::new(socket);
+            let data = epoll::EventData::new_u64(id * 2);
+            if epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN).is_ok() {
+                let state = State::Opening(Decoder::new());
+                let opened = Instant::now();
+                let waits_to_send = false;
+                let connected = Connected { connection, peer, state, opened, waits_to_send };
+                self.peers.insert(id, connected);
+            }
+        }
+    }
+
+    fn end_openings(&mut self, now: Instant) {
+        self.peers.retain(|_, peer| {
+            !matches!(peer.state, State::Opening(_)) || now < peer.opened + OPENING_TIME
+        });
+    }
+
+    /// Does what a connection is ready for.
+    fn serve(&mut self, id: Id, flags: epoll::EventFlags) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        if flags.contains(epoll::EventFlags::OUT) && peer.connection.flush().is_err() {
+            return self.disconnect(id);
+        }
+        let is_open = match &mut peer.state {
+            State::Opening(decoder) => peer.connection.receive(decoder),
+            State::Application(decoder) => peer.connection.receive(decoder),
+            State::Command(command) => peer.connection.receive(&mut command.decoder),
+            State::Closing if peer.connection.is_waiting() => Ok(true),
+            State::Closing => Ok(false),
+        };
+        self.take_messages(id);
+        match is_open {
+            Ok(true) => self.watch(id),
+            Ok(false) | Err(_) => self.disconnect(id),
+        }
+    }
+
+    /// Has the kernel say when more can be sent, if something waits for that.
+    pub(crate) fn watch(&mut self, id: Id) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let waits = peer.connection.is_waiting();
+        if waits != peer.waits_to_send {
+            peer.waits_to_send = waits;
+            let both = epoll::EventFlags::IN | epoll::EventFlags::OUT;
+            let flags = if waits { both } else { epoll::EventFlags::IN };
+            let data = epoll::EventData::new_u64(id * 2);
+            let _ = epoll::modify(&self.epoll, &peer.connection, data, flags);
+        }
+    }
+
+    /// Acts on all messages that have come as a whole.
+    pub(crate) fn take_messages(&mut self, id: Id) {
+        while let Some(peer) = self.peers.get_mut(&id) {
+            let outcome = match &mut peer.state {
+                State::Opening(decoder) => match decoder.take() {
+                    Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) => {
+                        self.welcome(id, hello)
+                    }
+                    Ok(_) => return,
+                    Err(error) => {
+                        let refused = Answer::Refused(Refused::because(&error));
+                        let _ = peer.connection.send(&refused, vec![]);
+                        peer.state = State::Closing;
+                        return;
+                    }
+                },
+                State::Application(decoder) => match decoder.take() {
+                    Ok(Some(Received::Message { message, descriptors })) => {
+                        self.hear(id, message, descriptors)
+                    }
+                    Ok(Some(Received::Unknown { .. })) => Ok(()),
+                    Ok(None) => return,
+                    Err(error) => Err(io::Error::other(error.to_string())),
+                },
+                // One request after the other.
+                State::Command(command) if command.is_busy => return,
+                State::Command(command) => match command.decoder.take() {
+                    Ok(Some(Received::Message { message, .. })) => {
+                        self.request(id, message);
+                        Ok(())
+                    }
+                    Ok(Some(Received::Unknown { .. })) => {
+                        self.unknown_request(id);
+                        Ok(())
+                    }
+                    Ok(None) => return,
+                    Err(error) => Err(io::Error::other(error.to_string())),
+                },
+                State::Closing => return,
+            };
+            if let Err(error) = outcome {
+                self.complain(id, &error);
+                self.disconnect(id);
+            }
+        }
+    }
+
+    fn complain(&self, id: Id, error: &io::Error) {
+        let who = match self.applications.get(&id) {
+            Some(application) => format!("{} ({})", application.program, application.process.pid),
+            None => match self.peers.get(&id) {
+                Some(peer) => format!("process {}", peer.peer.pid),
+                None => "somebody".to_owned(),
+            },
+        };
+        (self.options.log)(&format!("{who}: {error}"));
+    }
+
+    fn welcome(&mut self, id: Id, hello: Hello) -> io::Result<()> {
+        let Some(peer) = self.peers.get_mut(&id) else { return Ok(()) };
+        let state = std::mem::replace(&mut peer.state, State::Closing);
+        let State::Opening(decoder) = state else { return Ok(()) };
+        let release = env!("CARGO_PKG_VERSION").to_owned();
+        let welcome = Answer::Welcome(Welcome { version: Version::OURS, release });
+        peer.connection.send(&welcome, vec![])?;
+        let Peer { pid, uid, gid } = peer.peer;
+        match hello.role {
+            Role::Application { pid: pid_inner, clock } => {
+                peer.state = State::Application(decoder.followed_by());
+                let flags =
+                    rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+                let wake = Arc::new(rustix::event::eventfd(0, flags)?);
+                let data = epoll::EventData::new_u64(id * 2 + 1);
+                epoll::add(&self.epoll, wake.as_fd(), data, epoll::EventFlags::IN)?;
+                let application = Application {
+                    process: Process::new(pid, uid),
+                    pid_inner,
+                    program: hello.program,
+                    release: hello.release,
+                    clock,
+                    catalog: None,
+                    attachments: Vec::new(),
+                    traces: BTreeMap::new(),
+                    uuids: BTreeMap::new(),
+                    wake,
+                    next_number: 0,
+                    next_look: None,
+                    pace: Pace::default(),
+                    is_in_trouble: false,
+                    is_asleep: false,
+                    pinged: 0,
+                    ponged: 0,
+                };
+                self.applications.insert(id, application);
+            }
+            Role::Command => {
+                let is_privileged = process::is_privileged(pid, uid, gid, self.group);
+                let decoder: Decoder<Request> = decoder.followed_by();
+                let owner = Owner { uid, gid };
+                peer.state =
+                    State::Command(Command { decoder, owner, is_privileged, is_busy: false });
+            }
+        }
+        Ok(())
+    }
+
+    /// What a program says.
+    fn hear(
+        &mut self,
+        id: Id,
+        message: FromApplication,
+        mut descriptors: Vec<OwnedFd>,
+    ) -> io::Result<()> {
+        let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
+        match message {
+            FromApplication::Catalog => {
+                let is_first = application.catalog.is_none();
+                let Some(file) = descriptors.pop().filter(|_| is_first) else {
+                    return Err(io::Error::other("it told twice where its event types are"));
+                };
+                application.catalog = Some(Catalog::open(file)?);
+                self.begin_to_record(id)
+            }
+            FromApplication::Goodbye => {
+                self.disconnect(id);
+                Ok(())
+            }
+            FromApplication::Ping(number) => {
+                self.send(id, &ToApplication::Pong(number), vec![]);
+                Ok(())
+            }
+            FromApplication::Pong(number) => {
+                application.ponged = number.min(application.pinged);
+                application.next_look = Some(Instant::now());
+                application.seal_mapped()
+            }
+        }
+    }
+
+    /// Sends a message to a program; if that fails, it is dropped.
+    pub(crate) fn send(&mut self, id: Id, message: &ToApplication, with: Vec<Arc<OwnedFd>>) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        match peer.connection.send(message, with) {
+            Ok(()) => self.watch(id),
+            Err(error) => {
+                self.complain(id, &error);
+                self.disconnect(id);
+            }
+        }
+    }
+
+    /// Sends a reply to a command.
+    pub(crate) fn reply(&mut self, id: Id, reply: &Reply) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        match peer.connection.send(reply, vec![]) {
+            Ok(()) => self.watch(id),
+            Err(_) => self.disconnect(id),
+        }
+    }
+
+    /// Lets a connection go; of a program, all that it has recorded is kept.
+    fn disconnect(&mut self, id: Id) {
+        self.peers.remove(&id);
+        let Some(mut application) = self.applications.remove(&id) else { return };
+        let _ = epoll::delete(&self.epoll, application.wake.as_fd());
+        let finished = application.finish(ROOM, None);
+        if let Some(error) = finished.trouble {
+            (self.options.log)(&format!(
+                "{} ({}): what it recorded last cannot be written: {error}",
+                application.program, application.process.pid
+            ));
+        }
+        let broken = application.catalog.as_ref().map_or(0, Catalog::broken);
+        if broken > 0 {
+            (self.options.log)(&format!(
+                "{} ({}): {broken} event types could not be understood, nor can their events",
+                application.program, application.process.pid
+            ));
+        }
+        application.traces.clear();
+        // Rings of recordings are done with; those for snapshots are kept for a while.
+        let (kept, done) = std::mem::take(&mut application.attachments)
+            .into_iter()
+            .partition(|attachment| !attachment.is_written);
+        application.attachments = kept;
+        let done: Vec<crate::application::Attachment> = done;
+        for attachment in &done {
+            self.count_ended(attachment);
+        }
+        if !application.attachments.is_empty() {
+            self.departed.push_back(application);
+            if self.departed.len() > DEPARTED_MAX
+                && let Some(oldest) = self.departed.pop_front()
+            {
+                for attachment in &oldest.attachments {
+                    self.count_ended(attachment);
+                }
+            }
+        }
+    }
+
+    /// A program has found the daemon asleep.
+    fn woken(&mut self, id: Id) {
+        if let Some(application) = self.applications.get_mut(&id) {
+            let _ = rustix::io::read(application.wake.as_fd(), &mut [0; 8]);
+            application.next_look = Some(Instant::now());
+        }
+    }
+
+    fn look_at_rings(&mut self, now: Instant) {
+        for application in self.applications.values_mut() {
+            if application.next_look.is_none_or(|look| look > now) {
+                continue;
+            }
+            let mut drained = application.drain(ROOM);
+            if !drained.found && drained.trouble.is_none() {
+                application.fall_asleep();
+                drained = application.drain(ROOM);
+            }
+            let trouble = drained.trouble.is_some();
+            application.next_look = match (drained.found, trouble) {
+                (_, true) => Some(Instant::now() + TROUBLE_PAUSE),
+                (true, false) => Some(now + application.pace.after(drained.fullest)),
+                (false, false) => {
+                    application.pace.rest();
+                    // A program that heeds no barriers may just have stored an event, and have found
+                    // before that nobody sleeps. It is seen a moment later.
+                    let is_first = !std::mem::replace(&mut application.is_asleep, true);
+                    is_first.then(|| now + ONE_MORE_LOOK)
+                }
+            };
+            if drained.found {
+                application.wake_up();
+            }
+            if let Some(error) = drained.trouble
+                && !application.is_in_trouble
+            {
+                (self.options.log)(&format!(
+                    "{} ({}): cannot write what it records: {error}; events are kept as long as its \
+                     rings have room, and counted then",
+                    application.program, application.process.pid
+                ));
+            }
+            application.is_in_trouble = trouble;
+        }
+    }
+
+    /// Writes all that there is, at the end.
+    fn end(&mut self) {
+        let all: Vec<Id> = self.applications.keys().copied().collect();
+        for id in all {
+            self.disconnect(id);
+        }
+        let _ = fs::remove_file(&self.options.socket);
+    }
+}

@@ -1,0 +1,242 @@
+//! What a program's trace looks like, as a schema: LTTng's packets, our event headers, contexts, and the
+//! fields of event types.
+
+use crate::clock::Rate;
+use blkkin_control::{Context, EventType, FieldKind};
+use blkkin_ctf::schema::{
+    ArrayClass, Base, Bits, BlobClass, ByteOrder, Clock, ClockOrigin, Encoding, EnvValue,
+    EventClass, FieldClass, FieldRef, FloatClass, IntClass, IntKind, Length, Member, Role, Roles,
+    Schema, Scope, StreamClass, StringClass, StructClass, TextClass, TraceClass, Uuid, Version,
+};
+
+/// Bytes of the name of a thread, with a NUL: as LTTng has it.
+const PROCNAME_SIZE: u64 = 17;
+
+/// A trace without streams.
+pub(crate) fn trace(
+    uuid: [u8; 16],
+    env: Vec<(String, EnvValue)>,
+    clock_name: &str,
+    rate: Rate,
+) -> Schema {
+    let seconds = rate.offset_ns / 1_000_000_000;
+    let rest = rate.offset_ns % 1_000_000_000;
+    let cycles = rest * u128::from(rate.frequency) / 1_000_000_000;
+    let uuid_class = FieldClass::Blob(BlobClass {
+        length: Length::Static(16),
+        media_type: None,
+        roles: Role::Uuid.into(),
+    });
+    Schema {
+        version: Version::Ctf1,
+        trace: TraceClass {
+            namespace: None,
+            name: None,
+            uid: None,
+            uuid: Some(Uuid(uuid)),
+            byte_order: ByteOrder::Little,
+            env,
+            packet_header: Some(structure(vec![
+                ("magic", role(32, Role::Magic)),
+                ("uuid", uuid_class),
+                ("stream_id", role(32, Role::StreamClassId)),
+                ("stream_instance_id", role(64, Role::StreamInstanceId)),
+            ])),
+        },
+        clocks: vec![Clock {
+            name: clock_name.to_owned(),
+            identity: None,
+            uuid: None,
+            description: None,
+            frequency: rate.frequency,
+            precision: None,
+            accuracy: None,
+            offset_seconds: i64::try_from(seconds).unwrap_or(0),
+            offset_cycles: i64::try_from(cycles).unwrap_or(0),
+            origin: ClockOrigin::UnixEpoch,
+        }],
+        streams: Vec::new(),
+    }
+}
+
+/// The stream of a channel, without events.
+pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
+    let mut members: Vec<Member> = Vec::new();
+    for context in contexts {
+        let name = context_name(context, &members);
+        members.push(Member { name, class: context_class(context) });
+    }
+    StreamClass {
+        id: id.into(),
+        namespace: None,
+        name: None,
+        uid: None,
+        clock: Some(0),
+        packet_context: Some(structure(vec![
+            ("timestamp_begin", time(Role::Timestamp)),
+            ("timestamp_end", time(Role::PacketEnd)),
+            ("content_size", role(64, Role::ContentSize)),
+            ("packet_size", role(64, Role::PacketSize)),
+            ("packet_seq_num", role(64, Role::PacketSeqNum)),
+            ("events_discarded", role(64, Role::EventsDiscarded)),
+            ("cpu_id", unsigned(32)),
+        ])),
+        event_header: Some(structure(vec![
+            ("id", role(16, Role::EventClassId)),
+            ("timestamp", time(Role::Timestamp)),
+        ])),
+        common_context: (!members.is_empty())
+            .then_some(FieldClass::Struct(StructClass { members, align: 1 })),
+        events: Vec::new(),
+    }
+}
+
+/// A type of events.
+pub(crate) fn event(event_type: &EventType) -> EventClass {
+    let fields = event_type.fields.iter();
+    let members = fields.flat_map(|field| members(&field.name, field.kind)).collect();
+    EventClass {
+        id: event_type.index.into(),
+        namespace: None,
+        name: Some(event_type.name.clone()),
+        uid: None,
+        log_level: Some(event_type.level.number() as i64),
+        emf_uri: None,
+        specific_context: None,
+        payload: Some(FieldClass::Struct(StructClass { members, align: 1 })),
+    }
+}
+
+/// What is in the trace of a field: for counted bytes also their number, under LTTng's name for it.
+fn members(name: &str, kind: FieldKind) -> Vec<Member> {
+    let member = |name: &str, class| Member { name: name.to_owned(), class };
+    let class = match kind {
+        FieldKind::Unsigned { width, hex } => integer(width.bytes(), IntKind::Unsigned, hex),
+        FieldKind::Signed { width, hex } => integer(width.bytes(), IntKind::Signed, hex),
+        FieldKind::F32 => float(32, 8),
+        FieldKind::F64 => float(64, 11),
+        FieldKind::Bool => unsigned(8),
+        FieldKind::String => string(),
+        FieldKind::Bytes => {
+            let length = format!("_{name}_length");
+            let path = FieldRef { scope: Scope::Payload, path: vec![length.clone()] };
+            let bytes = FieldClass::Array(Box::new(ArrayClass {
+                length: Length::Dynamic(path),
+                element: integer(1, IntKind::Unsigned, true),
+                align: 1,
+            }));
+            return vec![member(&length, unsigned(32)), member(name, bytes)];
+        }
+    };
+    vec![member(name, class)]
+}
+
+/// What a program supplies is called as LTTng calls it: `app_provider_name`.
+fn context_name(context: &Context, others: &[Member]) -> String {
+    let Context::Supplied { name } = context else { return context.name().to_owned() };
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
+    let mut name: String = "app_".chars().chain(name.chars().map(plain)).collect();
+    while others.iter().any(|other| other.name == name) {
+        name.push('_');
+    }
+    name
+}
+
+fn context_class(context: &Context) -> FieldClass {
+    match context {
+        Context::Pid | Context::Tid => integer(4, IntKind::Signed, false),
+        Context::Procname => FieldClass::Text(TextClass {
+            length: Length::Static(PROCNAME_SIZE),
+            encoding: Encoding::Utf8,
+        }),
+        Context::CgroupId => unsigned(64),
+        Context::Supplied { .. } => string(),
+        _ => unsigned(32),
+    }
+}
+
+fn structure(members: Vec<(&str, FieldClass)>) -> FieldClass {
+    let members = members.into_iter();
+    let members = members.map(|(name, class)| Member { name: name.to_owned(), class }).collect();
+    FieldClass::Struct(StructClass { members, align: 1 })
+}
+
+fn string() -> FieldClass {
+    FieldClass::String(StringClass { encoding: Encoding::Utf8 })
+}
+
+fn float(size: u32, exponent: u32) -> FieldClass {
+    FieldClass::Float(FloatClass { bits: bits(size), exponent, mantissa: size - exponent })
+}
+
+fn unsigned(size: u32) -> FieldClass {
+    FieldClass::Int(int(size, IntKind::Unsigned))
+}
+
+fn integer(bytes: usize, kind: IntKind, hex: bool) -> FieldClass {
+    let base = if hex { Base::Hexadecimal } else { Base::Decimal };
+    FieldClass::Int(IntClass { base, ..int(8 * bytes as u32, kind) })
+}
+
+fn role(size: u32, role: Role) -> FieldClass {
+    FieldClass::Int(IntClass { roles: role.into(), ..int(size, IntKind::Unsigned) })
+}
+
+fn time(role: Role) -> FieldClass {
+    FieldClass::Int(IntClass { roles: role.into(), clock: Some(0), ..int(64, IntKind::Unsigned) })
+}
+
+fn int(size: u32, kind: IntKind) -> IntClass {
+    let base = Base::Decimal;
+    IntClass { bits: bits(size), kind, base, mappings: None, roles: Roles::NONE, clock: None }
+}
+
+/// Nothing is aligned.
+fn bits(size: u32) -> Bits {
+    let byte_order = ByteOrder::Little;
+    Bits { size, align: 8, byte_order, bit_order: byte_order.usual_bit_order() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_control::{Field, Level, Width};
+
+    /// All that programs can tell and channels can add can be written, and reads as it was meant.
+    #[test]
+    fn everything_can_be_written() {
+        let kinds = [
+            FieldKind::Unsigned { width: Width::Bits64, hex: true },
+            FieldKind::Signed { width: Width::Bits8, hex: false },
+            FieldKind::F32,
+            FieldKind::F64,
+            FieldKind::Bool,
+            FieldKind::String,
+            FieldKind::Bytes,
+        ];
+        // Among the names are words of the language that metadata is written in.
+        let names = ["event", "struct", "_under", "id", "a", "timestamp", "string"];
+        let field = |(name, kind): (&str, FieldKind)| Field { name: name.to_owned(), kind };
+        let event_type = EventType {
+            index: 7,
+            name: "p:n \"quoted\"".to_owned(),
+            level: Level::Debug,
+            file: String::new(),
+            line: 0,
+            fields: names.into_iter().zip(kinds).map(field).collect(),
+        };
+        let mut contexts = Context::ALL.to_vec();
+        contexts.push(Context::Supplied { name: "p:q".to_owned() });
+        contexts.push(Context::Supplied { name: "p_q".to_owned() });
+        let rate = Rate { frequency: 2_600_000_123, offset_ns: 1_795_165_182_279_448_621 };
+        let env = vec![("hostname".to_owned(), EnvValue::Str("h".to_owned()))];
+        let mut schema = trace([7; 16], env, "tsc", rate);
+        schema.streams.push(stream(0, &contexts));
+        schema.streams.push(stream(1, &[]));
+        schema.streams[0].events.push(event(&event_type));
+        schema.streams[1].events.push(event(&event_type));
+        let text = blkkin_ctf::tsdl::write(&schema).unwrap();
+        let read = blkkin_ctf::metadata::parse(text.clone().into_bytes()).unwrap();
+        assert_eq!(read, schema, "{text}");
+    }
+}

@@ -1,0 +1,134 @@
+//! What the kernel says of a process: who it belongs to, what it runs, and who started it.
+
+use blkkin_control::Processes;
+use blkkin_control::rules::Pattern;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+/// A process, as of when it connected.
+#[derive(Clone, Debug)]
+pub(crate) struct Process {
+    pub(crate) pid: u32,
+    pub(crate) uid: u32,
+    pub(crate) executable: PathBuf,
+    /// Those that started it, the nearest first, with their executables, as far as they still run.
+    ancestors: Vec<(u32, PathBuf)>,
+}
+
+/// Longest line of ancestors that is followed.
+const ANCESTORS_MAX: usize = 64;
+
+impl Process {
+    pub(crate) fn new(pid: u32, uid: u32) -> Process {
+        let mut ancestors = Vec::new();
+        let mut current = pid;
+        while let Some(parent) = parent_of(current).filter(|parent| *parent > 0)
+            && ancestors.len() < ANCESTORS_MAX
+        {
+            ancestors.push((parent, executable_of(parent)));
+            current = parent;
+        }
+        Process { pid, uid, executable: executable_of(pid), ancestors }
+    }
+
+    /// Whether it is one of these.
+    pub(crate) fn is_among(&self, processes: &Processes) -> bool {
+        if processes.pids.is_empty() && processes.executables.is_empty() {
+            return true;
+        }
+        let executables: Vec<(bool, Pattern)> = processes
+            .executables
+            .iter()
+            .map(|text| (text.contains('/'), Pattern::new(text)))
+            .collect();
+        let is_named = |pid: u32, executable: &PathBuf| {
+            let name = executable.file_name().unwrap_or_default().as_bytes();
+            let path = executable.as_os_str().as_bytes();
+            let fits =
+                |(whole, pattern): &(bool, Pattern)| pattern.fits(if *whole { path } else { name });
+            processes.pids.contains(&pid) || executables.iter().any(fits)
+        };
+        is_named(self.pid, &self.executable)
+            || (processes.children
+                && self.ancestors.iter().any(|(pid, executable)| is_named(*pid, executable)))
+    }
+}
+
+/// Empty if it cannot be known. A file that was deleted or replaced since has its old name.
+fn executable_of(pid: u32) -> PathBuf {
+    let path = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    match path.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(path) => PathBuf::from(std::ffi::OsStr::from_bytes(path)),
+        None => path,
+    }
+}
+
+fn parent_of(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The name is in parentheses, and may hold any of them.
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// Whether a process may control everybody's sessions: it is root's, or in that group.
+pub(crate) fn is_privileged(pid: u32, uid: u32, gid: u32, group: Option<u32>) -> bool {
+    let Some(group) = group.filter(|_| uid != 0) else { return uid == 0 };
+    let groups = || {
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
+        line.split_whitespace().any(|found| found.parse() == Ok(group))
+    };
+    gid == group || groups()
+}
+
+/// The number of a group, as `/etc/group` has it.
+pub(crate) fn group_number(name: &str) -> Option<u32> {
+    let groups = fs::read_to_string("/etc/group").ok()?;
+    groups.lines().find_map(|line| {
+        let mut parts = line.split(':');
+        (parts.next() == Some(name)).then(|| parts.nth(1)?.parse().ok()).flatten()
+    })
+}
+
+/// A user's home directory, as `/etc/passwd` has it.
+pub(crate) fn home_of(uid: u32) -> Option<PathBuf> {
+    let users = fs::read_to_string("/etc/passwd").ok()?;
+    users.lines().find_map(|line| {
+        let parts: Vec<&str> = line.split(':').collect();
+        (parts.get(2)?.parse() == Ok(uid)).then(|| parts.get(5).map(PathBuf::from)).flatten()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_are_told_apart() {
+        let own = Process::new(std::process::id(), 0);
+        let among = |pids: &[u32], executables: &[&str], children| {
+            own.is_among(&Processes {
+                pids: pids.to_vec(),
+                executables: executables.iter().map(|&text| text.to_owned()).collect(),
+                children,
+            })
+        };
+        assert!(among(&[], &[], false));
+        assert!(among(&[own.pid], &[], false));
+        assert!(!among(&[own.pid + 1], &[], false));
+        assert!(among(&[], &["blkkin_agent-*"], false));
+        assert!(!among(&[], &["/blkkin_agent-*"], false));
+        assert!(among(&[], &["/*/blkkin_agent-*"], false));
+        let parent = std::os::unix::process::parent_id();
+        assert!(!among(&[parent], &[], false));
+        assert!(among(&[parent], &[], true));
+    }
+
+    #[test]
+    fn users_and_groups_are_known() {
+        assert_eq!(group_number("root"), Some(0));
+        assert_eq!(home_of(0), Some("/root".into()));
+        assert_eq!(group_number("no such group"), None);
+    }
+}

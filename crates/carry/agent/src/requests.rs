@@ -1,0 +1,545 @@
+//! What commands ask for: who may, what it means, and when it is done.
+
+use crate::attach::{SUBBUFFER_COUNT, SUBBUFFER_SIZE, shape_of};
+use crate::date;
+use crate::engine::{Agent, Id, State, Totals};
+use crate::owner::Owner;
+use crate::process;
+use crate::session::{Session, SessionChannel};
+use blkkin_control::{
+    Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
+    Purpose, Reply, Request, Ring, SessionState, Snapshot, ToApplication, code,
+};
+use blkkin_filter::Filter;
+use jiff::Zoned;
+use std::io;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// A command that has connected.
+#[derive(Debug)]
+pub(crate) struct Command {
+    pub(crate) decoder: Decoder<Request>,
+    pub(crate) owner: Owner,
+    /// Whether it may control everybody's sessions.
+    pub(crate) is_privileged: bool,
+    /// Whether the answer to its last request is not complete.
+    pub(crate) is_busy: bool,
+}
+
+/// A request that is done when programs have done what they were told.
+#[derive(Debug)]
+pub(crate) struct Pending {
+    command: Id,
+    /// Programs, and the number that each has to answer with.
+    waits_for: Vec<(Id, u64)>,
+    /// Programs that are stopped are not waited for longer.
+    pub(crate) deadline: Instant,
+    then: Then,
+}
+
+/// What is left to do then.
+#[derive(Debug)]
+enum Then {
+    Nothing,
+    /// What the session's programs have recorded is to be written.
+    Write,
+    /// The session is to go, of that number.
+    Destroy(u64),
+}
+
+const PATIENCE: Duration = Duration::from_millis(2000);
+/// Sessions of one user.
+const SESSIONS_MAX: usize = 256;
+/// Channels of a session.
+const CHANNELS_MAX: usize = 32;
+/// The channel that is made for events when there is none: LTTng's name.
+const FIRST_CHANNEL: &str = "channel0";
+
+type Outcome = Result<Vec<Reply>, Failed>;
+
+/// A request's end: at once, or when programs have followed.
+enum End {
+    Now,
+    When(Then),
+}
+
+fn failed(code: &str, message: impl Into<String>) -> Failed {
+    Failed { code: code.to_owned(), message: message.into(), hint: None }
+}
+
+impl Agent {
+    /// Acts on a request, and answers it at once or later.
+    pub(crate) fn request(&mut self, id: Id, request: Request) {
+        let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state)
+        else {
+            return;
+        };
+        command.is_busy = true;
+        let who = Who { owner: command.owner, is_privileged: command.is_privileged };
+        let mut end = End::Now;
+        match self.act(who, request, &mut end) {
+            Err(failed) => self.answer(id, &Reply::Failed(failed)),
+            Ok(replies) => {
+                for reply in &replies {
+                    self.reply(id, reply);
+                }
+                match end {
+                    End::Now => self.answer(id, &Reply::Done),
+                    End::When(then) => self.answer_when_settled(id, then),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn unknown_request(&mut self, id: Id) {
+        let mut failed = failed(code::UNKNOWN_REQUEST, "the agent does not know this request");
+        failed.hint =
+            Some("it is older than this command: restart it with the same release".into());
+        self.reply(id, &Reply::Failed(failed));
+    }
+
+    /// Gives a request's last reply; the next request may be taken.
+    fn answer(&mut self, id: Id, reply: &Reply) {
+        if let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state) {
+            command.is_busy = false;
+        }
+        self.reply(id, reply);
+    }
+
+    /// Tells all programs what has changed, and answers when they have followed.
+    fn answer_when_settled(&mut self, command: Id, then: Then) {
+        let all: Vec<Id> = self.applications.keys().copied().collect();
+        let mut waits_for = Vec::new();
+        for id in all {
+            let is_let_go = match then {
+                Then::Destroy(session) => self.let_go(id, session),
+                _ => false,
+            };
+            if self.update(id) || is_let_go {
+                waits_for.push((id, self.ping(id)));
+            }
+        }
+        let deadline = Instant::now() + PATIENCE;
+        self.pending.push(Pending { command, waits_for, deadline, then });
+        self.settle(Instant::now());
+    }
+
+    /// Has a program let go of the rings of a session; gives whether it had some.
+    fn let_go(&mut self, id: Id, session: u64) -> bool {
+        let Some(application) = self.applications.get(&id) else { return false };
+        let own = application.attachments.iter().filter(|one| one.session == session);
+        let numbers: Vec<u32> = own.map(|one| one.number).collect();
+        for number in &numbers {
+            self.send(id, &ToApplication::RemoveChannel(*number), vec![]);
+        }
+        !numbers.is_empty()
+    }
+
+    /// Ends requests that wait for nothing any more.
+    pub(crate) fn settle(&mut self, now: Instant) {
+        let mut at = 0;
+        while at < self.pending.len() {
+            let pending = &self.pending[at];
+            let is_behind = |(id, ping): &(Id, u64)| {
+                self.applications.get(id).is_some_and(|application| !application.is_settled(*ping))
+            };
+            if now < pending.deadline && pending.waits_for.iter().any(is_behind) {
+                at += 1;
+                continue;
+            }
+            let Pending { command, then, .. } = self.pending.swap_remove(at);
+            let trouble = match then {
+                Then::Nothing => None,
+                Then::Write => self.write_all(),
+                Then::Destroy(session) => {
+                    let trouble = self.detach(session);
+                    self.ended.retain(|(ended, _), _| *ended != session);
+                    trouble
+                }
+            };
+            let reply = match trouble {
+                None => Reply::Done,
+                Some(error) => {
+                    let what = format!("not all that was recorded can be written: {error}");
+                    Reply::Failed(failed(code::OUTPUT, what))
+                }
+            };
+            self.answer(command, &reply);
+            // Requests may have come meanwhile.
+            self.resumed.push(command);
+        }
+    }
+
+    /// Writes what is in all rings now.
+    fn write_all(&mut self) -> Option<io::Error> {
+        let mut trouble = None;
+        for application in self.applications.values_mut() {
+            let mut drained = application.drain(crate::engine::ROOM);
+            while drained.found && drained.trouble.is_none() {
+                drained = application.drain(crate::engine::ROOM);
+            }
+            trouble = drained.trouble.or(trouble);
+        }
+        trouble
+    }
+
+    fn act(&mut self, who: Who, request: Request, end: &mut End) -> Outcome {
+        match request {
+            Request::CreateSession(session) => self.create_session(who, session),
+            Request::StartSession(name) => {
+                let at = self.find(who, &name)?;
+                let session = &mut self.sessions[at];
+                if session.is_active() {
+                    return Err(failed(
+                        code::WRONG_STATE,
+                        format!("session `{name}` records already"),
+                    ));
+                }
+                session.activity = Activity::Active;
+                *end = End::When(Then::Nothing);
+                Ok(vec![])
+            }
+            Request::StopSession(name) => {
+                let at = self.find(who, &name)?;
+                let session = &mut self.sessions[at];
+                if !session.is_active() {
+                    let message = format!("session `{name}` does not record");
+                    return Err(failed(code::WRONG_STATE, message));
+                }
+                session.activity = Activity::Stopped;
+                *end = End::When(Then::Write);
+                Ok(vec![])
+            }
+            Request::DestroySession(name) => {
+                let at = self.find(who, &name)?;
+                let session = self.sessions.remove(at);
+                *end = End::When(Then::Destroy(session.id));
+                Ok(vec![])
+            }
+            Request::ClearSession(name) => self.clear(who, &name),
+            Request::Snapshot(Snapshot { session, output }) => {
+                let at = self.find(who, &session)?;
+                if self.sessions[at].purpose == Purpose::Record {
+                    let mut failed = failed(
+                        code::WRONG_STATE,
+                        format!(
+                            "session `{session}` writes all that it records, so it has no snapshots"
+                        ),
+                    );
+                    failed.hint =
+                        Some("make one with `blkkin session create NAME --snapshot`".into());
+                    return Err(failed);
+                }
+                let written = self.snapshot(at, output);
+                let path = written.map_err(|error| failed(code::OUTPUT, error.to_string()))?;
+                Ok(vec![Reply::Written(path)])
+            }
+            Request::ListSessions(name) => self.list(who, name.as_deref()),
+            Request::CreateChannel(NewChannel { session, channel }) => {
+                let at = self.find(who, &session)?;
+                self.create_channel(at, channel)?;
+                Ok(vec![])
+            }
+            Request::EnableEvents(events) => self.change_events(who, true, events, end),
+            Request::DisableEvents(events) => self.change_events(who, false, events, end),
+            Request::ListApplications(wanted) => Ok(self.list_applications(who, &wanted)),
+            Request::Status(name) => self.status(who, name.as_deref()),
+            Request::GetSampling => {
+                let rules = self.sampling.get(&who.owner.uid).cloned().flatten();
+                Ok(vec![Reply::Sampling(rules)])
+            }
+            Request::SetSampling(rules) => {
+                self.sampling.insert(who.owner.uid, rules.clone());
+                let own = self.applications.iter();
+                let own = own.filter(|(_, one)| one.process.uid == who.owner.uid);
+                let own: Vec<Id> = own.map(|(id, _)| *id).collect();
+                for id in own {
+                    self.send(id, &ToApplication::Sampling(rules.clone()), vec![]);
+                }
+                Ok(vec![])
+            }
+        }
+    }
+
+    /// The place of a session that the user may see.
+    fn find(&self, who: Who, name: &str) -> Result<usize, Failed> {
+        let own = self.sessions.iter().position(|one| one.name == name && who.owns(one));
+        let seen = || self.sessions.iter().position(|one| one.name == name && who.sees(one));
+        own.or_else(seen).ok_or_else(|| {
+            let mut failed = failed(code::NO_SUCH_SESSION, format!("there is no session `{name}`"));
+            let names = self.sessions.iter().filter(|one| who.sees(one)).map(|one| &*one.name);
+            failed.hint =
+                blkkin_filter::suggest(name, names).map(|near| format!("did you mean `{near}`?"));
+            failed
+        })
+    }
+
+    fn create_session(&mut self, who: Who, wanted: blkkin_control::Session) -> Outcome {
+        let name = wanted.name;
+        if self.sessions.iter().any(|one| one.name == name && who.owns(one)) {
+            let message = format!("there is a session `{name}` already");
+            return Err(failed(code::SESSION_EXISTS, message));
+        }
+        if self.sessions.iter().filter(|one| who.owns(one)).count() >= SESSIONS_MAX {
+            let message = format!("there are {SESSIONS_MAX} sessions already");
+            return Err(failed(code::QUOTA, message));
+        }
+        let created = Zoned::now();
+        let output = match wanted.output {
+            Some(output) => output,
+            None => {
+                let home =
+                    || process::home_of(who.owner.uid).map(|home| home.join("blkkin-traces"));
+                let traces = self.options.traces.clone().or_else(home).ok_or_else(|| {
+                    failed(code::OUTPUT, "the user has no home directory; say where the trace goes")
+                })?;
+                traces.join(format!("{name}-{}", date::for_names(&created)))
+            }
+        };
+        who.owner.create_directory(&output).map_err(|error| {
+            failed(code::OUTPUT, format!("cannot create `{}`: {error}", output.display()))
+        })?;
+        self.sessions.push(Session {
+            id: self.next_session,
+            name,
+            owner: who.owner,
+            is_privileged: who.is_privileged,
+            purpose: wanted.purpose,
+            output: output.clone(),
+            activity: Activity::New,
+            created,
+            channels: Vec::new(),
+            snapshots: 0,
+        });
+        self.next_session += 1;
+        Ok(vec![Reply::Written(output)])
+    }
+
+    fn create_channel(&mut self, at: usize, mut channel: Channel) -> Result<(), Failed> {
+        let session = &mut self.sessions[at];
+        let name = &channel.name;
+        if session.channels.iter().any(|one| one.channel.name == *name) {
+            let message = format!("session `{}` has a channel `{name}` already", session.name);
+            return Err(failed(code::CHANNEL_EXISTS, message));
+        }
+        if session.channels.len() >= CHANNELS_MAX {
+            let message = format!("session `{}` has {CHANNELS_MAX} channels already", session.name);
+            return Err(failed(code::QUOTA, message));
+        }
+        channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
+        channel.subbuffer_count.get_or_insert(SUBBUFFER_COUNT);
+        shape_of(&channel, 0, [0; 16])
+            .check()
+            .map_err(|error| failed(code::BAD_VALUE, format!("channel `{name}`: {error}")))?;
+        session.channels.push(SessionChannel::new(channel));
+        Ok(())
+    }
+
+    /// Enables or disables events.
+    fn change_events(&mut self, who: Who, enabled: bool, events: Events, end: &mut End) -> Outcome {
+        let at = self.find(who, &events.session)?;
+        if let Some(Err(error)) = events.selection.filter.as_deref().map(Filter::parse) {
+            return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
+        }
+        if self.sessions[at].channels.is_empty() && enabled {
+            let mode = match self.sessions[at].purpose {
+                Purpose::Record => Mode::Discard,
+                Purpose::Snapshot => Mode::Overwrite,
+            };
+            let name = events.channel.clone().unwrap_or_else(|| FIRST_CHANNEL.to_owned());
+            let (subbuffer_size, subbuffer_count, contexts) = (None, None, vec![]);
+            let channel = Channel { name, mode, subbuffer_size, subbuffer_count, contexts };
+            self.create_channel(at, channel)?;
+        }
+        let session = &mut self.sessions[at];
+        let named = |channel: &SessionChannel| match &events.channel {
+            Some(name) => channel.channel.name == *name,
+            None => true,
+        };
+        let mut found = session.channels.iter_mut().filter(|channel| named(channel));
+        let (Some(channel), None) = (found.next(), found.next()) else {
+            let names: Vec<&str> =
+                session.channels.iter().map(|channel| &*channel.channel.name).collect();
+            let mut failed = match &events.channel {
+                Some(name) => failed(
+                    code::NO_SUCH_CHANNEL,
+                    format!("session `{}` has no channel `{name}`", session.name),
+                ),
+                None if names.is_empty() => failed(
+                    code::NO_SUCH_CHANNEL,
+                    format!("session `{}` has no channel, and so no events", session.name),
+                ),
+                None => failed(
+                    code::WHICH_CHANNEL,
+                    format!("session `{}` has several channels", session.name),
+                ),
+            };
+            failed.hint =
+                (!names.is_empty()).then(|| format!("its channels: {}", names.join(", ")));
+            return Err(failed);
+        };
+        if !channel.add(enabled, events.selection) {
+            let message = format!("channel `{}` has too many rules", channel.channel.name);
+            return Err(failed(code::QUOTA, message));
+        }
+        *end = End::When(Then::Nothing);
+        Ok(vec![])
+    }
+
+    fn clear(&mut self, who: Who, name: &str) -> Outcome {
+        let at = self.find(who, name)?;
+        let id = self.sessions[at].id;
+        let mut trouble = None;
+        for application in self.applications.values_mut() {
+            application.forget(id);
+            if let Some(trace) = application.traces.get_mut(&id) {
+                trouble = trace.clear().err().or(trouble);
+            }
+        }
+        match trouble {
+            None => Ok(vec![]),
+            Some(error) => Err(failed(code::OUTPUT, error.to_string())),
+        }
+    }
+
+    fn list(&self, who: Who, name: Option<&str>) -> Outcome {
+        let all = 0..self.sessions.len();
+        let wanted = match name {
+            Some(name) => {
+                let at = self.find(who, name)?;
+                at..at + 1
+            }
+            None => all,
+        };
+        let mut replies = Vec::new();
+        for session in self.sessions[wanted].iter().filter(|session| who.sees(session)) {
+            replies.push(Reply::Session(SessionState {
+                session: blkkin_control::Session {
+                    name: session.name.clone(),
+                    purpose: session.purpose,
+                    output: Some(session.output.clone()),
+                },
+                activity: session.activity,
+                owner: session.owner.uid,
+                created_ns: u64::try_from(session.created.timestamp().as_nanosecond()).unwrap_or(0),
+            }));
+            for channel in &session.channels {
+                replies.push(Reply::Channel(channel.channel.clone()));
+            }
+            let rules = session.channels.iter().flat_map(SessionChannel::told_rules);
+            replies.extend(rules.map(Reply::Rule));
+        }
+        Ok(replies)
+    }
+
+    fn list_applications(&self, who: Who, wanted: &Applications) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        for application in self.applications.values() {
+            let process = &application.process;
+            let is_own = who.is_privileged || process.uid == who.owner.uid;
+            if !is_own || !process.is_among(&wanted.processes) {
+                continue;
+            }
+            let types = application.catalog.as_ref().map_or(&[][..], |catalog| catalog.types());
+            replies.push(Reply::Application(Application {
+                pid: process.pid,
+                pid_inner: application.pid_inner,
+                uid: process.uid,
+                program: application.program.clone(),
+                executable: printable(&process.executable),
+                release: application.release.clone(),
+                clock: application.clock,
+                event_type_count: types.len() as u32,
+            }));
+            if wanted.event_types {
+                replies.extend(types.iter().cloned().map(Reply::EventType));
+            }
+        }
+        replies
+    }
+
+    fn status(&self, who: Who, name: Option<&str>) -> Outcome {
+        let only = name.map(|name| self.find(who, name)).transpose()?;
+        let mut replies = Vec::new();
+        for (at, session) in self.sessions.iter().enumerate() {
+            if only.is_some_and(|only| only != at) || !who.sees(session) {
+                continue;
+            }
+            for application in self.applications.values().chain(&self.departed) {
+                let own = application.attachments.iter().filter(|one| one.session == session.id);
+                for attachment in own {
+                    let channel = &session.channels[attachment.channel].channel;
+                    let rings = &attachment.rings;
+                    for ring in 0..rings.count() {
+                        let counts = rings.counts(ring);
+                        let discarded = rings.discarded(ring);
+                        let waiting = rings.waiting(ring);
+                        if counts.packets == 0 && discarded == 0 && waiting == 0 {
+                            // Of processors that never ran the program.
+                            continue;
+                        }
+                        let is_last = ring + 1 == rings.count();
+                        replies.push(Reply::Ring(Ring {
+                            session: session.name.clone(),
+                            channel: channel.name.clone(),
+                            pid: application.process.pid,
+                            cpu: (!is_last).then_some(ring as u32),
+                            time_ns: blkkin_sys::monotonic_ns(),
+                            events_recorded: None,
+                            events_discarded: discarded,
+                            packets_taken: counts.packets,
+                            packets_lost: counts.packets_lost,
+                            bytes_written: counts.bytes + waiting,
+                            bytes_waiting: waiting,
+                            size: rings.shape().ring_size() as u64,
+                        }));
+                    }
+                }
+            }
+            for (number, channel) in session.channels.iter().enumerate() {
+                let Some(totals) = self.ended.get(&(session.id, number)) else { continue };
+                replies.push(Reply::Ended(totals.told(&session.name, &channel.channel.name)));
+            }
+        }
+        Ok(replies)
+    }
+}
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+struct Who {
+    owner: Owner,
+    is_privileged: bool,
+}
+
+impl Who {
+    fn owns(self, session: &Session) -> bool {
+        session.owner.uid == self.owner.uid
+    }
+
+    fn sees(self, session: &Session) -> bool {
+        self.is_privileged || self.owns(session)
+    }
+}
+
+impl Totals {
+    fn told(self, session: &str, channel: &str) -> Ended {
+        Ended {
+            session: session.to_owned(),
+            channel: channel.to_owned(),
+            rings: self.rings,
+            events_recorded: None,
+            events_discarded: self.discarded,
+            packets_taken: self.packets,
+            packets_lost: self.packets_lost,
+            bytes_written: self.bytes,
+        }
+    }
+}
+
+/// A path as text that can be shown.
+fn printable(path: &Path) -> String {
+    let plain = |letter: char| if letter.is_control() { '?' } else { letter };
+    path.to_string_lossy().chars().map(plain).collect()
+}

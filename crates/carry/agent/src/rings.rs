@@ -1,0 +1,183 @@
+//! The rings that one program has for one channel, from the daemon's side: memory that is passed to the
+//! program, and a reader for each ring.
+
+use blkkin_ring::packet::Header;
+use blkkin_ring::{Cells, Clock, Reader, Shape, ShapeError, Taken};
+use blkkin_sys::SharedMemory;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+/// A set of rings.
+#[derive(Debug)]
+pub(crate) struct Rings {
+    cells: Cells,
+    /// The memory, until it is sealed: then it can be read.
+    file: Option<Arc<OwnedFd>>,
+    clock: Clock,
+    shape: Shape,
+    readers: Vec<(Reader, Counts)>,
+}
+
+/// What a ring has given so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) packets: u64,
+    pub(crate) packets_lost: u64,
+    pub(crate) bytes: u64,
+    /// Whether the program has written nonsense, so that the ring is not read any more.
+    pub(crate) is_broken: bool,
+}
+
+/// Packets of one ring, in their order, and their headers.
+#[derive(Debug, Default)]
+pub(crate) struct Packets {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) headers: Vec<Header>,
+}
+
+impl Packets {
+    pub(crate) fn clear(&mut self) {
+        self.bytes.clear();
+        self.headers.clear();
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.headers.is_empty()
+    }
+}
+
+impl Rings {
+    /// Makes rings, and the file to pass on. Pages are there from the start for processors that run now.
+    pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
+        let shape_error = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
+        shape.check().map_err(shape_error)?;
+        let (file, memory) = SharedMemory::create(c"blkkin-rings", shape.memory_size())?;
+        let cells = Cells::new(memory);
+        cells.prepare(&shape).map_err(shape_error)?;
+        for cpu in online_processors() {
+            if cpu < shape.rings {
+                cells.provide_ring(&shape, cpu);
+            }
+        }
+        let readers =
+            (0..shape.rings).map(|ring| (Reader::new(&shape, ring, clock), Counts::default()));
+        let file = Arc::new(OwnedFd::from(file));
+        let (readers, kept) = (readers.collect(), Some(file.clone()));
+        Ok((Rings { cells, file: kept, clock, readers, shape }, file))
+    }
+
+    /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
+    /// or is gone.
+    pub(crate) fn seal(&mut self) -> io::Result<()> {
+        if let Some(file) = &self.file {
+            self.cells.seal(file.as_fd())?;
+            self.file = None;
+        }
+        Ok(())
+    }
+
+    /// Whether what is in the rings can be read.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.file.is_none()
+    }
+
+    pub(crate) fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.readers.len()
+    }
+
+    pub(crate) fn counts(&self, ring: usize) -> Counts {
+        self.readers[ring].1
+    }
+
+    /// Events of a ring that were lost so far, as the program counts them.
+    pub(crate) fn discarded(&self, ring: usize) -> u64 {
+        self.cells.lost(&self.shape, ring)
+    }
+
+    /// Bytes that have not been taken yet.
+    pub(crate) fn waiting(&self, ring: usize) -> u64 {
+        self.readers[ring].0.waiting(&self.cells, &self.shape)
+    }
+
+    /// Says that the daemon is about to sleep, so that the next event wakes it. All rings are to be looked
+    /// at once more.
+    pub(crate) fn fall_asleep(&self) {
+        self.cells.fall_asleep();
+    }
+
+    /// Says that the daemon does not sleep.
+    pub(crate) fn wake_up(&self) {
+        self.cells.wake();
+    }
+
+    /// Takes what a ring has now: at most as much as fits into it.
+    pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
+        let (reader, counts) = &mut self.readers[ring];
+        while packets.bytes.len() < self.shape.ring_size() {
+            match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
+                Taken::Packet(packet) => {
+                    counts.packets += 1;
+                    counts.bytes += packet.header.content_size;
+                    packets.headers.push(packet.header);
+                }
+                Taken::Overwritten(bytes) => {
+                    counts.packets_lost += bytes / self.shape.subbuffer_size as u64;
+                }
+                Taken::Nothing => return,
+                Taken::Nonsense => {
+                    counts.is_broken = true;
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What a ring's program has counted since its last event, when there will be no more.
+    pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
+        let (reader, _) = &mut self.readers[ring];
+        let last = reader.finish(&self.cells, &self.shape, &mut packets.bytes);
+        packets.headers.extend(last.map(|packet| packet.header));
+    }
+
+    /// What a ring holds now, without taking it.
+    pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
+        let mut reader = Reader::from_oldest(&self.cells, &self.shape, ring, self.clock);
+        while packets.bytes.len() <= self.shape.ring_size() {
+            match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
+                Taken::Packet(packet) => packets.headers.push(packet.header),
+                Taken::Overwritten(_) => {}
+                Taken::Nothing | Taken::Nonsense => return,
+            }
+        }
+    }
+}
+
+/// Processors that run now.
+pub(crate) fn online_processors() -> Vec<usize> {
+    match read_list("/sys/devices/system/cpu/online") {
+        list if list.is_empty() => (0..available()).collect(),
+        list => list,
+    }
+}
+
+fn available() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The numbers in a file such as `0-3,5`.
+fn read_list(path: &str) -> Vec<usize> {
+    let text = std::fs::read_to_string(path).unwrap_or_default();
+    let mut numbers = Vec::new();
+    for range in text.trim().split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        if let (Ok(first), Ok(last)) = (first.parse::<usize>(), last.parse::<usize>()) {
+            numbers.extend(first..=last.min(blkkin_ring::RINGS_MAX));
+        }
+    }
+    numbers
+}

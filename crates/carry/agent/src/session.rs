@@ -1,0 +1,82 @@
+//! Sessions, as users know them: channels, and which events of which processes they record.
+
+use crate::owner::Owner;
+use crate::process::Process;
+use blkkin_control::{Activity, Channel, EventRule, Purpose, Rule, Selection, limits};
+use jiff::Zoned;
+use std::path::PathBuf;
+
+/// A number that no other session of this daemon has, nor gets.
+pub(crate) type SessionId = u64;
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: SessionId,
+    pub(crate) name: String,
+    pub(crate) owner: Owner,
+    /// Whether it may record programs of all users.
+    pub(crate) is_privileged: bool,
+    pub(crate) purpose: Purpose,
+    pub(crate) output: PathBuf,
+    pub(crate) activity: Activity,
+    pub(crate) created: Zoned,
+    pub(crate) channels: Vec<SessionChannel>,
+    /// Snapshots so far.
+    pub(crate) snapshots: u32,
+}
+
+/// A channel of a session, and what is enabled and disabled in it, in this order.
+#[derive(Debug)]
+pub(crate) struct SessionChannel {
+    pub(crate) channel: Channel,
+    pub(crate) rules: Vec<(bool, Selection)>,
+}
+
+impl SessionChannel {
+    pub(crate) fn new(channel: Channel) -> SessionChannel {
+        SessionChannel { channel, rules: Vec::new() }
+    }
+
+    /// Adds a rule. One that was there before moves to the end, so that nobody can fill the list with one
+    /// rule; false if there are too many.
+    #[must_use]
+    pub(crate) fn add(&mut self, enabled: bool, selection: Selection) -> bool {
+        self.rules.retain(|(_, other)| *other != selection);
+        self.rules.push((enabled, selection));
+        self.rules.len() <= limits::RULES_MAX || self.rules.pop().is_none()
+    }
+
+    /// What is to be recorded of a process.
+    pub(crate) fn rules_for(&self, process: &Process) -> Vec<EventRule> {
+        let meant = self.rules.iter().filter(|(_, rule)| process.is_among(&rule.processes));
+        let rules = meant.map(|(enabled, selection)| EventRule {
+            enabled: *enabled,
+            names: selection.names.clone(),
+            excluded: selection.excluded.clone(),
+            levels: selection.levels,
+            filter: selection.filter.clone(),
+        });
+        rules.collect()
+    }
+
+    /// As users are told.
+    pub(crate) fn told_rules(&self) -> impl Iterator<Item = Rule> {
+        self.rules.iter().map(|(enabled, selection)| Rule {
+            channel: self.channel.name.clone(),
+            enabled: *enabled,
+            selection: selection.clone(),
+        })
+    }
+}
+
+impl Session {
+    /// Whether it may record a process.
+    pub(crate) fn may_record(&self, process: &Process) -> bool {
+        self.is_privileged || process.uid == self.owner.uid
+    }
+
+    pub(crate) fn is_active(&self) -> bool {
+        self.activity == Activity::Active
+    }
+}

@@ -1,0 +1,256 @@
+//! A traced program without the library: it does what it is told, and nothing by itself, so that tests can
+//! have it do wrong things too.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use blkkin_agent::Background;
+use blkkin_client::{Client, Patience};
+use blkkin_control::catalog::{self, Description};
+use blkkin_control::{
+    Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Levels,
+    Messages, Opening, Processes, Purpose, Received, Reply, Request, Role, Selection, Session,
+    ToApplication, Version, Width, encode,
+};
+use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
+use blkkin_sys::SharedMemory;
+use blkkin_sys::socket::Socket;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering::{Release, SeqCst};
+use std::time::{Duration, Instant};
+
+/// For anything that should happen at once.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Does `look` until it gives something.
+pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// An agent, and a command that is connected with it.
+pub(crate) struct Node {
+    pub(crate) agent: Option<Background>,
+    pub(crate) client: Client,
+    pub(crate) directory: tempfile::TempDir,
+}
+
+impl Node {
+    pub(crate) fn new() -> Node {
+        let agent = Background::start(|_| ()).unwrap();
+        let addresses = [agent.socket().to_owned()];
+        let client = Client::connect(&addresses, "test", "0", Patience::default()).unwrap();
+        Node { agent: Some(agent), client, directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn ask(&mut self, request: &Request) -> Vec<Reply> {
+        self.client.ask_all(request).unwrap()
+    }
+
+    /// Why a request is refused.
+    pub(crate) fn refusal(&mut self, request: &Request) -> String {
+        self.client.ask_all(request).unwrap_err().to_string()
+    }
+
+    pub(crate) fn output(&self) -> PathBuf {
+        self.directory.path().join("trace")
+    }
+
+    /// A session that records all events.
+    pub(crate) fn record_all(&mut self, purpose: Purpose) {
+        let session = Session { name: "s".into(), purpose, output: Some(self.output()) };
+        self.ask(&Request::CreateSession(session));
+        self.ask(&Request::EnableEvents(events("*")));
+        self.ask(&Request::StartSession("s".into()));
+    }
+}
+
+/// All events of such names.
+pub(crate) fn events(names: &str) -> Events {
+    let selection = Selection {
+        names: vec![names.into()],
+        excluded: vec![],
+        levels: Levels::Any,
+        filter: None,
+        processes: Processes::default(),
+    };
+    Events { session: "s".into(), channel: None, selection }
+}
+
+/// A program that is connected.
+pub(crate) struct Program {
+    socket: Socket,
+    decoder: Decoder<ToApplication>,
+    pub(crate) catalog: SharedMemory,
+    next_place: usize,
+    pub(crate) writers: BTreeMap<u32, Writer>,
+    /// Rules that have been sent, by channel; and those in force.
+    rules: BTreeMap<u32, Vec<EventRule>>,
+    pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
+    /// Kept open as long as the writers.
+    wakes: Vec<OwnedFd>,
+}
+
+impl Program {
+    /// Connects, and does what it is told at first.
+    pub(crate) fn start(node: &Node) -> Program {
+        let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
+        let role = Role::Application { pid: std::process::id(), clock: Clock::Tsc };
+        let (program, release) = ("prog/ram".into(), "0".into());
+        let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
+        send(&socket, &hello, &[]);
+        let mut answers: Decoder<Answer> = Decoder::new();
+        eventually("an answer", || {
+            receive(&socket, &mut answers);
+            answers.take().unwrap()
+        });
+        let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
+        for (at, word) in catalog::MAGIC.iter().enumerate() {
+            catalog.word(8 * at).store(*word, Release);
+        }
+        send(&socket, &FromApplication::Catalog, &[&file]);
+        let mut program = Program {
+            socket,
+            decoder: answers.followed_by(),
+            catalog,
+            next_place: catalog::DESCRIPTIONS,
+            writers: BTreeMap::new(),
+            rules: BTreeMap::new(),
+            in_force: BTreeMap::new(),
+            wakes: Vec::new(),
+        };
+        eventually("the first ping", || program.obey().then_some(()));
+        program
+    }
+
+    /// Does what it has been told meanwhile; whether that was all, up to a ping.
+    pub(crate) fn obey(&mut self) -> bool {
+        receive(&self.socket, &mut self.decoder);
+        let mut is_done = false;
+        while let Some(received) = self.decoder.take().unwrap() {
+            let Received::Message { message, descriptors } = received else { continue };
+            match message {
+                ToApplication::AddChannel(channel) => {
+                    let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+                    let memory = File::from(memory);
+                    let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
+                    let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
+                    self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
+                    self.wakes.push(wake);
+                }
+                ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
+                ToApplication::Rule(rule) => {
+                    self.rules.entry(rule.channel).or_default().push(rule.rule);
+                }
+                ToApplication::Apply(channel) => {
+                    let rules = self.rules.remove(&channel).unwrap_or_default();
+                    self.in_force.insert(channel, rules);
+                }
+                ToApplication::Ping(number) => {
+                    send(&self.socket, &FromApplication::Pong(number), &[]);
+                    is_done = true;
+                }
+                ToApplication::Sampling(_) | ToApplication::Pong(_) => {}
+            }
+        }
+        is_done
+    }
+
+    /// Tells a type with one field, a number.
+    pub(crate) fn tell(&mut self, index: u32, name: &str) {
+        let kind = FieldKind::Unsigned { width: Width::Bits64, hex: false };
+        let fields = [("n", kind)].into_iter();
+        let level = Level::Info;
+        let description = Description { index, name, level, file: "", line: 0, fields };
+        let mut bytes = Vec::new();
+        description.put(|piece| bytes.extend_from_slice(piece)).unwrap();
+        let place = self.next_place..self.next_place + bytes.len();
+        self.catalog.copy_in(place.start, &bytes);
+        self.next_place = place.end;
+        let word = catalog::word_of(index as usize);
+        self.catalog.word(word).store(catalog::word(&place), Release);
+        self.catalog.word(catalog::COUNT).fetch_max(u64::from(index) + 1, SeqCst);
+    }
+
+    /// Records an event of such a type.
+    pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
+        let mut room = Room::new();
+        let mut encoder = Encoder::new(&mut room, index as u16);
+        encoder.put(number.to_le_bytes());
+        self.writers[&channel].record(&mut encoder.event())
+    }
+
+    pub(crate) fn goodbye(self) {
+        send(&self.socket, &FromApplication::Goodbye, &[]);
+    }
+}
+
+fn send<M: Messages>(socket: &Socket, message: &M, files: &[&File]) {
+    let mut bytes = Vec::new();
+    encode(message, &mut bytes).unwrap();
+    let files: Vec<_> = files.iter().map(|file| file.as_fd()).collect();
+    assert_eq!(socket.send(&bytes, &files).unwrap(), bytes.len());
+}
+
+fn receive<M: Messages>(socket: &Socket, decoder: &mut Decoder<M>) {
+    let (mut bytes, mut descriptors) = ([0; 4096], Vec::new());
+    match socket.receive(&mut bytes, &mut descriptors) {
+        Ok(0) => panic!("the agent has closed the connection"),
+        Ok(size) => decoder.feed(&bytes[..size], descriptors),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+    }
+}
+
+/// What is in a stream's file: the types and numbers of its events, and how many were discarded.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub(crate) numbers: Vec<(u16, u64)>,
+    pub(crate) discarded: u64,
+    /// Whether no file ends within a packet.
+    pub(crate) is_whole: bool,
+}
+
+/// The only trace below a directory.
+pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
+    let mut traces = std::fs::read_dir(output.join("ust/pid")).ok()?.flatten();
+    let trace = traces.next()?.path();
+    assert!(traces.next().is_none(), "several traces");
+    Some(trace)
+}
+
+/// All that is in the files of a trace.
+pub(crate) fn read(trace: &Path) -> Found {
+    let mut found = Found { is_whole: true, ..Found::default() };
+    for entry in std::fs::read_dir(trace).unwrap().flatten() {
+        let name = entry.file_name().into_string().unwrap();
+        if name == "metadata" || name == "index" || name.starts_with('.') {
+            continue;
+        }
+        let bytes = std::fs::read(entry.path()).unwrap();
+        let mut rest = &bytes[..];
+        let mut discarded = 0;
+        while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
+            let header = packet::Header::from_bytes(header).expect("a packet");
+            let size = header.packet_size as usize;
+            // One that is just being written.
+            let Some((whole, others)) = rest.split_at_checked(size) else { break };
+            for event in whole[packet::SIZE..].chunks(18) {
+                let number = u64::from_le_bytes(event[10..].try_into().unwrap());
+                found.numbers.push((u16::from_le_bytes([event[0], event[1]]), number));
+            }
+            discarded = header.discarded;
+            rest = others;
+        }
+        found.is_whole &= rest.is_empty();
+        found.discarded += discarded;
+    }
+    found.numbers.sort_unstable_by_key(|(_, number)| *number);
+    found
+}

@@ -1,0 +1,142 @@
+//! The socket: connected, read and written within a time.
+
+use crate::Error;
+use blkkin_control::{Decoder, Messages, Received};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How much is read at once.
+const READ_SIZE: usize = 16 << 10;
+/// The kernel takes no time of zero.
+const SHORTEST: Duration = Duration::from_millis(1);
+
+/// When to give up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Deadline {
+    patience: Duration,
+    /// None: never.
+    at: Option<Instant>,
+}
+
+impl Deadline {
+    pub(crate) fn after(patience: Duration) -> Deadline {
+        Deadline { patience, at: Instant::now().checked_add(patience) }
+    }
+
+    /// How long there is left; `None` if that is for ever.
+    fn left(self) -> Result<Option<Duration>, ErrorKind> {
+        let Some(at) = self.at else { return Ok(None) };
+        match at.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(ErrorKind::TimedOut),
+            left => Ok(Some(left.max(SHORTEST))),
+        }
+    }
+}
+
+/// A connection with a daemon.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: UnixStream,
+    pub(crate) address: PathBuf,
+    /// How many bytes have come.
+    pub(crate) received: u64,
+}
+
+impl Connection {
+    /// Connects to the first address where there is somebody.
+    pub(crate) fn open(addresses: &[PathBuf], deadline: Deadline) -> Result<Connection, Error> {
+        let mut forbidden = None;
+        for address in addresses {
+            match connect(address, deadline) {
+                Ok(stream) => {
+                    return Ok(Connection { stream, address: address.clone(), received: 0 });
+                }
+                Err(error) => match error.kind() {
+                    ErrorKind::NotFound | ErrorKind::ConnectionRefused => {}
+                    ErrorKind::PermissionDenied => forbidden = forbidden.or(Some(address)),
+                    _ => return Err(at(address, deadline, error)),
+                },
+            }
+        }
+        Err(match forbidden {
+            Some(address) => Error::NotPermitted { address: address.clone() },
+            None => Error::NoDaemon { tried: addresses.to_vec() },
+        })
+    }
+
+    pub(crate) fn send(&mut self, mut bytes: &[u8], deadline: Deadline) -> Result<(), Error> {
+        while !bytes.is_empty() {
+            let written = deadline.left().map_err(io::Error::from).and_then(|left| {
+                self.stream.set_write_timeout(left)?;
+                self.stream.write(bytes)
+            });
+            match written {
+                Ok(size) => bytes = &bytes[size..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(at(&self.address, deadline, error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// The next message.
+    pub(crate) fn receive<M: Messages>(
+        &mut self,
+        decoder: &mut Decoder<M>,
+        deadline: Deadline,
+    ) -> Result<Received<M>, Error> {
+        loop {
+            let taken = decoder.take();
+            let wrong = |error| Error::Nonsense { address: self.address.clone(), error };
+            if let Some(received) = taken.map_err(wrong)? {
+                return Ok(received);
+            }
+            let mut bytes = [0; READ_SIZE];
+            let read = deadline.left().map_err(io::Error::from).and_then(|left| {
+                self.stream.set_read_timeout(left)?;
+                self.stream.read(&mut bytes)
+            });
+            match read {
+                Ok(0) => return Err(Error::Gone { address: self.address.clone() }),
+                Ok(size) => {
+                    self.received += size as u64;
+                    decoder.feed(&bytes[..size], []);
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(at(&self.address, deadline, error)),
+            }
+        }
+    }
+}
+
+/// Connecting waits as long as the daemon's queue is full, which cannot be limited. So another
+/// thread does it, which is left behind if it takes too long.
+fn connect(address: &Path, deadline: Deadline) -> io::Result<UnixStream> {
+    let (sender, connected) = mpsc::channel();
+    let path = address.to_owned();
+    thread::Builder::new().name("connect".into()).spawn(move || {
+        // Nobody may be waiting any more.
+        let _ = sender.send(UnixStream::connect(path));
+    })?;
+    let late = |_| io::Error::from(ErrorKind::TimedOut);
+    match deadline.left()? {
+        Some(left) => connected.recv_timeout(left).map_err(late)?,
+        None => connected.recv().unwrap_or_else(|_| Err(ErrorKind::Other.into())),
+    }
+}
+
+/// What an error of the socket means.
+fn at(address: &Path, deadline: Deadline, error: io::Error) -> Error {
+    let address = address.to_owned();
+    match error.kind() {
+        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+            Error::Late { address, waited: deadline.patience }
+        }
+        ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => Error::Gone { address },
+        _ => Error::Socket { address, error },
+    }
+}

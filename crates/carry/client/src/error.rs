@@ -1,0 +1,145 @@
+//! What goes wrong between a command and the daemon: what, with which daemon, and what to do.
+
+use blkkin_control::address::VARIABLE;
+use blkkin_control::{DecodeError, Failed, Fault, Reason, Refused};
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Why a request was not done, or may not have been.
+#[derive(Debug)]
+#[allow(missing_docs, reason = "an address is the daemon's socket")]
+pub enum Error {
+    /// Nobody listens.
+    NoDaemon {
+        /// Where.
+        tried: Vec<PathBuf>,
+    },
+    /// The user may not talk to the daemon.
+    NotPermitted { address: PathBuf },
+    /// The daemon does not want to talk.
+    Refused {
+        address: PathBuf,
+        /// Why.
+        refused: Refused,
+    },
+    /// The request itself cannot be sent; nothing was.
+    Unfit(Fault),
+    /// The daemon has not done it.
+    Failed {
+        address: PathBuf,
+        /// Why.
+        failed: Failed,
+    },
+    /// The daemon ended the connection in the middle.
+    Gone { address: PathBuf },
+    /// What came cannot be understood.
+    Nonsense {
+        address: PathBuf,
+        /// Why, and where.
+        error: DecodeError,
+    },
+    /// It took too long.
+    Late {
+        address: PathBuf,
+        /// As long as this.
+        waited: Duration,
+    },
+    /// The reply does not end.
+    TooMuch { address: PathBuf },
+    /// The socket cannot be used.
+    Socket {
+        address: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+impl From<Fault> for Error {
+    fn from(fault: Fault) -> Error {
+        Error::Unfit(fault)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::NoDaemon { tried } => {
+                let tried: Vec<_> = tried.iter().map(|path| path.display().to_string()).collect();
+                write!(f, "no agent runs (none at {})", tried.join(", nor at "))
+            }
+            Error::NotPermitted { address } => {
+                write!(f, "you may not talk to the agent at {}", address.display())
+            }
+            Error::Refused { address, refused } => {
+                write!(f, "the agent at {} refuses: {}", address.display(), refused.reason)
+            }
+            Error::Unfit(fault) => fault.fmt(f),
+            Error::Failed { address, failed } => {
+                let Failed { code, message, .. } = failed;
+                write!(f, "{message} [{code}] (agent at {})", address.display())
+            }
+            Error::Gone { address } => {
+                write!(f, "the agent at {} went away before it had answered", address.display())
+            }
+            Error::Nonsense { address, error } => {
+                write!(f, "cannot understand the agent at {}: {error}", address.display())
+            }
+            Error::Late { address, waited } => write!(
+                f,
+                "the agent at {} has not answered for {} s",
+                address.display(),
+                waited.as_secs_f64()
+            ),
+            Error::TooMuch { address } => {
+                write!(f, "the agent at {} does not come to an end", address.display())
+            }
+            Error::Socket { address, error } => {
+                write!(f, "cannot talk to an agent at {}: {error}", address.display())
+            }
+        }
+    }
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        Some(match self {
+            Error::NoDaemon { .. } => "start one with `blkkin agent`, or use `blkkin record -- \
+                                       COMMAND`, which needs none"
+                .into(),
+            Error::NotPermitted { address } => format!(
+                "join the group that the socket belongs to (`ls -l {}` shows it), or start an agent \
+                 of your own with `blkkin agent`",
+                address.display()
+            ),
+            Error::Refused { refused, .. } if refused.try_again => "try again later".into(),
+            Error::Failed { failed, .. } => failed.hint.clone()?,
+            Error::Gone { .. } => {
+                "it may have done it nevertheless: look with `blkkin session list`; \
+                                   the agent's own messages say why it ended"
+                    .into()
+            }
+            Error::Nonsense { error, .. } => match error.fault.reason {
+                Reason::OtherVersion { .. } => return None,
+                Reason::NotOurs | Reason::UnknownKind { .. } => {
+                    format!("{VARIABLE} may name the socket of another program")
+                }
+                _ => "install the same release on both sides, and start the agent again".into(),
+            },
+            Error::Late { .. } => "it may still do it: look with `blkkin status`; --timeout waits \
+                                   longer"
+                .into(),
+            Error::Socket { error, .. } if error.kind() == io::ErrorKind::InvalidInput => {
+                "paths of sockets have at most 107 bytes".into()
+            }
+            Error::Refused { .. }
+            | Error::Unfit(_)
+            | Error::TooMuch { .. }
+            | Error::Socket { .. } => return None,
+        })
+    }
+}
+
+impl std::error::Error for Error {}

@@ -1,0 +1,134 @@
+//! A stand-in for the node daemon: listens on a socket of its own, and says what a test wants.
+
+#![allow(dead_code, unreachable_pub, missing_docs)]
+
+use blkkin_control::{
+    Answer, Decoder, Hello, Messages, Opening, Received, Reply, Request, Version, Welcome, encode,
+};
+use std::io::{Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+
+/// A daemon, until it is dropped.
+pub struct StandIn {
+    pub path: PathBuf,
+    ends: Arc<AtomicBool>,
+    requests: Arc<Mutex<Vec<Request>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl StandIn {
+    /// Does so with each connection, one after the other.
+    pub fn of(mut each: impl FnMut(Conversation) + Send + 'static) -> StandIn {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let folder = format!("blkkin-stand-in-{}-{number}", std::process::id());
+        let folder = std::env::temp_dir().join(folder);
+        std::fs::create_dir_all(&folder).expect("to make a folder");
+        let path = folder.join("agent.sock");
+        let listener = UnixListener::bind(&path).expect("to listen");
+        let (ends, requests) = (Arc::new(AtomicBool::new(false)), Arc::default());
+        let (end, heard) = (ends.clone(), Arc::clone(&requests));
+        let thread = thread::spawn(move || {
+            for stream in listener.incoming() {
+                if end.load(Ordering::Relaxed) {
+                    break;
+                }
+                let stream = stream.expect("a connection");
+                each(Conversation { stream, bytes: Vec::new(), heard: Arc::clone(&heard) });
+            }
+        });
+        StandIn { path, ends, requests, thread: Some(thread) }
+    }
+
+    /// Welcomes everybody, and answers each request so.
+    pub fn answering(mut answer: impl FnMut(&Request) -> Vec<Reply> + Send + 'static) -> StandIn {
+        StandIn::of(move |mut conversation| {
+            let Some((_, mut decoder)) = conversation.welcome() else { return };
+            while let Some(request) = conversation.hear(&mut decoder) {
+                for reply in answer(&request) {
+                    conversation.say(&reply);
+                }
+            }
+        })
+    }
+
+    /// What it was asked since this was asked last.
+    pub fn requests(&self) -> Vec<Request> {
+        std::mem::take(&mut self.requests.lock().expect("no panic"))
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        self.ends.store(true, Ordering::Relaxed);
+        let _ = UnixStream::connect(&self.path);
+        let ended = self.thread.take().map(JoinHandle::join);
+        let _ = std::fs::remove_dir_all(self.path.parent().expect("a folder"));
+        if let Some(Err(panic)) = ended
+            && !thread::panicking()
+        {
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+/// The daemon's end of a connection.
+pub struct Conversation {
+    stream: UnixStream,
+    bytes: Vec<u8>,
+    heard: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Conversation {
+    pub fn say(&mut self, message: &impl Messages) {
+        let mut bytes = Vec::new();
+        encode(message, &mut bytes).expect("a message within limits");
+        self.say_bytes(&bytes);
+    }
+
+    pub fn say_bytes(&mut self, bytes: &[u8]) {
+        // Whoever listens may have gone.
+        let _ = self.stream.write_all(bytes);
+    }
+
+    /// Waits until the other side goes.
+    pub fn wait(&mut self) {
+        let _ = self.stream.read_to_end(&mut self.bytes);
+    }
+
+    pub fn welcome(&mut self) -> Option<(Hello, Decoder<Request>)> {
+        self.welcome_as(Version::OURS)
+    }
+
+    pub fn welcome_as(&mut self, version: Version) -> Option<(Hello, Decoder<Request>)> {
+        let mut decoder: Decoder<Opening> = Decoder::new();
+        let Opening::Hello(hello) = self.receive(&mut decoder)?;
+        self.say(&Answer::Welcome(Welcome { version, release: "0.9".into() }));
+        Some((hello, decoder.followed_by()))
+    }
+
+    /// The next request; none if there are no more.
+    pub fn hear(&mut self, decoder: &mut Decoder<Request>) -> Option<Request> {
+        let request = self.receive(decoder)?;
+        self.heard.lock().expect("no panic").push(request.clone());
+        Some(request)
+    }
+
+    fn receive<M: Messages>(&mut self, decoder: &mut Decoder<M>) -> Option<M> {
+        loop {
+            if let Some(received) = decoder.take().expect("what makes sense") {
+                let Received::Message { message, .. } = received else { panic!("unknown") };
+                return Some(message);
+            }
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes) {
+                Ok(0) | Err(_) => return None,
+                Ok(size) => decoder.feed(&bytes[..size], []),
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! `blkkin agent`: the node daemon.
+
+use crate::exit::{Error, Exit};
+use blkkin_agent::{Agent, Options};
+use blkkin_control::address::{RUNTIME_VARIABLE, SYSTEM, Surroundings, VARIABLE};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::env;
+use std::io::Write;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+
+/// Record what programs on this machine trace
+///
+/// Programs that have BlkKin's library find the agent, and record what sessions ask for. Root's agent is
+/// there for all users of the machine, and members of the group `blkkin` control all of its sessions; the
+/// others control their own, of their own programs. Any other user's agent is there for that user's
+/// programs only. It runs until it is told to end, by SIGTERM or Ctrl-C, and then writes what there is.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin agent &                                     for your own programs\n  \
+        sudo blkkin agent --traces /srv/traces             for the whole machine\n  \
+        blkkin session create s && blkkin event enable 'osd:*' && blkkin session start s",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    /// Listen on this socket [default: /run/blkkin/agent.sock for root, else
+    /// $XDG_RUNTIME_DIR/blkkin/agent.sock; BLKKIN_SOCKET goes before both]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+
+    /// Directory for traces of sessions that name none [default: blkkin-traces in each user's home]
+    #[arg(long, value_name = "DIR")]
+    traces: Option<PathBuf>,
+
+    /// Group whose members control all sessions of root's agent
+    #[arg(long, value_name = "NAME", default_value = "blkkin")]
+    group: String,
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let user_id = blkkin_sys::user_id();
+    let (socket, runtime) = (env::var_os(VARIABLE), env::var_os(RUNTIME_VARIABLE));
+    let socket = args.socket.unwrap_or_else(|| {
+        let runtime_directory = runtime.as_deref();
+        Surroundings { socket: socket.as_deref(), runtime_directory, user_id }.own()
+    });
+    let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
+    let options = Options {
+        is_public: user_id == 0 && (socket == *SYSTEM || env::var_os(VARIABLE).is_none()),
+        socket,
+        group: args.group,
+        traces: args.traces.map(absolute),
+        log,
+    };
+    let path = options.socket.display().to_string();
+    let mut agent = Agent::bind(options).map_err(|error| {
+        let told = Error::failed(error.to_string());
+        match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                told.hint("give another socket with --socket, or run it as root")
+            }
+            std::io::ErrorKind::AddrInUse => {
+                told.hint("`blkkin status` shows what it records; end it before you start another")
+            }
+            _ => told,
+        }
+    })?;
+    let failed = |error: std::io::Error| Error::failed(format!("the agent cannot go on: {error}"));
+    let (stopped, stop) = UnixStream::pair().map_err(failed)?;
+    for signal in [SIGINT, SIGTERM] {
+        let stop = stop.try_clone().map_err(failed)?;
+        signal_hook::low_level::pipe::register(signal, stop).map_err(failed)?;
+    }
+    log(&format!("listening on {path}"));
+    agent.run(stopped.as_fd()).map_err(failed)?;
+    Ok(Exit::Ok)
+}
+
+/// For whoever reads standard error: a person, or the system's journal.
+pub(crate) fn log(line: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "blkkin agent: {line}");
+}

@@ -1,0 +1,165 @@
+//! `blkkin channel`: how the events of a session are kept.
+
+use super::completions;
+use super::session::list::channel_lines;
+use crate::conversation::{AgentArgs, check, json, print};
+use crate::exit::{Error, Exit};
+use crate::values;
+use blkkin_control::{Channel, Context, Mode, NewChannel, Request};
+use clap_complete::engine::ArgValueCandidates;
+
+/// Make and list channels: how events of a session are kept
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
+        blkkin channel create flight --overwrite --context pid,tid,procname\n  \
+        blkkin channel list -s web",
+    after_help = crate::AGENT_HELP,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Create(Create),
+    List(List),
+}
+
+/// Make a channel in a session
+///
+/// What is left out, the agent chooses. Each traced program has a ring for each processor, of
+/// --num-subbuf times --subbuf-size bytes.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin channel create main                            in the only session there is\n  \
+        blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
+        blkkin channel create flight -s web --overwrite       the newest events are kept\n  \
+        blkkin channel create main --context pid,tid,procname,'$app.db:query'",
+    after_help = crate::AGENT_HELP
+)]
+struct Create {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    name: String,
+
+    /// The session; may be left out where there is only one
+    #[arg(
+        short,
+        long,
+        value_name = "SESSION",
+        add = ArgValueCandidates::new(completions::sessions)
+    )]
+    session: Option<String>,
+
+    /// When it is full, new events take the place of the oldest
+    #[arg(long, conflicts_with = "discard", help_heading = "Ring")]
+    overwrite: bool,
+
+    /// When it is full, new events are dropped and counted (the default)
+    #[arg(long, help_heading = "Ring")]
+    discard: bool,
+
+    /// Bytes of a sub-buffer, a power of two: 4096, 256K, 1M
+    #[arg(long, value_name = "SIZE", value_parser = values::size, help_heading = "Ring")]
+    subbuf_size: Option<u64>,
+
+    /// Sub-buffers of a ring, a power of two
+    #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Ring")]
+    num_subbuf: Option<u32>,
+
+    /// What to add to each event: pid, tid, procname, cpu, the namespaces pid_ns, mnt_ns, …,
+    /// cgroup_id, or what programs supply as PROVIDER:NAME
+    #[arg(
+        long,
+        value_name = "CONTEXT,…",
+        value_delimiter = ',',
+        value_parser = values::context,
+        add = ArgValueCandidates::new(completions::contexts)
+    )]
+    context: Vec<Context>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// List the channels of a session
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin channel list                                   of the only session there is\n  \
+        blkkin channel list -s web --json | jq -r '.channels[].name'",
+    after_help = crate::AGENT_HELP
+)]
+struct List {
+    /// The session; may be left out where there is only one
+    #[arg(
+        short,
+        long,
+        value_name = "SESSION",
+        add = ArgValueCandidates::new(completions::sessions)
+    )]
+    session: Option<String>,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    match args.command {
+        Command::Create(args) => create(args),
+        Command::List(args) => list(&args),
+    }
+}
+
+fn create(args: Create) -> Result<Exit, Error> {
+    let channel = Channel {
+        name: args.name,
+        mode: if args.overwrite { Mode::Overwrite } else { Mode::Discard },
+        subbuffer_size: args.subbuf_size,
+        subbuffer_count: args.num_subbuf,
+        contexts: args.context,
+    };
+    let name = &channel.name;
+    let request =
+        |session| Request::CreateChannel(NewChannel { session, channel: channel.clone() });
+    let done = args.agent.on_session(args.session.as_deref(), request)?;
+    let words = format!("channel `{name}` made in session `{}`", done.session);
+    args.agent.tell(&done, "channel create", words, &[("channel", name.as_str().into())])?;
+    Ok(Exit::Ok)
+}
+
+fn list(args: &List) -> Result<Exit, Error> {
+    if let Some(name) = &args.session {
+        check(&Request::ListSessions(Some(name.clone())))?;
+    }
+    let mut conversation = args.agent.connect()?;
+    let session = match &args.session {
+        Some(name) => name.clone(),
+        None => conversation.only_session()?,
+    };
+    let sessions = conversation.sessions(Some(&session))?;
+    let channels: Vec<Channel> = sessions.into_iter().flat_map(|listed| listed.channels).collect();
+    if args.agent.json {
+        let object = serde_json::json!({
+            "schema": "blkkin.channels.v1",
+            "agent": conversation.address(),
+            "session": session,
+            "channels": channels.iter().map(json::channel).collect::<Vec<_>>(),
+        });
+        print(&format!("{object}\n"))?;
+        return Ok(Exit::Ok);
+    }
+    if channels.is_empty() {
+        crate::exit::note(&format!(
+            "session `{session}` has no channel yet; one is made with its first event"
+        ));
+    }
+    print(&channel_lines(&channels))?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,220 @@
+//! `blkkin completions`: what shells need to complete words, also names that only the agent knows.
+//! Completing neither takes long nor says anything but words.
+
+use crate::conversation::print;
+use crate::exit::{Error, Exit};
+use crate::values;
+use blkkin_client::{Client, Patience};
+use blkkin_control::{Applications, Processes, Reply, Request};
+use blkkin_filter::Severity;
+use clap_complete::CompleteEnv;
+use clap_complete::engine::CompletionCandidate;
+use clap_complete::env::{Bash, EnvCompleter, Fish, Shells, Zsh};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+/// Environment variable in which the shell says that it wants words.
+const VARIABLE: &str = "BLKKIN_COMPLETE";
+/// How long a user may wait for names.
+const PATIENCE: Duration = Duration::from_millis(300);
+/// Names that are offered, at most.
+const NAMES_MAX: usize = 1000;
+
+/// Print what a shell needs to complete commands, options and live names
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        echo 'source <(blkkin completions bash)' >> ~/.bashrc\n  \
+        echo 'source <(blkkin completions zsh)' >> ~/.zshrc       behind compinit\n  \
+        blkkin completions fish > ~/.config/fish/completions/blkkin.fish",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    /// The shell
+    #[arg(value_enum, value_name = "SHELL")]
+    shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[allow(missing_docs, reason = "the names say it")]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+/// Bash ends words at `:` and `=`, which names of events and options have within: what stands
+/// together is put together, and what stands already is not offered again.
+const BASH_WORDS: &str = r#"
+_blkkin() {
+    local line=${COMP_LINE:0:COMP_POINT} rest word i words=()
+    for ((i = 0; i <= COMP_CWORD; i++)); do
+        rest=${line#"${line%%[![:space:]]*}"}
+        word=${COMP_WORDS[i]}
+        ((i == COMP_CWORD)) && word=$rest
+        if ((i > 0)) && [[ -n $rest && $rest == "$line" ]]; then
+            words[${#words[@]} - 1]+=$word
+        else
+            words+=("$word")
+        fi
+        line=${rest:${#word}}
+    done
+    local COMP_WORDS=("${words[@]}") COMP_CWORD=$((${#words[@]} - 1))
+    local current=${words[COMP_CWORD]} end=
+    _clap_complete_blkkin "$1" "$current" "$3"
+    [[ $COMP_WORDBREAKS == *:* ]] && end+=:
+    [[ $COMP_WORDBREAKS == *=* ]] && end+==
+    [[ -n $end ]] && COMPREPLY=("${COMPREPLY[@]#"${current%"${current##*[$end]}"}"}")
+}
+complete -o nospace -o bashdefault -F _blkkin blkkin
+"#;
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let mut script = Vec::new();
+    let completer: &dyn EnvCompleter = match args.shell {
+        Shell::Bash => &Bash,
+        Shell::Zsh => &Zsh,
+        Shell::Fish => &Fish,
+    };
+    completer.write_registration(VARIABLE, "blkkin", "blkkin", "blkkin", &mut script)?;
+    let mut script = String::from_utf8_lossy(&script).into_owned();
+    if let Shell::Bash = args.shell {
+        script += BASH_WORDS;
+    }
+    print(&script)?;
+    Ok(Exit::Ok)
+}
+
+/// Offers words to a shell, if that is what this program was started for.
+pub(crate) fn offer(command: fn() -> clap::Command) -> Option<ExitCode> {
+    std::env::var_os(VARIABLE)?;
+    let shells: [&dyn EnvCompleter; 3] = [&Bash, &Zsh, &Fish];
+    let words = CompleteEnv::with_factory(command).var(VARIABLE).shells(Shells(&shells));
+    let directory = std::env::current_dir().ok();
+    match words.try_complete(std::env::args_os(), directory.as_deref()) {
+        Ok(true) => Some(ExitCode::SUCCESS),
+        Ok(false) => None,
+        // It would be printed into the line that the user is writing.
+        Err(_) => Some(ExitCode::FAILURE),
+    }
+}
+
+/// Names of sessions.
+pub(super) fn sessions() -> Vec<CompletionCandidate> {
+    names(Request::ListSessions(None), |reply| match reply {
+        Reply::Session(state) => Some(state.session.name),
+        _ => None,
+    })
+}
+
+/// Names of channels, of the session that the line names or of all.
+pub(super) fn channels() -> Vec<CompletionCandidate> {
+    let session = option_before(std::env::args_os(), "-s", "--session");
+    names(Request::ListSessions(session), |reply| match reply {
+        Reply::Channel(channel) => Some(channel.name),
+        _ => None,
+    })
+}
+
+/// Names of events that running programs have.
+pub(super) fn events() -> Vec<CompletionCandidate> {
+    let applications = Applications { processes: Processes::default(), event_types: true };
+    names(Request::ListApplications(applications), |reply| match reply {
+        Reply::EventType(event_type) => Some(event_type.name),
+        _ => None,
+    })
+}
+
+pub(super) fn levels() -> Vec<CompletionCandidate> {
+    Severity::words().map(CompletionCandidate::new).collect()
+}
+
+pub(super) fn contexts() -> Vec<CompletionCandidate> {
+    values::contexts().map(CompletionCandidate::new).collect()
+}
+
+/// Names that an agent tells within the time; none without an agent.
+fn names(request: Request, name: fn(Reply) -> Option<String>) -> Vec<CompletionCandidate> {
+    let (sender, names) = mpsc::channel();
+    // What is slow is left behind.
+    let asking = thread::Builder::new().spawn(move || {
+        let patience = Patience { opening: PATIENCE, item: PATIENCE };
+        let release = env!("CARGO_PKG_VERSION");
+        let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
+        let Ok(mut client) = client else { return };
+        let Ok(replies) = client.ask(&request) else { return };
+        let mut names = BTreeSet::new();
+        for reply in replies {
+            let Ok(reply) = reply else { break };
+            names.extend(name(reply).filter(|name| is_plain(name)));
+            if names.len() >= NAMES_MAX {
+                break;
+            }
+        }
+        // Nobody may be waiting any more.
+        let _ = sender.send(names);
+    });
+    if asking.is_err() {
+        return Vec::new();
+    }
+    let names = names.recv_timeout(PATIENCE).unwrap_or_default();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// Whether a shell takes it as it is. Names are other people's, and what is offered ends up on the
+/// user's command line: a name such as `$(reboot)` is not.
+fn is_plain(name: &str) -> bool {
+    let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':' | '+' | '@');
+    name.chars().all(plain) && !name.starts_with('-')
+}
+
+/// What an option has been given on the line so far.
+fn option_before(
+    words: impl IntoIterator<Item = OsString>,
+    short: &str,
+    long: &str,
+) -> Option<String> {
+    let mut given = None;
+    let mut words = words.into_iter().filter_map(|word| word.into_string().ok());
+    while let Some(word) = words.next() {
+        if word == short || word == long {
+            given = words.next();
+        } else if let Some(value) = word.strip_prefix(long).and_then(|rest| rest.strip_prefix('='))
+        {
+            given = Some(value.to_owned());
+        }
+    }
+    given.filter(|value| !value.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_shells_take_as_they_are() {
+        for name in ["web", "zipkin:keyval", "a.b-c_d", "größe", "x@y+1"] {
+            assert!(is_plain(name), "{name}");
+        }
+        for name in ["$(reboot)", "a b", "-rf", "a;b", "`x`", "a'b", "a\"", "*", "~", "#x", "a&b"] {
+            assert!(!is_plain(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn the_session_on_the_line() {
+        let check = |line: &str, expected: Option<&str>| {
+            let words = line.split(' ').map(OsString::from);
+            assert_eq!(option_before(words, "-s", "--session").as_deref(), expected, "{line}");
+        };
+        check("blkkin event enable -s web -c ", Some("web"));
+        check("blkkin event enable --session web -c ", Some("web"));
+        check("blkkin event enable --session=web -c ", Some("web"));
+        check("blkkin event enable -c ", None);
+        check("blkkin event enable -s ", None);
+    }
+}

@@ -1,0 +1,228 @@
+//! `blkkin event`: which events are recorded, and which there are.
+
+mod list;
+
+use super::completions;
+use crate::conversation::AgentArgs;
+use crate::exit::{Error, Exit};
+use crate::output::ColorChoice;
+use crate::values;
+use blkkin_control::{Events, Level, Levels, Processes, Request, Selection};
+use blkkin_filter::Filter;
+use clap_complete::engine::ArgValueCandidates;
+use std::io;
+
+/// Say which events are recorded, and list those that there are
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin event list                                     what running programs can record\n  \
+        blkkin event enable 'zipkin:*'\n  \
+        blkkin event enable -s web 'rpc:*' --filter 'ret < 0' --exe osd\n  \
+        blkkin event disable 'zipkin:keyval*'",
+    after_help = crate::AGENT_HELP,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand, Debug)]
+enum Command {
+    Enable(Enable),
+    Disable(Disable),
+    List(list::List),
+}
+
+/// Record events from now on, also those of programs that start later
+///
+/// Later rules hold against earlier ones.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin event enable 'zipkin:*'                        in the only session there is\n  \
+        blkkin event enable -s web -c main 'rpc:*' -x 'rpc:ping*'\n  \
+        blkkin event enable --all --level warning             warnings and worse\n  \
+        blkkin event enable 'disk:*' --filter 'len >= 4096 && ret < 0'\n  \
+        blkkin event enable --all --exe ceph-osd --pid 4711 --children",
+    after_help = crate::AGENT_HELP
+)]
+struct Enable {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Record events no more
+///
+/// It is a rule that holds against earlier ones: what it does not fit is recorded as before.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin event disable 'zipkin:keyval*'\n  \
+        blkkin event disable -s web --all --pid 4711",
+    after_help = crate::AGENT_HELP
+)]
+struct Disable {
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Where, and which events.
+#[derive(clap::Args, Debug)]
+struct Which {
+    /// Names of events (PROVIDER:NAME), in which `*` stands for any characters
+    #[arg(
+        value_name = "PATTERN",
+        value_delimiter = ',',
+        required_unless_present = "all",
+        add = ArgValueCandidates::new(completions::events)
+    )]
+    patterns: Vec<String>,
+
+    /// All events
+    #[arg(short, long, conflicts_with = "patterns")]
+    all: bool,
+
+    /// The session; may be left out where there is only one
+    #[arg(
+        short,
+        long,
+        value_name = "SESSION",
+        add = ArgValueCandidates::new(completions::sessions)
+    )]
+    session: Option<String>,
+
+    /// The channel; may be left out where the session has only one, or none yet
+    #[arg(
+        short,
+        long,
+        value_name = "CHANNEL",
+        add = ArgValueCandidates::new(completions::channels)
+    )]
+    channel: Option<String>,
+
+    /// But not these
+    #[arg(
+        short = 'x',
+        long,
+        value_name = "PATTERN,…",
+        value_delimiter = ',',
+        help_heading = "Selection",
+        add = ArgValueCandidates::new(completions::events)
+    )]
+    exclude: Vec<String>,
+
+    /// Only events of this level and more severe ones: emerg, alert, crit, err, warning, notice,
+    /// info, debug_system, …, debug
+    #[arg(
+        long,
+        alias = "loglevel",
+        value_name = "LEVEL",
+        value_parser = values::level,
+        conflicts_with = "level_only",
+        help_heading = "Selection",
+        add = ArgValueCandidates::new(completions::levels)
+    )]
+    level: Option<Level>,
+
+    /// Only events of this level
+    #[arg(
+        long,
+        alias = "loglevel-only",
+        value_name = "LEVEL",
+        value_parser = values::level,
+        help_heading = "Selection",
+        add = ArgValueCandidates::new(completions::levels)
+    )]
+    level_only: Option<Level>,
+
+    /// Only events for which this is true: 'ret < 0 && name == "zipkin:*"'
+    #[arg(short, long, value_name = "EXPRESSION", help_heading = "Selection")]
+    filter: Option<String>,
+
+    #[command(flatten)]
+    processes: ProcessArgs,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// Which programs.
+#[derive(clap::Args, Debug)]
+struct ProcessArgs {
+    /// Only of these processes
+    #[arg(long, value_name = "PID,…", value_delimiter = ',', help_heading = "Programs")]
+    pid: Vec<u32>,
+
+    /// Only of programs with such an executable: its name, or its path if there is a `/` in it;
+    /// `*` stands for any characters
+    #[arg(long, value_name = "NAME,…", value_delimiter = ',', help_heading = "Programs")]
+    exe: Vec<String>,
+
+    /// Also of what these programs start, and what that starts
+    #[arg(long, help_heading = "Programs")]
+    children: bool,
+}
+
+impl ProcessArgs {
+    fn processes(self) -> Result<Processes, Error> {
+        let ProcessArgs { pid: pids, exe: executables, children } = self;
+        if children && pids.is_empty() && executables.is_empty() {
+            return Err(Error::usage("--children is said of no program")
+                .hint("give --pid or --exe, or leave --children out: all programs are meant"));
+        }
+        Ok(Processes { pids, executables, children })
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    match args.command {
+        Command::Enable(args) => {
+            change(args.which, ("event enable", "enabled"), Request::EnableEvents)
+        }
+        Command::Disable(args) => {
+            change(args.which, ("event disable", "disabled"), Request::DisableEvents)
+        }
+        Command::List(args) => list::run(args),
+    }
+}
+
+fn change(
+    which: Which,
+    (action, participle): (&str, &str),
+    request: fn(Events) -> Request,
+) -> Result<Exit, Error> {
+    if let Some(text) = &which.filter {
+        let color = ColorChoice::Auto.applies(&io::stderr());
+        Filter::parse(text).map_err(|error| Error::usage(error.render(color)))?;
+    }
+    let levels = match (which.level, which.level_only) {
+        (Some(level), _) => Levels::AtLeast { level },
+        (None, Some(level)) => Levels::Exactly { level },
+        (None, None) => Levels::Any,
+    };
+    let selection = Selection {
+        names: if which.all { vec!["*".into()] } else { which.patterns },
+        excluded: which.exclude,
+        levels,
+        filter: which.filter,
+        processes: which.processes.processes()?,
+    };
+    let channel = which.channel;
+    let events = |session| {
+        request(Events { session, channel: channel.clone(), selection: selection.clone() })
+    };
+    let done = which.agent.on_session(which.session.as_deref(), events)?;
+    let names = selection.names.join(", ");
+    let channel_words = channel.as_ref().map(|channel| format!(", channel `{channel}`"));
+    let words = format!(
+        "events {names} {participle} in session `{}`{}",
+        done.session,
+        channel_words.unwrap_or_default()
+    );
+    let more = [("channel", channel.into()), ("names", selection.names.into())];
+    which.agent.tell(&done, action, words, &more)?;
+    Ok(Exit::Ok)
+}

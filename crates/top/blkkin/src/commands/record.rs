@@ -1,0 +1,279 @@
+//! `blkkin record`: a command is run, and what it traces is recorded, without daemon or set-up.
+
+use crate::commands::agent::log;
+use crate::exit::{self, Error, Exit};
+use crate::{output, values};
+use blkkin_agent::Background;
+use blkkin_client::{Client, Patience};
+use blkkin_control::address::VARIABLE;
+use blkkin_control::{
+    Applications, Channel, Context, Events, Level, Levels, Mode, NewChannel, Processes, Purpose,
+    Reply, Request, Selection, Session,
+};
+use blkkin_filter::Filter;
+use blkkin_reader::{Reading, Source};
+use serde_json::json;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use std::ffi::{OsStr, OsString};
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+/// Run a command and record what it traces
+///
+/// The command and the programs that it starts record their events from the first one on, if they have
+/// BlkKin's library in them. Nothing needs to run before, and nothing runs after. The exit status is that
+/// of the command.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin record -- ./server --port 80               all of its events\n  \
+        blkkin record -e 'osd:*' -o trace -- ./osd        only those of one provider\n  \
+        blkkin record --level warning -- ./osd            only what is at least a warning\n  \
+        blkkin record --context pid,tid -- ./osd && blkkin view osd-*",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    /// Directory to make for the trace [default: the command's name and the time, here]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+
+    /// Only events whose names fit one of these patterns, in which `*` stands for anything
+    #[arg(
+        short,
+        long = "events",
+        value_name = "PATTERN",
+        value_delimiter = ',',
+        default_value = "*"
+    )]
+    events: Vec<String>,
+
+    /// But not those whose names fit one of these
+    #[arg(short = 'x', long, value_name = "PATTERN", value_delimiter = ',')]
+    exclude: Vec<String>,
+
+    /// Only events of at least this level of severity
+    #[arg(long, value_name = "LEVEL", value_parser = values::level)]
+    level: Option<Level>,
+
+    /// Only events for which this is true, as in `blkkin view --filter`
+    #[arg(long, value_name = "EXPRESSION")]
+    filter: Option<String>,
+
+    /// Add these to each event: pid, tid, procname, cpu, pid_ns and so on, or PROVIDER:NAME that a program
+    /// supplies
+    #[arg(long, value_name = "CONTEXT", value_delimiter = ',', value_parser = values::context)]
+    context: Vec<Context>,
+
+    /// Bytes of a sub-buffer, a power of two; K and M may be used [default: 256K]
+    #[arg(long, value_name = "SIZE", value_parser = values::size)]
+    subbuf_size: Option<u64>,
+
+    /// Sub-buffers for each processor, a power of two [default: 4]
+    #[arg(long, value_name = "COUNT", value_parser = values::count)]
+    num_subbuf: Option<u32>,
+
+    /// Print the summary as JSON, on standard output
+    #[arg(long)]
+    json: bool,
+
+    /// What to run
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How long programs wait at most for the agent, which is there already.
+const WAIT_MS: &str = "2000";
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let (program, arguments) =
+        args.command.split_first().ok_or_else(|| Error::usage("no command"))?;
+    if let Some(Err(error)) = args.filter.as_deref().map(Filter::parse) {
+        return Err(Error::usage(format!("--filter: {error}")));
+    }
+    let levels = args.level.map_or(Levels::Any, |level| Levels::AtLeast { level });
+    let output = match &args.output {
+        Some(output) => output.clone(),
+        None => PathBuf::from(format!("{}-{}", name_of(program), blkkin_agent::date_now())),
+    };
+    let output = std::path::absolute(&output)
+        .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
+
+    let start = |error: std::io::Error| Error::failed(format!("cannot start an agent: {error}"));
+    let agent = Background::start(log).map_err(start)?;
+    let mut client = Client::connect(
+        &[agent.socket().to_owned()],
+        "blkkin record",
+        env!("CARGO_PKG_VERSION"),
+        Patience::default(),
+    )?;
+    let session = name_of(program);
+    let requests = [
+        Request::CreateSession(Session {
+            name: session.clone(),
+            purpose: Purpose::Record,
+            output: Some(output.clone()),
+        }),
+        Request::CreateChannel(NewChannel {
+            session: session.clone(),
+            channel: Channel {
+                name: "channel0".to_owned(),
+                mode: Mode::Discard,
+                subbuffer_size: args.subbuf_size,
+                subbuffer_count: args.num_subbuf,
+                contexts: args.context.clone(),
+            },
+        }),
+        Request::EnableEvents(Events {
+            session: session.clone(),
+            channel: None,
+            selection: Selection {
+                names: args.events.clone(),
+                excluded: args.exclude.clone(),
+                levels,
+                filter: args.filter.clone(),
+                processes: Processes::default(),
+            },
+        }),
+        Request::StartSession(session.clone()),
+    ];
+    for request in &requests {
+        client.ask_all(request)?;
+    }
+
+    // Ctrl-C is for the command, which gets it too; this one goes on until the command has ended.
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGQUIT] {
+        let _ = signal_hook::flag::register(signal, Arc::default());
+    }
+    for signal in [SIGTERM, SIGHUP] {
+        let _ = signal_hook::flag::register(signal, asked.clone());
+    }
+    let begun = Instant::now();
+    let mut command = Command::new(program);
+    command.args(arguments).env(VARIABLE, agent.socket()).env("BLKKIN_WAIT", WAIT_MS);
+    let child = command.spawn().map_err(|error| {
+        let _ = std::fs::remove_dir(&output);
+        Error::failed(format!("cannot run `{}`: {error}", program.to_string_lossy()))
+    })?;
+    let status = wait(child, &asked)
+        .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
+    let took = begun.elapsed();
+
+    let all = Request::ListApplications(Applications {
+        processes: Processes::default(),
+        event_types: false,
+    });
+    let left = client.ask_all(&all)?;
+    let still_there = left.iter().filter(|reply| matches!(reply, Reply::Application(_))).count();
+    client.ask_all(&Request::StopSession(session.clone()))?;
+    client.ask_all(&Request::DestroySession(session))?;
+    drop(client);
+    agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
+    summarize(&args, &output, took, still_there)?;
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Command(code as u8),
+        (None, signal) => Exit::Command(128 + signal.unwrap_or(0) as u8),
+    })
+}
+
+/// What a session and a directory are called after.
+fn name_of(program: &OsStr) -> String {
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    let plain = |letter: char| if letter.is_control() { '_' } else { letter };
+    let name: String = name.chars().map(plain).take(50).collect();
+    name.trim_start_matches('.').to_owned()
+}
+
+/// Waits for the command, and passes on what asks this program to end. What a terminal sends goes to both.
+fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
+    let pid = rustix::process::Pid::from_child(&child);
+    let (done, ended) = std::sync::mpsc::channel();
+    let waiting = std::thread::spawn(move || done.send(child.wait()));
+    loop {
+        match ended.recv_timeout(Duration::from_millis(100)) {
+            Ok(status) => {
+                let _ = waiting.join();
+                return status;
+            }
+            Err(RecvTimeoutError::Disconnected) => return Err(std::io::ErrorKind::Other.into()),
+            Err(RecvTimeoutError::Timeout) if asked.swap(false, Ordering::Relaxed) => {
+                let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
+/// Tells what was recorded.
+fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> Result<(), Error> {
+    let (traces, size) = found(output);
+    if traces == 0 {
+        let _ = std::fs::remove_dir(output);
+        exit::warn(
+            "nothing was recorded: no program that ran has BlkKin's library in it, or none of them \
+             found the agent",
+        );
+        return Ok(());
+    }
+    let opened = blkkin_reader::open(&[Source::Path(output.to_owned())]);
+    exit::report_problems(&opened.problems);
+    let stats = super::view::count(&Reading::new(&opened.traces), false);
+    let seconds = took.as_secs_f64();
+    let rate = stats.events as f64 / seconds.max(1e-9);
+    let lost = output::lost(&stats);
+    if args.json {
+        let summary = json!({
+            "schema": "blkkin.record.1",
+            "trace": output.display().to_string(),
+            "events": stats.events,
+            "events_lost": stats.events_lost,
+            "packets_lost": stats.packets_lost,
+            "programs": traces,
+            "bytes": size,
+            "seconds": seconds,
+        });
+        return Ok(writeln!(std::io::stdout().lock(), "{summary}")?);
+    }
+    let mut err = anstream::stderr().lock();
+    let shown = output.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(output);
+    let shown = shown.display();
+    let lost = lost.map_or_else(|| "none lost".to_owned(), |lost| format!("LOST: {lost}"));
+    let _ = writeln!(
+        err,
+        "recorded {} of {} in {seconds:.2} s ({rate:.0} a second), {lost}\ntrace: {shown} ({})\n\
+         view it: blkkin view {shown}",
+        output::plural(stats.events, "event"),
+        output::plural(traces, "program"),
+        blkkin_text::info::units::bytes(size),
+    );
+    if still_there > 0 {
+        let _ = writeln!(
+            err,
+            "{} of the command still runs, and is not recorded any more",
+            output::plural(still_there as u64, "program"),
+        );
+    }
+    Ok(())
+}
+
+/// How many traces there are below a directory, and the bytes of their files.
+fn found(directory: &Path) -> (u64, u64) {
+    let (mut traces, mut size) = (0, 0);
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let Ok(metadata) = entry.metadata() else { continue };
+        if metadata.is_dir() {
+            let (below, bytes) = found(&entry.path());
+            (traces, size) = (traces + below, size + bytes);
+        } else {
+            traces += u64::from(entry.file_name() == "metadata");
+            size += metadata.len();
+        }
+    }
+    (traces, size)
+}

@@ -1,0 +1,163 @@
+//! `blkkin session list`: sessions in a line each, or one with all that it has.
+
+use crate::conversation::{AgentArgs, Listed, check, json, print};
+use crate::exit::{Error, Exit, note};
+use crate::output::plural;
+use crate::table::{Align, Table};
+use blkkin_control::{Channel, Context, Levels, Purpose, Request, Selection};
+use blkkin_reader::Text;
+use blkkin_text::time::{TimeFormat, TimePrinter};
+
+pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> {
+    if let Some(name) = name {
+        check(&Request::ListSessions(Some(name.into())))?;
+    }
+    let mut conversation = agent.connect()?;
+    let sessions = conversation.sessions(name)?;
+    if agent.json {
+        let object = serde_json::json!({
+            "schema": "blkkin.sessions.v1",
+            "agent": conversation.address(),
+            "sessions": sessions.iter().map(json::session).collect::<Vec<_>>(),
+        });
+        print(&format!("{object}\n"))?;
+        return Ok(Exit::Ok);
+    }
+    let agent = conversation.address();
+    let text = match (name, &sessions[..]) {
+        (_, []) => {
+            note(&format!("there is no session (agent at {agent})"));
+            String::new()
+        }
+        (None, all) => lines(all, false),
+        (Some(_), all) => all.iter().map(whole).collect::<Vec<_>>().join("\n"),
+    };
+    print(&text)?;
+    Ok(Exit::Ok)
+}
+
+/// A line for each.
+pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
+    let mut table = Table::new(&[
+        ("SESSION", Align::Left),
+        ("STATE", Align::Left),
+        ("PURPOSE", Align::Left),
+        ("CHANNELS", Align::Right),
+        ("RULES", Align::Right),
+        ("OUTPUT", Align::Left),
+    ]);
+    for Listed { state, channels, rules } in sessions {
+        let session = &state.session;
+        table.row(vec![
+            session.name.as_str().into(),
+            state.activity.word().into(),
+            session.purpose.word().into(),
+            channels.len().to_string().into(),
+            rules.len().to_string().into(),
+            session
+                .output
+                .as_ref()
+                .map(|path| path.display().to_string())
+                .unwrap_or_default()
+                .into(),
+        ]);
+    }
+    table.print(color)
+}
+
+/// All about one.
+fn whole(listed: &Listed) -> String {
+    let Listed { state, channels, rules } = listed;
+    let session = &state.session;
+    let does = match session.purpose {
+        Purpose::Record => "records",
+        Purpose::Snapshot => "keeps in memory, with snapshots",
+    };
+    let output = session.output.as_ref().map(|path| format!(" to {}", path.display()));
+    let mut text = format!(
+        "session {}: {}, {does}{}\nmade {} by user {}\n",
+        session.name,
+        state.activity.word(),
+        output.unwrap_or_default(),
+        date(state.created_ns),
+        state.owner,
+    );
+    let channels = channel_lines(channels);
+    if !channels.is_empty() {
+        text += &format!("\n{channels}");
+    }
+    if !rules.is_empty() {
+        let mut table =
+            Table::new(&[("CHANNEL", Align::Left), ("RULE", Align::Left), ("EVENTS", Align::Left)]);
+        for rule in rules {
+            let enabled = if rule.enabled { "enable" } else { "disable" };
+            let cells = [rule.channel.as_str(), enabled, &selection(&rule.selection)];
+            table.row(cells.map(Into::into).into());
+        }
+        text += &format!("\n{}", table.print(false));
+    }
+    text
+}
+
+/// A line for each channel.
+pub(crate) fn channel_lines(channels: &[Channel]) -> String {
+    if channels.is_empty() {
+        return String::new();
+    }
+    let mut table = Table::new(&[
+        ("CHANNEL", Align::Left),
+        ("WHEN FULL", Align::Left),
+        ("SUB-BUFFERS", Align::Right),
+        ("EACH", Align::Right),
+        ("CONTEXTS", Align::Left),
+    ]);
+    for channel in channels {
+        let contexts: Vec<&str> = channel.contexts.iter().map(Context::name).collect();
+        table.row(vec![
+            channel.name.as_str().into(),
+            channel.mode.word().into(),
+            channel.subbuffer_count.map(|count| count.to_string()).unwrap_or_default().into(),
+            channel.subbuffer_size.map(crate::values::size_text).unwrap_or_default().into(),
+            contexts.join(",").into(),
+        ]);
+    }
+    table.print(false)
+}
+
+/// As one would write it on the command line.
+fn selection(selection: &Selection) -> String {
+    let mut text = selection.names.join(" ");
+    for excluded in &selection.excluded {
+        text += &format!(" --exclude {excluded}");
+    }
+    match selection.levels {
+        Levels::Any => {}
+        Levels::AtLeast { level } => text += &format!(" --level {level}"),
+        Levels::Exactly { level } => text += &format!(" --level-only {level}"),
+    }
+    if let Some(filter) = &selection.filter {
+        text += &format!(" --filter '{}'", filter.replace(['\n', '\r', '\t'], " "));
+    }
+    let processes = &selection.processes;
+    let pids: Vec<String> = processes.pids.iter().map(u32::to_string).collect();
+    match pids.len() {
+        0 => {}
+        1..=8 => text += &format!(" --pid {}", pids.join(",")),
+        count => text += &format!(" --pid {}", plural(count as u64, "process id")),
+    }
+    for executable in &processes.executables {
+        text += &format!(" --exe {executable}");
+    }
+    if processes.children {
+        text += " --children";
+    }
+    text
+}
+
+/// In the local time zone, to the second.
+fn date(ns: u64) -> String {
+    let mut printer = TimePrinter::new(TimeFormat::Date, false);
+    let text = Text::of(|out| printer.print(out, i64::try_from(ns).unwrap_or(i64::MAX), 0));
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.split_once('.').map_or(text.clone(), |(seconds, _)| seconds.to_owned())
+}

@@ -1,0 +1,172 @@
+//! `blkkin status`: sessions, programs and rings, what goes through them, and what was lost.
+
+mod rows;
+mod show;
+
+use super::completions;
+use crate::conversation::{AgentArgs, Conversation, Listed, check, print};
+use crate::exit::{Error, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::ColorChoice;
+use crate::values;
+use blkkin_control::{Application, Applications, Ended, Processes, Reply, Request, Ring};
+use clap_complete::engine::ArgValueCandidates;
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Show sessions, programs and rings: rates, and what was lost
+///
+/// Rates are between two looks, an interval apart. A ring is a processor's of a traced program.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin status\n  \
+        blkkin status web --watch                             until Ctrl-C\n  \
+        blkkin status --rings                                 a line for each ring\n  \
+        blkkin status --json | jq '.lost.events'",
+    after_help = crate::AGENT_HELP
+)]
+pub(crate) struct Args {
+    /// Only this session
+    #[arg(value_name = "SESSION", add = ArgValueCandidates::new(completions::sessions))]
+    session: Option<String>,
+
+    /// A line for each ring instead of each program and channel
+    #[arg(long, help_heading = "Output")]
+    rings: bool,
+
+    /// Show it again after each interval, until Ctrl-C
+    #[arg(short, long, help_heading = "Output")]
+    watch: bool,
+
+    /// How long rates are measured
+    #[arg(
+        short,
+        long,
+        value_name = "SECONDS",
+        default_value = "1",
+        value_parser = values::seconds,
+        help_heading = "Output"
+    )]
+    interval: Duration,
+
+    /// Colour the text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    color: ColorChoice,
+
+    #[command(flatten)]
+    agent: AgentArgs,
+}
+
+/// What an agent told, and what its rings had seen before.
+struct Status {
+    agent: String,
+    release: String,
+    sessions: Vec<Listed>,
+    applications: Vec<Application>,
+    before: Vec<Ring>,
+    rings: Vec<Ring>,
+    ended: Vec<Ended>,
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let request = Request::Status(args.session.clone());
+    check(&request)?;
+    let mut conversation = args.agent.connect()?;
+    let (mut before, _) = rings(&mut conversation, &request)?;
+    if !args.watch {
+        thread::sleep(args.interval);
+        let status = ask(&mut conversation, &args, &request, before)?;
+        print(&text(&status, &args))?;
+        return Ok(Exit::Ok);
+    }
+    let interrupt = Interrupt::listen()?;
+    loop {
+        if !sleep(args.interval, &interrupt) {
+            return Ok(Exit::Interrupted);
+        }
+        let status = ask(&mut conversation, &args, &request, before)?;
+        let mut text = text(&status, &args);
+        if !args.agent.json {
+            text = match io::stdout().is_terminal() {
+                // From the top, over what is there.
+                true => format!("\x1b[H\x1b[J{text}"),
+                false => text + "\n",
+            };
+        }
+        if !goes_on(crate::output::write(&text))? {
+            return Ok(Exit::Ok);
+        }
+        before = status.rings;
+    }
+}
+
+/// Whether somebody still reads.
+fn goes_on(wrote: io::Result<()>) -> io::Result<bool> {
+    match wrote {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
+        wrote => wrote.map(|()| true),
+    }
+}
+
+/// Whether the time went by without an interruption.
+fn sleep(time: Duration, interrupt: &Interrupt) -> bool {
+    const STEP: Duration = Duration::from_millis(20);
+    let start = Instant::now();
+    while !interrupt.is_asked() {
+        match time.checked_sub(start.elapsed()) {
+            None | Some(Duration::ZERO) => return true,
+            Some(left) => thread::sleep(left.min(STEP)),
+        }
+    }
+    false
+}
+
+fn ask(
+    conversation: &mut Conversation,
+    args: &Args,
+    request: &Request,
+    before: Vec<Ring>,
+) -> Result<Status, Error> {
+    let sessions = conversation.sessions(args.session.as_deref())?;
+    let applications = Applications { processes: Processes::default(), event_types: false };
+    let applications = conversation.ask(&Request::ListApplications(applications))?;
+    let applications = applications.into_iter().filter_map(|reply| match reply {
+        Reply::Application(application) => Some(application),
+        _ => None,
+    });
+    let (rings, ended) = rings(conversation, request)?;
+    Ok(Status {
+        agent: conversation.address(),
+        release: conversation.release().to_owned(),
+        sessions,
+        applications: applications.collect(),
+        before,
+        rings,
+        ended,
+    })
+}
+
+fn rings(
+    conversation: &mut Conversation,
+    request: &Request,
+) -> Result<(Vec<Ring>, Vec<Ended>), Error> {
+    let (mut rings, mut ended) = (Vec::new(), Vec::new());
+    for reply in conversation.ask(request)? {
+        match reply {
+            Reply::Ring(ring) => rings.push(ring),
+            Reply::Ended(gone) => ended.push(gone),
+            _ => {}
+        }
+    }
+    Ok((rings, ended))
+}
+
+fn text(status: &Status, args: &Args) -> String {
+    let rows = rows::rows(status, args.rings);
+    match args.agent.json {
+        true => format!("{}\n", show::to_json(status, &rows, args.rings)),
+        false => show::text(status, &rows, args.rings, args.color.applies(&io::stdout())),
+    }
+}

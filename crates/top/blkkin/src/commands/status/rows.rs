@@ -1,0 +1,252 @@
+//! Rings put together: what those of a program and channel have seen, and how much a second.
+
+use super::Status;
+use blkkin_control::{Ended, Purpose, Ring};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Whose rings they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Who {
+    /// All of a process.
+    Process(u32),
+    /// One of a process: a processor's, or that of threads which cannot use those.
+    Ring(u32, Option<u32>),
+    /// Those of programs that have ended.
+    Ended,
+}
+
+/// What rings have seen. Numbers are the agent's, which may be wrong: sums do not go beyond what
+/// there is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Seen {
+    pub(super) rings: u64,
+    /// None if somebody has not counted them.
+    pub(super) events_recorded: Option<u64>,
+    pub(super) events_discarded: u64,
+    pub(super) packets_taken: u64,
+    pub(super) packets_lost: u64,
+    pub(super) bytes_written: u64,
+    pub(super) bytes_waiting: u64,
+    pub(super) size: u64,
+    pub(super) rates: Option<Rates>,
+}
+
+/// How much a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Rates {
+    pub(super) events_recorded: Option<f64>,
+    pub(super) events_discarded: f64,
+    pub(super) bytes_written: f64,
+}
+
+/// A line of what is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    pub(super) session: String,
+    pub(super) channel: String,
+    pub(super) who: Who,
+    /// Whether it is a loss if packets are overwritten. It is not where that was asked for.
+    pub(super) overwriting_loses: bool,
+    pub(super) seen: Seen,
+}
+
+/// What was lost of all that is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Lost {
+    pub(super) events: u64,
+    pub(super) packets: u64,
+}
+
+/// What identifies a ring.
+type Key<'r> = (&'r str, &'r str, u32, Option<u32>);
+
+fn key(ring: &Ring) -> Key<'_> {
+    (&ring.session, &ring.channel, ring.pid, ring.cpu)
+}
+
+/// By session, channel and process, or ring. What has ended comes last of its channel.
+pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
+    let before: HashMap<Key<'_>, &Ring> =
+        status.before.iter().map(|ring| (key(ring), ring)).collect();
+    let mut rows: BTreeMap<(&str, &str, Who), Seen> = BTreeMap::new();
+    let mut add = |session, channel, who, seen| match rows.entry((session, channel, who)) {
+        Entry::Vacant(entry) => {
+            entry.insert(seen);
+        }
+        Entry::Occupied(mut entry) => entry.get_mut().add(&seen),
+    };
+    for ring in &status.rings {
+        let who = if each { Who::Ring(ring.pid, ring.cpu) } else { Who::Process(ring.pid) };
+        let rates = before.get(&key(ring)).and_then(|before| rates(before, ring));
+        add(&ring.session, &ring.channel, who, Seen::of_ring(ring, rates));
+    }
+    for ended in &status.ended {
+        add(&ended.session, &ended.channel, Who::Ended, Seen::of_ended(ended));
+    }
+    let sessions = status.sessions.iter().map(|listed| &listed.state.session);
+    let keep_in_memory: HashSet<&str> = sessions
+        .filter(|session| session.purpose == Purpose::Snapshot)
+        .map(|session| session.name.as_str())
+        .collect();
+    rows.into_iter()
+        .map(|((session, channel, who), seen)| Row {
+            session: session.to_owned(),
+            channel: channel.to_owned(),
+            who,
+            overwriting_loses: !keep_in_memory.contains(session),
+            seen,
+        })
+        .collect()
+}
+
+/// The losses of all rows.
+pub(super) fn lost(rows: &[Row]) -> Lost {
+    let mut lost = Lost::default();
+    for Row { seen, overwriting_loses, .. } in rows {
+        lost.events = lost.events.saturating_add(seen.events_discarded);
+        if *overwriting_loses {
+            lost.packets = lost.packets.saturating_add(seen.packets_lost);
+        }
+    }
+    lost
+}
+
+impl Seen {
+    fn of_ring(ring: &Ring, rates: Option<Rates>) -> Seen {
+        Seen {
+            rings: 1,
+            events_recorded: ring.events_recorded,
+            events_discarded: ring.events_discarded,
+            packets_taken: ring.packets_taken,
+            packets_lost: ring.packets_lost,
+            bytes_written: ring.bytes_written,
+            bytes_waiting: ring.bytes_waiting,
+            size: ring.size,
+            rates,
+        }
+    }
+
+    fn of_ended(ended: &Ended) -> Seen {
+        Seen {
+            rings: ended.rings.into(),
+            events_recorded: ended.events_recorded,
+            events_discarded: ended.events_discarded,
+            packets_taken: ended.packets_taken,
+            packets_lost: ended.packets_lost,
+            bytes_written: ended.bytes_written,
+            ..Seen::default()
+        }
+    }
+
+    fn add(&mut self, other: &Seen) {
+        let add = |to: &mut u64, number: u64| *to = to.saturating_add(number);
+        add(&mut self.rings, other.rings);
+        let both = self.events_recorded.zip(other.events_recorded);
+        self.events_recorded = both.map(|(a, b)| a.saturating_add(b));
+        add(&mut self.events_discarded, other.events_discarded);
+        add(&mut self.packets_taken, other.packets_taken);
+        add(&mut self.packets_lost, other.packets_lost);
+        add(&mut self.bytes_written, other.bytes_written);
+        add(&mut self.bytes_waiting, other.bytes_waiting);
+        add(&mut self.size, other.size);
+        // A ring that is new has none yet.
+        self.rates = match (self.rates, other.rates) {
+            (Some(a), Some(b)) => Some(Rates {
+                events_recorded: a.events_recorded.zip(b.events_recorded).map(|(a, b)| a + b),
+                events_discarded: a.events_discarded + b.events_discarded,
+                bytes_written: a.bytes_written + b.bytes_written,
+            }),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+/// None where nothing can be said: another ring of the same name, or no time between.
+fn rates(before: &Ring, after: &Ring) -> Option<Rates> {
+    let ns = after.time_ns.checked_sub(before.time_ns).filter(|&ns| ns > 0)?;
+    let rate = |before: u64, after: u64| {
+        after.checked_sub(before).map(|count| count as f64 * 1e9 / ns as f64)
+    };
+    let recorded = before.events_recorded.zip(after.events_recorded);
+    Some(Rates {
+        events_recorded: recorded.and_then(|(before, after)| rate(before, after)),
+        events_discarded: rate(before.events_discarded, after.events_discarded)?,
+        bytes_written: rate(before.bytes_written, after.bytes_written)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(pid: u32, cpu: u32, count: u64) -> Ring {
+        Ring {
+            session: "s".into(),
+            channel: "c".into(),
+            pid,
+            cpu: Some(cpu),
+            time_ns: 1_000_000_000,
+            events_recorded: Some(count),
+            events_discarded: count,
+            packets_taken: count,
+            packets_lost: count,
+            bytes_written: count,
+            bytes_waiting: count,
+            size: count,
+        }
+    }
+
+    fn status(before: Vec<Ring>, rings: Vec<Ring>) -> Status {
+        Status {
+            agent: String::new(),
+            release: String::new(),
+            sessions: vec![],
+            applications: vec![],
+            before,
+            rings,
+            ended: vec![],
+        }
+    }
+
+    #[test]
+    fn rings_of_a_process_count_together() {
+        let rings = vec![ring(1, 0, 2), ring(1, 1, 3), ring(2, 0, u64::MAX - 9), ring(2, 1, 10)];
+        let status = status(vec![], rings);
+        let all = rows(&status, false);
+        let seen: Vec<_> =
+            all.iter().map(|row| (row.who, row.seen.rings, row.seen.events_recorded)).collect();
+        let sums = [(Who::Process(1), 2, Some(5)), (Who::Process(2), 2, Some(u64::MAX))];
+        assert_eq!(seen, sums);
+        assert_eq!(lost(&all), Lost { events: u64::MAX, packets: u64::MAX });
+        assert_eq!(rows(&status, true).len(), 4);
+        assert_eq!(rows(&status, true)[1].who, Who::Ring(1, Some(1)));
+    }
+
+    #[test]
+    fn rates_of_rings_that_were_there_before() {
+        let later = |ring: Ring, ns, count| Ring {
+            time_ns: ring.time_ns + ns,
+            events_recorded: ring.events_recorded.map(|events| events + count),
+            bytes_written: ring.bytes_written + count,
+            ..ring
+        };
+        let rate = |before: Vec<Ring>, rings| rows(&status(before, rings), false)[0].seen.rates;
+        let ns = 500_000_000;
+        let rates = |events_recorded, bytes_written| {
+            Some(Rates { events_recorded, events_discarded: 0.0, bytes_written })
+        };
+        let one = ring(1, 0, 7);
+        assert_eq!(rate(vec![], vec![one.clone()]), None);
+        assert_eq!(rate(vec![one.clone()], vec![one.clone()]), None);
+        let after = later(one.clone(), ns, 10);
+        assert_eq!(rate(vec![one.clone()], vec![after.clone()]), rates(Some(20.0), 20.0));
+        // A ring of another process that has the same number by now.
+        assert_eq!(rate(vec![after.clone()], vec![later(one.clone(), 2 * ns, 0)]), None);
+        // A ring that is new besides.
+        let two = vec![after.clone(), ring(1, 1, 9)];
+        assert_eq!(rate(vec![one.clone()], two), rates(Some(20.0), 20.0));
+        let uncounted = |ring: &Ring| Ring { events_recorded: None, ..ring.clone() };
+        assert_eq!(rate(vec![uncounted(&one)], vec![uncounted(&after)]), rates(None, 20.0));
+    }
+}

@@ -1,0 +1,203 @@
+//! A status as tables, and as JSON.
+
+use super::Status;
+use super::rows::{Row, Seen, Who, lost};
+use crate::commands::session::list::lines;
+use crate::conversation::json;
+use crate::output::plural;
+use crate::table::{Align, Cell, Table};
+use blkkin_control::Application;
+use clap::builder::styling::{AnsiColor, Style};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+
+const LOST: Style = AnsiColor::Red.on_default().bold();
+
+/// Tables, and then always what was lost.
+pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> String {
+    let mut text = format!("agent at {}, release {}\n\n", status.agent, status.release);
+    text += &match status.sessions.is_empty() {
+        true => "no session\n\n".to_owned(),
+        false => format!("{}\n", lines(&status.sessions, color)),
+    };
+    text += &match status.applications.is_empty() {
+        true => "no program that could be traced\n\n".to_owned(),
+        false => format!("{}\n", programs(&status.applications, color)),
+    };
+    if !rows.is_empty() {
+        text += &format!("{}\n", ring_table(status, rows, rings).print(color));
+    }
+    text + &lost_line(rows, color)
+}
+
+fn lost_line(rows: &[Row], color: bool) -> String {
+    let lost = lost(rows);
+    let parts = [
+        (lost.events, plural(lost.events, "event")),
+        (lost.packets, plural(lost.packets, "packet")),
+    ];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
+    match parts.is_empty() {
+        true => "nothing was lost\n".into(),
+        false if color => format!("{LOST}lost in all: {}{LOST:#}\n", parts.join(", ")),
+        false => format!("lost in all: {}\n", parts.join(", ")),
+    }
+}
+
+fn programs(applications: &[Application], color: bool) -> String {
+    let mut table = Table::new(&[
+        ("PROGRAM", Align::Left),
+        ("PID", Align::Right),
+        ("USER", Align::Right),
+        ("EVENT TYPES", Align::Right),
+        ("RELEASE", Align::Left),
+    ]);
+    for application in applications {
+        let Application { pid, uid, program, release, event_type_count, .. } = application;
+        let numbers = [pid, uid, event_type_count].map(u32::to_string);
+        let [pid, uid, count] = numbers.map(Cell::from);
+        table.row(vec![program.as_str().into(), pid, uid, count, release.as_str().into()]);
+    }
+    table.print(color)
+}
+
+fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {
+    let names = names(status);
+    let name = |pid| names.get(&pid).copied().unwrap_or_default();
+    let count = if rings { "CPU" } else { "RINGS" };
+    let mut table = Table::new(&[
+        ("SESSION", Align::Left),
+        ("CHANNEL", Align::Left),
+        ("PROGRAM", Align::Left),
+        ("PID", Align::Right),
+        (count, Align::Right),
+        ("EVENTS", Align::Right),
+        ("EVENTS/S", Align::Right),
+        ("BYTES/S", Align::Right),
+        ("FILLED", Align::Right),
+        ("DISCARDED", Align::Right),
+        ("LOST PACKETS", Align::Right),
+    ]);
+    for Row { session, channel, who, overwriting_loses, seen } in rows {
+        let (pid, cpu) = match *who {
+            Who::Process(pid) => (Some(pid), seen.rings.to_string()),
+            Who::Ring(pid, Some(cpu)) => (Some(pid), cpu.to_string()),
+            Who::Ring(pid, None) => (Some(pid), "any".into()),
+            Who::Ended if rings => (None, String::new()),
+            Who::Ended => (None, seen.rings.to_string()),
+        };
+        let rates = seen.rates;
+        let rate = |rate: Option<f64>| rate.map(short).unwrap_or_default();
+        let recorded = seen.events_recorded.map(|count| count.to_string());
+        let discarded = match rates.map_or(0.0, |rates| rates.events_discarded) {
+            rate if rate > 0.0 => format!("{} (+{}/s)", seen.events_discarded, short(rate)),
+            _ => seen.events_discarded.to_string(),
+        };
+        table.row(vec![
+            session.as_str().into(),
+            channel.as_str().into(),
+            pid.map_or("(ended)", name).into(),
+            pid.map(|pid| pid.to_string()).unwrap_or_default().into(),
+            cpu.into(),
+            recorded.unwrap_or_default().into(),
+            rate(rates.and_then(|rates| rates.events_recorded)).into(),
+            rate(rates.map(|rates| rates.bytes_written)).into(),
+            filled(seen).into(),
+            count_cell(discarded, seen.events_discarded > 0),
+            count_cell(seen.packets_lost.to_string(), *overwriting_loses && seen.packets_lost > 0),
+        ]);
+    }
+    table
+}
+
+fn count_cell(text: String, is_loss: bool) -> Cell {
+    if is_loss { Cell::styled(text, LOST) } else { text.into() }
+}
+
+/// Names of programs by process.
+fn names(status: &Status) -> HashMap<u32, &str> {
+    let applications = status.applications.iter();
+    applications.map(|application| (application.pid, application.program.as_str())).collect()
+}
+
+/// How full the rings are.
+fn filled(seen: &Seen) -> String {
+    match seen.size {
+        0 => String::new(),
+        size => format!("{:.0}%", 100.0 * seen.bytes_waiting as f64 / size as f64),
+    }
+}
+
+/// A number in few digits.
+fn short(number: f64) -> String {
+    let units = [(1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match units.into_iter().find(|(unit, _)| number >= *unit) {
+        Some((unit, name)) => format!("{:.1}{name}", number / unit),
+        None => format!("{number:.0}"),
+    }
+}
+
+pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
+    let lost = lost(rows);
+    let names = names(status);
+    let key = if rings { "rings" } else { "programs" };
+    json!({
+        "schema": "blkkin.status.v1",
+        "agent": status.agent,
+        "release": status.release,
+        "sessions": status.sessions.iter().map(json::session).collect::<Vec<_>>(),
+        "applications": status.applications.iter().map(json::application).collect::<Vec<_>>(),
+        key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
+        "lost": { "events": lost.events, "packets": lost.packets },
+    })
+}
+
+fn row_json(names: &HashMap<u32, &str>, row: &Row) -> Value {
+    let Row { session, channel, who, seen, .. } = row;
+    let (pid, cpu) = match *who {
+        Who::Process(pid) => (Some(pid), None),
+        Who::Ring(pid, cpu) => (Some(pid), cpu),
+        Who::Ended => (None, None),
+    };
+    let mut object = json!({
+        "session": session,
+        "channel": channel,
+        "ended": *who == Who::Ended,
+        "pid": pid,
+        "program": pid.and_then(|pid| names.get(&pid)),
+        "rings": seen.rings,
+        "events_recorded": seen.events_recorded,
+        "events_discarded": seen.events_discarded,
+        "packets_taken": seen.packets_taken,
+        "packets_lost": seen.packets_lost,
+        "bytes_written": seen.bytes_written,
+        "bytes_waiting": seen.bytes_waiting,
+        "size": seen.size,
+        "rates": seen.rates.map(|rates| json!({
+            "events_recorded": rates.events_recorded,
+            "events_discarded": rates.events_discarded,
+            "bytes_written": rates.bytes_written,
+        })),
+    });
+    if let Who::Ring(..) = who {
+        object["cpu"] = cpu.into();
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::short;
+
+    #[test]
+    fn numbers_in_few_digits() {
+        let check = |number, expected| assert_eq!(short(number), expected);
+        check(0.0, "0");
+        check(0.4, "0");
+        check(999.0, "999");
+        check(1234.0, "1.2k");
+        check(2_500_000.0, "2.5M");
+        check(12e12, "12000.0G");
+    }
+}

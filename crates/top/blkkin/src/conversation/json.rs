@@ -1,0 +1,93 @@
+//! What the agent tells, as JSON. What is not known is `null`; times are nanoseconds.
+
+use super::Listed;
+use blkkin_control::{
+    Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Width,
+};
+use serde_json::{Value, json};
+
+pub(crate) fn session(listed: &Listed) -> Value {
+    let Listed { state, channels, rules } = listed;
+    json!({
+        "name": state.session.name,
+        "purpose": state.session.purpose.word(),
+        "output": state.session.output.as_ref().map(|path| path.display().to_string()),
+        "activity": state.activity.word(),
+        "owner": state.owner,
+        "created": state.created_ns,
+        "channels": channels.iter().map(channel).collect::<Vec<_>>(),
+        "rules": rules.iter().map(rule).collect::<Vec<_>>(),
+    })
+}
+
+pub(crate) fn channel(channel: &Channel) -> Value {
+    json!({
+        "name": channel.name,
+        "mode": channel.mode.word(),
+        "subbuffer_size": channel.subbuffer_size,
+        "subbuffer_count": channel.subbuffer_count,
+        "contexts": channel.contexts.iter().map(Context::name).collect::<Vec<_>>(),
+    })
+}
+
+fn rule(rule: &Rule) -> Value {
+    let selection = &rule.selection;
+    let (level, level_only) = match selection.levels {
+        Levels::Any => (None, None),
+        Levels::AtLeast { level } => (Some(level.to_string()), None),
+        Levels::Exactly { level } => (None, Some(level.to_string())),
+    };
+    let Processes { pids, executables, children } = &selection.processes;
+    json!({
+        "channel": rule.channel,
+        "enabled": rule.enabled,
+        "names": selection.names,
+        "excluded": selection.excluded,
+        "level": level,
+        "level_only": level_only,
+        "filter": selection.filter,
+        "pids": pids,
+        "executables": executables,
+        "children": children,
+    })
+}
+
+/// A program, without its event types.
+pub(crate) fn application(application: &Application) -> Value {
+    json!({
+        "pid": application.pid,
+        "pid_inner": application.pid_inner,
+        "uid": application.uid,
+        "program": application.program,
+        "executable": application.executable,
+        "release": application.release,
+        "clock": application.clock.word(),
+        "event_type_count": application.event_type_count,
+    })
+}
+
+pub(crate) fn event_type(event_type: &EventType) -> Value {
+    let field = |field: &Field| json!({ "name": field.name, "type": kind(field.kind) });
+    json!({
+        "name": event_type.name,
+        "level": event_type.level.to_string(),
+        "file": (!event_type.file.is_empty()).then_some(&event_type.file),
+        "line": (event_type.line > 0).then_some(event_type.line),
+        "fields": event_type.fields.iter().map(field).collect::<Vec<_>>(),
+    })
+}
+
+/// What the bytes of a field are, as Rust calls it.
+pub(crate) fn kind(kind: FieldKind) -> &'static str {
+    match kind {
+        FieldKind::Unsigned { width: Width::Bits8, .. } => "u8",
+        FieldKind::Unsigned { width: Width::Bits16, .. } => "u16",
+        FieldKind::Unsigned { width: Width::Bits32, .. } => "u32",
+        FieldKind::Unsigned { width: Width::Bits64, .. } => "u64",
+        FieldKind::Signed { width: Width::Bits8, .. } => "i8",
+        FieldKind::Signed { width: Width::Bits16, .. } => "i16",
+        FieldKind::Signed { width: Width::Bits32, .. } => "i32",
+        FieldKind::Signed { width: Width::Bits64, .. } => "i64",
+        kind => kind.word(),
+    }
+}

@@ -1,0 +1,177 @@
+//! Values on the command line that are more than a word: sizes, times, levels, contexts.
+
+use blkkin_control::{Context, Level};
+use blkkin_filter::{Severity, suggest};
+use std::time::Duration;
+
+/// What a user says of a level.
+pub(crate) fn level(text: &str) -> Result<Level, String> {
+    text.parse().map_err(|_| unknown("level", text, Severity::words()))
+}
+
+/// Seconds; 0 is for ever.
+pub(crate) fn patience(text: &str) -> Result<Duration, String> {
+    let duration = seconds(text)?;
+    Ok(if duration.is_zero() { Duration::MAX } else { duration })
+}
+
+/// Seconds, or a part of one.
+pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: Option<f64> = text.parse().ok();
+    let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    duration.ok_or_else(|| "not a number of seconds, such as 1 or 0.5".into())
+}
+
+/// Bytes, a power of two.
+pub(crate) fn size(text: &str) -> Result<u64, String> {
+    let wrong = || "not a size in bytes, such as 4096, 256K or 1M".to_owned();
+    let (digits, shift) = match text.as_bytes() {
+        [.., b'k' | b'K'] => (&text[..text.len() - 1], 10),
+        [.., b'm' | b'M'] => (&text[..text.len() - 1], 20),
+        [.., b'g' | b'G'] => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let number = plain_number(digits).ok_or_else(wrong)?;
+    let size = number.checked_mul(1 << shift).ok_or_else(|| "more than there can be".to_owned())?;
+    power_of_two(size, size_text)
+}
+
+/// A number, a power of two.
+pub(crate) fn count(text: &str) -> Result<u32, String> {
+    let wrong = || "not a number, such as 4".to_owned();
+    let number = plain_number(text).ok_or_else(wrong)?;
+    let count = power_of_two(number, |count| count.to_string())?;
+    u32::try_from(count).map_err(|_| "more than there can be".into())
+}
+
+/// Without a sign.
+fn plain_number(text: &str) -> Option<u64> {
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit());
+    text.parse().ok().filter(|_| digits)
+}
+
+fn power_of_two(number: u64, shown: impl Fn(u64) -> String) -> Result<u64, String> {
+    if number.is_power_of_two() {
+        return Ok(number);
+    }
+    let near = match number.checked_next_power_of_two() {
+        Some(above) if number > 0 => format!("{} and {} are", shown(above / 2), shown(above)),
+        _ => format!("{} is", shown(1)),
+    };
+    Err(format!("not a power of two, as {near}"))
+}
+
+/// As [`size`] reads it.
+pub(crate) fn size_text(size: u64) -> String {
+    match size.trailing_zeros() {
+        30.. if size > 0 => format!("{}G", size >> 30),
+        20.. if size > 0 => format!("{}M", size >> 20),
+        10.. if size > 0 => format!("{}K", size >> 10),
+        _ => size.to_string(),
+    }
+}
+
+/// A context: its word, LTTng's word for it, or what a program supplies as `provider:name`.
+pub(crate) fn context(text: &str) -> Result<Context, String> {
+    let word = match text {
+        "vpid" => "pid",
+        "vtid" => "tid",
+        text => text,
+    };
+    if let Some(context) = Context::ALL.into_iter().find(|context| context.name() == word) {
+        return Ok(context);
+    }
+    let name = text.strip_prefix("$app.").unwrap_or(text);
+    match name.contains(':') {
+        true => Ok(Context::Supplied { name: name.to_owned() }),
+        false => Err(unknown("context", text, contexts())),
+    }
+}
+
+/// The words for contexts.
+pub(crate) fn contexts() -> impl Iterator<Item = &'static str> {
+    Context::ALL.iter().map(Context::word)
+}
+
+fn unknown(what: &str, text: &str, known: impl Iterator<Item = &'static str>) -> String {
+    let known: Vec<&str> = known.collect();
+    match suggest(text, known.iter().copied()) {
+        Some(near) => format!("no such {what}; did you mean `{near}`?"),
+        None => format!("no such {what}; there are {}", known.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        let check = |text: &str, expected: Result<u64, &str>| {
+            assert_eq!(size(text), expected.map_err(str::to_owned), "{text}");
+        };
+        check("4096", Ok(4096));
+        check("256K", Ok(256 << 10));
+        check("256k", Ok(256 << 10));
+        check("1M", Ok(1 << 20));
+        check("2G", Ok(2 << 30));
+        check("1", Ok(1));
+        let no_size = Err("not a size in bytes, such as 4096, 256K or 1M");
+        check("", no_size);
+        check("K", no_size);
+        check("+4K", no_size);
+        check("-1", no_size);
+        check("1.5M", no_size);
+        check("4 K", no_size);
+        check("ä", no_size);
+        check("300K", Err("not a power of two, as 256K and 512K are"));
+        check("3000", Err("not a power of two, as 2K and 4K are"));
+        check("0", Err("not a power of two, as 1 is"));
+        check("99999999999G", Err("more than there can be"));
+        check("18446744073709551615", Err("not a power of two, as 1 is"));
+        for size_shown in [1, 512, 1 << 10, 3 << 20, 1 << 40] {
+            let text = size_text(size_shown);
+            let read = size(&text);
+            assert!(read == Ok(size_shown) || !size_shown.is_power_of_two(), "{text}");
+        }
+        assert_eq!((size_text(0), size_text(3 << 20)), ("0".into(), "3M".into()));
+    }
+
+    #[test]
+    fn counts() {
+        assert_eq!(count("4"), Ok(4));
+        assert_eq!(count("5"), Err("not a power of two, as 4 and 8 are".into()));
+        assert_eq!(count("4K"), Err("not a number, such as 4".into()));
+        assert_eq!(count("8589934592"), Err("more than there can be".into()));
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(patience("0.5"), Ok(Duration::from_millis(500)));
+        assert_eq!(patience("0"), Ok(Duration::MAX));
+        assert_eq!(seconds("0"), Ok(Duration::ZERO));
+        for bad in ["", "x", "-1", "nan", "inf", "1e99"] {
+            assert_eq!(seconds(bad), Err("not a number of seconds, such as 1 or 0.5".into()));
+        }
+    }
+
+    #[test]
+    fn levels_and_contexts() {
+        assert_eq!(level("TRACE_WARNING"), Ok(Level::Warning));
+        assert_eq!(level("waring"), Err("no such level; did you mean `warning`?".into()));
+        let none = level("loud").expect_err("no level");
+        assert!(none.starts_with("no such level; there are emerg, emergency, alert"), "{none}");
+        assert_eq!(context("pid"), Ok(Context::Pid));
+        assert_eq!(context("vtid"), Ok(Context::Tid));
+        let supplied = || Ok(Context::Supplied { name: "p:n".into() });
+        assert_eq!(context("p:n"), supplied());
+        assert_eq!(context("$app.p:n"), supplied());
+        assert_eq!(context("procnam"), Err("no such context; did you mean `procname`?".into()));
+        assert_eq!(
+            context("xyzzy"),
+            Err("no such context; there are pid, tid, procname, cpu, pid_ns, mnt_ns, user_ns, \
+                 net_ns, time_ns, uts_ns, ipc_ns, cgroup_ns, cgroup_id"
+                .into())
+        );
+    }
+}

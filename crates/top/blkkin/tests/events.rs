@@ -1,0 +1,235 @@
+//! `blkkin channel` and `blkkin event`: what they ask of the node's agent, and what they print.
+
+mod support;
+
+use blkkin_control::{
+    Applications, Channel, Context, Events, Level, Levels, Mode, NewChannel, Processes, Reply,
+    Request, Selection,
+};
+use support::agent::{all, answer, answer_one, check, check_failure, list, selection, tell};
+use support::stand_in::StandIn;
+
+#[test]
+fn channels() {
+    let daemon = StandIn::answering(answer);
+    let create = |channel| Request::CreateChannel(NewChannel { session: "web".into(), channel });
+    let full = Channel {
+        name: "c".into(),
+        mode: Mode::Overwrite,
+        subbuffer_size: Some(1 << 20),
+        subbuffer_count: Some(8),
+        contexts: vec![Context::Pid, Context::Tid, Context::Supplied { name: "db:query".into() }],
+    };
+    let words = "channel `c` made in session `web` (agent at AGENT)\n";
+    check(
+        &daemon,
+        &[
+            "channel",
+            "create",
+            "c",
+            "-s",
+            "web",
+            "--overwrite",
+            "--subbuf-size=1M",
+            "--num-subbuf=8",
+            "--context=pid,vtid",
+            "--context=$app.db:query",
+        ],
+        &[create(full)],
+        "",
+        words,
+    );
+    let plain = || Channel {
+        name: "c".into(),
+        mode: Mode::Discard,
+        subbuffer_size: None,
+        subbuffer_count: None,
+        contexts: vec![],
+    };
+    let one = StandIn::answering(answer_one);
+    check(&one, &["channel", "create", "c"], &[list(None), create(plain())], "", words);
+    check(
+        &daemon,
+        &["channel", "create", "c", "-s", "web", "--discard", "--json"],
+        &[create(plain())],
+        "{\"schema\":\"blkkin.done.v1\",\"agent\":\"AGENT\",\"done\":\"channel create\",\
+         \"session\":\"web\",\"written\":[],\"channel\":\"c\"}\n",
+        "",
+    );
+    check(
+        &daemon,
+        &["channel", "list", "-s", "web"],
+        &[list(Some("web"))],
+        "CHANNEL  WHEN FULL  SUB-BUFFERS  EACH  CONTEXTS\n\
+         main     overwrite            4  256K  pid,db:query\n\
+         plain    discard              -     -  -\n",
+        "",
+    );
+    check(
+        &daemon,
+        &["channel", "list", "-s", "flight"],
+        &[list(Some("flight"))],
+        "",
+        "session `flight` has no channel yet; one is made with its first event\n",
+    );
+    check(
+        &daemon,
+        &["channel", "list", "-s", "flight", "--json"],
+        &[list(Some("flight"))],
+        "{\"schema\":\"blkkin.channels.v1\",\"agent\":\"AGENT\",\"session\":\"flight\",\
+         \"channels\":[]}\n",
+        "",
+    );
+    let wrong = tell(&daemon, &["channel", "create", "c", "--subbuf-size", "300K"]);
+    assert!(wrong.errors.contains("not a power of two, as 256K and 512K are"), "{}", wrong.errors);
+    assert_eq!((wrong.status, wrong.requests), (2, vec![]));
+}
+
+#[test]
+fn events_are_enabled_and_disabled() {
+    let daemon = StandIn::answering(answer);
+    let events = |channel: Option<&str>, selection| Events {
+        session: "web".into(),
+        channel: channel.map(str::to_owned),
+        selection,
+    };
+    check(
+        &daemon,
+        &[
+            "event",
+            "enable",
+            "-s=web",
+            "-c=main",
+            "rpc:*",
+            "disk:*",
+            "-x",
+            "rpc:ping",
+            "--level=warning",
+            "--filter=ret < 0",
+            "--pid=7,8",
+            "--exe=osd*",
+            "--children",
+        ],
+        &[Request::EnableEvents(events(Some("main"), selection()))],
+        "",
+        "events rpc:*, disk:* enabled in session `web`, channel `main` (agent at AGENT)\n",
+    );
+    // As `lttng` has them.
+    let only = Selection {
+        names: vec!["a".into(), "b".into()],
+        excluded: vec!["c".into(), "d".into()],
+        levels: Levels::Exactly { level: Level::Debug },
+        ..all()
+    };
+    let one = StandIn::answering(answer_one);
+    check(
+        &one,
+        &["event", "disable", "a,b", "--exclude", "c,d", "--loglevel-only", "TRACE_DEBUG"],
+        &[list(None), Request::DisableEvents(events(None, only))],
+        "",
+        "events a, b disabled in session `web` (agent at AGENT)\n",
+    );
+    check(
+        &daemon,
+        &["event", "disable", "--all", "-s", "web", "--json"],
+        &[Request::DisableEvents(events(None, all()))],
+        "{\"schema\":\"blkkin.done.v1\",\"agent\":\"AGENT\",\"done\":\"event disable\",\
+         \"session\":\"web\",\"written\":[],\"channel\":null,\"names\":[\"*\"]}\n",
+        "",
+    );
+    let enable = |channel| Request::EnableEvents(events(channel, all()));
+    check_failure(
+        &daemon,
+        &["event", "enable", "-a", "-s", "web"],
+        &[enable(None), list(Some("web"))],
+        1,
+        "error: the session has several channels [which-channel] (agent at AGENT)\n\
+         hint: name one with --channel: `main`, `plain`\n",
+    );
+    check_failure(
+        &daemon,
+        &["event", "enable", "-a", "-s", "web", "-c", "mian"],
+        &[enable(Some("mian")), list(Some("web"))],
+        1,
+        "error: there is no channel `mian` [no-such-channel] (agent at AGENT)\nhint: did you mean `main`?\n",
+    );
+    check_failure(
+        &daemon,
+        &["event", "enable", "a", "-f", "ret < && x"],
+        &[],
+        2,
+        "error: bad filter: expected a field or value before `&&`\n  ret < && x\n        ^^\n",
+    );
+    check_failure(
+        &daemon,
+        &["event", "enable", "a", "--children"],
+        &[],
+        2,
+        "error: --children is said of no program\nhint: give --pid or --exe, or leave --children \
+         out: all programs are meant\n",
+    );
+    let wrong = tell(&daemon, &["event", "enable"]);
+    assert!(wrong.errors.contains("not provided:\n  <PATTERN>"), "{}", wrong.errors);
+    assert_eq!(wrong.status, 2);
+}
+
+#[test]
+fn events_are_listed() {
+    let daemon = StandIn::answering(answer);
+    let request =
+        |processes| [Request::ListApplications(Applications { processes, event_types: true })];
+    check(
+        &daemon,
+        &["event", "list"],
+        &request(Processes::default()),
+        "osd7 (pid 7, /usr/bin/osd): 2 event types\n  \
+         EVENT      LEVEL  PLACE\n  \
+         disk:read  info   -\n  \
+         rpc:send   info   rpc.c:12\n\
+         \n\
+         osd8 (pid 8): 0 event types\n",
+        "",
+    );
+    let processes = Processes { pids: vec![7], executables: vec!["osd".into()], children: true };
+    let told = tell(&daemon, &["event", "list", "--fields", "--pid=7", "--exe=osd", "--children"]);
+    assert_eq!(told.requests, request(processes));
+    let line = "  rpc:send   info   rpc.c:12  ret: i32, name: string\n";
+    assert!(told.out.contains(line), "{}", told.out);
+    let told = tell(&daemon, &["event", "list", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    assert_eq!(
+        (&object["schema"], &object["agent"]),
+        (&"blkkin.events.v1".into(), &"AGENT".into())
+    );
+    let expected = serde_json::json!({
+        "pid": 7,
+        "pid_inner": 7,
+        "uid": 1000,
+        "program": "osd7",
+        "executable": "/usr/bin/osd",
+        "release": "0.2",
+        "clock": "tsc",
+        "event_type_count": 2,
+        "event_types": [
+            {
+                "name": "disk:read",
+                "level": "info",
+                "file": null,
+                "line": 12,
+                "fields": [{ "name": "ret", "type": "i32" }, { "name": "name", "type": "string" }],
+            },
+            {
+                "name": "rpc:send",
+                "level": "info",
+                "file": "rpc.c",
+                "line": 12,
+                "fields": [{ "name": "ret", "type": "i32" }, { "name": "name", "type": "string" }],
+            },
+        ],
+    });
+    assert_eq!(object["programs"][0], expected);
+    assert_eq!(object["programs"].as_array().map(Vec::len), Some(2));
+    let none = StandIn::answering(|_| vec![Reply::Done]);
+    let words = "no such program runs (agent at AGENT)\n";
+    check(&none, &["event", "list"], &request(Processes::default()), "", words);
+}
