@@ -29,7 +29,8 @@ messages! {
         0x1101 Catalog,
         /// It records into rings of a channel that an earlier daemon gave it, which has gone. With one
         /// descriptor, of their memory. The number is the program's, for
-        /// [`AddChannel::replaces`]; rings that nothing replaces before the next `Ping` are let go.
+        /// [`AddChannel::replaces`]; rings that nothing replaces before the next `Ping` are let go. Before
+        /// `Catalog`.
         0x1105 Orphan(number: u32 = Number),
         /// It ends. Its rings may be read once more, and then be given back.
         0x0102 Goodbye,

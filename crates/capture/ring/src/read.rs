@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 /// Reads one ring. The position is the reader's own: what the memory says of it is for writers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reader {
     ring: usize,
     clock: Clock,

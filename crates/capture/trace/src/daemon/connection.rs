@@ -209,13 +209,16 @@ impl Connection {
             self.said = Said::Messages(decoder.followed_by());
         }
         // It has answered our only message so far, so nothing of that is unsent.
+        self.offer_orphans();
+        if !self.unsent.is_empty() {
+            return Err(End::Gone);
+        }
         let mut frame = Vec::new();
         encode(&FromApplication::Catalog, &mut frame).map_err(|_| End::Gone)?;
         let file = catalog.get().ok_or(End::Gone)?;
         let socket = self.socket.get().ok_or(End::Gone)?;
         let sent = socket.send(&frame, &[file.as_fd()]).map_err(|_| End::Gone)?;
         self.unsent.extend(frame.get(sent..).unwrap_or_default());
-        self.offer_orphans();
         self.socket.set_purpose(GREETED);
         Ok(())
     }
