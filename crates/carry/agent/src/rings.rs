@@ -62,8 +62,21 @@ impl Rings {
     }
 
     /// What the daemon that left them was doing with a ring.
-    pub(crate) fn left(&self, ring: usize) -> Left {
-        self.cells.left(&self.shape, ring)
+    pub(crate) fn left(&self, ring: usize) -> Option<Left> {
+        (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
+    }
+
+    /// Where a ring ends now.
+    pub(crate) fn end(&self, ring: usize) -> u64 {
+        self.cells.end(&self.shape, ring)
+    }
+
+    /// Has what is read of a ring that was left behind go on behind that packet, if there is one.
+    pub(crate) fn go_on_reading(&mut self, ring: usize, last: Option<Header>) {
+        if last.is_some() {
+            let (reader, _) = &mut self.readers[ring];
+            *reader = reader.clone().behind_packet(last);
+        }
     }
 
     /// Reads a ring that was left behind from there on.
@@ -174,6 +187,11 @@ impl Rings {
     /// Where a ring's reader is, …
     pub(crate) fn mark(&self, ring: usize) -> Mark {
         Mark(self.readers[ring].clone())
+    }
+
+    /// The same, if there is such a ring.
+    pub(crate) fn mark_if(&self, ring: usize) -> Option<Mark> {
+        self.readers.get(ring).cloned().map(Mark)
     }
 
     /// … to go back to: what was taken since could not be written.

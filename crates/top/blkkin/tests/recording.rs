@@ -75,7 +75,15 @@ impl Node {
     }
 
     fn agent(&self) -> Running {
-        let agent = self.command(&["agent"]).stderr(Stdio::null()).spawn().unwrap();
+        let agent = self
+            .command(&["agent"])
+            .stderr(if std::env::var_os("TEST_LOUD").is_some() {
+                Stdio::inherit()
+            } else {
+                Stdio::null()
+            })
+            .spawn()
+            .unwrap();
         let agent = Running(agent);
         let asks = || self.command(&["session", "list"]).output().unwrap().status.success();
         eventually("the agent answers", || asks().then_some(()));
