@@ -51,7 +51,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread::Talk;
 
-/// Whether there is a thread; a child has none.
+/// Whether there is a thread, or was; a child has none.
 static RUNS: WipedOnFork = WipedOnFork::new();
 /// Whether there ever was one, in this process or in one that it descends from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
@@ -123,11 +123,11 @@ fn begin_first(wait: Duration) -> Option<()> {
 fn run(mut talk: Talk) -> Option<()> {
     process::keep_loaded(after_main);
     EVER_RAN.store(true, Ordering::Release);
+    // Where it ends, no daemon will ever want to talk to this program, or there was a panic. So no other
+    // one is begun.
     let body = move || {
         quietly(|| talk.until(|talk| talk.is_over(), None));
         quietly(|| drop(talk));
-        let [runs] = RUNS.words();
-        runs.store(0, Ordering::Release);
     };
     let thread = std::thread::Builder::new().name("blkkin".to_owned()).stack_size(STACK_SIZE);
     process::without_signals(|| thread.spawn(body)).ok().map(drop)

@@ -355,6 +355,8 @@ fn filters_decide_for_each_event() {
     check(r#"tid > 0 && $ctx.procname == "filters" && cpu >= 0 && signed == 2"#, &[2]);
     check("missing == 1", &[]);
     check("!(missing == 1) && signed == 2", &[2]);
+    check(&format!("{}signed == 1{}", "(".repeat(60), ")".repeat(60)), &[1]);
+    check(&format!("{}(signed == 1)", "!".repeat(60)), &[1]);
     // What this program does not understand is never true.
     check("signed <", &[]);
 }
@@ -528,7 +530,7 @@ fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
 #[test]
 fn who_is_refused_for_good_is_silent() {
     let daemon = Daemon::new("refused");
-    let running = Running::start("counts", &daemon);
+    let mut running = Running::start("looks", &daemon);
     let refuse = |try_again| {
         let mut program = Program::new(daemon.connected(LONG).unwrap());
         program.hear_hello();
@@ -540,6 +542,9 @@ fn who_is_refused_for_good_is_silent() {
     refuse(true);
     refuse(false);
     assert!(daemon.connected(Duration::from_millis(1500)).is_none());
+    // Also if it looks for one by itself.
+    assert_eq!(running.step(), "none");
+    assert!(daemon.connected(Duration::from_millis(100)).is_none());
     running.end();
 }
 
@@ -577,7 +582,7 @@ fn a_daemon_overrules_sampling() {
 #[test]
 #[ignore = "a program of other tests"]
 fn races() {
-    const TYPES: usize = 2000;
+    const TYPES: usize = 1500;
     next();
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -625,9 +630,9 @@ fn no_type_is_missed_while_daemons_come_and_go() {
     let mut program = last.unwrap();
     program.events(0);
     let types = program.types();
-    assert_eq!(types.len(), 8000);
+    assert_eq!(types.len(), 6000);
     for thread in 0..4 {
-        for number in [0, 1, 999, 1999] {
+        for number in [0, 1, 999, 1499] {
             let name = format!("race:{thread}_{number}");
             assert!(types.values().any(|event| event.name == name), "{name}");
         }
@@ -1025,9 +1030,9 @@ fn threads_come_and_go() {
     running.end();
 }
 
-/// Two daemons at once: each has its own channels, of the same numbers.
+/// A program has room for so many channels; those with contexts do not take the places of others.
 #[test]
-fn two_conversations_do_not_mix() {
+fn channels_beyond_the_most_are_left_out() {
     let daemon = Daemon::new("two");
     let mut running = Running::start("counts", &daemon);
     let mut program = daemon.program();
