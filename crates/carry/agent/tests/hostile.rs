@@ -6,7 +6,7 @@ use blkkin_control::{Applications, Processes, Purpose, Reply, Request, catalog};
 use blkkin_ring::Outcome;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::{Node, Program, eventually, read, traces_below};
+use support::{Node, Program, eventually, read, trace_below};
 
 /// xorshift64*.
 struct Random(u64);
@@ -98,7 +98,8 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     node.record_all(Purpose::Record);
     let mut honest = Program::start(&node);
     honest.tell(0, "honest:event");
-    let trace = traces_below(&node.output()).remove(0);
+    honest.record(0, 0, 0);
+    let trace = eventually("the trace is there", || trace_below(&node.output()));
     let done = AtomicBool::new(false);
     let count = std::thread::scope(|scope| {
         let (node, done, others) = (&node, &done, &others);
@@ -106,7 +107,7 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
             scope.spawn(move || others(node, &mut Random(seed), done));
         }
         let end = Instant::now() + long();
-        let mut count = 0;
+        let mut count = 1;
         while Instant::now() < end {
             for _ in 0..100 {
                 assert_eq!(honest.record(0, 0, count), Outcome::Recorded);
