@@ -72,6 +72,17 @@ pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     }
 }
 
+/// Whether the three descriptors are open that programs take to be there. If not, the program may be about
+/// to open files that are to get their numbers, which somebody else's would get then.
+pub fn has_standard_streams() -> bool {
+    (0..3).all(|number| {
+        // SAFETY: one that is not open makes the call fail, and no more.
+        #[expect(unsafe_code)]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        rustix::io::fcntl_getfd(descriptor).is_ok()
+    })
+}
+
 /// A descriptor that the program may close behind our back.
 #[derive(Debug)]
 pub struct Held<T: AsFd> {

@@ -793,6 +793,26 @@ fn a_forked_child_is_a_process_of_its_own() {
 }
 
 #[test]
+fn a_child_that_waits_records_from_its_first_line_on() {
+    let daemon = Daemon::new("waits");
+    let mut running = Running::with("forks", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    let mut parent = daemon.program();
+    parent.add(0, &[]);
+    parent.enable(0, &[rule("*")]);
+    parent.ping();
+    running.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    let mut child = daemon.program();
+    child.add(0, &[]);
+    child.enable(0, &[rule("*")]);
+    child.ping();
+    assert_eq!(running.heard(), "forked");
+    assert_eq!(child.names(0), ["fork:parent", "fork:child"]);
+    assert_eq!(parent.names(0), ["fork:parent"]);
+    assert_eq!(running.step_with("end"), "Ok([0])");
+    running.end();
+}
+
+#[test]
 fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     let daemon = Daemon::new("raw");
     let mut running = Running::with("forks", &daemon, &[("FORK", "raw")]);
@@ -830,6 +850,11 @@ fn forks_often() {
             event!(Level::Info, "often:child", number = number);
             set_context("often:context", "child");
             blkkin_trace::start();
+            // Some live long enough to be found.
+            if number % 10 == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+                event!(Level::Info, "often:child", number = number);
+            }
         });
         assert_eq!(ended, Ok([0]));
         event!(Level::Info, "often:parent", number = number);

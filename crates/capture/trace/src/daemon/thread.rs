@@ -10,6 +10,7 @@ use super::settings;
 use crate::registry;
 use blkkin_ring::Clock;
 use blkkin_sys::Watch;
+use blkkin_sys::descriptor::has_standard_streams;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -33,6 +34,8 @@ pub(super) struct Talk {
     clock: Clock,
     /// Whether what a parent was to record is forgotten.
     is_fresh: bool,
+    /// Whether the program is known to do without standard streams.
+    lacks_streams: bool,
     /// Notices daemons that come, while this talks to others.
     watch: Option<Watch>,
     /// Until then they are looked for.
@@ -79,6 +82,7 @@ impl Talk {
             catalog: CatalogFile::default(),
             clock,
             is_fresh: false,
+            lacks_streams: false,
             watch: None,
             looks_until: until + LOOKS_LONG,
         }
@@ -116,6 +120,10 @@ impl Talk {
             self.is_fresh = true;
         }
         while !is_done(self) {
+            // Before `main`, and right after a fork, there is nobody else who could open files.
+            if end.is_none() {
+                self.let_program_open_files();
+            }
             self.go_on();
             self.connect();
             if is_done(self) {
@@ -123,6 +131,20 @@ impl Talk {
             }
             self.wait(end);
         }
+    }
+
+    /// Waits as long as the program seems to be about to open files in place of its standard streams, so that
+    /// no descriptor of ours comes to be one of them, for however short a time. Most do so as they become
+    /// daemons.
+    fn let_program_open_files(&mut self) {
+        const TURNS: u32 = 50;
+        for _ in 0..TURNS {
+            if self.lacks_streams || has_standard_streams() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.lacks_streams = true;
     }
 
     fn go_on(&mut self) {
