@@ -5,8 +5,9 @@
 //!
 //! It exists if a daemon accepted when the program started, or when [`start`] was called later. It is
 //! called `blkkin`, has all signals blocked and a small stack, and sleeps until a daemon says something.
-//! When a daemon goes, its channels go with it, and the thread looks for another one every 0.5 s. No
-//! panic leaves it.
+//! When a daemon goes, the thread looks for another one every 0.5 s, and its channels are kept for that one
+//! for some seconds. While there is somebody to talk to, others that may come are not looked for: the
+//! kernel tells when something comes where they would be. No panic leaves the thread.
 //!
 //! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread.
 //! Nobody waits for the daemon, except where `BLKKIN_WAIT` says for how long: then all that is enabled

@@ -5,7 +5,7 @@
 mod tests;
 
 use super::catalog::CatalogFile;
-use super::connection::{Connection, End, OTHER};
+use super::connection::{Connection, End, OTHER, Orphan};
 use super::settings;
 use crate::registry;
 use blkkin_ring::Clock;
@@ -18,6 +18,8 @@ use std::time::{Duration, Instant};
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// So long daemons are looked for after something has happened to one, or where they may be.
 const LOOKS_LONG: Duration = Duration::from_secs(1);
+/// How long channels of a daemon that has gone are kept for the one that comes after it.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
 /// After the first nonsense from a daemon; then twice as long each time, up to the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -49,6 +51,9 @@ struct Daemon {
     state: State,
     /// The pause after its next nonsense.
     pause: Duration,
+    /// Channels of one that has gone, and until when they are kept.
+    orphans: Vec<Orphan>,
+    kept_until: Instant,
 }
 
 #[derive(Debug)]
@@ -75,6 +80,8 @@ impl Talk {
             path,
             state: State::Pauses { until, is_absent: false },
             pause: PAUSE_MIN,
+            orphans: Vec::new(),
+            kept_until: until,
         });
         let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
         Talk {
@@ -217,8 +224,9 @@ impl Talk {
 }
 
 impl Daemon {
+    /// Whether there is none, and nothing else to do for it.
     fn is_absent(&self) -> bool {
-        matches!(self.state, State::Pauses { is_absent: true, .. })
+        self.orphans.is_empty() && matches!(self.state, State::Pauses { is_absent: true, .. })
     }
 
     /// When there is something to do, whatever happens.
@@ -237,7 +245,12 @@ impl Daemon {
             return;
         }
         // The look costs less than a socket, and takes no descriptor.
-        let found = self.path.exists().then(|| Connection::new(self.path, clock)).flatten();
+        let orphans = &mut self.orphans;
+        let found =
+            self.path.exists().then(|| Connection::new(self.path, clock, orphans)).flatten();
+        if found.is_none() && now >= self.kept_until {
+            self.orphans.drain(..).for_each(Orphan::remove);
+        }
         self.state = match found {
             Some(connection) => State::Talks {
                 connection: Box::new(connection),
@@ -264,8 +277,13 @@ impl Daemon {
                 self.state = State::Refuses;
                 return;
             }
+            Err(End::Nonsense) => self.pause,
             // Those that are started anew are back soon.
-            Err(End::Gone | End::Nonsense) => self.pause,
+            Err(End::Gone) => {
+                self.orphans = connection.orphans();
+                self.kept_until = now + ORPHAN_PATIENCE;
+                self.pause
+            }
         };
         self.pause = PAUSE_MAX.min(self.pause * 2);
         self.state = State::Pauses { until: now + pause, is_absent: false };

@@ -20,6 +20,8 @@ fn a_program_talks_to_several_daemons() {
         path: daemon.path.clone().leak(),
         state: State::Pauses { until: Instant::now(), is_absent: false },
         pause: PAUSE_MIN,
+        orphans: Vec::new(),
+        kept_until: Instant::now(),
     });
     let mut talk = Talk { daemons: daemons.into(), ..Talk::new() };
     assert!(talk.connect() && crate::channels::prepare());
@@ -48,7 +50,7 @@ fn a_program_talks_to_several_daemons() {
     event!(crate::Level::Info, "several:second");
     assert_eq!(one.names(7), ["several:both", "several:second"]);
     assert_eq!(two.names(7), ["several:second"]);
-    // One that goes takes its own with it.
+    // What one that goes has left is kept for a while.
     drop(first);
     drop(one);
     let is_gone = || {
