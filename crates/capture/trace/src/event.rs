@@ -143,7 +143,8 @@ impl EventType {
         let mut encoder = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
         encode(&mut encoder);
         if wanted_by >> WITH_CARE != 0 {
-            self.record_with_care(&mut encoder, wanted_by >> WITH_CARE);
+            // Passed on and back as a value, so that on the path without this it may stay in registers.
+            encoder = self.record_with_care(encoder, wanted_by >> WITH_CARE);
         }
         let mut wanted_by = wanted_by as u32;
         while wanted_by != 0 {
@@ -157,7 +158,7 @@ impl EventType {
     /// meanwhile, so that nobody gives their rings to a channel that wants something else.
     #[cold]
     #[inline(never)]
-    fn record_with_care(&'static self, encoder: &mut Encoder<'_>, channels: u64) {
+    fn record_with_care<'r>(&'static self, mut encoder: Encoder<'r>, channels: u64) -> Encoder<'r> {
         registry::with_book(|book| {
             for channel in (0..CHANNELS_MAX).filter(|channel| channels >> channel & 1 != 0) {
                 let Some(orders) = book.orders(channel) else { continue };
@@ -167,10 +168,11 @@ impl EventType {
                 if orders.sources.is_empty() {
                     channels::slot(channel).record(&mut encoder.event());
                 } else {
-                    self.record_with_contexts(encoder, channel, orders);
+                    self.record_with_contexts(&mut encoder, channel, orders);
                 }
             }
         });
+        encoder
     }
 
     /// As above, for a channel with contexts: the event is put together anew.
