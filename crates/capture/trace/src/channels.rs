@@ -32,8 +32,10 @@ pub(crate) fn slot(channel: usize) -> &'static Slot {
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match SLOTS.get().get(channel) {
         Some(slot) => {
-            span::follow(writer.clock());
-            slot.put(writer)
+            let clock = writer.clock();
+            slot.put(writer)?;
+            span::follow(clock);
+            Ok(())
         }
         None => Err(writer),
     }
