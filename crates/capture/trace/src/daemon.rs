@@ -19,7 +19,6 @@
 //!   descriptors, and, if the parent had the thread, begins one of its own, for which the daemon takes it
 //!   for what it is: another process. Its events count from some milliseconds on; where `BLKKIN_WAIT` is
 //!   set, from the first, for which `fork` waits. A child of the bare system call gets one from [`start`].
-//!   A type that another thread is just making known at a fork is never known in the child.
 //! - **vfork**, **exec**: all descriptors are closed by `exec`, and the new program begins anew.
 //! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed is not
 //!   used; see [`blkkin_sys::descriptor`]. The connection is then begun anew, as soon as that is noticed:
