@@ -39,6 +39,8 @@ enum Frees {
     WhenTold,
     /// It only looks; that is up to another reader.
     Never,
+    /// There is no other reader, and writers are not told.
+    Nobody,
 }
 
 /// What a reader has left that was killed.
@@ -134,7 +136,7 @@ impl Reader {
         (position, left): (u64, Left),
         last: Option<Header>,
     ) -> Reader {
-        let reader = Reader { frees: Frees::Never, position, ..Reader::new(shape, ring, clock) };
+        let reader = Reader { frees: Frees::Nobody, position, ..Reader::new(shape, ring, clock) };
         Reader { before: left.discarded_before, ..reader.going_on(last) }
     }
 

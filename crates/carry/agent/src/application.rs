@@ -125,6 +125,36 @@ impl Attachment {
         self.history.iter().any(wants)
     }
 
+    /// Takes the place of rings of an earlier daemon: goes on in their streams, where that one was.
+    pub(crate) fn take_over(
+        &mut self,
+        mut left: Rings,
+        trace: Option<&mut Trace>,
+    ) -> io::Result<()> {
+        let Some(trace) = trace.filter(|_| self.is_written) else {
+            // A flight recorder; all of it is there.
+            self.left_behind = Some(left);
+            return Ok(());
+        };
+        for ring in 0..left.count().min(self.rings.count()) {
+            let was = left.left(ring);
+            let mut position = was.read;
+            let settle = |size: u64| match size == was.size_after {
+                true if was.size_after > 0 => {
+                    position = was.next;
+                    size
+                }
+                _ if was.next != was.read => was.size_before,
+                _ => size,
+            };
+            let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
+            left.read_behind(ring, (position, was), last);
+            self.rings.go_on_behind(ring, last);
+        }
+        self.left_behind = Some(left);
+        Ok(())
+    }
+
     /// Writes what is in rings of an earlier daemon, to which nothing is written any more; what comes in
     /// those that took their place goes behind it.
     fn write_left_behind(&mut self, trace: &mut Trace) -> io::Result<()> {
@@ -133,7 +163,10 @@ impl Attachment {
         for ring in 0..left.count() {
             let mut packets = Packets::default();
             let mark = left.mark(ring);
-            left.take(ring, &mut packets);
+            let mut before = None;
+            while before.replace(packets.headers.len()) != Some(packets.headers.len()) {
+                left.take(ring, &mut packets);
+            }
             left.finish(ring, &mut packets);
             if packets.is_empty() {
                 continue;

@@ -176,6 +176,10 @@ impl Trace {
         Ok(())
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Adds a channel, whose stream has its number, if it is not there yet.
     pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
