@@ -147,7 +147,7 @@ impl Program {
         loop {
             let (said, mut descriptors) = self.hear(LONG);
             match said {
-                Said::Message(FromApplication::Orphan(number)) => self.orphans.push(number),
+                Said::Message(FromApplication::Orphan(orphan)) => self.orphans.push(orphan.number),
                 said => {
                     assert_eq!(said, Said::Message(FromApplication::Catalog));
                     self.catalog = Some(File::from(descriptors.pop().unwrap()));
