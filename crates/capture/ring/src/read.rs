@@ -142,13 +142,6 @@ impl Reader {
         Reader { before: left.discarded_before, ..reader.going_on(last) }
     }
 
-    /// Has its packets go on behind that one in number and time; what was discarded stays its own count.
-    #[must_use]
-    pub fn behind_packet(self, last: Option<Header>) -> Reader {
-        let before = self.before;
-        Reader { before, ..self.going_on(last) }
-    }
-
     /// Has its packets go on behind those of another ring: in number, time and discarded events.
     #[must_use]
     pub fn going_on(self, last: Option<Header>) -> Reader {

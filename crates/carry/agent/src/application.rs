@@ -157,6 +157,10 @@ impl Attachment {
                     Ordering::Greater => was.start,
                 };
                 set.read_behind(ring, (position, was), last);
+                if at == resumed.set && at > 0 && resumed.position.is_none() {
+                    // What it says of discarded events may be from before the sets before it were read.
+                    set.go_on_behind(ring, last);
+                }
             }
             self.rings.go_on_behind(ring, last);
         }
@@ -173,8 +177,10 @@ impl Attachment {
             let mut packets = Packets::default();
             let marks: Vec<_> = left.iter().map(|(_, set)| set.mark_if(ring)).collect();
             for (_, set) in left.iter_mut().filter(|(_, set)| ring < set.count()) {
-                // Behind what the set before had.
-                set.go_on_reading(ring, packets.headers.last().copied());
+                if !packets.is_empty() {
+                    // Behind what the set before had.
+                    set.go_on_behind(ring, packets.headers.last().copied());
+                }
                 let mut before = None;
                 while before.replace(packets.headers.len()) != Some(packets.headers.len()) {
                     set.take(ring, &mut packets);

@@ -15,6 +15,8 @@ pub(crate) struct Rings {
     /// The memory, until it is sealed: then it can be read.
     file: Option<Arc<OwnedFd>>,
     clock: Clock,
+    /// Whether they are an earlier daemon's, so that they can only be read.
+    is_left_behind: bool,
     shape: Shape,
     readers: Vec<(Reader, Counts)>,
 }
@@ -58,7 +60,7 @@ impl Rings {
         let shape = cells.shape().map_err(io::Error::other)?;
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
-        Ok(Rings { cells, file: None, clock, readers, shape })
+        Ok(Rings { cells, file: None, clock, is_left_behind: true, readers, shape })
     }
 
     /// What the daemon that left them was doing with a ring.
@@ -69,14 +71,6 @@ impl Rings {
     /// Where a ring ends now.
     pub(crate) fn end(&self, ring: usize) -> u64 {
         self.cells.end(&self.shape, ring)
-    }
-
-    /// Has what is read of a ring that was left behind go on behind that packet, if there is one.
-    pub(crate) fn go_on_reading(&mut self, ring: usize, last: Option<Header>) {
-        if last.is_some() {
-            let (reader, _) = &mut self.readers[ring];
-            *reader = reader.clone().behind_packet(last);
-        }
     }
 
     /// Reads a ring that was left behind from there on.
@@ -100,7 +94,7 @@ impl Rings {
             .map(|ring| (Reader::new(&shape, ring, clock).when_told(), Counts::default()));
         let file = Arc::new(OwnedFd::from(file));
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        Ok((Rings { cells, file: kept, clock, readers, shape }, file))
+        Ok((Rings { cells, file: kept, clock, is_left_behind: false, readers, shape }, file))
     }
 
     /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
@@ -203,7 +197,9 @@ impl Rings {
     pub(crate) fn go_on_behind(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().going_on(last);
-        reader.note_before(&self.cells, &self.shape);
+        if !self.is_left_behind {
+            reader.note_before(&self.cells, &self.shape);
+        }
     }
 
     /// What a ring's program has counted since its last event, when there will be no more.
