@@ -91,10 +91,7 @@ impl Slot {
         if !self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
         }
-        #[cfg(target_arch = "x86_64")]
-        let is_quick = writer.quick_sequences().is_some();
-        #[cfg(not(target_arch = "x86_64"))]
-        let is_quick = false;
+        let is_quick = is_quick(&writer);
         let writer = Box::into_raw(writer);
         // Release: who sees the pointer sees the writer. Sequences load it as well, which on their
         // processors orders what is loaded through it.
@@ -118,10 +115,7 @@ impl Slot {
         if self.writer.load(Ordering::Relaxed).is_null() {
             return Err(writer);
         }
-        #[cfg(target_arch = "x86_64")]
-        let is_quick = writer.quick_sequences().is_some();
-        #[cfg(not(target_arch = "x86_64"))]
-        let is_quick = false;
+        let is_quick = is_quick(&writer);
         let writer = Box::into_raw(writer);
         // As in `put` and `take`.
         let quick = if is_quick { writer } else { ptr::null_mut() };
@@ -166,6 +160,17 @@ impl Slot {
         // before it was taken out and still goes on, and nobody else uses it.
         #[expect(unsafe_code)]
         Ok(Some(unsafe { Box::from_raw(writer) }))
+    }
+}
+
+/// Whether sequences can go on with a writer.
+fn is_quick(writer: &Writer) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return writer.quick_sequences().is_some();
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        let _ = writer;
+        false
     }
 }
 

@@ -159,3 +159,52 @@ fn changes_do_not_meet() {
     slot.take(Duration::from_secs(10)).unwrap();
     assert_eq!(record(&slot, 0, 0), Outcome::NoWriter);
 }
+
+/// Each event goes to the old rings or to the new ones, and none to neither: those that were tried are in
+/// some set, or counted there as discarded.
+#[test]
+fn rings_are_replaced_without_a_gap() {
+    let clocks = [Clock::Tsc, Clock::Monotonic];
+    for clock in
+        clocks.into_iter().filter(|clock| *clock != Clock::Tsc || blkkin_sys::tsc_is_steady())
+    {
+        let processors = std::thread::available_parallelism().unwrap().get();
+        let new_set = || Set::new(shape(processors + 1, 4096, 4, Mode::Discard));
+        let slot = Slot::new();
+        let mut set = new_set();
+        slot.put(Box::new(set.writer(clock))).unwrap();
+        let (is_over, tried) = (AtomicBool::new(false), AtomicU64::new(0));
+        let mut accounted = 0;
+        let mut account = |set: &Set| {
+            let mut harvest = Harvest::default();
+            set.take_all(&mut set.readers(clock), true, &mut harvest);
+            accounted += harvest.events.len() as u64 + set.lost();
+        };
+        std::thread::scope(|scope| {
+            for who in 0..THREADS {
+                let (slot, is_over, tried) = (&slot, &is_over, &tried);
+                scope.spawn(move || {
+                    let mut number = 0;
+                    while !is_over.load(Relaxed) {
+                        assert_ne!(record(slot, who as u64, number), Outcome::NoWriter);
+                        number += 1;
+                    }
+                    tried.fetch_add(number, Relaxed);
+                });
+            }
+            for _ in 0..100 {
+                std::thread::sleep(Duration::from_micros(300));
+                let new = new_set();
+                let replaced = slot.replace(Box::new(new.writer(clock)), Duration::from_secs(30));
+                drop(replaced.unwrap().unwrap());
+                account(&set);
+                set = new;
+            }
+            is_over.store(true, Relaxed);
+        });
+        account(&set);
+        assert_eq!(accounted, tried.load(Relaxed), "{clock:?}");
+        assert!(slot.take(Duration::ZERO).unwrap().is_some());
+        assert!(slot.replace(Box::new(set.writer(clock)), Duration::ZERO).is_err());
+    }
+}
