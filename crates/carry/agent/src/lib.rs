@@ -16,6 +16,7 @@ mod connection;
 mod date;
 mod engine;
 mod metadata;
+mod notify;
 mod owner;
 mod pace;
 mod process;
