@@ -144,7 +144,11 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     let name = source.replace('.', "-");
     let scratch = Scratch::new(&format!("capi-{name}-{}", options.len()));
     let folder = library_folder();
-    let rpath = format!("-Wl,-rpath,{}", folder.display());
+    // Cargo does not know the name that the loader looks for.
+    let library = scratch.0.join(env!("BLKKIN_SONAME"));
+    let _ = std::fs::remove_file(&library);
+    std::os::unix::fs::symlink(folder.join("libblkkin.so"), library).expect("to make a link");
+    let rpath = format!("-Wl,-rpath,{}", scratch.0.display());
     for compiler in compilers(stem(source), language) {
         for standard in standards {
             let build = Build { compiler, language, standard, options };
