@@ -27,6 +27,11 @@ messages! {
         /// It tells its event types in a file of memory, its [`catalog`](crate::catalog). With one
         /// descriptor, of that file. Once, before the first `Pong`.
         0x1101 Catalog,
+        /// It records into rings of a channel that an earlier daemon gave it, which has gone. With one
+        /// descriptor, of their memory. The number is the program's, for
+        /// [`AddChannel::replaces`]; rings that nothing replaces before the next `Ping` are let go. Before
+        /// `Catalog`.
+        0x1105 Orphan(number: u32 = Number),
         /// It ends. Its rings may be read once more, and then be given back.
         0x0102 Goodbye,
         /// To be answered with the same number, when all that was sent before has had its effect:
@@ -153,6 +158,9 @@ record! {
         pub session: String = NAME,
         /// What stands before the fields of each event, in this order.
         pub contexts: Vec<Context> = contexts(),
+        /// Number of the orphan that these rings replace: from some event on events go here that went
+        /// there, and each to one of them. Rules stay in force.
+        pub replaces: Option<u32> = Optional(Number),
     }
 }
 

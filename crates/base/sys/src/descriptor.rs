@@ -115,7 +115,7 @@ struct Entry {
 const NONE: i32 = -1;
 /// A place that somebody fills.
 const FILLED: i32 = -2;
-const ENTRIES: usize = 64;
+const ENTRIES: usize = 128;
 
 static TABLE: [Entry; ENTRIES] = [const {
     Entry {

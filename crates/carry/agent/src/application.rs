@@ -30,6 +30,8 @@ pub(crate) struct Application {
     pub(crate) traces: BTreeMap<SessionId, Trace>,
     /// UUIDs of its traces, by session.
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
+    /// Rings of an earlier daemon, with the program's numbers for them.
+    pub(crate) orphans: Vec<(u32, OwnedFd)>,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -64,8 +66,8 @@ pub(crate) struct Attachment {
     history: Vec<Rules>,
     /// Types of the catalog that have been held against the history.
     described: usize,
-    /// What could not be written yet, by ring.
-    unwritten: BTreeMap<usize, Packets>,
+    /// Rings of an earlier daemon, of which these take the place.
+    pub(crate) left_behind: Option<Rings>,
 }
 
 /// What came of looking at all rings of a program.
@@ -97,7 +99,7 @@ impl Attachment {
             rules: Vec::new(),
             history: Vec::new(),
             described: 0,
-            unwritten: BTreeMap::new(),
+            left_behind: None,
         }
     }
 
@@ -121,6 +123,62 @@ impl Attachment {
         let wants =
             |rules: &Rules| rules.verdict(&event_type.name, event_type.level) != Verdict::No;
         self.history.iter().any(wants)
+    }
+
+    /// Takes the place of rings of an earlier daemon: goes on in their streams, where that one was.
+    pub(crate) fn take_over(
+        &mut self,
+        mut left: Rings,
+        trace: Option<&mut Trace>,
+    ) -> io::Result<()> {
+        let Some(trace) = trace.filter(|_| self.is_written) else {
+            // A flight recorder; all of it is there.
+            self.left_behind = Some(left);
+            return Ok(());
+        };
+        for ring in 0..left.count().min(self.rings.count()) {
+            let was = left.left(ring);
+            let mut position = was.read;
+            let settle = |size: u64| match size == was.size_after {
+                true if was.size_after > 0 => {
+                    position = was.next;
+                    size
+                }
+                _ if was.next != was.read => was.size_before,
+                _ => size,
+            };
+            let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
+            left.read_behind(ring, (position, was), last);
+            self.rings.go_on_behind(ring, last);
+        }
+        self.left_behind = Some(left);
+        Ok(())
+    }
+
+    /// Writes what is in rings of an earlier daemon, to which nothing is written any more; what comes in
+    /// those that took their place goes behind it.
+    fn write_left_behind(&mut self, trace: &mut Trace) -> io::Result<()> {
+        let stream = self.stream();
+        let Some(left) = &mut self.left_behind else { return Ok(()) };
+        for ring in 0..left.count() {
+            let mut packets = Packets::default();
+            let mark = left.mark(ring);
+            let mut before = None;
+            while before.replace(packets.headers.len()) != Some(packets.headers.len()) {
+                left.take(ring, &mut packets);
+            }
+            left.finish(ring, &mut packets);
+            if packets.is_empty() {
+                continue;
+            }
+            if let Err(error) = trace.append(stream, ring as u32, &packets) {
+                left.go_back(ring, mark);
+                return Err(error);
+            }
+            self.rings.go_on_behind(ring, packets.headers.last().copied());
+        }
+        self.left_behind = None;
+        Ok(())
     }
 
     /// Describes all types of which events may be in the rings.
@@ -169,18 +227,25 @@ impl Application {
         let mut drained = Drained::default();
         let mut packets = Packets::default();
         let readable = |one: &&mut Attachment| one.is_written && one.rings.is_sealed();
+        let look = |catalog: &mut Option<Catalog>| {
+            catalog.as_mut().map_or(Ok(false), |catalog| catalog.look(room))
+        };
         for attachment in self.attachments.iter_mut().filter(readable) {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
-            for ring in 0..attachment.rings.count() {
-                if let Some(kept) = attachment.unwritten.get(&ring) {
-                    match trace.append(attachment.stream(), ring as u32, kept) {
-                        Ok(()) => drop(attachment.unwritten.remove(&ring)),
-                        Err(error) => {
-                            drained.trouble = Some(error);
-                            continue;
-                        }
-                    }
+            if attachment.left_behind.is_some() {
+                let written = look(&mut self.catalog).and_then(|_| {
+                    let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
+                    attachment.describe(types, trace);
+                    attachment.write_left_behind(trace)
+                });
+                if let Err(error) = written {
+                    drained.trouble = Some(error);
+                    continue;
                 }
+                drained.found = true;
+            }
+            for ring in 0..attachment.rings.count() {
+                let mark = attachment.rings.mark(ring);
                 packets.clear();
                 attachment.rings.take(ring, &mut packets);
                 if packets.is_empty() {
@@ -192,15 +257,18 @@ impl Application {
                 drained.fullest = drained.fullest.max(fullness);
                 // Types are told before their first event is in a ring; so those of all events that were
                 // just taken are found now.
-                let catalog = self.catalog.as_mut();
-                let looked = catalog.map_or(Ok(false), |catalog| catalog.look(room));
+                let looked = look(&mut self.catalog);
                 let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
                 attachment.describe(types, trace);
-                let written =
-                    looked.and_then(|_| trace.append(attachment.stream(), ring as u32, &packets));
-                if let Err(error) = written {
-                    drained.trouble = Some(error);
-                    attachment.unwritten.insert(ring, std::mem::take(&mut packets));
+                let (stream, cpu) = (attachment.stream(), ring as u32);
+                let before = trace.size(stream, cpu);
+                attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+                match looked.and_then(|_| trace.append(stream, cpu, &packets)) {
+                    Ok(()) => attachment.rings.free(ring),
+                    Err(error) => {
+                        attachment.rings.go_back(ring, mark);
+                        drained.trouble = Some(error);
+                    }
                 }
             }
         }
@@ -244,6 +312,10 @@ impl Application {
         for attachment in self.attachments.iter().filter(readable) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
+                if let Some(left) = attachment.left_behind.as_ref().filter(|one| ring < one.count())
+                {
+                    left.snapshot(ring, &mut packets);
+                }
                 attachment.rings.snapshot(ring, &mut packets);
                 if packets.is_empty() {
                     continue;
@@ -266,10 +338,11 @@ impl Application {
         let mut packets = Packets::default();
         let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
-            attachment.unwritten.clear();
+            attachment.left_behind = None;
             for ring in 0..attachment.rings.count() {
                 packets.clear();
                 attachment.rings.take(ring, &mut packets);
+                attachment.rings.free(ring);
             }
         }
     }

@@ -5,6 +5,7 @@ use crate::application::{Application, Attachment};
 use crate::date;
 use crate::engine::{Agent, Id};
 use crate::rings::{Rings, online_processors};
+use crate::saved::Begun;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
@@ -23,6 +24,15 @@ pub(crate) const SUBBUFFER_SIZE: u64 = 256 << 10;
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
 /// Memory for the rings of one user's programs.
 const RINGS_SIZE_MAX: usize = 4 << 30;
+
+/// What an earlier daemon has left.
+struct Adopted {
+    /// The program's number for it.
+    number: u32,
+    left: Rings,
+    /// The trace that it had begun, if it is not gone on with already.
+    trace: Option<Trace>,
+}
 
 /// The shape of a channel's rings.
 pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape {
@@ -50,9 +60,58 @@ impl Agent {
         if rules.is_some() {
             self.send(id, &ToApplication::Sampling(rules), vec![]);
         }
+        self.adopt(id);
         self.update(id);
         self.ping(id);
         Ok(())
+    }
+
+    /// Gives a program rings in place of those that an earlier daemon has left it, as far as its sessions
+    /// are still there.
+    fn adopt(&mut self, id: Id) {
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        let clock = ring_clock(application.clock);
+        for (number, memory) in std::mem::take(&mut application.orphans) {
+            let Ok(left) = Rings::left_behind(&memory, clock) else { continue };
+            if let Err(error) = self.adopt_one(id, number, left) {
+                let Some(application) = self.applications.get(&id) else { return };
+                (self.options.log)(&format!(
+                    "{} ({}): what an earlier agent has left is lost: {error}",
+                    application.program, application.process.pid
+                ));
+            }
+        }
+    }
+
+    fn adopt_one(&mut self, id: Id, number: u32, left: Rings) -> io::Result<()> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        let Some(application) = self.applications.get(&id) else { return Ok(()) };
+        let uuid = left.shape().uuid;
+        let begun = self.begun.get(&uuid).filter(|begun| begun.pid == application.process.pid);
+        let begun = begun.ok_or_else(|| invalid("its trace is not known"))?;
+        let at = self.sessions.iter().position(|session| session.id == begun.session);
+        let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
+        let session = &self.sessions[at];
+        let channel = left.shape().stream as usize;
+        let is_there = application
+            .attachments
+            .iter()
+            .any(|one| (one.session, one.channel) == (session.id, channel));
+        if channel >= session.channels.len()
+            || is_there
+            || !session.is_active()
+            || !session.may_record(&application.process)
+        {
+            return Err(invalid("it is not recorded any more"));
+        }
+        let trace = match application.traces.contains_key(&session.id) {
+            true => None,
+            false if begun.directory.join("metadata").exists() => {
+                Some(Trace::go_on(begun.directory.clone(), session.owner)?)
+            }
+            false => None,
+        };
+        self.attach(id, at, channel, Some(Adopted { number, left, trace })).map(drop)
     }
 
     /// Asks a program to say when it has done all that it was told; the number of the question.
@@ -92,7 +151,7 @@ impl Agent {
             Some(own) if application.attachments[own].rules == wanted => false,
             Some(own) => self.send_rules(id, own, wanted),
             None if !wanted.iter().any(|rule| rule.enabled) => false,
-            None => match self.attach(id, at, number) {
+            None => match self.attach(id, at, number, None) {
                 Ok(own) => self.send_rules(id, own, wanted),
                 Err(error) => {
                     let Some(application) = self.applications.get(&id) else { return false };
@@ -119,7 +178,13 @@ impl Agent {
     }
 
     /// Gives a program rings for a channel.
-    fn attach(&mut self, id: Id, at: usize, number: usize) -> io::Result<usize> {
+    fn attach(
+        &mut self,
+        id: Id,
+        at: usize,
+        number: usize,
+        mut adopted: Option<Adopted>,
+    ) -> io::Result<usize> {
         let size_of = |application: &Application| {
             let attachments = application.attachments.iter();
             attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
@@ -134,7 +199,9 @@ impl Agent {
         let Some(application) = self.applications.get_mut(&id) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
+        let known = adopted.as_ref().map(|adopted| adopted.left.shape().uuid);
+        let new = || known.unwrap_or_else(new_uuid);
+        let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
         if used + shape.memory_size() > RINGS_SIZE_MAX {
             let why = format!(
@@ -147,27 +214,32 @@ impl Agent {
         let clock = ring_clock(application.clock);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
-        if is_written {
-            if !application.traces.contains_key(&session.id) {
+        let mut begun = None;
+        if !application.traces.contains_key(&session.id) {
+            let earlier = adopted.as_mut().and_then(|adopted| adopted.trace.take());
+            let trace = earlier.unwrap_or_else(|| {
                 let directory = directory_of(&session.output, application);
                 let about = about(&self.clocks, session, application, uuid);
-                let trace = Trace::create(directory, session.owner, about, true)?;
-                application.traces.insert(session.id, trace);
-            }
-            if let Some(trace) = application.traces.get_mut(&session.id) {
-                trace.add_channel(number as u32, &channel.name, &channel.contexts);
-                trace.write_metadata()?;
-                for cpu in online_processors() {
-                    trace.open_stream(number as u32, cpu as u32)?;
-                }
-            }
+                Trace::new(directory, session.owner, about, true)
+            });
+            let (session, pid) = (session.id, application.process.pid);
+            begun = Some(Begun { session, pid, directory: trace.directory().to_owned() });
+            application.traces.insert(session, trace);
+        }
+        if let Some(trace) = application.traces.get_mut(&session.id) {
+            trace.add_channel(number as u32, &channel.name, &channel.contexts);
         }
         let channel_number = application.next_number;
         application.next_number += 1;
         let place = (session.id, number);
         // The program has mapped the memory when it answers the next question.
         let mapped = application.pinged + 1;
-        let attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
+        let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
+        let replaces = adopted.as_ref().map(|adopted| adopted.number);
+        if let Some(adopted) = adopted {
+            // A trace in which nothing can be found again is gone on with from its end.
+            attachment.take_over(adopted.left, application.traces.get_mut(&place.0))?;
+        }
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
         // From now on events may come, and the first one is to wake the daemon.
@@ -176,8 +248,12 @@ impl Agent {
             channel: channel_number,
             session: session.name.clone(),
             contexts: channel.contexts.clone(),
+            replaces,
         });
         let descriptors = vec![file, application.wake.clone()];
+        if let Some(begun) = begun {
+            self.save_trace(uuid, begun);
+        }
         self.send(id, &message, descriptors);
         Ok(own)
     }
@@ -200,13 +276,12 @@ impl Agent {
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
             let about = about(&self.clocks, session, application, uuid);
             let path = directory_of(&directory, application);
-            let mut trace = Trace::create(path, session.owner, about, false)?;
+            let mut trace = Trace::new(path, session.owner, about, false);
             for (number, channel) in session.channels.iter().enumerate() {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
             }
             application.snapshot(crate::engine::ROOM, session.id, &mut trace)?;
-            trace.write_metadata()?;
         }
         Ok(directory)
     }
@@ -240,7 +315,9 @@ impl Agent {
         for ring in 0..attachment.rings.count() {
             let counts = attachment.rings.counts(ring);
             totals.rings += 1;
-            totals.discarded += attachment.rings.discarded(ring);
+            // Programs count, and may count nonsense.
+            let discarded = attachment.rings.discarded(ring);
+            totals.discarded = totals.discarded.saturating_add(discarded);
             totals.packets += counts.packets;
             totals.packets_lost += counts.packets_lost;
             totals.bytes += counts.bytes;
@@ -257,14 +334,7 @@ fn directory_of(output: &Path, application: &Application) -> PathBuf {
     }
     let date = date::for_names(&Zoned::now());
     let name = format!("{name}-{}-{date}", application.process.pid);
-    let parent = output.join("ust").join("pid");
-    let mut path = parent.join(&name);
-    let mut again = 1;
-    while path.exists() {
-        again += 1;
-        path = parent.join(format!("{name}-{again}"));
-    }
-    path
+    output.join("ust").join("pid").join(name)
 }
 
 /// The clock of a program's events, for readers of its rings.

@@ -9,6 +9,7 @@ use crate::owner::Owner;
 use crate::pace::Pace;
 use crate::process::{self, Process};
 use crate::requests::{Command, Pending};
+use crate::saved::{self, Begun, Notes};
 use crate::session::{Session, SessionId};
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
@@ -66,6 +67,8 @@ pub struct Agent {
     pub(crate) pending: Vec<Pending>,
     /// Commands of which the next request may be taken.
     pub(crate) resumed: Vec<Id>,
+    /// Traces that programs' rings go to, by UUID.
+    pub(crate) begun: HashMap<[u8; 16], Begun>,
     /// Rules of sampling, by user.
     pub(crate) sampling: HashMap<u32, Option<String>>,
     /// What the rings have seen of programs that are no more, by session and channel.
@@ -118,6 +121,8 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
+/// Rings that a program may have of an earlier daemon.
+const ORPHANS_MAX: usize = 64;
 /// Programs that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
@@ -162,6 +167,10 @@ impl Agent {
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
         let group = process::group_number(&options.group);
+        let notes = saved::read(&path).unwrap_or_else(|error| {
+            (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
+            Notes::default()
+        });
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
             group,
@@ -173,18 +182,25 @@ impl Agent {
             peers: BTreeMap::new(),
             applications: BTreeMap::new(),
             departed: VecDeque::new(),
-            sessions: Vec::new(),
+            next_session: notes.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
+            sessions: notes.sessions,
+            begun: notes.traces,
             pending: Vec::new(),
             resumed: Vec::new(),
             sampling: HashMap::new(),
             ended: BTreeMap::new(),
             next_id: 1,
-            next_session: 1,
         })
     }
 
-    /// Works until `stop` can be read. Then what is in the rings is written.
+    /// Works until `stop` can be read. Then what is in the rings is written. The thread that calls it can
+    /// do little else from then on, nor can threads that it starts.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
+        let traces: Vec<PathBuf> =
+            self.begun.values().map(|begun| begun.directory.clone()).collect();
+        for missing in crate::confine::confine(&traces) {
+            (self.options.log)(&missing);
+        }
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
         self.tell_manager(notify::READY);
@@ -397,6 +413,7 @@ impl Agent {
                     attachments: Vec::new(),
                     traces: BTreeMap::new(),
                     uuids: BTreeMap::new(),
+                    orphans: Vec::new(),
                     wake,
                     next_number: 0,
                     next_look: None,
@@ -435,6 +452,14 @@ impl Agent {
                 };
                 application.catalog = Some(Catalog::open(file)?);
                 self.begin_to_record(id)
+            }
+            FromApplication::Orphan(number) => {
+                let room = application.catalog.is_none() && application.orphans.len() < ORPHANS_MAX;
+                let Some(memory) = descriptors.pop().filter(|_| room) else {
+                    return Err(io::Error::other("it tells of rings that it should not have"));
+                };
+                application.orphans.push((number, memory));
+                Ok(())
             }
             FromApplication::Goodbye => {
                 self.disconnect(id);

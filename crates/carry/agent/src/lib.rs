@@ -12,6 +12,7 @@ mod attach;
 mod background;
 mod catalog;
 mod clock;
+mod confine;
 mod connection;
 mod date;
 mod engine;
@@ -22,6 +23,7 @@ mod pace;
 mod process;
 mod requests;
 mod rings;
+mod saved;
 mod session;
 mod trace;
 

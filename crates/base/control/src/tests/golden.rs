@@ -138,13 +138,15 @@ fn openings() {
 fn applications() {
     check(vec![
         (FromApplication::Catalog, "00000000 0111"),
+        (FromApplication::Orphan(3), "04000000 0511 03000000"),
         (FromApplication::Goodbye, "00000000 0201"),
         (FromApplication::Ping(0x0102030405060708), "08000000 0301 0807060504030201"),
         (FromApplication::Pong(1), "08000000 0401 0100000000000000"),
     ]);
     let mut contexts = Context::ALL.to_vec();
     contexts.push(Context::Supplied { name: "p:q".into() });
-    let add = AddChannel { channel: 1, session: "s".into(), contexts };
+    let replaces = Some(3);
+    let add = AddChannel { channel: 1, session: "s".into(), contexts, replaces };
     let rule = |enabled, filter: Option<&str>| EventRule {
         enabled,
         names: vec!["a*".into()],
@@ -155,8 +157,8 @@ fn applications() {
     check(vec![
         (
             ToApplication::AddChannel(add),
-            r#"20000000 0122 01000000 01000000"s"
-               0e00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 03000000"p:q""#,
+            r#"25000000 0122 01000000 01000000"s"
+               0e00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 03000000"p:q" 01 03000000"#,
         ),
         (ToApplication::RemoveChannel(1), "04000000 0202 01000000"),
         (

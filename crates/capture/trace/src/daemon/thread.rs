@@ -2,7 +2,7 @@
 //! there.
 
 use super::catalog::CatalogFile;
-use super::connection::{Connection, End};
+use super::connection::{Connection, End, Orphan};
 use super::settings;
 use crate::registry;
 use blkkin_ring::Clock;
@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 /// From one look for a daemon to the next.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// How long channels of a daemon that has gone are kept for the one that comes after it.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
 /// After the first nonsense from a daemon; then twice as long each time, up to the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -36,6 +38,9 @@ struct Daemon {
     state: State,
     /// The pause after its next nonsense.
     pause: Duration,
+    /// Channels of one that has gone, and until when they are kept.
+    orphans: Vec<Orphan>,
+    kept_until: Instant,
 }
 
 #[derive(Debug)]
@@ -56,8 +61,13 @@ impl Talk {
     pub(super) fn new() -> Talk {
         let paths = settings::get().sockets.iter();
         let until = Instant::now();
-        let daemons =
-            paths.map(|path| Daemon { path, state: State::Pauses { until }, pause: PAUSE_MIN });
+        let daemons = paths.map(|path| Daemon {
+            path,
+            state: State::Pauses { until },
+            pause: PAUSE_MIN,
+            orphans: Vec::new(),
+            kept_until: until,
+        });
         let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
         Talk { daemons: daemons.collect(), catalog: CatalogFile::default(), clock, is_fresh: false }
     }
@@ -139,7 +149,12 @@ impl Daemon {
             return;
         }
         // The look costs less than a socket, and takes no descriptor.
-        let found = self.path.exists().then(|| Connection::new(self.path, clock)).flatten();
+        let orphans = &mut self.orphans;
+        let found =
+            self.path.exists().then(|| Connection::new(self.path, clock, orphans)).flatten();
+        if found.is_none() && now >= self.kept_until {
+            self.orphans.drain(..).for_each(Orphan::remove);
+        }
         self.state = match found {
             Some(connection) => State::Talks {
                 connection: Box::new(connection),
@@ -166,8 +181,13 @@ impl Daemon {
                 self.state = State::Refuses;
                 return;
             }
+            Err(End::Nonsense) => self.pause,
             // Those that are started anew are back soon.
-            Err(End::Gone | End::Nonsense) => self.pause,
+            Err(End::Gone) => {
+                self.orphans = connection.orphans();
+                self.kept_until = now + ORPHAN_PATIENCE;
+                self.pause
+            }
         };
         self.pause = PAUSE_MAX.min(self.pause * 2);
         self.state = State::Pauses { until: now + pause };

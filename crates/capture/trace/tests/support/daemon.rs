@@ -291,7 +291,7 @@ pub(crate) struct Event {
 
 pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
     let (session, contexts) = ("test".to_owned(), contexts.to_vec());
-    ToApplication::AddChannel(AddChannel { channel, session, contexts })
+    ToApplication::AddChannel(AddChannel { channel, session, contexts, replaces: None })
 }
 
 /// A rule for a pattern.
