@@ -68,7 +68,7 @@ mod version;
 mod wire;
 
 pub use application::{
-    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication,
+    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, Orphan,
     ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};

@@ -46,6 +46,8 @@ enum Frees {
 /// What a reader has left that was killed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Left {
+    /// Where the ring starts.
+    pub start: u64,
     /// It had freed what comes before this position, …
     pub read: u64,
     /// … and begun to write what comes before this one …
@@ -424,12 +426,18 @@ impl Reader {
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
+    /// Where a ring's events end now.
+    pub fn end(&self, shape: &Shape, ring: usize) -> u64 {
+        self.load(shape.control_of(ring), Word::Write, Acquire)
+    }
+
     /// What a ring's reader has left.
     pub fn left(&self, shape: &Shape, ring: usize) -> Left {
         let control = shape.control_of(ring);
         // Acquire: pairs with `Reader::announce`.
         let next = self.load(control, Word::Next, Acquire);
         Left {
+            start: shape.start,
             read: self.load(control, Word::Read, Acquire),
             next,
             size_before: self.load(control, Word::SizeBefore, Relaxed),

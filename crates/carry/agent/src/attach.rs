@@ -9,7 +9,7 @@ use crate::saved::Begun;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
-    AddChannel, Channel, ChannelRule, Clock, EventRule, Mode, Purpose, ToApplication,
+    AddChannel, Channel, ChannelRule, Clock, EventRule, Mode, Orphan, Purpose, ToApplication,
 };
 use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
@@ -25,11 +25,13 @@ pub(crate) const SUBBUFFER_COUNT: u32 = 4;
 /// Memory for the rings of one user's programs.
 const RINGS_SIZE_MAX: usize = 4 << 30;
 
-/// What an earlier daemon has left.
+/// What earlier daemons have left of a channel.
 struct Adopted {
-    /// The program's number for it.
-    number: u32,
-    left: Rings,
+    uuid: [u8; 16],
+    /// The program's number for rings to which events still go.
+    replaces: Option<u32>,
+    /// With the program's numbers, the oldest first.
+    left: Vec<(u32, Rings)>,
     /// The trace that it had begun, if it is not gone on with already.
     trace: Option<Trace>,
 }
@@ -66,33 +68,49 @@ impl Agent {
         Ok(())
     }
 
-    /// Gives a program rings in place of those that an earlier daemon has left it, as far as its sessions
+    /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
     /// are still there.
     fn adopt(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
         let clock = ring_clock(application.clock);
-        for (number, memory) in std::mem::take(&mut application.orphans) {
+        // Those of one channel together, in their order.
+        let mut channels: Vec<Vec<(Orphan, Rings)>> = Vec::new();
+        let place = |rings: &Rings| (rings.shape().uuid, rings.shape().stream);
+        for (orphan, memory) in std::mem::take(&mut application.orphans) {
             let Ok(left) = Rings::left_behind(&memory, clock) else { continue };
-            if let Err(error) = self.adopt_one(id, number, left) {
-                let Some(application) = self.applications.get(&id) else { return };
-                (self.options.log)(&format!(
-                    "{} ({}): what an earlier agent has left is lost: {error}",
-                    application.program, application.process.pid
-                ));
+            let same = |channel: &&mut Vec<(Orphan, Rings)>| {
+                channel.first().is_some_and(|(_, other)| place(other) == place(&left))
+            };
+            match channels.iter_mut().find(same) {
+                Some(channel) => channel.push((orphan, left)),
+                None => channels.push(vec![(orphan, left)]),
             }
+        }
+        for channel in channels {
+            let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
+            let Err(error) = self.adopt_channel(id, channel) else { continue };
+            for number in numbers {
+                self.send(id, &ToApplication::Release(number), vec![]);
+            }
+            let Some(application) = self.applications.get(&id) else { return };
+            (self.options.log)(&format!(
+                "{} ({}): what an earlier agent has left is lost: {error}",
+                application.program, application.process.pid
+            ));
         }
     }
 
-    fn adopt_one(&mut self, id: Id, number: u32, left: Rings) -> io::Result<()> {
+    fn adopt_channel(&mut self, id: Id, left: Vec<(Orphan, Rings)>) -> io::Result<()> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         let Some(application) = self.applications.get(&id) else { return Ok(()) };
-        let uuid = left.shape().uuid;
+        let Some((last, rings)) = left.last() else { return Ok(()) };
+        let (uuid, channel) = (rings.shape().uuid, rings.shape().stream as usize);
+        let replaces = (!last.is_spent).then_some(last.number);
         let begun = self.begun.get(&uuid).filter(|begun| begun.pid == application.process.pid);
         let begun = begun.ok_or_else(|| invalid("its trace is not known"))?;
         let at = self.sessions.iter().position(|session| session.id == begun.session);
         let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
         let session = &self.sessions[at];
-        let channel = left.shape().stream as usize;
         let is_there = application
             .attachments
             .iter()
@@ -111,7 +129,8 @@ impl Agent {
             }
             false => None,
         };
-        self.attach(id, at, channel, Some(Adopted { number, left, trace })).map(drop)
+        let left = left.into_iter().map(|(orphan, rings)| (orphan.number, rings)).collect();
+        self.attach(id, at, channel, Some(Adopted { uuid, replaces, left, trace })).map(drop)
     }
 
     /// Asks a program to say when it has done all that it was told; the number of the question.
@@ -199,7 +218,7 @@ impl Agent {
         let Some(application) = self.applications.get_mut(&id) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let known = adopted.as_ref().map(|adopted| adopted.left.shape().uuid);
+        let known = adopted.as_ref().map(|adopted| adopted.uuid);
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
@@ -235,9 +254,8 @@ impl Agent {
         // The program has mapped the memory when it answers the next question.
         let mapped = application.pinged + 1;
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
-        let replaces = adopted.as_ref().map(|adopted| adopted.number);
+        let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
         if let Some(adopted) = adopted {
-            // A trace in which nothing can be found again is gone on with from its end.
             attachment.take_over(adopted.left, application.traces.get_mut(&place.0))?;
         }
         application.attachments.push(attachment);

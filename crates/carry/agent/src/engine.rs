@@ -453,12 +453,12 @@ impl Agent {
                 application.catalog = Some(Catalog::open(file)?);
                 self.begin_to_record(id)
             }
-            FromApplication::Orphan(number) => {
+            FromApplication::Orphan(orphan) => {
                 let room = application.catalog.is_none() && application.orphans.len() < ORPHANS_MAX;
                 let Some(memory) = descriptors.pop().filter(|_| room) else {
                     return Err(io::Error::other("it tells of rings that it should not have"));
                 };
-                application.orphans.push((number, memory));
+                application.orphans.push((orphan, memory));
                 Ok(())
             }
             FromApplication::Goodbye => {
@@ -548,11 +548,13 @@ impl Agent {
     }
 
     fn look_at_rings(&mut self, now: Instant) {
-        for application in self.applications.values_mut() {
+        let mut released = Vec::new();
+        for (id, application) in &mut self.applications {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
             }
             let mut drained = application.drain(ROOM);
+            released.extend(drained.released.drain(..).map(|orphan| (*id, orphan)));
             if !drained.found && drained.trouble.is_none() {
                 application.fall_asleep();
                 drained = application.drain(ROOM);
@@ -582,6 +584,9 @@ impl Agent {
                 ));
             }
             application.is_in_trouble = trouble;
+        }
+        for (id, orphan) in released {
+            self.send(id, &ToApplication::Release(orphan), vec![]);
         }
     }
 

@@ -15,6 +15,8 @@ pub(crate) struct Rings {
     /// The memory, until it is sealed: then it can be read.
     file: Option<Arc<OwnedFd>>,
     clock: Clock,
+    /// Whether they are an earlier daemon's, so that they can only be read.
+    is_left_behind: bool,
     shape: Shape,
     readers: Vec<(Reader, Counts)>,
 }
@@ -58,12 +60,17 @@ impl Rings {
         let shape = cells.shape().map_err(io::Error::other)?;
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
-        Ok(Rings { cells, file: None, clock, readers, shape })
+        Ok(Rings { cells, file: None, clock, is_left_behind: true, readers, shape })
     }
 
     /// What the daemon that left them was doing with a ring.
-    pub(crate) fn left(&self, ring: usize) -> Left {
-        self.cells.left(&self.shape, ring)
+    pub(crate) fn left(&self, ring: usize) -> Option<Left> {
+        (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
+    }
+
+    /// Where a ring ends now.
+    pub(crate) fn end(&self, ring: usize) -> u64 {
+        self.cells.end(&self.shape, ring)
     }
 
     /// Reads a ring that was left behind from there on.
@@ -87,7 +94,7 @@ impl Rings {
             .map(|ring| (Reader::new(&shape, ring, clock).when_told(), Counts::default()));
         let file = Arc::new(OwnedFd::from(file));
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        Ok((Rings { cells, file: kept, clock, readers, shape }, file))
+        Ok((Rings { cells, file: kept, clock, is_left_behind: false, readers, shape }, file))
     }
 
     /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
@@ -176,6 +183,11 @@ impl Rings {
         Mark(self.readers[ring].clone())
     }
 
+    /// The same, if there is such a ring.
+    pub(crate) fn mark_if(&self, ring: usize) -> Option<Mark> {
+        self.readers.get(ring).cloned().map(Mark)
+    }
+
     /// … to go back to: what was taken since could not be written.
     pub(crate) fn go_back(&mut self, ring: usize, mark: Mark) {
         self.readers[ring] = mark.0;
@@ -185,7 +197,9 @@ impl Rings {
     pub(crate) fn go_on_behind(&mut self, ring: usize, last: Option<Header>) {
         let Some((reader, _)) = self.readers.get_mut(ring) else { return };
         *reader = reader.clone().going_on(last);
-        reader.note_before(&self.cells, &self.shape);
+        if !self.is_left_behind {
+            reader.note_before(&self.cells, &self.shape);
+        }
     }
 
     /// What a ring's program has counted since its last event, when there will be no more.

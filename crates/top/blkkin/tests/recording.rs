@@ -75,7 +75,15 @@ impl Node {
     }
 
     fn agent(&self) -> Running {
-        let agent = self.command(&["agent"]).stderr(Stdio::null()).spawn().unwrap();
+        let agent = self
+            .command(&["agent"])
+            .stderr(if std::env::var_os("TEST_LOUD").is_some() {
+                Stdio::inherit()
+            } else {
+                Stdio::null()
+            })
+            .spawn()
+            .unwrap();
         let agent = Running(agent);
         let asks = || self.command(&["session", "list"]).output().unwrap().status.success();
         eventually("the agent answers", || asks().then_some(()));
@@ -241,6 +249,24 @@ fn killed_agents_lose_nothing() {
     let (numbers, lost) = read(&node.output());
     check_distinct(&numbers);
     let last = *numbers.last().unwrap();
+    if numbers.len() as u64 + lost != last + 1 {
+        let gaps = numbers.windows(2).filter(|pair| pair[1] != pair[0] + 1);
+        let gaps: Vec<_> = gaps.map(|pair| (pair[0], pair[1], pair[1] - pair[0] - 1)).collect();
+        eprintln!("gaps (from, to, missing): {gaps:?}");
+        let view = node.command(&["view", "--json"]).arg(node.output()).output().unwrap();
+        let (mut n, mut packet) = (0, String::new());
+        for line in String::from_utf8(view.stdout).unwrap().lines() {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            match value["type"].as_str() {
+                Some("event") => {
+                    n = value["fields"]["n"].as_u64().unwrap();
+                    packet = value["packet"].to_string();
+                }
+                Some("loss") => eprintln!("after {n} {packet}: {line}"),
+                _ => {}
+            }
+        }
+    }
     assert_eq!(numbers.len() as u64 + lost, last + 1, "lost {lost}, {count} at least");
     assert!(last + 1 >= count);
     let traces = std::fs::read_dir(node.output().join("ust/pid")).unwrap().count();

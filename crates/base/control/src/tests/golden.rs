@@ -8,9 +8,9 @@ use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
     Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
-    Level, Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring,
-    Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width,
-    code,
+    Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Refused, Reply, Request,
+    Ring, Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome,
+    Width, code,
 };
 
 /// The bytes that such a text stands for.
@@ -138,7 +138,10 @@ fn openings() {
 fn applications() {
     check(vec![
         (FromApplication::Catalog, "00000000 0111"),
-        (FromApplication::Orphan(3), "04000000 0511 03000000"),
+        (
+            FromApplication::Orphan(Orphan { number: 3, is_spent: true }),
+            "05000000 0511 03000000 01",
+        ),
         (FromApplication::Goodbye, "00000000 0201"),
         (FromApplication::Ping(0x0102030405060708), "08000000 0301 0807060504030201"),
         (FromApplication::Pong(1), "08000000 0401 0100000000000000"),
@@ -174,6 +177,7 @@ fn applications() {
         (ToApplication::Sampling(None), "01000000 0502 00"),
         (ToApplication::Ping(1), "08000000 0602 0100000000000000"),
         (ToApplication::Pong(1), "08000000 0702 0100000000000000"),
+        (ToApplication::Release(1), "04000000 0802 01000000"),
     ]);
 }
 

@@ -69,7 +69,7 @@ enum Said {
 
 /// A channel that the daemon has added.
 #[derive(Debug)]
-struct Channel {
+pub(super) struct Channel {
     /// The daemon's number for it.
     number: u32,
     /// Where it is here; `None` if it could not be had.
@@ -80,15 +80,28 @@ struct Channel {
     rules_size: usize,
 }
 
-/// A channel of a daemon that has gone. Events go to its rings as before, so that nothing is lost if the
-/// daemon is started anew: it reads them, and gives others.
+/// Rings of a daemon that has gone, kept for the one that comes after it.
 #[derive(Debug)]
-pub(super) struct Orphan(Channel);
+pub(super) enum Orphan {
+    /// Events go to them as before, so that nothing is lost: the next daemon gives others in their place.
+    Live(Channel),
+    /// Others have been given, and what is in them has not been read yet.
+    Spent(Held<OwnedFd>),
+}
 
 impl Orphan {
     /// Nothing is recorded any more, and the memory is let go.
     pub(super) fn remove(self) {
-        self.0.remove();
+        if let Orphan::Live(channel) = self {
+            channel.remove();
+        }
+    }
+
+    fn memory(&self) -> Option<&OwnedFd> {
+        match self {
+            Orphan::Live(channel) => channel.place.as_ref()?.memory.get(),
+            Orphan::Spent(memory) => memory.get(),
+        }
     }
 }
 
@@ -141,7 +154,7 @@ impl Connection {
 
     /// What is left when the daemon has gone.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
-        let channels = self.channels.drain(..).map(Orphan);
+        let channels = self.channels.drain(..).map(Orphan::Live);
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
@@ -226,15 +239,16 @@ impl Connection {
     /// Tells of channels that an earlier daemon has left.
     fn offer_orphans(&mut self) {
         for (number, orphan) in (0..).zip(&self.orphans) {
-            let place = orphan.as_ref().and_then(|Orphan(channel)| channel.place.as_ref());
-            let memory = place.and_then(|place| place.memory.get());
+            let Some(orphan) = orphan else { continue };
             let (Some(memory), Some(socket), true) =
-                (memory, self.socket.get(), self.unsent.is_empty())
+                (orphan.memory(), self.socket.get(), self.unsent.is_empty())
             else {
                 continue;
             };
             let mut frame = Vec::new();
-            if encode(&FromApplication::Orphan(number), &mut frame).is_ok()
+            let is_spent = matches!(orphan, Orphan::Spent(_));
+            let told = blkkin_control::Orphan { number, is_spent };
+            if encode(&FromApplication::Orphan(told), &mut frame).is_ok()
                 && let Ok(sent) = socket.send(&frame, &[memory.as_fd()])
             {
                 self.unsent.extend(frame.get(sent..).unwrap_or_default());
@@ -263,8 +277,17 @@ impl Connection {
             ToApplication::Ping(number) => {
                 self.has_answered = true;
                 // Nobody wants what was not replaced.
-                self.orphans.drain(..).flatten().for_each(Orphan::remove);
+                for orphan in &mut self.orphans {
+                    if let Some(live) = orphan.take_if(|one| matches!(one, Orphan::Live(_))) {
+                        live.remove();
+                    }
+                }
                 self.say(&FromApplication::Pong(number))
+            }
+            ToApplication::Release(number) => {
+                let orphan = self.orphans.get_mut(number as usize).and_then(Option::take);
+                orphan.into_iter().for_each(Orphan::remove);
+                Ok(())
             }
             // Nothing was asked.
             ToApplication::Pong(_) => Ok(()),
@@ -283,7 +306,8 @@ impl Connection {
         }
         let sources = surroundings::sources(&added.contexts);
         let replaced = added.replaces.and_then(|number| self.orphans.get_mut(number as usize));
-        let replaced = replaced.and_then(Option::take);
+        let mut no_orphan = None;
+        let replaced = replaced.unwrap_or(&mut no_orphan);
         let place = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
             Ok(place) => Some(place),
             Err(error) => {
@@ -358,7 +382,7 @@ fn attach(
     descriptors: Vec<OwnedFd>,
     has_contexts: bool,
     clock: Clock,
-    replaced: Option<Orphan>,
+    replaced: &mut Option<Orphan>,
 ) -> io::Result<Place> {
     let invalid = |why| io::Error::new(ErrorKind::InvalidData, why);
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
@@ -373,17 +397,21 @@ fn attach(
     let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);
     let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
     let writer = Box::new(writer.waking(number));
-    if let Some(Orphan(Channel { place: Some(old), .. })) = &replaced
-        && old.has_contexts == has_contexts
-    {
-        let slot = old.slot;
-        return match channels::replace(slot, writer) {
-            true => Ok(Place { slot, has_contexts, memory, _eventfd: eventfd }),
-            false => Err(io::Error::other("its rings cannot be replaced")),
-        };
-    }
-    if let Some(replaced) = replaced {
-        replaced.remove();
+    match replaced.take() {
+        Some(Orphan::Live(Channel { place: Some(old), .. }))
+            if old.has_contexts == has_contexts =>
+        {
+            let slot = old.slot;
+            return match channels::replace(slot, writer) {
+                true => {
+                    // What is in the old ones is still to be read.
+                    *replaced = Some(Orphan::Spent(old.memory));
+                    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
+                }
+                false => Err(io::Error::other("its rings cannot be replaced")),
+            };
+        }
+        other => other.into_iter().for_each(Orphan::remove),
     }
     let slot = channels::attach_somewhere(writer, has_contexts);
     let slot = slot.ok_or_else(|| io::Error::other("there are too many channels"))?;
