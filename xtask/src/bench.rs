@@ -5,7 +5,7 @@
 
 mod blkkin;
 mod ctf;
-mod lttng;
+pub(crate) mod lttng;
 mod recording;
 mod sizes;
 mod tracer;

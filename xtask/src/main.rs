@@ -10,7 +10,9 @@
 
 mod bench;
 mod fuzz;
+mod install;
 mod layers;
+mod man;
 mod measure;
 mod peers;
 mod test;
@@ -40,6 +42,12 @@ enum Chore {
     Test(test::Options),
     /// Runs a benchmark
     Bench(bench::Options),
+    /// Builds BlkKin, and installs it
+    Install(install::Options),
+    /// Removes what `install` has installed, and nothing else
+    Uninstall(install::Place),
+    /// Writes the manual's pages anew, from what `--help` says
+    Man,
     /// Runs a fuzz target on the stable toolchain
     Fuzz(fuzz::Options),
     /// Runs one command and reports what it used (for the benches' own use)
@@ -53,6 +61,9 @@ fn main() -> ExitCode {
         Chore::Peers => peers::run(),
         Chore::Test(options) => test::run(&options),
         Chore::Bench(options) => bench::run(&options),
+        Chore::Install(options) => install::run(&options),
+        Chore::Uninstall(place) => install::uninstall(&place),
+        Chore::Man => man::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Measure(options) => measure::run(&options),
     };

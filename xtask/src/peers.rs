@@ -17,7 +17,7 @@ struct Peer {
     tests: &'static str,
 }
 
-const PEERS: [Peer; 5] = [
+const PEERS: [Peer; 7] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -47,6 +47,18 @@ const PEERS: [Peer; 5] = [
         packages: &["bash", "zsh", "fish"],
         is_there: || ["bash", "zsh", "fish"].iter().all(|name| in_path(name)),
         tests: "completion of words by shells",
+    },
+    Peer {
+        name: "cmake",
+        packages: &["cmake", "make", "pkg-config"],
+        is_there: || ["cmake", "make", "pkg-config"].iter().all(|name| in_path(name)),
+        tests: "programs that find what was installed",
+    },
+    Peer {
+        name: "man",
+        packages: &["man-db", "groff-base"],
+        is_there: || ["man", "groff"].iter().all(|name| in_path(name)),
+        tests: "the manual's pages",
     },
 ];
 

@@ -16,11 +16,11 @@ const THREADS: u64 = 2;
 const DAEMON_START_MAX: Duration = Duration::from_secs(20);
 
 /// The annotation.
-pub(super) const KEYVAL_STRING: &str = "zipkin:keyval_string";
+pub(crate) const KEYVAL_STRING: &str = "zipkin:keyval_string";
 
 /// Records `events` annotations into `folder`, which must not exist, and returns the folder in it
 /// that has the metadata and the streams.
-pub(super) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(at(folder))?;
     let program = folder.join("annotate");
     compile(&program, &["", "lttng"], &["lttng/annotate.c"])?;
@@ -32,6 +32,7 @@ pub(super) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
         // A full buffer makes the program wait (with LTTNG_UST_ALLOW_BLOCKING): no event is lost.
         channel: &["--subbuf-size=512K", "--num-subbuf=16", "--blocking-timeout=inf"],
         event: KEYVAL_STRING,
+        contexts: &[],
     })?;
     let status = traced(&program)
         .args([THREADS.to_string(), events.to_string()])
@@ -47,14 +48,14 @@ pub(super) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
 }
 
 /// A command that starts when the daemon has told it what to record.
-pub(super) fn traced(program: &Path) -> Command {
+pub(crate) fn traced(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     command
 }
 
 /// Builds a program from C files below `benches`, which find their headers in `folders` there.
-pub(super) fn compile(program: &Path, folders: &[&str], sources: &[&str]) -> Result<(), String> {
+pub(crate) fn compile(program: &Path, folders: &[&str], sources: &[&str]) -> Result<(), String> {
     let benches = workspace_root().join("benches");
     let mut gcc = Command::new("gcc");
     gcc.args(["-O2", "-Wall"]);
@@ -90,14 +91,14 @@ fn lttng(arguments: &[&str]) -> Result<(), String> {
 }
 
 /// LTTng's session daemon. If we had to start it, it is stopped when dropped.
-pub(super) struct Daemon {
+pub(crate) struct Daemon {
     child: Option<Child>,
     /// Locked, as by the tests: root has one session daemon at a time.
     _alone: File,
 }
 
 impl Daemon {
-    pub(super) fn start() -> Result<Daemon, String> {
+    pub(crate) fn start() -> Result<Daemon, String> {
         let path = std::env::temp_dir().join("blkkin-lttng.lock");
         let alone = File::create(&path).and_then(|file| file.lock().map(|()| file));
         let mut daemon = Daemon { child: None, _alone: alone.map_err(at(&path))? };
@@ -123,7 +124,7 @@ impl Daemon {
     }
 
     /// A session that records, from now on.
-    pub(super) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
+    pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
         let name = format!("blkkin-bench-{}", std::process::id());
         let output = recipe.output.to_string_lossy();
         let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
@@ -132,6 +133,9 @@ impl Daemon {
         let of = ["--userspace", "--session", &session.name];
         lttng(&[&["enable-channel"], &of[..], recipe.channel, &["bench"]].concat())?;
         lttng(&[&["enable-event"], &of[..], &["--channel", "bench", recipe.event]].concat())?;
+        for context in recipe.contexts {
+            lttng(&[&["add-context"], &of[..], &["--type", context]].concat())?;
+        }
         lttng(&["start", &session.name])?;
         Ok(session)
     }
@@ -152,17 +156,19 @@ impl Drop for Daemon {
 }
 
 /// What a session records, and where to.
-pub(super) struct Recipe<'a> {
-    pub(super) output: &'a Path,
+pub(crate) struct Recipe<'a> {
+    pub(crate) output: &'a Path,
     /// Whether the newest events stay in memory until somebody asks for them.
-    pub(super) is_snapshot: bool,
+    pub(crate) is_snapshot: bool,
     /// Options of the channel.
-    pub(super) channel: &'a [&'a str],
-    pub(super) event: &'a str,
+    pub(crate) channel: &'a [&'a str],
+    pub(crate) event: &'a str,
+    /// What stands with each event.
+    pub(crate) contexts: &'a [&'a str],
 }
 
 /// A session of LTTng. Destroyed when dropped.
-pub(super) struct Session<'a> {
+pub(crate) struct Session<'a> {
     name: String,
     is_destroyed: bool,
     _daemon: &'a Daemon,
@@ -170,16 +176,16 @@ pub(super) struct Session<'a> {
 
 impl Session<'_> {
     /// Stops recording, when all that was recorded has been written.
-    pub(super) fn stop(&self) -> Result<(), String> {
+    pub(crate) fn stop(&self) -> Result<(), String> {
         lttng(&["stop", &self.name])
     }
 
     /// Writes what is in memory.
-    pub(super) fn snapshot(&self) -> Result<(), String> {
+    pub(crate) fn snapshot(&self) -> Result<(), String> {
         lttng(&["snapshot", "record", "--session", &self.name])
     }
 
-    pub(super) fn destroy(mut self) -> Result<(), String> {
+    pub(crate) fn destroy(mut self) -> Result<(), String> {
         self.is_destroyed = true;
         lttng(&["destroy", &self.name])
     }
@@ -195,7 +201,7 @@ impl Drop for Session<'_> {
 }
 
 /// The folder below `folder` that has a file `metadata`.
-pub(super) fn find_metadata(folder: &Path) -> Result<PathBuf, String> {
+pub(crate) fn find_metadata(folder: &Path) -> Result<PathBuf, String> {
     find_folder(folder).ok_or_else(|| format!("LTTng recorded no trace below {}", folder.display()))
 }
 

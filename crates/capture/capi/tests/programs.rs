@@ -87,6 +87,15 @@ fn library_folder() -> PathBuf {
     test.parent().expect("a folder").to_owned()
 }
 
+/// The option with which a program finds the library when it runs. Cargo does not know the name that the
+/// loader looks for, so there is a link to it.
+fn run_path(scratch: &Scratch) -> String {
+    let link = scratch.0.join(env!("BLKKIN_SONAME"));
+    let library = library_folder().join("libblkkin.so");
+    std::os::unix::fs::symlink(library, link).expect("to make a link");
+    format!("-Wl,-rpath,{}", scratch.0.display())
+}
+
 #[track_caller]
 fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -147,7 +156,7 @@ fn check(source: &str, language: Language, standards: &[&str], options: &[&str])
     let name = source.replace('.', "-");
     let scratch = Scratch::new(&format!("capi-{name}-{}", options.len()));
     let folder = library_folder();
-    let rpath = format!("-Wl,-rpath,{}", folder.display());
+    let rpath = run_path(&scratch);
     for compiler in compilers(stem(source), language) {
         for standard in standards {
             let build = Build { compiler, language, standard, options };

@@ -28,6 +28,7 @@ impl Background {
             is_public: false,
             group: String::new(),
             traces: None,
+            manager: None,
             log,
         };
         let agent = Agent::bind(options);

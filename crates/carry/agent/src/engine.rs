@@ -4,6 +4,7 @@ use crate::application::Application;
 use crate::catalog::{Catalog, Room};
 use crate::clock::Clocks;
 use crate::connection::Connection;
+use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
 use crate::process::{self, Process};
@@ -17,6 +18,7 @@ use blkkin_control::{
 use blkkin_sys::socket::{Listener, Peer};
 use rustix::event::epoll;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -36,6 +38,9 @@ pub struct Options {
     pub group: String,
     /// Where sessions go that do not say it. None: below each user's home directory.
     pub traces: Option<PathBuf>,
+    /// The socket of the service manager that wants to know when it is ready and when it ends, if there is
+    /// one: what `NOTIFY_SOCKET` says.
+    pub manager: Option<OsString>,
     /// What to do with a line that somebody should read.
     pub log: fn(&str),
 }
@@ -198,6 +203,7 @@ impl Agent {
         }
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
+        self.tell_manager(notify::READY);
         let mut events = Vec::with_capacity(256);
         loop {
             let timeout = self.next_deadline().map(|deadline| {
@@ -217,6 +223,7 @@ impl Agent {
                 match event.data.u64() {
                     LISTENER => self.accept(),
                     STOP => {
+                        self.tell_manager(notify::STOPPING);
                         self.end();
                         return Ok(());
                     }
@@ -231,6 +238,13 @@ impl Agent {
             while let Some(id) = self.resumed.pop() {
                 self.take_messages(id);
             }
+        }
+    }
+
+    fn tell_manager(&self, state: &str) {
+        let Some(manager) = &self.options.manager else { return };
+        if let Err(error) = notify(manager, state) {
+            (self.options.log)(&format!("cannot tell the service manager {state}: {error}"));
         }
     }
 

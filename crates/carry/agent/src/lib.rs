@@ -17,6 +17,7 @@ mod connection;
 mod date;
 mod engine;
 mod metadata;
+mod notify;
 mod owner;
 mod pace;
 mod process;

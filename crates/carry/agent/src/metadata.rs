@@ -131,9 +131,15 @@ fn members(name: &str, kind: FieldKind) -> Vec<Member> {
     vec![member(name, class)]
 }
 
-/// What a program supplies is called as LTTng calls it: `app_provider_name`.
+/// As LTTng calls them, for whom scripts were written: a process and a thread as these see themselves have
+/// the `v` of virtual, and what a program supplies is `app_provider_name`.
 fn context_name(context: &Context, others: &[Member]) -> String {
-    let Context::Supplied { name } = context else { return context.name().to_owned() };
+    let name = match context {
+        Context::Pid => return "vpid".to_owned(),
+        Context::Tid => return "vtid".to_owned(),
+        Context::Supplied { name } => name,
+        _ => return context.name().to_owned(),
+    };
     let plain = |letter: char| if letter.is_ascii_alphanumeric() { letter } else { '_' };
     let mut name: String = "app_".chars().chain(name.chars().map(plain)).collect();
     while others.iter().any(|other| other.name == name) {

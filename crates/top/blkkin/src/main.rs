@@ -6,6 +6,8 @@ mod exit;
 mod habits;
 mod input;
 mod interrupt;
+#[cfg(test)]
+mod man;
 mod output;
 mod progress;
 mod table;

@@ -56,6 +56,7 @@ impl LttngUst {
             is_snapshot: case.mode == Mode::Overwrite,
             channel: &channel.iter().map(String::as_str).collect::<Vec<_>>(),
             event: event.name,
+            contexts: &[],
         })?;
         // So many that each page is written to.
         let warm_ups = buffer_size.div_ceil(event.size * case.kind.events);

@@ -34,7 +34,7 @@ fn build(name: &str, link: Link) -> Option<Life> {
     match link {
         Link::Dynamically => {
             command.arg("-L").arg(&folder).arg("-lblkkin");
-            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+            command.arg(run_path(&scratch));
         }
         Link::Statically => {
             command.arg(folder.join("libblkkin.a")).args(["-lm", "-lgcc_s"]);

@@ -52,6 +52,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         socket,
         group: args.group,
         traces: args.traces.map(absolute),
+        manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log,
     };
     // Sockets and files of many programs.

@@ -73,6 +73,13 @@ _blkkin() {
 complete -o nospace -o bashdefault -F _blkkin blkkin
 "#;
 
+/// Where zsh finds the script as `_blkkin` in its path for functions, it runs it when words are wanted for
+/// the first time, and expects some.
+const ZSH_FIRST: &str = r#"
+[[ ${funcstack[1]} == _blkkin ]] && _clap_dynamic_completer_blkkin "$@"
+true
+"#;
+
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut script = Vec::new();
     let completer: &dyn EnvCompleter = match args.shell {
@@ -82,8 +89,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     };
     completer.write_registration(VARIABLE, "blkkin", "blkkin", "blkkin", &mut script)?;
     let mut script = String::from_utf8_lossy(&script).into_owned();
-    if let Shell::Bash = args.shell {
-        script += BASH_WORDS;
+    match args.shell {
+        Shell::Bash => script += BASH_WORDS,
+        Shell::Zsh => script += ZSH_FIRST,
+        Shell::Fish => {}
     }
     print(&script)?;
     Ok(Exit::Ok)

@@ -1,0 +1,67 @@
+//! What a service manager that started the agent is told, as systemd wants it: a datagram to the socket
+//! that it named. Nobody waits for it, and nothing depends on it.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+
+/// Programs and commands can connect.
+pub(crate) const READY: &str = "READY=1";
+/// What is in the rings is being written.
+pub(crate) const STOPPING: &str = "STOPPING=1";
+
+/// Tells the socket `to`, a path or (with `@` in front) an abstract name.
+pub(crate) fn notify(to: &OsStr, state: &str) -> io::Result<()> {
+    let address = match to.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(to)?,
+    };
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.send_to_addr(state.as_bytes(), &address)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(bound: &SocketAddr, name: &OsStr) {
+        let socket = UnixDatagram::bind_addr(bound).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        for state in [READY, STOPPING] {
+            notify(name, state).unwrap();
+            let mut told = [0; 100];
+            let length = socket.recv(&mut told).unwrap();
+            assert_eq!(&told[..length], state.as_bytes());
+        }
+    }
+
+    #[test]
+    fn sockets_of_both_kinds_are_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notify");
+        check(&SocketAddr::from_pathname(&path).unwrap(), path.as_os_str());
+        let name = format!("blkkin-notify-{}", std::process::id());
+        check(&SocketAddr::from_abstract_name(&name).unwrap(), format!("@{name}").as_ref());
+    }
+
+    #[test]
+    fn what_is_no_socket_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let full = folder.path().join("full");
+        let _kept = UnixDatagram::bind(&full).unwrap();
+        while notify(full.as_os_str(), READY).is_ok() {}
+        assert_eq!(
+            notify(full.as_os_str(), READY).unwrap_err().kind(),
+            io::ErrorKind::WouldBlock,
+            "a manager that does not listen must not stop the agent"
+        );
+        assert!(notify(folder.path().join("none").as_os_str(), READY).is_err());
+        assert!(notify(OsStr::new(&"x".repeat(200)), READY).is_err());
+        assert!(notify(OsStr::new(&format!("@{}", "x".repeat(200))), READY).is_err());
+    }
+}

@@ -1,0 +1,238 @@
+//! `cargo xtask install` and `uninstall`: BlkKin as a system has it, below a prefix. [`plan`] says what that
+//! is; [`manifest`] remembers what was installed, so that just that can be removed or replaced.
+
+mod manifest;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crate::{Outcome, at, cargo, target_dir, workspace_root};
+use manifest::{Entry, Manifest};
+use plan::{Content, Item};
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    place: Place,
+
+    /// Install what was built before, as by another user
+    #[arg(long)]
+    no_build: bool,
+
+    /// Cargo's profile: `dev` is built sooner, and slow
+    #[arg(long, value_name = "NAME", default_value = "release")]
+    profile: String,
+}
+
+/// Where to.
+#[derive(clap::Args, Clone)]
+pub(crate) struct Place {
+    /// Directory that will have bin, lib and the others, such as /usr/local
+    #[arg(long, value_name = "DIR")]
+    prefix: PathBuf,
+
+    /// Put it all below this directory, to be packaged; what is installed knows of the prefix only
+    #[arg(long, value_name = "DIR")]
+    destdir: Option<PathBuf>,
+}
+
+impl Place {
+    /// The prefix as it will be when the system runs.
+    fn prefix(&self) -> Result<PathBuf, String> {
+        let prefix = &self.prefix;
+        if self.destdir.is_some() && !prefix.is_absolute() {
+            return Err(format!(
+                "--prefix {} does not begin with /; with --destdir it has to",
+                prefix.display()
+            ));
+        }
+        let prefix = std::path::absolute(prefix).map_err(at(prefix))?;
+        let text = prefix.to_str().filter(|text| text.chars().all(is_plain));
+        if text.is_none() || prefix.components().any(|part| part == Component::ParentDir) {
+            return Err(format!(
+                "--prefix {} has letters that pkg-config and systemd do not take, or `..`; give one of \
+                 letters, digits and any of / . _ + - only",
+                prefix.display()
+            ));
+        }
+        Ok(prefix)
+    }
+
+    /// The directory that files are written below.
+    fn root(&self) -> Result<PathBuf, String> {
+        let prefix = self.prefix()?;
+        let Some(destdir) = &self.destdir else { return Ok(prefix) };
+        let within = prefix.strip_prefix("/").unwrap_or(&prefix);
+        Ok(std::path::absolute(destdir).map_err(at(destdir))?.join(within))
+    }
+}
+
+/// What stands for itself in all files that are installed.
+fn is_plain(letter: char) -> bool {
+    letter.is_ascii_alphanumeric() || "/._+-".contains(letter)
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    if !options.no_build {
+        build(&options.profile)?;
+    }
+    // Cargo's one profile that does not have the folder of its name.
+    let folder = if options.profile == "dev" { "debug" } else { &options.profile };
+    let items = plan::items(&target_dir().join(folder), &options.place.prefix()?)?;
+    let root = options.place.root()?;
+    let count = install(&root, &items).map_err(|error| as_root(error, options))?;
+    println!("installed {count} files below {}", root.display());
+    if options.place.destdir.is_none() {
+        hints(&root);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(crate) fn uninstall(place: &Place) -> Outcome {
+    let root = place.root()?;
+    let manifest = Manifest::read(&root)?.ok_or_else(|| {
+        format!(
+            "nothing was installed below {}: there is no {}; give the --prefix and --destdir that \
+             `install` was given",
+            root.display(),
+            manifest::PATH
+        )
+    })?;
+    let kept = manifest.remove(&root)?;
+    for path in &kept {
+        println!("left where it is, because it was changed: {}", root.join(path).display());
+    }
+    println!("uninstalled below {}", root.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn build(profile: &str) -> Result<(), String> {
+    let status = Command::new(cargo())
+        .current_dir(workspace_root())
+        .args(["build", "--locked", "--package=blkkin", "--package=blkkin-capi"])
+        .arg(format!("--profile={profile}"))
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if status.success() { Ok(()) } else { Err("it cannot be built; see above".to_owned()) }
+}
+
+/// Adds to an error what root is to do. Cargo need not be in root's path, nor leave files of root's in the
+/// target folder.
+fn as_root(error: String, options: &Options) -> String {
+    let is_denied = error.ends_with("Permission denied (os error 13)");
+    let program = std::env::current_exe().unwrap_or_default();
+    if !is_denied || nix::unistd::geteuid().is_root() {
+        return error;
+    }
+    let Options { place, profile, .. } = options;
+    let destdir = place.destdir.as_ref().map(|folder| format!(" --destdir {}", folder.display()));
+    format!(
+        "{error}; it is built, so go on as root: sudo CARGO_TARGET_DIR={} {} install --no-build \
+         --profile {profile} --prefix {}{}",
+        target_dir().display(),
+        program.display(),
+        place.prefix.display(),
+        destdir.unwrap_or_default(),
+    )
+}
+
+/// Puts items below a directory; how many that are. What an earlier release had there, and this one
+/// has not, goes.
+fn install(root: &Path, items: &[Item]) -> Result<usize, String> {
+    let old = Manifest::read(root)?.unwrap_or_default();
+    for item in items {
+        let path = root.join(&item.path);
+        if fs::symlink_metadata(&path).is_ok() && !old.has(&item.path) {
+            return Err(format!(
+                "{} is there already, and not from here; remove it, or give another --prefix",
+                path.display()
+            ));
+        }
+    }
+    let mut new = Manifest::default();
+    for item in items {
+        let entry = match &item.content {
+            Content::File(source) => {
+                Entry::file(&item.path, &fs::read(source).map_err(at(source))?)
+            }
+            Content::Text(text) => Entry::file(&item.path, text.as_bytes()),
+            Content::Link(target) => Entry::link(&item.path, target),
+        };
+        new.entries.push(entry);
+    }
+    new.entries.extend(old.entries.iter().filter(|entry| entry.is_folder()).cloned());
+    let mut folders: Vec<&Path> =
+        items.iter().map(|item| &*item.path).chain([Path::new(manifest::PATH)]).collect();
+    folders.sort_unstable();
+    for folder in folders.into_iter().filter_map(Path::parent) {
+        make_folder(root, folder, &mut new)?;
+    }
+    // Written before anything else, and with what there was, so that nothing is ever there unrecorded.
+    let mut both = new.clone();
+    both.entries.extend(old.entries.iter().cloned());
+    both.write(root)?;
+    for item in items {
+        put(&root.join(&item.path), item)?;
+    }
+    let gone = old.entries.into_iter().filter(|entry| !new.has(&entry.path)).collect();
+    Manifest { entries: gone }.remove_entries(root)?;
+    new.write(root)?;
+    Ok(items.len())
+}
+
+/// Makes a folder and those above it; those that are new, below the root, are recorded.
+fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> Result<(), String> {
+    fs::create_dir_all(root).map_err(at(root))?;
+    let mut path = PathBuf::new();
+    for part in folder {
+        path.push(part);
+        let full = root.join(&path);
+        match fs::create_dir(&full) {
+            Ok(()) => {
+                let open = fs::Permissions::from_mode(0o755);
+                fs::set_permissions(&full, open).map_err(at(&full))?;
+                manifest.entries.push(Entry::folder(&path));
+            }
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(at(&full)(error)),
+        }
+    }
+    Ok(())
+}
+
+/// Writes it beside its place and moves it there, for what is there may be running.
+fn put(path: &Path, item: &Item) -> Result<(), String> {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let beside = PathBuf::from(beside);
+    let _ = fs::remove_file(&beside);
+    let written = match &item.content {
+        Content::File(source) => fs::copy(source, &beside).map(drop),
+        Content::Text(text) => fs::write(&beside, text),
+        Content::Link(target) => symlink(target, &beside),
+    };
+    written.map_err(at(&beside))?;
+    if !matches!(item.content, Content::Link(_)) {
+        let mode = fs::Permissions::from_mode(item.mode);
+        fs::set_permissions(&beside, mode).map_err(at(&beside))?;
+    }
+    fs::rename(&beside, path).map_err(at(path))
+}
+
+/// What is left to do by hand.
+fn hints(root: &Path) {
+    if !nix::unistd::geteuid().is_root() {
+        return;
+    }
+    println!(
+        "to start the agent with the system:\n  \
+         ldconfig && systemd-sysusers {0}/lib/sysusers.d/blkkin.conf\n  \
+         systemctl daemon-reload && systemctl enable --now blkkin-agent",
+        root.display()
+    );
+}

@@ -1,0 +1,166 @@
+//! What was installed: a line for each file, link and folder that was made, in a file below the prefix. What
+//! was changed since, by whomever, is not removed.
+
+use crate::at;
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path, PathBuf};
+
+/// Where it is, below the prefix.
+pub(super) const PATH: &str = "share/blkkin/manifest";
+const TITLE: &str = "blkkin manifest 1";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    File,
+    Link,
+    Folder,
+}
+
+const KINDS: [(Kind, &str); 3] =
+    [(Kind::File, "file"), (Kind::Link, "link"), (Kind::Folder, "folder")];
+
+/// Something that was installed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    kind: Kind,
+    /// A digest of the contents, against mistakes only.
+    digest: u64,
+    pub(super) path: PathBuf,
+}
+
+impl Entry {
+    pub(super) fn file(path: &Path, contents: &[u8]) -> Entry {
+        Entry { kind: Kind::File, digest: digest(contents), path: path.to_owned() }
+    }
+
+    pub(super) fn link(path: &Path, target: &Path) -> Entry {
+        let digest = digest(target.as_os_str().as_bytes());
+        Entry { kind: Kind::Link, digest, path: path.to_owned() }
+    }
+
+    pub(super) fn folder(path: &Path) -> Entry {
+        Entry { kind: Kind::Folder, digest: 0, path: path.to_owned() }
+    }
+
+    pub(super) fn is_folder(&self) -> bool {
+        self.kind == Kind::Folder
+    }
+
+    /// Whether it is there as it was installed.
+    fn is_unchanged(&self, root: &Path) -> Result<bool, std::io::Error> {
+        let path = root.join(&self.path);
+        let kind = fs::symlink_metadata(&path)?.file_type();
+        Ok(match self.kind {
+            Kind::File => kind.is_file() && digest(&fs::read(&path)?) == self.digest,
+            Kind::Link if !kind.is_symlink() => false,
+            Kind::Link => digest(fs::read_link(&path)?.as_os_str().as_bytes()) == self.digest,
+            Kind::Folder => kind.is_dir(),
+        })
+    }
+
+    fn parse(line: &str) -> Option<Entry> {
+        let mut words = line.splitn(3, ' ');
+        let word = words.next()?;
+        let kind = KINDS.iter().find(|(_, name)| *name == word)?.0;
+        let digest = u64::from_str_radix(words.next()?, 16).ok()?;
+        let path = PathBuf::from(words.next()?);
+        // Nothing outside of the prefix is ours to remove.
+        let is_within = path.components().all(|part| matches!(part, Component::Normal(_)));
+        (is_within && path != Path::new("")).then_some(Entry { kind, digest, path })
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Manifest {
+    /// There may be several for a path, if an installation was interrupted.
+    pub(super) entries: Vec<Entry>,
+}
+
+impl Manifest {
+    /// None if nothing was installed below that directory.
+    pub(super) fn read(root: &Path) -> Result<Option<Manifest>, String> {
+        let path = root.join(PATH);
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            text => text.map_err(at(&path))?,
+        };
+        let mut lines = text.lines().enumerate();
+        let bad = |line: usize| {
+            format!("{}, line {}: no manifest of blkkin; restore it", path.display(), line + 1)
+        };
+        if lines.next().is_none_or(|(_, title)| title != TITLE) {
+            return Err(bad(0));
+        }
+        let mut entries = Vec::new();
+        for (number, line) in lines {
+            entries.push(Entry::parse(line).ok_or_else(|| bad(number))?);
+        }
+        Ok(Some(Manifest { entries }))
+    }
+
+    pub(super) fn write(&self, root: &Path) -> Result<(), String> {
+        let mut text = format!("{TITLE}\n");
+        for Entry { kind, digest, path } in &self.entries {
+            let name = KINDS.iter().find(|(other, _)| other == kind).map_or("", |(_, name)| name);
+            text += &format!("{name} {digest:016x} {}\n", path.display());
+        }
+        let path = root.join(PATH);
+        let beside = path.with_extension("new");
+        fs::write(&beside, text).map_err(at(&beside))?;
+        fs::rename(&beside, &path).map_err(at(&path))
+    }
+
+    /// Whether a file or link was installed there.
+    pub(super) fn has(&self, path: &Path) -> bool {
+        self.entries.iter().any(|entry| entry.path == path)
+    }
+
+    /// Removes it all, and the manifest. Gives what is left where it is, because it was changed.
+    pub(super) fn remove(&self, root: &Path) -> Result<Vec<PathBuf>, String> {
+        let (folders, others): (Vec<_>, Vec<_>) =
+            self.entries.iter().cloned().partition(Entry::is_folder);
+        let kept = Manifest { entries: others }.remove_entries(root)?;
+        // The last of our files: as long as it is there, one can try again.
+        let path = root.join(PATH);
+        fs::remove_file(&path).map_err(at(&path))?;
+        Manifest { entries: folders }.remove_entries(root)?;
+        Ok(kept)
+    }
+
+    /// Removes what is as it was installed, and folders that are empty then. Gives the rest.
+    pub(super) fn remove_entries(&self, root: &Path) -> Result<Vec<PathBuf>, String> {
+        let mut entries: Vec<&Entry> = self.entries.iter().collect();
+        // What is in folders, before them.
+        entries.sort_by(|one, other| other.path.cmp(&one.path));
+        let mut kept: Vec<PathBuf> = Vec::new();
+        for entry in entries {
+            let path = root.join(&entry.path);
+            match entry.is_unchanged(root) {
+                Ok(true) if entry.is_folder() => match fs::remove_dir(&path) {
+                    Err(error) if error.kind() != ErrorKind::DirectoryNotEmpty => {
+                        return Err(at(&path)(error));
+                    }
+                    _ => {}
+                },
+                Ok(true) => {
+                    fs::remove_file(&path).map_err(at(&path))?;
+                    kept.retain(|kept| *kept != entry.path);
+                }
+                Ok(false) if kept.last() == Some(&entry.path) => {}
+                Ok(false) => kept.push(entry.path.clone()),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                Err(error) => return Err(at(&path)(error)),
+            }
+        }
+        Ok(kept)
+    }
+}
+
+/// FNV-1a.
+fn digest(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
+}

@@ -1,0 +1,145 @@
+//! What an installation is: each file with its place below the prefix, and what is in it. Templates are in
+//! `files`, in which words between `@` stand for what is known only here.
+
+use crate::{at, workspace_root};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// A file, or a link.
+pub(super) struct Item {
+    /// Below the prefix.
+    pub(super) path: PathBuf,
+    pub(super) content: Content,
+    pub(super) mode: u32,
+}
+
+pub(super) enum Content {
+    /// That of another file.
+    File(PathBuf),
+    Text(String),
+    Link(PathBuf),
+}
+
+impl Item {
+    fn new(path: impl Into<PathBuf>, content: Content) -> Item {
+        Item { path: path.into(), content, mode: 0o644 }
+    }
+}
+
+/// The libraries of blkin's generations: programs name one of them, or several, when they are linked.
+const BLKIN: [&str; 4] = ["libblkin", "libblkin-front", "libzipkin-c", "libzipkin-cpp"];
+/// As `include` of libblkkin has them.
+const HEADERS: [&str; 5] =
+    ["blkkin.h", "blkkin.hpp", "blkin/zipkin_c.h", "blkin/blkin-front.h", "blkin/ztracer.hpp"];
+const TEMPLATES: [(&str, &str); 8] = [
+    ("lib/pkgconfig/blkkin.pc", include_str!("files/blkkin.pc")),
+    ("lib/pkgconfig/blkin.pc", include_str!("files/blkin.pc")),
+    // By this name Ceph looks for it.
+    ("lib/pkgconfig/libblkin.pc", include_str!("files/blkin.pc")),
+    ("lib/cmake/blkkin/blkkin-config.cmake", include_str!("files/blkkin-config.cmake")),
+    (
+        "lib/cmake/blkkin/blkkin-config-version.cmake",
+        include_str!("files/blkkin-config-version.cmake"),
+    ),
+    ("lib/systemd/system/blkkin-agent.service", include_str!("files/blkkin-agent.service")),
+    ("lib/sysusers.d/blkkin.conf", include_str!("files/sysusers.conf")),
+    ("lib/tmpfiles.d/blkkin.conf", include_str!("files/tmpfiles.conf")),
+];
+const SHELLS: [(&str, &str); 3] = [
+    ("bash", "share/bash-completion/completions/blkkin"),
+    ("zsh", "share/zsh/site-functions/_blkkin"),
+    ("fish", "share/fish/vendor_completions.d/blkkin.fish"),
+];
+
+/// What the library of this release is called.
+pub(super) struct Names {
+    /// Its file.
+    pub(super) file: String,
+    /// What programs load it as; as in libblkkin's build script.
+    pub(super) loaded: String,
+    /// Which releases go with programs that were built for this one.
+    compatible: String,
+}
+
+pub(super) fn names() -> Names {
+    let compatible = match env!("CARGO_PKG_VERSION_MAJOR") {
+        "0" => concat!("0.", env!("CARGO_PKG_VERSION_MINOR")),
+        major => major,
+    };
+    Names {
+        file: concat!("libblkkin.so.", env!("CARGO_PKG_VERSION")).to_owned(),
+        loaded: format!("libblkkin.so.{compatible}"),
+        compatible: compatible.to_owned(),
+    }
+}
+
+/// Everything, where cargo has built in the folder `built`.
+pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
+    let program = built.join("blkkin");
+    let (shared, fixed) = (built.join("libblkkin.so"), built.join("libblkkin.a"));
+    if let Some(missing) = [&program, &shared, &fixed].into_iter().find(|path| !path.is_file()) {
+        return Err(format!("there is no {}; run it without --no-build", missing.display()));
+    }
+    let root = workspace_root();
+    let file = |path: PathBuf| Content::File(path);
+    let mut items = vec![
+        Item { mode: 0o755, ..Item::new("bin/blkkin", file(program.clone())) },
+        Item::new("lib/libblkkin.a", file(fixed)),
+    ];
+    let names = names();
+    let shared = Item::new(Path::new("lib").join(&names.file), file(shared));
+    items.push(Item { mode: 0o755, ..shared });
+    let mut link = |name: &str, target: &str| {
+        items.push(Item::new(Path::new("lib").join(name), Content::Link(target.into())));
+    };
+    link(&names.loaded, &names.file);
+    link("libblkkin.so", &names.loaded);
+    for name in BLKIN {
+        link(&format!("{name}.so"), &names.loaded);
+        link(&format!("{name}.a"), "libblkkin.a");
+    }
+    let include = root.join("crates/capture/capi/include");
+    for header in HEADERS {
+        let path = Path::new("include").join(header);
+        items.push(Item::new(path, file(include.join(header))));
+    }
+    for (path, template) in TEMPLATES {
+        items.push(Item::new(path, Content::Text(fill(template, prefix, &names))));
+    }
+    for (shell, path) in SHELLS {
+        items.push(Item::new(path, Content::Text(completions(&program, shell)?)));
+    }
+    let pages = root.join("docs/man");
+    for entry in fs::read_dir(&pages).map_err(at(&pages))? {
+        let entry = entry.map_err(at(&pages))?;
+        let path = Path::new("share/man/man1").join(entry.file_name());
+        items.push(Item::new(path, file(entry.path())));
+    }
+    for name in ["LICENSE-MIT", "LICENSE-APACHE", "README.md", "CHANGELOG.md"] {
+        items.push(Item::new(Path::new("share/doc/blkkin").join(name), file(root.join(name))));
+    }
+    Ok(items)
+}
+
+fn fill(template: &str, prefix: &Path, names: &Names) -> String {
+    template
+        .replace("@PREFIX@", &prefix.to_string_lossy())
+        .replace("@VERSION@", env!("CARGO_PKG_VERSION"))
+        .replace("@COMPATIBLE@", &names.compatible)
+        .replace("@FILE@", &names.file)
+        .replace("@LOADED@", &names.loaded)
+}
+
+fn completions(program: &Path, shell: &str) -> Result<String, String> {
+    let output = Command::new(program)
+        .args(["completions", shell])
+        .env_remove("BLKKIN_COMPLETE")
+        .output()
+        .map_err(at(program))?;
+    if !output.status.success() {
+        let errors = String::from_utf8_lossy(&output.stderr);
+        return Err(format!("{} completions {shell}: {}", program.display(), errors.trim()));
+    }
+    String::from_utf8(output.stdout).map_err(|error| format!("completions {shell}: {error}"))
+}

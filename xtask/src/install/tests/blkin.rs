@@ -1,0 +1,195 @@
+//! A program of blkin's time, recorded by LTTng as it was then and by us: whoever has scripts for the one
+//! finds the same in the other.
+
+use super::support::{
+    Scratch, compile, have, installed, pkg_config, record, sources, succeed, text,
+};
+use crate::bench::lttng::{Daemon, Recipe, find_metadata, traced};
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::process::Command;
+
+/// Ids, which are made up; in the order in which they come they are to be the same.
+const IDS: [&str; 3] = ["trace_id = ", "span_id = ", "parent_span_id = "];
+/// What a recording has of its own.
+const NUMBERS: [&str; 5] = ["program:(", "trace:vpid = (", "cpu_id = ", "vpid = ", "vtid = "];
+
+/// A line of babeltrace2's without times, and with ids by their order.
+fn blank(line: &str, ids: &mut HashMap<String, usize>) -> String {
+    let mut rest = line;
+    let mut out = String::new();
+    // Where times stand, they stand first.
+    let with_names = [("timestamp = ", ", "), ("delta = +", ", ")];
+    for (begin, end) in [("[", "] "), ("(+", ") ")].into_iter().chain(with_names) {
+        if let Some((_, after)) = rest.strip_prefix(begin).and_then(|within| within.split_once(end))
+        {
+            out += &format!("{begin}{end}");
+            rest = after;
+        }
+    }
+    while let Some((at, word)) = IDS
+        .iter()
+        .chain(&NUMBERS)
+        .filter_map(|word| Some((rest.find(word)?, word)))
+        .min_by_key(|(at, _)| *at)
+    {
+        let (before, value) = rest.split_at(at + word.len());
+        let end = value.find(|letter: char| !(letter.is_ascii_digit() || letter == '-'));
+        let (value, after) = value.split_at(end.unwrap_or(value.len()));
+        out += before;
+        if IDS.iter().any(|id| before.ends_with(id)) && value != "0" {
+            let next = ids.len() + 1;
+            out += &format!("#{}", ids.entry(value.to_owned()).or_insert(next));
+        } else {
+            out += if value == "0" && !NUMBERS.contains(word) { "0" } else { "N" };
+        }
+        rest = after;
+    }
+    out + rest
+}
+
+/// What babeltrace2 prints of a trace, blanked.
+fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
+    let mut command = Command::new("babeltrace2");
+    let output = succeed(command.env("TZ", "UTC").args(options).arg(trace));
+    let mut ids = HashMap::new();
+    text(&output.stdout).lines().map(|line| blank(line, &mut ids)).collect()
+}
+
+/// All that babeltrace2 knows of a trace.
+fn details(trace: &Path) -> String {
+    let component = "--component=sink.text.details";
+    text(&succeed(Command::new("babeltrace2").arg(trace).arg(component)).stdout)
+}
+
+/// The event types by their names, with the contexts as one: lines with what fields are.
+fn types(details: &str) -> BTreeMap<String, Vec<String>> {
+    let stream = details.lines().skip_while(|line| !line.contains("Stream class"));
+    let classes = stream.skip(1).take_while(|line| line.starts_with("    "));
+    let mut types = BTreeMap::new();
+    let mut name = String::new();
+    let mut is_clock = false;
+    for line in classes {
+        // What events are timed by is each one's own.
+        is_clock = line.ends_with("Default clock class:") || is_clock && line.starts_with("      ");
+        // The number is different.
+        if let Some((head, _)) = line.split_once(" (ID ") {
+            name = head.trim().to_owned();
+        }
+        if !line.contains(" (ID ") && !is_clock {
+            types.entry(name.clone()).or_insert_with(Vec::new).push(line.to_owned());
+        }
+    }
+    types
+}
+
+/// What is in the trace's environment, which scripts may read.
+fn environment(details: &str) -> Vec<String> {
+    let words = details.lines().skip_while(|line| !line.contains("Environment ("));
+    let entries = words.skip(1).take_while(|line| line.starts_with("      "));
+    let mut names: Vec<String> = entries
+        .map(|line| {
+            let (name, value) = line.trim().split_once(": ").unwrap_or((line, ""));
+            // What differs by its nature is compared by its form.
+            match name {
+                "architecture_bit_width" => format!("{name}: {value}"),
+                "tracer_name" | "trace_name" => name.to_owned(),
+                _ if value.replace(',', "").parse::<i64>().is_ok() => format!("{name}: N"),
+                _ if name.ends_with("datetime") => {
+                    format!(
+                        "{name}: {}",
+                        value.replace(|letter: char| letter.is_ascii_digit(), "0")
+                    )
+                }
+                _ => format!("{name}: {value}"),
+            }
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn lttng_and_we_record_the_same() {
+    const TEST: &str = "install-blkin-lttng";
+    if !have(TEST, &["cc", "pkg-config", "babeltrace2", "lttng", "lttng-sessiond"]) {
+        return;
+    }
+    let scratch = Scratch::new(TEST);
+    let folder = sources("blkin");
+    // One name for both, which stands in traces.
+    let (theirs, ours) = (scratch.0.join("lttng/program"), scratch.0.join("blkkin/program"));
+    for program in [&theirs, &ours] {
+        std::fs::create_dir_all(program.parent().expect("a folder")).expect("to make it");
+    }
+    let include = installed().join("include");
+    let includes = [
+        format!("-I{}", include.display()),
+        format!("-I{}", include.join("blkin").display()),
+        format!("-I{}", folder.display()),
+    ];
+    let lttng = ["-llttng-ust", "-ldl"].map(str::to_owned);
+    let both = [folder.join("program.c"), folder.join("lttng.c")];
+    compile("cc", &both, &[&includes[..], &lttng].concat(), &theirs);
+    compile("cc", &both[..1], &pkg_config(&["--cflags", "--libs", "blkin"]), &ours);
+
+    let daemon = Daemon::start().expect("LTTng's session daemon");
+    let output = scratch.0.join("lttng-trace");
+    let session = daemon
+        .session(&Recipe {
+            output: &output,
+            is_snapshot: false,
+            channel: &["--buffers-pid", "--subbuf-size=512K", "--num-subbuf=4"],
+            event: "zipkin:*",
+            contexts: &["vpid", "vtid", "procname"],
+        })
+        .expect("a session");
+    let recorded = succeed(&mut traced(&theirs));
+    session.stop().expect("to stop");
+    session.destroy().expect("to end");
+    let theirs = find_metadata(&output).expect("LTTng's trace");
+    let ours = record(&ours, &["--context=vpid,vtid,procname"]);
+    let ours = find_metadata(&ours).expect("our trace");
+
+    let count: usize = text(&recorded.stdout).trim().parse().expect("a number");
+    let sets: [&[&str]; 4] = [
+        &[],
+        &["--names=all", "--fields=all"],
+        &["--clock-cycles", "--no-delta", "--names=context,payload"],
+        &["--fields=trace:hostname,trace:domain,trace:procname,trace:vpid,loglevel"],
+    ];
+    for options in sets {
+        let (expected, got) = (printed(&theirs, options), printed(&ours, options));
+        assert_eq!(expected.len(), count);
+        for (line, (expected, got)) in expected.iter().zip(&got).enumerate() {
+            assert_eq!(got, expected, "line {line}, {options:?}");
+        }
+        assert_eq!(got.len(), count);
+    }
+    let (theirs, ours) = (details(&theirs), details(&ours));
+    assert_eq!(environment(&ours), environment(&theirs));
+    assert_eq!(environment(&ours).len(), 14);
+    assert_eq!(types(&ours), types(&theirs));
+    // All contexts, and three events.
+    assert_eq!(types(&ours).len(), 4);
+}
+
+#[test]
+fn only_ids_and_times_are_blanked() {
+    let mut ids = HashMap::new();
+    let mut check = |line: &str, expected: &str| assert_eq!(blank(line, &mut ids), expected);
+    check(
+        "[08:14:59.3] (+?.???) vm zipkin:timestamp: { cpu_id = 0 }, { vpid = 12, vtid = 13 }, \
+         { trace_id = -7, span_id = -7, parent_span_id = 0, event = \"cs\" }",
+        "[] (+) vm zipkin:timestamp: { cpu_id = N }, { vpid = N, vtid = N }, \
+         { trace_id = #1, span_id = #1, parent_span_id = 0, event = \"cs\" }",
+    );
+    check(
+        "timestamp = 18:31:48.8, delta = +1, name = x, trace:vpid = (7), { timestamp = 7 }",
+        "timestamp = , delta = +, name = x, trace:vpid = (N), { timestamp = 7 }",
+    );
+    check(
+        "[1] vm x: { trace_id = -7, span_id = 8, parent_span_id = -7, val = -7 }",
+        "[] vm x: { trace_id = #1, span_id = #2, parent_span_id = #1, val = -7 }",
+    );
+}

@@ -1,0 +1,135 @@
+//! What the tests of installations share: an installation, programs, and what they record.
+
+use crate::install::{Options, Place, run};
+use crate::target_dir;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+/// A folder that is removed when the test ends.
+pub(super) struct Scratch(pub(super) PathBuf);
+
+impl Scratch {
+    pub(super) fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("blkkin-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path).expect("to make a folder");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
+pub(super) fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    // Not `eprint!`: the test harness would keep that to itself.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = File::options().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
+    }
+    assert!(!crate::is_ci(), "{line}");
+}
+
+/// Whether all these programs are there; if not, the test is skipped.
+pub(super) fn have(test: &str, programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| !crate::peers::in_path(program));
+    missing.inspect(|missing| skip(test, &format!("{missing} is not installed"))).is_none()
+}
+
+/// Where programs are told that they are; nothing is there.
+pub(super) const PREFIX: &str = "/opt/blkkin";
+
+/// An installation that all tests share, somewhere else than it was told: whoever uses it must find what
+/// they need all the same.
+pub(super) fn installed() -> &'static Path {
+    static INSTALLED: OnceLock<(PathBuf, File)> = OnceLock::new();
+    let (root, _alone) = INSTALLED.get_or_init(|| {
+        let folder = target_dir().join("install-test");
+        fs::create_dir_all(&folder).expect("a folder");
+        let alone = File::create(folder.join("lock")).expect("a lock");
+        alone.lock().expect("the lock");
+        let destdir = folder.join("root");
+        let _ = fs::remove_dir_all(&destdir);
+        let place = Place { prefix: PREFIX.into(), destdir: Some(destdir.clone()) };
+        run(&Options { place, no_build: false, profile: "dev".to_owned() }).expect("to install");
+        (destdir.join(&PREFIX[1..]), alone)
+    });
+    root
+}
+
+pub(super) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// Runs a command that is to succeed.
+#[track_caller]
+pub(super) fn succeed(command: &mut Command) -> Output {
+    // What cargo sets for its own libraries is not there for strangers.
+    command.env("LD_LIBRARY_PATH", installed().join("lib"));
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}{}",
+        output.status,
+        text(&output.stdout),
+        text(&output.stderr)
+    );
+    output
+}
+
+/// What `pkg-config` says.
+#[track_caller]
+pub(super) fn pkg_config(arguments: &[&str]) -> Vec<String> {
+    let mut command = Command::new("pkg-config");
+    command.env("PKG_CONFIG_PATH", installed().join("lib/pkgconfig")).args(arguments);
+    text(&succeed(&mut command).stdout).split_whitespace().map(str::to_owned).collect()
+}
+
+/// A folder of the repository's `tests`.
+pub(super) fn sources(folder: &str) -> PathBuf {
+    crate::workspace_root().join("tests").join(folder)
+}
+
+/// Compiles a program, which has to be done without warning.
+#[track_caller]
+pub(super) fn compile<S: AsRef<OsStr>>(
+    compiler: &str,
+    sources: &[PathBuf],
+    options: &[S],
+    program: &Path,
+) {
+    let mut command = Command::new(compiler);
+    command.args(["-Wall", "-Wextra", "-Werror", "-O2"]).args(sources);
+    succeed(command.args(options).arg("-o").arg(program));
+}
+
+/// Records a program that prints how many events it has; both readers must find them all. Gives where
+/// they are.
+#[track_caller]
+pub(super) fn record(program: &Path, options: &[&str]) -> PathBuf {
+    static TURN: Mutex<()> = Mutex::new(());
+    // Rings take memory, and machines have several processors.
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let blkkin = installed().join("bin/blkkin");
+    let trace = program.with_extension("trace");
+    let mut command = Command::new(&blkkin);
+    command.args(["record", "--json", "-o"]).arg(&trace).args(options).arg("--").arg(program);
+    let told = text(&succeed(&mut command).stdout);
+    let (expected, summary) = told.split_once('\n').expect("two lines");
+    let expected: usize = expected.parse().expect("a number");
+    assert!(expected > 0 && summary.contains(&format!("\"events\":{expected},")), "{told}");
+
+    let view = succeed(Command::new(&blkkin).arg("view").arg(&trace)).stdout;
+    assert_eq!(text(&view).lines().count(), expected, "{program:?}: blkkin view");
+    let theirs = succeed(Command::new("babeltrace2").arg(&trace)).stdout;
+    assert!(theirs == view, "{program:?}: babeltrace2 prints {}", trace.display());
+    trace
+}

@@ -1,0 +1,16 @@
+//! `cargo xtask man`: writes the manual's pages in `docs/man`. The program itself knows what they say, so
+//! one of its tests does it; see `crates/top/blkkin/src/man.rs`.
+
+use crate::{Outcome, cargo, workspace_root};
+use std::process::{Command, ExitCode};
+
+pub(crate) fn run() -> Outcome {
+    let status = Command::new(cargo())
+        .current_dir(workspace_root())
+        .args(["test", "--quiet", "--locked", "--package=blkkin", "--bin=blkkin"])
+        .args(["man::pages_say_what_help_says", "--", "--exact"])
+        .env("BLKKIN_WRITE_MAN", "1")
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
