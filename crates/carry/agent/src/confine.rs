@@ -138,6 +138,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         assert!(TcpStream::connect(address).is_ok());
+        let looker = crate::process::Looker::start().unwrap();
+        let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
+        let other = sleeper.id();
         let confined = std::thread::spawn(move || {
             let missing = confine(&[]);
             let has = |what: &str| !missing.iter().any(|missing| missing.contains(what));
@@ -151,14 +154,18 @@ mod tests {
             }
             // What it needs.
             assert!(std::fs::read_to_string("/etc/passwd").is_ok());
-            assert!(std::fs::read_link(format!("/proc/{}/exe", std::process::id())).is_ok());
+            let looked = looker.look(other, 0).unwrap();
+            assert!(looked.executable.ends_with("sleep"), "{looked:?}");
             assert!(std::fs::read("/sys/devices/system/cpu/online").is_ok());
             let path = std::env::temp_dir().join(format!("blkkin-confined-{}", std::process::id()));
             std::fs::write(&path, "trace").unwrap();
             std::fs::remove_file(&path).unwrap();
             missing
         });
-        let missing = confined.join().unwrap();
+        let confined = confined.join();
+        sleeper.kill().unwrap();
+        sleeper.wait().unwrap();
+        let missing = confined.unwrap();
         assert_eq!(missing, Vec::<String>::new(), "this kernel has all of it");
         assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
     }

@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
-use crate::process::{self, Process};
+use crate::process::{self, Looker};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notes};
 use crate::session::{Session, SessionId};
@@ -58,6 +58,7 @@ pub struct Agent {
     /// Held while the daemon lives.
     _lock: File,
     epoll: OwnedFd,
+    looker: Looker,
     pub(crate) clocks: Clocks,
     pub(crate) peers: BTreeMap<Id, Connected>,
     pub(crate) applications: BTreeMap<Id, Application>,
@@ -178,6 +179,7 @@ impl Agent {
             listener,
             _lock: lock,
             epoll,
+            looker: Looker::start()?,
             clocks: Clocks::new(),
             peers: BTreeMap::new(),
             applications: BTreeMap::new(),
@@ -404,7 +406,7 @@ impl Agent {
                 let data = epoll::EventData::new_u64(id * 2 + 1);
                 epoll::add(&self.epoll, wake.as_fd(), data, epoll::EventFlags::IN)?;
                 let application = Application {
-                    process: Process::new(pid, uid),
+                    process: self.looker.look(pid, uid)?,
                     pid_inner,
                     program: hello.program,
                     release: hello.release,

@@ -3,8 +3,10 @@
 use blkkin_control::Processes;
 use blkkin_control::rules::Pattern;
 use std::fs;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// A process, as of when it connected.
 #[derive(Clone, Debug)]
@@ -16,11 +18,40 @@ pub(crate) struct Process {
     ancestors: Vec<(u32, PathBuf)>,
 }
 
+/// Looks at processes, on a thread of its own that is there before the daemon is confined: what a process
+/// runs is hidden from whoever is kept from files.
+#[derive(Debug)]
+pub(crate) struct Looker {
+    asked: Sender<(u32, u32)>,
+    found: Receiver<Process>,
+}
+
+impl Looker {
+    pub(crate) fn start() -> io::Result<Looker> {
+        let (asked, questions) = channel::<(u32, u32)>();
+        let (answers, found) = channel();
+        let look = move || {
+            while let Ok((pid, uid)) = questions.recv()
+                && answers.send(Process::new(pid, uid)).is_ok()
+            {}
+        };
+        std::thread::Builder::new().name("blkkin-looker".to_owned()).spawn(look)?;
+        Ok(Looker { asked, found })
+    }
+
+    /// What there is to know of a process.
+    pub(crate) fn look(&self, pid: u32, uid: u32) -> io::Result<Process> {
+        let gone = || io::Error::other("nobody looks at processes any more");
+        self.asked.send((pid, uid)).map_err(|_| gone())?;
+        self.found.recv().map_err(|_| gone())
+    }
+}
+
 /// Longest line of ancestors that is followed.
 const ANCESTORS_MAX: usize = 64;
 
 impl Process {
-    pub(crate) fn new(pid: u32, uid: u32) -> Process {
+    fn new(pid: u32, uid: u32) -> Process {
         let mut ancestors = Vec::new();
         let mut current = pid;
         while let Some(parent) = parent_of(current).filter(|parent| *parent > 0)
