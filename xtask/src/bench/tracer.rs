@@ -5,13 +5,27 @@
 //!
 //! Another tracer is a program that prints what `benches/tracer/harness.c` prints (in C it is that
 //! and a table of kinds), and a [`Tracer`] in the list in [`run`].
+//!
+//! What is not measured in such a loop is in modules of its own: [`sustained`], [`latency`], [`idle`],
+//! [`layer`]. [`goals`] says what figures are to be.
 
+mod blkkin;
+mod goals;
+mod idle;
+mod latency;
+mod layer;
 mod lttng_ust;
+mod paced;
 mod program;
+mod recorded;
+mod sustained;
 
-use super::{Options, Report, blkkin};
+use super::agent::Agent;
+use super::recipe::Output;
+use super::{Options, Report};
 use crate::measure::{Table, percentile};
 use crate::{at, target_dir};
+use blkkin::{Blkkin, Language};
 use lttng_ust::LttngUst;
 use program::Cost;
 use serde_json::json;
@@ -48,14 +62,16 @@ const fn floor(name: &'static str, title: &'static str) -> Kind {
     Kind { name, title, events: 1, is_floor: true }
 }
 
-const KINDS: [Kind; 7] = [
+const KINDS: [Kind; 9] = [
     floor("time", "reading the time"),
     floor("16-bytes", "… and copying 16 bytes"),
     floor("75-bytes", "… and copying 75 bytes"),
     event("one", "one integer", 1),
     event("annotation", "annotation of nine fields", 1),
     event("blkin-annotation", "… as blkin makes it", 1),
-    event("blkin-span", "child span, two annotations, as blkin makes it", 2),
+    event("blkin-span", "child span, two annotations", 2),
+    event("span", "child span that is one event", 1),
+    event("unsampled-span", "… of a request that is not followed", 0),
 ];
 
 /// How events are recorded.
@@ -124,11 +140,17 @@ struct Delivery {
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let events = if options.quick { EVENTS_QUICK } else { EVENTS };
-    let rounds = if options.quick { 3 } else { 11 };
+    let rounds = if options.quick { 1 } else { 7 };
     let folder = target_dir().join("bench/tracer");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
-    let blkkin = blkkin::build()?;
-    let tracers: [Box<dyn Tracer>; 1] = [Box::new(LttngUst::new(&folder, blkkin)?)];
+    let blkkin = super::blkkin::build_with(&blkkin::PACKAGES)?;
+    let place = Output::in_memory("agent")?;
+    let agent = Agent::start(&blkkin, &place.0)?;
+    let tracers: [Box<dyn Tracer + '_>; 3] = [
+        Box::new(LttngUst::new(&folder, &blkkin)?),
+        Box::new(Blkkin::new(Language::C, &agent, &folder, &blkkin)?),
+        Box::new(Blkkin::new(Language::Rust, &agent, &folder, &blkkin)?),
+    ];
 
     let mut candidates = Vec::new();
     for case in cases(events) {
@@ -156,7 +178,12 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     for table in candidates.chunk_by(|left, right| left.table() == right.table()) {
         report_table(report, table);
     }
-    Ok(())
+    goals::of_loops(report, &candidates);
+    let place = paced::Place { agent: &agent, blkkin: &blkkin, folder: &folder };
+    idle::measure(report, &place, options.quick)?;
+    latency::measure(report, &place, options.quick)?;
+    sustained::measure(report, &place, options.quick)?;
+    layer::measure(report, &place, options.quick)
 }
 
 /// All that is measured, table by table.
@@ -167,7 +194,12 @@ fn cases(events: u64) -> Vec<Case> {
         cases.push(Case { kind, mode: Mode::Off, threads: 1, operations: OFF_TIMES * events });
     }
     for mode in [Mode::Overwrite, Mode::Discard, Mode::Large] {
-        for kind in &kinds {
+        let (nothing, kinds): (Vec<&Kind>, Vec<&Kind>) =
+            kinds.iter().partition(|kind| kind.events == 0);
+        for kind in nothing.into_iter().filter(|_| mode == Mode::Overwrite) {
+            cases.push(Case { kind, mode, threads: 1, operations: OFF_TIMES * events });
+        }
+        for kind in kinds {
             for threads in THREADS {
                 cases.push(Case { kind, mode, threads, operations: events / kind.events });
             }
