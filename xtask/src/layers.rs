@@ -43,6 +43,9 @@ const FORBIDDEN_ANYWHERE: [(&str, &str); 4] = [
 /// The only folders of `crates/` with unsafe code.
 const UNSAFE_ALLOWED: [&str; 4] = ["base/sys", "capture/ring", "capture/capi", "capture/kernel"];
 
+/// The one file with unsafe code elsewhere: it has the C library call functions before `main`.
+const UNSAFE_FILE: &str = "crates/capture/trace/src/start.rs";
+
 /// Source text that is unsafe code, or permits it.
 const UNSAFE_TEXT: [&str; 8] = [
     "allow(unsafe_code",
@@ -181,7 +184,7 @@ fn check_lock(lock: &str) -> Vec<String> {
 fn check_unsafe(file: &str, text: &str) -> Vec<String> {
     let allowed =
         UNSAFE_ALLOWED.iter().any(|folder| file.starts_with(&format!("crates/{folder}/")));
-    if allowed {
+    if allowed || file == UNSAFE_FILE {
         return Vec::new();
     }
     let mut problems = Vec::new();

@@ -47,6 +47,7 @@ pub mod address;
 pub mod catalog;
 pub mod limits;
 pub mod rules;
+pub mod sampling;
 
 #[macro_use]
 mod describe;

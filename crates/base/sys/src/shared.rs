@@ -141,7 +141,8 @@ impl SharedMemory {
         // reference into the mapping.
         #[expect(unsafe_code)]
         unsafe {
-            copy_racing(self.start.as_ptr().add(offset), into.as_mut_ptr(), into.len());
+            let shared = self.start.as_ptr().add(offset);
+            copy_racing(Way::Out, shared, into.as_mut_ptr(), into.len());
         }
     }
 
@@ -155,7 +156,8 @@ impl SharedMemory {
         // SAFETY: as for `copy_out`.
         #[expect(unsafe_code)]
         unsafe {
-            copy_racing(from.as_ptr(), self.start.as_ptr().add(offset), from.len());
+            let shared = self.start.as_ptr().add(offset);
+            copy_racing(Way::In, shared, from.as_ptr().cast_mut(), from.len());
         }
     }
 
@@ -183,15 +185,24 @@ impl Drop for SharedMemory {
     }
 }
 
-/// Copies bytes of which some may be written or read by others at the same time: in assembly, for
-/// which that is defined.
+/// Which way bytes are copied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Out,
+    In,
+}
+
+/// Copies bytes between shared memory, which others may be writing or reading at the same time, and
+/// our own: in assembly, for which that is defined.
 ///
 /// # Safety
 ///
-/// Both places have `size` bytes that are mapped, and they do not overlap.
+/// Both places have `size` bytes that are mapped, and they do not overlap. From where bytes are copied
+/// they can be read, and where to they can be written.
 #[cfg(target_arch = "x86_64")]
 #[expect(unsafe_code)]
-unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
+unsafe fn copy_racing(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
+    let (from, into) = if way == Way::Out { (shared, own) } else { (own, shared) };
     // SAFETY: by the caller's promise; the direction flag is clear, as everywhere.
     unsafe {
         std::arch::asm!(
@@ -204,21 +215,41 @@ unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
     }
 }
 
-/// As above, a byte at a time.
+#[cfg(not(target_arch = "x86_64"))]
+use copy_by_words as copy_racing;
+
+/// As above, by atomic words, and at the ends by smaller pieces.
 ///
 /// # Safety
 ///
-/// Both places have `size` bytes that are mapped, and they do not overlap.
-#[cfg(not(target_arch = "x86_64"))]
+/// As above.
+#[cfg(any(test, not(target_arch = "x86_64")))]
 #[expect(unsafe_code)]
-unsafe fn copy_racing(from: *const u8, into: *mut u8, size: usize) {
-    use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
-    for index in 0..size {
-        // SAFETY: by the caller's promise. Neither place is a constant, which atomics may not
-        // load from: one is shared memory, the other is on a stack or a heap.
-        unsafe {
-            let byte = AtomicU8::from_ptr(from.add(index).cast_mut()).load(Relaxed);
-            AtomicU8::from_ptr(into.add(index)).store(byte, Relaxed);
+unsafe fn copy_by_words(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
+    use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, Ordering::Relaxed};
+    let mut at = 0;
+    macro_rules! copy {
+        ($atomic:ty, $word:ty) => {{
+            // SAFETY: by the caller's promise, within both places; the shared one is aligned.
+            unsafe {
+                let shared = <$atomic>::from_ptr(shared.add(at).cast());
+                let own = own.add(at).cast::<$word>();
+                match way {
+                    Way::Out => own.write_unaligned(shared.load(Relaxed)),
+                    Way::In => shared.store(own.read_unaligned(), Relaxed),
+                }
+            }
+            at += size_of::<$word>();
+        }};
+    }
+    while at < size {
+        // The largest that the shared place is aligned to, and that is left.
+        let alignment = (shared.addr() + at).trailing_zeros();
+        match alignment.min((size - at).ilog2()) {
+            0 => copy!(AtomicU8, u8),
+            1 => copy!(AtomicU16, u16),
+            2 => copy!(AtomicU32, u32),
+            _ => copy!(AtomicU64, u64),
         }
     }
 }
@@ -277,6 +308,46 @@ mod tests {
         assert_eq!(ours.word(8184).load(Relaxed), u64::MAX);
         let mut nothing = [];
         ours.copy_out(8192, &mut nothing);
+    }
+
+    /// Both ways of copying, from and to all alignments, to the byte.
+    #[test]
+    fn copies_are_exact() {
+        let bytes: Vec<u8> = (0..64).collect();
+        for (shared_at, own_at, size) in (0..8)
+            .flat_map(|one| (0..8).flat_map(move |two| (0..40).map(move |size| (one, two, size))))
+        {
+            for (copy, what) in [
+                (copy_racing as unsafe fn(Way, *mut u8, *mut u8, usize), "racing"),
+                (copy_by_words, "by words"),
+            ] {
+                for way in [Way::Out, Way::In] {
+                    let mut shared: Vec<u64> = vec![0; 8];
+                    let mut own = [0u8; 64];
+                    let shared: *mut u8 = shared.as_mut_ptr().cast();
+                    // SAFETY: both have 64 bytes, of which at most 47 are used.
+                    #[expect(unsafe_code)]
+                    let found = unsafe {
+                        match way {
+                            Way::Out => shared.copy_from(bytes.as_ptr(), 64),
+                            Way::In => own.copy_from_slice(&bytes),
+                        }
+                        copy(way, shared.add(shared_at), own.as_mut_ptr().add(own_at), size);
+                        match way {
+                            Way::Out => own.to_vec(),
+                            Way::In => std::slice::from_raw_parts(shared, 64).to_vec(),
+                        }
+                    };
+                    let (from, into) = match way {
+                        Way::Out => (shared_at, own_at),
+                        Way::In => (own_at, shared_at),
+                    };
+                    let mut expected = vec![0; 64];
+                    expected[into..into + size].copy_from_slice(&bytes[from..from + size]);
+                    assert_eq!(found, expected, "{what} {way:?} {shared_at} {own_at} {size}");
+                }
+            }
+        }
     }
 
     #[test]

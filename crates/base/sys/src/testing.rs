@@ -125,12 +125,6 @@ pub fn refuse(call: Call) -> bool {
         Call::Madvise => libc::SYS_madvise,
         Call::Fallocate => libc::SYS_fallocate,
     };
-    let step = |code: u32, value: u32, otherwise: u8| libc::sock_filter {
-        code: code as u16,
-        jt: 0,
-        jf: otherwise,
-        k: value,
-    };
     let mut program = [
         // The number of the call is the first field of what the filter sees.
         step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0),
@@ -138,6 +132,16 @@ pub fn refuse(call: Call) -> bool {
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::ENOSYS as u32, 0),
         step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0),
     ];
+    install(&mut program)
+}
+
+/// A step of a filter: what it does, with which value, and how many steps it skips if that is not so.
+fn step(code: u32, value: u32, otherwise: u8) -> libc::sock_filter {
+    libc::sock_filter { code: code as u16, jt: 0, jf: otherwise, k: value }
+}
+
+/// Puts a filter in force for the calling thread.
+fn install(program: &mut [libc::sock_filter]) -> bool {
     let filter = libc::sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
     // SAFETY: the kernel copies the filter, which has as many steps as it says.
     #[expect(unsafe_code, reason = "system calls")]
@@ -145,6 +149,21 @@ pub fn refuse(call: Call) -> bool {
         libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
             && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const filter) == 0
     }
+}
+
+/// As [`refuse_all`], also for the threads that this one makes, but it may still read the processor's
+/// counter, which the kernel takes from who asks for the mode that is there for that. Other system calls
+/// kill the thread.
+pub fn confine() -> bool {
+    let permitted = [libc::SYS_read, libc::SYS_write, libc::SYS_exit, libc::SYS_rt_sigreturn];
+    let mut program = vec![step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0)];
+    for call in permitted {
+        program.push(step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, call as u32, 1));
+        program.push(step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0));
+    }
+    program.push(step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_THREAD, 0));
+    REFUSES_ALL.store(true, SeqCst);
+    install(&mut program)
 }
 
 /// Makes the kernel kill the calling thread if it makes a system call other than read, write and

@@ -2,6 +2,9 @@
 //! that is here, in all standards that it is written for, without a warning, link, run, and print
 //! what stands in the file beside it. `docs/blkin.md` has the facts that these files hold.
 
+#[path = "programs/life.rs"]
+mod life;
+
 use std::ffi::OsStr;
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -112,12 +112,18 @@ impl<'r> Encoder<'r> {
     /// Appends a string: its bytes up to a NUL if it has one, and a NUL. It is shortened if there is
     /// too little room, and the event counts as cut.
     #[inline(always)]
-    #[expect(unsafe_code)]
     pub fn put_string(&mut self, string: &str) {
+        self.put_bytes_as_string(string.as_bytes());
+    }
+
+    /// The same with bytes that are known to be a string.
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    pub fn put_bytes_as_string(&mut self, string: &[u8]) {
         let (mut from, mut left) = (string.as_ptr(), string.len());
         loop {
             if self.size + GRAIN > STRINGS_END {
-                return self.put_string_by_bytes(&string.as_bytes()[string.len() - left..]);
+                return self.put_string_by_bytes(&string[string.len() - left..]);
             }
             // SAFETY: there is room for a grain behind `size`; `left` bytes of the string are there.
             let nuls = unsafe { copy_grain(from, self.start.add(self.size), left) };

@@ -21,8 +21,10 @@ pub struct Reader {
     position: u64,
     /// When the last packet that was taken ends.
     last_time: u64,
-    /// Packets so far.
+    /// Packets so far, and sub-buffers that were overwritten unread.
     count: u64,
+    /// Whether writers wait for what it has read. Those who only look leave that to another one.
+    frees: bool,
     /// Events discarded, as the last packet says.
     discarded: u64,
     /// Whether the memory has had nonsense.
@@ -75,13 +77,16 @@ impl Reader {
     /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
     /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
     pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let (last_time, count, discarded, is_over) = (0, 0, 0, false);
-        Reader { ring, clock, position: shape.start, last_time, count, discarded, is_over }
+        let (position, last_time, count, discarded) = (shape.start, 0, 0, 0);
+        let (frees, is_over) = (true, false);
+        Reader { ring, clock, position, last_time, count, frees, discarded, is_over }
     }
 
-    /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots.
+    /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots. It only
+    /// looks: nobody waits for it, also where events are discarded, so that what it wants to read may
+    /// be overwritten ([`Taken::Overwritten`]); and it does not disturb the ring's other reader.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let mut reader = Reader::new(shape, ring, clock);
+        let mut reader = Reader { frees: false, ..Reader::new(shape, ring, clock) };
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
@@ -166,9 +171,11 @@ impl Reader {
                 return skipped;
             }
             self.position = if is_partial { until.position } else { self.subbuffer_after(shape) };
-            // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
-            // what has been read.
-            cells.store(control, Word::Read, self.position, Release);
+            if self.frees {
+                // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
+                // what has been read.
+                cells.store(control, Word::Read, self.position, Release);
+            }
             if events.is_empty() {
                 continue;
             }
@@ -194,13 +201,18 @@ impl Reader {
 
     /// Moves on to the oldest sub-buffer that is still there, if that is further on.
     fn skip_overwritten(&mut self, shape: &Shape, write: u64) -> Option<Taken> {
-        if shape.mode != Mode::Overwrite {
+        if shape.mode == Mode::Discard && self.frees {
             return None;
         }
         let skipped = self.oldest(shape, write)?.wrapping_sub(self.position);
         // Behind is also what is far ahead, as positions wrap.
         let is_ahead = skipped != 0 && skipped < 1 << 63;
         is_ahead.then(|| {
+            // Readers of CTF learn of lost packets from numbers that are missing. One of which a part
+            // has been taken counts too.
+            let size = shape.subbuffer_size as u64;
+            let lost = (skipped + self.position % size) / size;
+            self.count = self.count.saturating_add(lost);
             self.position = self.position.wrapping_add(skipped);
             Taken::Overwritten(skipped)
         })
@@ -232,7 +244,7 @@ impl Reader {
         };
         self.last_time = header.last_time;
         self.discarded = header.discarded;
-        self.count += 1;
+        self.count = self.count.saturating_add(1);
         header
     }
 

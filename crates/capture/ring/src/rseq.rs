@@ -27,8 +27,10 @@
 //! processor itself. A child that was moved fails, and takes the ring with a lock, as do its later
 //! events. What is left is a child on the very processor that its parent left: if it is preempted or
 //! interrupted within the ten nanoseconds of a sequence, and another thread of its parent or its own
-//! signal handler records on that processor, then events of that one packet may be torn or missing,
-//! or the reader finds nonsense and ends that one ring. No other ring and no other memory is touched.
+//! signal handler records on that processor, then events of that one packet may be torn. If that
+//! happens between the last look at the position and its store, or the child is moved within those
+//! nanoseconds, then the position may also go back, and the reader finds nonsense and ends that one
+//! ring. No other ring and no other memory is touched.
 //! Processors without `rdpid` (those from before 2019) are not asked by
 //! [`Sequences::record`], because that would cost more than the event: there a child that was
 //! moved may do the same to the ring of the processor that its parent left.
@@ -340,6 +342,9 @@ impl Sequences {
                 "mov qword ptr [{control} + {last_time}], rax",
                 "lea rax, [{write} + {size}]",
                 "mov rdi, {control}",
+                // Of no use but in a child of `vfork`.
+                "cmp qword ptr [{control}], {write}",
+                "jne 24f",
                 // Stores the position, and moves `rdi` behind it.
                 "stosq",
                 "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
@@ -516,7 +521,7 @@ impl Sequences {
                 cpu = in(reg) cpu,
                 word = in(reg) counter,
                 expected = in(reg) lost,
-                next = in(reg) lost + 1,
+                next = in(reg) lost.wrapping_add(1),
                 scratch = out(reg) _,
                 rdpid = in(reg) u32::from(HAS_RDPID.load(Ordering::Relaxed)),
                 cpu_segment = const CPU_SEGMENT,

@@ -39,7 +39,7 @@ static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds a place for a type, which is there once it has this as its id. `None` if there cannot be one.
 pub(crate) fn add(event: &'static EventType) -> Option<u16> {
-    let _ = crate::start::is_linked();
+    crate::start::link();
     let place = catalog::reserve(event).and_then(|()| {
         let place = COUNT.fetch_add(1, Ordering::Relaxed);
         let _ = TYPES.get(place)?.set(event);

@@ -8,13 +8,12 @@
 
 mod global;
 mod limit;
-mod rules;
 #[cfg(test)]
 mod tests;
 
+pub use blkkin_control::sampling::{Limit, Rules, RulesError, RulesReason, VARIABLE};
 pub(crate) use global::overrule;
 pub use global::{global, set_default};
-pub use rules::{Limit, Rules, RulesError, RulesReason, VARIABLE};
 
 use crate::context::{Decision, Incoming};
 use crate::id;

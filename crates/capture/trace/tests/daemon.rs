@@ -7,14 +7,16 @@
 #[path = "support/daemon.rs"]
 mod support;
 
+use blkkin_sys::testing::{Fork, confine, in_child, while_interrupted};
 use blkkin_trace::control::{
     self, Answer, Context, FromApplication, Hello, Levels, Opening, Refused, Role, ToApplication,
     Version, limits,
 };
-use blkkin_trace::{EventType, Level, event, registry, sample, set_context};
+use blkkin_trace::{EventType, Level, channels, event, registry, sample, set_context};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 use support::{Daemon, LONG, Program, Said, add, filtered, rule};
 
@@ -699,5 +701,357 @@ fn an_idle_thread_does_not_wake() {
     for _ in 0..1000 {
         running.step();
     }
+    running.end();
+}
+
+/// Forks for each step, and waits for the child, which does the next steps until there is a "done".
+#[test]
+#[ignore = "a program of other tests"]
+fn forks() {
+    let fork = match std::env::var("FORK").as_deref() {
+        Ok("raw") => Fork::Raw,
+        _ => Fork::Library,
+    };
+    while next() {
+        event!(Level::Info, "fork:parent");
+        let ended = in_child(fork, |_: &[AtomicU64; 1]| {
+            // A type that the parent knows, and one that it does not.
+            event!(Level::Info, "fork:parent");
+            event!(Level::Info, "fork:child", step = 0);
+            say("forked");
+            for step in 1.. {
+                let mut line = String::new();
+                std::io::stdin().read_line(&mut line).unwrap();
+                match line.trim() {
+                    "" if line.is_empty() => break,
+                    "start" => blkkin_trace::start(),
+                    "end" => break,
+                    _ => {}
+                }
+                event!(Level::Info, "fork:parent");
+                event!(Level::Info, "fork:child", step = step);
+                say("done");
+            }
+        });
+        say(&format!("{ended:?}"));
+    }
+}
+
+impl Running {
+    #[track_caller]
+    fn step_with(&mut self, line: &str) -> String {
+        self.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+        self.heard()
+    }
+}
+
+#[test]
+fn a_forked_child_is_a_process_of_its_own() {
+    let daemon = Daemon::new("fork");
+    let mut running = Running::start("forks", &daemon);
+    let mut parent = daemon.program();
+    parent.add(0, &[]);
+    parent.enable(0, &[rule("*")]);
+    parent.ping();
+    assert_eq!(running.step(), "forked");
+    let mut child = daemon.program();
+    assert_ne!(child.pid(), parent.pid());
+    let Some(Hello { role: Role::Application { pid, .. }, .. }) = child.hello.clone() else {
+        panic!("no application");
+    };
+    assert_eq!(pid, child.pid());
+    child.add(0, &[Context::Pid, Context::Tid]);
+    child.enable(0, &[rule("*")]);
+    child.ping();
+    assert_eq!(running.step(), "done");
+    let events = child.wait_for(0, 2);
+    assert_eq!(events[1].name, "fork:child");
+    assert_eq!(events[1].fields, [[1, 0, 0, 0]]);
+    assert_eq!(events[1].contexts, [pid.to_le_bytes(), pid.to_le_bytes()]);
+    // Its first events came before it was attached; and none came to its parent.
+    assert_eq!(parent.names(0), ["fork:parent"]);
+    let named = |program: &Program, name| {
+        program.types().values().filter(|event| event.name == name).count()
+    };
+    assert_eq!((named(&parent, "fork:parent"), named(&parent, "fork:child")), (1, 0));
+    assert_eq!((named(&child, "fork:parent"), named(&child, "fork:child")), (3, 2));
+    assert_eq!(running.step_with("end"), "Ok([0])");
+    assert_eq!(child.hear(LONG).0, Said::End);
+    // The parent is as before.
+    assert_eq!(running.step(), "forked");
+    let _second = daemon.program();
+    assert_eq!(parent.names(0), ["fork:parent"]);
+    parent.ping();
+    // A child keeps no connection of its parent's open.
+    running.child.kill().unwrap();
+    assert_eq!(parent.hear(LONG).0, Said::End);
+}
+
+#[test]
+fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
+    let daemon = Daemon::new("raw");
+    let mut running = Running::with("forks", &daemon, &[("FORK", "raw")]);
+    let mut parent = daemon.program();
+    parent.add(0, &[]);
+    parent.add(1, &[Context::Pid]);
+    parent.enable(0, &[rule("*")]);
+    parent.enable(1, &[filtered("*", "1 == 1")]);
+    parent.ping();
+    assert_eq!(running.step(), "forked");
+    assert_eq!(running.step(), "done");
+    assert_eq!(parent.names(0), ["fork:parent"]);
+    assert_eq!(parent.names(1), ["fork:parent"]);
+    assert!(daemon.connected(Duration::from_millis(700)).is_none());
+    assert_eq!(running.step_with("start"), "done");
+    let mut child = daemon.program();
+    child.add(0, &[]);
+    child.enable(0, &[rule("*")]);
+    child.ping();
+    assert_eq!(running.step(), "done");
+    assert_eq!(child.names(0), ["fork:parent", "fork:child"]);
+    assert_eq!(parent.names(0), [""; 0]);
+    parent.ping();
+    assert_eq!(running.step_with("end"), "Ok([0])");
+    running.end();
+}
+
+/// Forks again and again, as the thread does what a daemon tells it.
+#[test]
+#[ignore = "a program of other tests"]
+fn forks_often() {
+    next();
+    for number in 0..200 {
+        let ended = in_child(Fork::Library, |_: &[AtomicU64; 1]| {
+            event!(Level::Info, "often:child", number = number);
+            set_context("often:context", "child");
+            blkkin_trace::start();
+        });
+        assert_eq!(ended, Ok([0]));
+        event!(Level::Info, "often:parent", number = number);
+        set_context("often:context", "parent");
+    }
+    say("done");
+    next();
+}
+
+/// Whatever lock the parent's thread has at that moment, children do not wait for it: they end in time, and
+/// so does their parent.
+#[test]
+fn forks_while_rules_change() {
+    let daemon = Daemon::new("often");
+    let mut running = Running::start("forks_often", &daemon);
+    let mut parent = daemon.program();
+    parent.add(0, &[Context::Supplied { name: "often:context".to_owned() }]);
+    running.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    let (mut children, mut parents) = (Vec::new(), 0);
+    let is_done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_done.load(SeqCst) {
+                if let Some(socket) = daemon.connected(Duration::from_millis(10)) {
+                    children.push(socket);
+                }
+            }
+        });
+        scope.spawn(|| {
+            while !is_done.load(SeqCst) {
+                parent.add(1, &[]);
+                parent.enable(0, &[filtered("often:*", "number >= 0")]);
+                parent.enable(1, &[rule("*")]);
+                parent.ping();
+                parents += parent.names(0).iter().filter(|name| *name == "often:parent").count();
+                assert!(!parent.names(0).iter().any(|name| name == "often:child"));
+                parent.remove(1);
+            }
+        });
+        // Also if it fails.
+        struct Done<'d>(&'d AtomicBool);
+        impl Drop for Done<'_> {
+            fn drop(&mut self) {
+                self.0.store(true, SeqCst);
+            }
+        }
+        let _done = Done(&is_done);
+        assert_eq!(running.heard(), "done");
+    });
+    assert!(parents > 0);
+    assert!(!children.is_empty());
+    running.end();
+}
+
+/// Records in handlers of signals that come all the time.
+#[test]
+#[ignore = "a program of other tests"]
+fn is_interrupted() {
+    fn handle() {
+        event!(Level::Info, "signal:handler", text = "handled");
+        event!(Level::Debug, "signal:filtered", number = 7);
+    }
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    next();
+    std::thread::spawn(|| {
+        next();
+        IS_OVER.store(true, SeqCst);
+    });
+    let interrupted = while_interrupted(handle, || {
+        for number in (0..10u32).cycle().take_while(|_| !IS_OVER.load(SeqCst)) {
+            event!(Level::Info, "signal:body", text = "not handled");
+            event!(Level::Debug, "signal:filtered", number = number);
+        }
+    });
+    assert_eq!(interrupted, Ok(()));
+    say("done");
+    next();
+}
+
+#[test]
+fn signal_handlers_record() {
+    let daemon = Daemon::new("signals");
+    let mut running = Running::start("is_interrupted", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.add(1, &[Context::Tid, Context::Procname]);
+    running.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    let start = Instant::now();
+    let mut counts = [0; 3];
+    while start.elapsed() < Duration::from_secs(1) || counts.contains(&0) {
+        assert!(start.elapsed() < LONG, "{counts:?}");
+        program.enable(0, &[rule("signal:*")]);
+        program.enable(1, &[filtered("signal:filtered", "number == 7")]);
+        program.ping();
+        std::thread::sleep(Duration::from_millis(1));
+        for event in program.events(0) {
+            match &*event.name {
+                "signal:handler" => counts[0] += 1,
+                "signal:body" => counts[1] += 1,
+                name => assert_eq!(name, "signal:filtered"),
+            }
+        }
+        for event in program.events(1) {
+            assert_eq!((&*event.name, &*event.fields[0]), ("signal:filtered", &[7, 0, 0, 0][..]));
+            counts[2] += 1;
+        }
+        program.enable(0, &[]);
+        program.ping();
+    }
+    running.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    running.heard();
+    running.end();
+}
+
+/// Gives up the right to all system calls but a few on one thread, which goes on recording.
+#[test]
+#[ignore = "a program of other tests"]
+fn is_confined() {
+    static STEP: AtomicU64 = AtomicU64::new(0);
+    std::thread::spawn(|| {
+        assert!(confine());
+        STEP.store(1, SeqCst);
+        event!(Level::Info, "confined:first", text = "of a new type");
+        STEP.store(2, SeqCst);
+        while STEP.load(SeqCst) != 3 {
+            std::hint::spin_loop();
+        }
+        for number in 0..20_000u32 {
+            event!(Level::Info, "confined:many", number = number);
+        }
+        event!(Level::Info, "confined:last");
+        STEP.store(4, SeqCst);
+        loop {
+            std::hint::spin_loop();
+        }
+    });
+    next();
+    for step in [2, 4] {
+        let start = Instant::now();
+        while STEP.load(SeqCst) != step && start.elapsed() < LONG {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        say(&format!("{}", STEP.load(SeqCst)));
+        next();
+        STEP.fetch_max(step + 1, SeqCst);
+    }
+}
+
+#[test]
+fn a_confined_thread_makes_no_system_call() {
+    let daemon = Daemon::new("confined");
+    let variables = [("BLKKIN_WAIT", "20000")];
+    let mut running = Running::with("is_confined", &daemon, &variables);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.add(1, &[Context::Cpu, Context::Supplied { name: "a:b".to_owned() }]);
+    program.enable(0, &[rule("confined:*")]);
+    program.enable(1, &[filtered("confined:*", r#"!has(number) && name != "x""#)]);
+    program.ping();
+    assert_eq!(running.step(), "2");
+    assert_eq!(program.names(0), ["confined:first"]);
+    assert_eq!(program.names(1), ["confined:first"]);
+    assert_eq!(running.step(), "4");
+    // More than there is room for, so sub-buffers were left and events lost, too.
+    assert!(program.names(0).len() > 1000);
+    assert_eq!(program.names(1), ["confined:last"]);
+    running.end();
+}
+
+/// Threads that come, record and go.
+#[test]
+#[ignore = "a program of other tests"]
+fn has_threads() {
+    next();
+    for _ in 0..100 {
+        let threads = [(); 5].map(|()| {
+            std::thread::spawn(|| {
+                event!(Level::Info, "thread:event", tid = blkkin_sys::thread_id())
+            })
+        });
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    }
+    say("done");
+    next();
+}
+
+#[test]
+fn threads_come_and_go() {
+    let daemon = Daemon::new("threads");
+    let mut running = Running::start("has_threads", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[Context::Tid]);
+    program.enable(0, &[rule("*")]);
+    program.ping();
+    assert_eq!(running.step(), "done");
+    let events = program.wait_for(0, 500);
+    assert!(events.iter().all(|event| event.contexts[0] == event.fields[0]));
+    running.end();
+}
+
+/// Two daemons at once: each has its own channels, of the same numbers.
+#[test]
+fn two_conversations_do_not_mix() {
+    let daemon = Daemon::new("two");
+    let mut running = Running::start("counts", &daemon);
+    let mut program = daemon.program();
+    // As many channels as there can be, and more.
+    for number in 0..40 {
+        program.add(number, &[]);
+        program.enable(number, &[rule("count:*")]);
+    }
+    program.ping();
+    running.step();
+    let counts: Vec<_> = (0..40).map(|number| program.names(number).len()).collect();
+    assert_eq!(counts.iter().sum::<usize>(), channels::CHANNELS_MAX, "{counts:?}");
+    for number in 0..40 {
+        program.remove(number);
+    }
+    program.add(77, &[Context::Pid]);
+    program.enable(77, &[rule("count:*")]);
+    program.ping();
+    running.step();
+    assert_eq!(program.names(77).len(), 0, "all places are for channels without contexts");
+    program.add(78, &[]);
+    program.enable(78, &[rule("count:*")]);
+    program.ping();
+    running.step();
+    assert_eq!(program.names(78).len(), 1);
     running.end();
 }

@@ -340,6 +340,9 @@ fn requests_hold_together_across_threads() {
     const THREADS: usize = 8;
     const DEPTH: usize = 10;
     let mut channel = Channel::wanting("*");
+    // Two threads that come by a type that nobody knows may both lose their event.
+    go_down(Trace::root("first", &OSD, &ALL).span(), 1);
+    channel.decoded();
     let roots: Vec<Trace<'_>> = (0..4).map(|_| Trace::root_wide("root", &OSD, &ALL)).collect();
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

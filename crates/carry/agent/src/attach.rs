@@ -151,15 +151,11 @@ impl Agent {
             if !application.traces.contains_key(&session.id) {
                 let directory = directory_of(&session.output, application);
                 let about = about(&self.clocks, session, application, uuid);
-                let trace = Trace::create(directory, session.owner, about, true)?;
+                let trace = Trace::new(directory, session.owner, about, true);
                 application.traces.insert(session.id, trace);
             }
             if let Some(trace) = application.traces.get_mut(&session.id) {
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
-                trace.write_metadata()?;
-                for cpu in online_processors() {
-                    trace.open_stream(number as u32, cpu as u32)?;
-                }
             }
         }
         let channel_number = application.next_number;
@@ -200,13 +196,12 @@ impl Agent {
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
             let about = about(&self.clocks, session, application, uuid);
             let path = directory_of(&directory, application);
-            let mut trace = Trace::create(path, session.owner, about, false)?;
+            let mut trace = Trace::new(path, session.owner, about, false);
             for (number, channel) in session.channels.iter().enumerate() {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
             }
             application.snapshot(crate::engine::ROOM, session.id, &mut trace)?;
-            trace.write_metadata()?;
         }
         Ok(directory)
     }
@@ -240,7 +235,9 @@ impl Agent {
         for ring in 0..attachment.rings.count() {
             let counts = attachment.rings.counts(ring);
             totals.rings += 1;
-            totals.discarded += attachment.rings.discarded(ring);
+            // Programs count, and may count nonsense.
+            let discarded = attachment.rings.discarded(ring);
+            totals.discarded = totals.discarded.saturating_add(discarded);
             totals.packets += counts.packets;
             totals.packets_lost += counts.packets_lost;
             totals.bytes += counts.bytes;
@@ -257,14 +254,7 @@ fn directory_of(output: &Path, application: &Application) -> PathBuf {
     }
     let date = date::for_names(&Zoned::now());
     let name = format!("{name}-{}-{date}", application.process.pid);
-    let parent = output.join("ust").join("pid");
-    let mut path = parent.join(&name);
-    let mut again = 1;
-    while path.exists() {
-        again += 1;
-        path = parent.join(format!("{name}-{again}"));
-    }
-    path
+    output.join("ust").join("pid").join(name)
 }
 
 /// The clock of a program's events, for readers of its rings.

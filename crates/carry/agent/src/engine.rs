@@ -178,8 +178,12 @@ impl Agent {
         })
     }
 
-    /// Works until `stop` can be read. Then what is in the rings is written.
+    /// Works until `stop` can be read. Then what is in the rings is written. The thread that calls it can
+    /// do little else from then on, nor can threads that it starts.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
+        for missing in crate::confine::confine() {
+            (self.options.log)(&missing);
+        }
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
         let mut events = Vec::with_capacity(256);

@@ -12,6 +12,7 @@ mod attach;
 mod background;
 mod catalog;
 mod clock;
+mod confine;
 mod connection;
 mod date;
 mod engine;

@@ -6,6 +6,7 @@ use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
 use crate::process;
 use crate::session::{Session, SessionChannel};
+use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
     Purpose, Reply, Request, Ring, SessionState, Snapshot, ToApplication, code,
@@ -250,6 +251,9 @@ impl Agent {
                 Ok(vec![Reply::Sampling(rules)])
             }
             Request::SetSampling(rules) => {
+                if let Some(Err(error)) = rules.as_deref().map(str::parse::<Rules>) {
+                    return Err(failed(code::BAD_VALUE, error.to_string()));
+                }
                 self.sampling.insert(who.owner.uid, rules.clone());
                 let own = self.applications.iter();
                 let own = own.filter(|(_, one)| one.process.uid == who.owner.uid);
@@ -490,7 +494,7 @@ impl Agent {
                             events_discarded: discarded,
                             packets_taken: counts.packets,
                             packets_lost: counts.packets_lost,
-                            bytes_written: counts.bytes + waiting,
+                            bytes_written: counts.bytes.saturating_add(waiting),
                             bytes_waiting: waiting,
                             size: rings.shape().ring_size() as u64,
                         }));

@@ -7,7 +7,7 @@
 use crate::clock::Rate;
 use crate::metadata;
 use crate::owner::Owner;
-use crate::rings::Packets;
+use crate::rings::{Packets, online_processors};
 use blkkin_control::{Context, EventType};
 use blkkin_ctf::schema::{EnvValue, Schema};
 use blkkin_ctf::tsdl::{Written, write_more};
@@ -26,10 +26,12 @@ pub(crate) struct About {
     pub(crate) rate: Rate,
 }
 
-/// A trace that is being written.
+/// A trace that is being written. There is nothing on disk before its first packet, so that programs that
+/// record nothing leave nothing.
 #[derive(Debug)]
 pub(crate) struct Trace {
     directory: PathBuf,
+    has_begun: bool,
     owner: Owner,
     schema: Schema,
     /// Text of the metadata that is to be on disk, and how much of the schema it tells.
@@ -61,23 +63,17 @@ struct StreamFile {
 
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
 const INDEX_ENTRY_SIZE: usize = 72;
+/// Programs of one name and number that begin in one second.
+const SAME_NAME_MAX: u32 = 1000;
 const METADATA_NEW: &str = ".metadata.new";
 
 impl Trace {
-    /// Makes the directory, which must not be there, and whatever is missing above it.
-    pub(crate) fn create(
-        directory: PathBuf,
-        owner: Owner,
-        about: About,
-        indexed: bool,
-    ) -> io::Result<Trace> {
+    /// One in that directory; if that is there already, in one beside it.
+    pub(crate) fn new(directory: PathBuf, owner: Owner, about: About, indexed: bool) -> Trace {
         let About { uuid, env, clock_name, rate } = about;
-        owner.create_directory(&directory)?;
-        if indexed {
-            owner.create_directory(&directory.join("index"))?;
-        }
-        let mut trace = Trace {
+        Trace {
             directory,
+            has_begun: false,
             owner,
             schema: metadata::trace(uuid, env, clock_name, rate),
             text: String::new(),
@@ -86,9 +82,30 @@ impl Trace {
             streams: Vec::new(),
             files: HashMap::new(),
             indexed,
-        };
-        trace.write_metadata()?;
-        Ok(trace)
+        }
+    }
+
+    /// Makes the directory, and the files of processors that run: idle ones have one too.
+    fn begin(&mut self) -> io::Result<()> {
+        if self.has_begun {
+            return Ok(());
+        }
+        let wanted = self.directory.clone();
+        let mut again = 1;
+        while let Err(error) = self.owner.create_directory(&self.directory) {
+            if error.kind() != io::ErrorKind::AlreadyExists || again > SAME_NAME_MAX {
+                self.directory = wanted;
+                return Err(error);
+            }
+            again += 1;
+            let name = wanted.file_name().unwrap_or_default().to_string_lossy();
+            self.directory = wanted.with_file_name(format!("{name}-{again}"));
+        }
+        self.has_begun = true;
+        if self.indexed {
+            self.owner.create_directory(&self.directory.join("index"))?;
+        }
+        Ok(())
     }
 
     /// Adds a channel, whose stream has its number, if it is not there yet.
@@ -112,7 +129,7 @@ impl Trace {
     }
 
     /// Brings the metadata on disk up to date.
-    pub(crate) fn write_metadata(&mut self) -> io::Result<()> {
+    fn write_metadata(&mut self) -> io::Result<()> {
         let more = write_more(&self.schema, &mut self.written).map_err(io::Error::other)?;
         self.text.push_str(&more);
         if self.text_on_disk == self.text.len() && self.text_on_disk > 0 {
@@ -129,8 +146,8 @@ impl Trace {
         Ok(())
     }
 
-    /// Makes a stream's file, if it has none: idle processors have one too.
-    pub(crate) fn open_stream(&mut self, stream: u32, cpu: u32) -> io::Result<()> {
+    /// Makes a stream's file, if it has none.
+    fn open_stream(&mut self, stream: u32, cpu: u32) -> io::Result<()> {
         if self.files.contains_key(&(stream, cpu)) {
             return Ok(());
         }
@@ -167,8 +184,15 @@ impl Trace {
 
     /// Appends packets to a stream, all or none of them. What they need must be in the metadata.
     pub(crate) fn append(&mut self, stream: u32, cpu: u32, packets: &Packets) -> io::Result<()> {
+        self.begin()?;
         self.write_metadata()?;
-        self.open_stream(stream, cpu)?;
+        if !self.files.contains_key(&(stream, cpu)) {
+            // Processors that are idle have files too.
+            for idle in online_processors() {
+                self.open_stream(stream, idle as u32)?;
+            }
+            self.open_stream(stream, cpu)?;
+        }
         match self.files.get_mut(&(stream, cpu)) {
             Some(file) => file.append(packets),
             None => Ok(()),

@@ -21,7 +21,7 @@ fn what_a_program_records_is_in_the_trace() {
         assert_eq!(program.record(0, 0, number), Outcome::Recorded);
     }
     // It is there soon, while the session goes on.
-    let trace = trace_below(&node.output()).unwrap();
+    let trace = eventually("the trace is there", || trace_below(&node.output()));
     eventually("the events are written", || (read(&trace).numbers.len() == 1000).then_some(()));
     let schema = metadata::parse(fs::read(trace.join("metadata")).unwrap()).unwrap();
     assert_eq!(schema.streams[0].events[0].name.as_deref(), Some("test:first"));

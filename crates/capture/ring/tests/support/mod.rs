@@ -50,17 +50,21 @@ impl Set {
 
     /// Takes all that is there.
     pub(crate) fn take_all(&self, readers: &mut [Reader], part: bool, into: &mut Harvest) {
-        for (ring, reader) in readers.iter_mut().enumerate() {
-            loop {
-                let mut buffer = Vec::new();
-                match reader.take(&self.cells, &self.shape, part, &mut buffer) {
-                    Taken::Nothing => break,
-                    Taken::Overwritten(size) => into.overwritten += size,
-                    Taken::Packet(packet) => into.add(ring, packet.header, &buffer),
-                    Taken::Nonsense => panic!("nonsense in ring {ring}"),
-                }
-            }
+        for reader in readers {
+            while self.take_one(reader, part, into) {}
         }
+    }
+
+    /// Takes a packet, or finds that some were overwritten, if there is anything.
+    pub(crate) fn take_one(&self, reader: &mut Reader, part: bool, into: &mut Harvest) -> bool {
+        let mut buffer = Vec::new();
+        match reader.take(&self.cells, &self.shape, part, &mut buffer) {
+            Taken::Nothing => return false,
+            Taken::Overwritten(size) => into.overwritten += size,
+            Taken::Packet(packet) => into.add(packet.header.cpu as usize, packet.header, &buffer),
+            Taken::Nonsense => panic!("nonsense: {reader:?}"),
+        }
+        true
     }
 }
 

@@ -2,7 +2,7 @@
 //! again. (The "virtual scheduling algorithm" of ITU-T I.371.) One word holds all that changes, so
 //! that taking a token is one exchange, and being refused only a load.
 
-use super::rules::Limit;
+use blkkin_control::sampling::Limit;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// A clock that went back by more than this is another clock, as on a machine that moved: the bucket

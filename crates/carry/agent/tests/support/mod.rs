@@ -94,6 +94,8 @@ pub(crate) struct Program {
     /// Rules that have been sent, by channel; and those in force.
     rules: BTreeMap<u32, Vec<EventRule>>,
     pub(crate) in_force: BTreeMap<u32, Vec<EventRule>>,
+    /// The same memory, to do anything to it.
+    pub(crate) memories: BTreeMap<u32, SharedMemory>,
     /// Kept open as long as the writers.
     wakes: Vec<OwnedFd>,
 }
@@ -124,6 +126,7 @@ impl Program {
             writers: BTreeMap::new(),
             rules: BTreeMap::new(),
             in_force: BTreeMap::new(),
+            memories: BTreeMap::new(),
             wakes: Vec::new(),
         };
         eventually("the first ping", || program.obey().then_some(()));
@@ -139,10 +142,11 @@ impl Program {
             match message {
                 ToApplication::AddChannel(channel) => {
                     let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-                    let memory = File::from(memory);
                     let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
                     let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
                     self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
+                    let memory = SharedMemory::map(memory.as_fd()).unwrap();
+                    self.memories.insert(channel.channel, memory);
                     self.wakes.push(wake);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
@@ -187,6 +191,20 @@ impl Program {
         self.writers[&channel].record(&mut encoder.event())
     }
 
+    /// Sends bytes that may mean nothing.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        let _ = self.socket.send(bytes, &[]);
+    }
+
+    /// Wakes the agent.
+    pub(crate) fn wake(&self) {
+        use std::io::Write;
+        for wake in &self.wakes {
+            let mut wake = File::from(wake.try_clone().unwrap());
+            let _ = wake.write(&1u64.to_ne_bytes());
+        }
+    }
+
     pub(crate) fn goodbye(self) {
         send(&self.socket, &FromApplication::Goodbye, &[]);
     }
@@ -217,11 +235,18 @@ pub(crate) struct Found {
     pub(crate) is_whole: bool,
 }
 
+/// The traces below a directory, in the order in which they were made.
+pub(crate) fn traces_below(output: &Path) -> Vec<PathBuf> {
+    let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
+    let mut traces: Vec<PathBuf> = traces.map(|entry| entry.path()).collect();
+    // The second ends with `-2`.
+    traces.sort_by_key(|path| (path.as_os_str().len(), path.clone()));
+    traces
+}
+
 /// The only trace below a directory.
 pub(crate) fn trace_below(output: &Path) -> Option<PathBuf> {
-    let mut traces = std::fs::read_dir(output.join("ust/pid")).ok()?.flatten();
-    let trace = traces.next()?.path();
-    assert!(traces.next().is_none(), "several traces");
+    let [trace] = <[PathBuf; 1]>::try_from(traces_below(output)).ok()?;
     Some(trace)
 }
 

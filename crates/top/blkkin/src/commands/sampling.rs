@@ -2,8 +2,8 @@
 
 use crate::conversation::{AgentArgs, check, print};
 use crate::exit::{Error, Exit, note};
+use blkkin_control::sampling::Rules;
 use blkkin_control::{Reply, Request};
-use blkkin_trace::sample::Rules;
 
 /// Show or set which requests programs follow
 ///

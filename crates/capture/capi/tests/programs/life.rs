@@ -1,0 +1,287 @@
+//! What processes do to themselves, with the library in them and a daemon to talk to: `life.c` does it.
+
+#[path = "../../../trace/tests/support/daemon.rs"]
+mod support;
+
+use super::*;
+use blkkin_trace::control::{Context, FromApplication, ToApplication};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
+use support::{Daemon, LONG, Program, Said, rule};
+
+/// The built program, with the library or without.
+struct Life {
+    scratch: Scratch,
+    program: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Link {
+    Dynamically,
+    Statically,
+    Not,
+}
+
+fn build(name: &str, link: Link) -> Option<Life> {
+    let compiler = compilers(name, Language::C).into_iter().next()?;
+    let scratch = Scratch::new(&format!("life-{name}"));
+    let program = scratch.0.join("life");
+    let build = Build { compiler, language: Language::C, standard: "gnu17", options: &["-O1"] };
+    let mut command = build.command(&scratch);
+    command.arg(here().join("tests/programs/life.c")).arg("-o").arg(&program);
+    let folder = library_folder();
+    match link {
+        Link::Dynamically => {
+            command.arg("-L").arg(&folder).arg("-lblkkin");
+            command.arg(format!("-Wl,-rpath,{}", folder.display()));
+        }
+        Link::Statically => {
+            command.arg(folder.join("libblkkin.a")).args(["-lm", "-lgcc_s"]);
+        }
+        // Only what it looks for in a plugin is there.
+        Link::Not => {
+            let none = scratch.0.join("none.c");
+            let text = "int blkkin_enabled_levels; int blkkin_set_context(void){return 0;}\n\
+                        int blkkin_event(void){return 0;} int blkkin_keyval_integer(void){return 0;}\n";
+            std::fs::write(&none, text).expect("to write");
+            command.arg(none);
+        }
+    }
+    command.args(["-pthread", "-ldl"]);
+    run(&mut command);
+    Some(Life { scratch, program })
+}
+
+/// A program that runs.
+struct Running {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Life {
+    fn start(&self, daemon: &Daemon, arguments: &[&OsStr]) -> Running {
+        let mut command = Command::new(&self.program);
+        command.args(arguments).current_dir(&self.scratch.0).env_remove("LD_LIBRARY_PATH");
+        command.env("BLKKIN_SOCKET", &daemon.path).env_remove("BLKKIN_WAIT");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("to start");
+        let (input, output) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
+        Running { child, input, output: BufReader::new(output) }
+    }
+}
+
+impl Running {
+    #[track_caller]
+    fn go_on(&mut self) {
+        self.input.as_mut().expect("a pipe").write_all(b"\n").expect("to write");
+    }
+
+    #[track_caller]
+    fn heard(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.output.read_line(&mut line).expect("to read"), 0, "it has ended");
+        line.trim_end().to_owned()
+    }
+
+    #[track_caller]
+    fn step(&mut self) -> String {
+        self.go_on();
+        self.heard()
+    }
+
+    /// Has it end as it should.
+    #[track_caller]
+    fn end(mut self) {
+        self.input = None;
+        assert!(self.child.wait().expect("a child").success());
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn listens(program: &mut Program) {
+    program.add(0, &[]);
+    program.enable(0, &[rule("zipkin:*")]);
+    program.ping();
+}
+
+/// The numbers that were recorded.
+fn numbers(program: &mut Program) -> Vec<i64> {
+    let number = |event: support::Event| {
+        i64::from_le_bytes(event.fields.last().expect("a field")[..].try_into().expect("8 bytes"))
+    };
+    program.events(0).into_iter().map(number).collect()
+}
+
+#[test]
+fn programs_in_c_are_found() {
+    for link in [Link::Dynamically, Link::Statically] {
+        let Some(life) = build("found", link) else { return };
+        let daemon = Daemon::new("capi-found");
+        let mut running = life.start(&daemon, &["macros".as_ref()]);
+        let mut program = daemon.program();
+        assert_eq!(program.hello.as_ref().expect("a hello").program, "life");
+        assert_eq!(running.step(), "off");
+        program.add(0, &[Context::Supplied { name: "life:context".to_owned() }]);
+        program.enable(0, &[rule("zipkin:*")]);
+        program.ping();
+        assert_eq!(running.step(), "on");
+        let [event] = &program.wait_for(0, 1)[..] else { panic!("one event") };
+        assert_eq!(event.fields.last().expect("a field"), b"from a macro");
+        assert_eq!(event.contexts, [b"of C"]);
+        running.end();
+        assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+    }
+}
+
+#[test]
+fn a_program_that_closes_all_files_is_found_again() {
+    let Some(life) = build("closes", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-closes");
+    let mut running = life.start(&daemon, &["closes".as_ref()]);
+    let mut program = daemon.program();
+    listens(&mut program);
+    // Its thread has looked for the last time, and would not notice by itself.
+    std::thread::sleep(Duration::from_millis(5200));
+    assert_eq!(running.step(), "closed");
+    // Nobody can be woken through a number that is another file's now.
+    program.channels[&0].fall_asleep();
+    assert_eq!(running.step(), "done");
+    assert_eq!(program.channels[&0].wakes(), 0);
+    assert_eq!(numbers(&mut program), [0]);
+    program.say(&ToApplication::Ping(1), &[]);
+    assert_eq!(program.hear(LONG).0, Said::End);
+    let mut program = daemon.program();
+    listens(&mut program);
+    assert_eq!(running.step(), "done");
+    assert_eq!(numbers(&mut program), [1]);
+    running.end();
+}
+
+#[test]
+fn a_program_that_becomes_a_daemon_is_found_again() {
+    let Some(life) = build("daemon", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-daemon");
+    let mut running = life.start(&daemon, &["daemon".as_ref()]);
+    let mut parent = daemon.program();
+    listens(&mut parent);
+    assert_eq!(running.step(), "closed");
+    assert_eq!(parent.hear(LONG).0, Said::End);
+    let parents = parent.pid();
+    // The child may have connected before it closed all, and then does so again without being asked.
+    let mut children = Vec::new();
+    while let Some(socket) = daemon.connected(Duration::from_millis(2500)) {
+        children.push(socket);
+    }
+    let mut child = Program::new(children.pop().expect("a child"));
+    child.greet();
+    assert_ne!(child.pid(), parents);
+    listens(&mut child);
+    assert_eq!(running.step(), "done");
+    assert_eq!(numbers(&mut child), [0]);
+    // The end of the child, whose parent is not this process.
+    running.input = None;
+    assert_eq!(child.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+}
+
+#[test]
+fn a_plugin_can_be_loaded_a_thousand_times() {
+    let Some(life) = build("plugs", Link::Not) else { return };
+    let daemon = Daemon::new("capi-plugs");
+    let library = library_folder().join("libblkkin.so");
+    let mut running = life.start(&daemon, &["plugs".as_ref(), library.as_os_str()]);
+    assert_eq!(running.heard(), "plugged");
+    let mut program = daemon.program();
+    listens(&mut program);
+    assert_eq!(running.step(), "done");
+    assert_eq!(program.events(0).len(), 999);
+    program.ping();
+    assert!(daemon.connected(Duration::from_millis(100)).is_none());
+    running.end();
+}
+
+#[test]
+fn what_is_recorded_at_the_very_end_counts() {
+    let Some(life) = build("exits", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-exits");
+    for _ in 0..20 {
+        let mut running = life.start(&daemon, &["exits".as_ref()]);
+        let mut program = daemon.program();
+        listens(&mut program);
+        running.go_on();
+        assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+        assert_eq!(program.hear(LONG).0, Said::End);
+        let numbers = numbers(&mut program);
+        // Where the ring is full the last ones may be lost; it has room for some thousands.
+        let is_full = numbers.len() > 1000;
+        assert!(is_full || numbers.contains(&98) && numbers.contains(&99), "{numbers:?}");
+        running.end();
+    }
+}
+
+#[test]
+fn what_is_spawned_is_another_program() {
+    let Some(life) = build("spawns", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-spawns");
+    let mut running = life.start(&daemon, &["spawns".as_ref()]);
+    let mut program = daemon.program();
+    listens(&mut program);
+    assert_eq!(running.step(), "done");
+    // Rings of several processors are read one after the other.
+    let mut numbers = numbers(&mut program);
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..50).collect::<Vec<_>>());
+    assert!(daemon.connected(Duration::from_millis(50)).is_none());
+    program.ping();
+    running.end();
+}
+
+#[test]
+fn a_program_that_executes_another_is_that_one() {
+    let Some(life) = build("executes", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-executes");
+    let mut running = life.start(&daemon, &["executes".as_ref()]);
+    let mut before = daemon.program();
+    listens(&mut before);
+    running.go_on();
+    assert_eq!(before.hear(LONG).0, Said::End);
+    let mut program = daemon.program();
+    assert_eq!(program.pid(), running.child.id());
+    listens(&mut program);
+    assert_eq!(running.step(), "done");
+    assert_eq!(numbers(&mut program), [0]);
+    assert_eq!(numbers(&mut before), [0; 0]);
+    running.end();
+}
+
+#[test]
+fn programs_with_others_rights_are_not_traced() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let Some(life) = build("rights", Link::Dynamically) else { return };
+    let is_root = std::fs::metadata("/proc/self").expect("a process").uid() == 0;
+    if !is_root {
+        return skip("programs_with_others_rights_are_not_traced", "only root can make one");
+    }
+    let daemon = Daemon::new("capi-rights");
+    let nobody = 65534;
+    chown(&life.program, Some(nobody), None).expect("to give it away");
+    let mode = std::fs::Permissions::from_mode(0o4755);
+    std::fs::set_permissions(&life.program, mode).expect("to change its rights");
+    let mut running = life.start(&daemon, &["macros".as_ref()]);
+    assert_eq!(running.step(), "off");
+    let status = format!("/proc/{}/status", running.child.id());
+    let status = std::fs::read_to_string(status).expect("a process");
+    let line = status.lines().find(|line| line.starts_with("Uid:")).expect("its users");
+    if !line.contains("65534") {
+        return skip("programs_with_others_rights_are_not_traced", "the file system forbids it");
+    }
+    assert!(daemon.connected(Duration::from_millis(200)).is_none());
+    running.end();
+}

@@ -1,0 +1,92 @@
+//! Readers that only look, for snapshots, beside the reader that writers wait for.
+
+mod support;
+
+use blkkin_ring::{Clock, Mode, Outcome, Reader, Taken};
+use blkkin_sys::SharedMemory;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
+use support::{Harvest, Set, is_recorded, move_to, record, shape};
+
+const CLOCK: Clock = Clock::Monotonic;
+
+#[test]
+fn who_only_looks_frees_nothing() {
+    move_to(0);
+    for mode in [Mode::Discard, Mode::Overwrite] {
+        let set = Set::new(shape(2, 4096, 4, mode));
+        let writer = set.writer(CLOCK);
+        (0..60).for_each(|number| assert!(is_recorded(&writer, 1, number)));
+        let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+        // The word that the crate's first comment gives as READ of ring 0.
+        let read = || memory.word(4096 + 128).load(Relaxed);
+        let mut harvest = Harvest::default();
+        let looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
+        set.take_all(&mut [looker], true, &mut harvest);
+        assert!(!harvest.events.is_empty(), "{mode:?}");
+        assert_eq!(read(), 0, "{mode:?}");
+        // The other one finds all that was there.
+        let (mut readers, mut all) = (set.readers(CLOCK), Harvest::default());
+        set.take_all(&mut readers, true, &mut all);
+        assert_eq!(all.events.len(), 60, "{mode:?}");
+        assert!(read() > 0, "{mode:?}");
+        let before = read();
+        let mut looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
+        let taken = looker.take(&set.cells, &set.shape, true, &mut Vec::new());
+        assert!(matches!(taken, Taken::Packet(_)), "{mode:?}: {taken:?}");
+        assert_eq!(read(), before, "{mode:?}");
+    }
+}
+
+/// Ends the writer, also when a check fails.
+struct Ending<'e>(&'e AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// What it looks at is freed and written again meanwhile; it gets whole events or none.
+#[test]
+fn who_only_looks_gets_whole_events() {
+    for mode in [Mode::Discard, Mode::Overwrite] {
+        let processors = std::thread::available_parallelism().unwrap().get();
+        let set = Set::new(shape(processors + 1, 4096, 4, mode));
+        let is_over = AtomicBool::new(false);
+        let (mut readers, mut harvest) = (set.readers(CLOCK), Harvest::default());
+        let (mut events, mut overwritten) = (0, 0);
+        std::thread::scope(|scope| {
+            let (set, is_over) = (&set, &is_over);
+            scope.spawn(move || {
+                let writer = set.writer(CLOCK);
+                for number in 0.. {
+                    if record(&writer, 1, number) == Outcome::Full {
+                        std::thread::yield_now();
+                    }
+                    if is_over.load(Relaxed) {
+                        break;
+                    }
+                }
+            });
+            let _ending = Ending(is_over);
+            let end = Instant::now() + Duration::from_secs(1);
+            while Instant::now() < end {
+                // A whole pass, with the other reader between its packets.
+                let mut found = Harvest::default();
+                for ring in 0..=processors {
+                    let mut looker = Reader::from_oldest(&set.cells, &set.shape, ring, CLOCK);
+                    for _ in 0..4 {
+                        set.take_one(&mut looker, true, &mut found);
+                        set.take_all(&mut readers, true, &mut harvest);
+                    }
+                }
+                events += found.events.len();
+                overwritten += found.overwritten;
+            }
+        });
+        assert!(events > 1000, "{mode:?}: {events}");
+        assert!(mode == Mode::Discard || overwritten > 0, "{mode:?}: nothing was overwritten");
+    }
+}

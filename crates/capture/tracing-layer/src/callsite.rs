@@ -1,0 +1,171 @@
+//! Places of a program that tell `tracing` something: what is known of each, and how they are found.
+//!
+//! A place lives as long as the program, and so does what is known of it, which is why there is a limit
+//! on how many there are. They are found by their metadata's address, in a table that is only added to.
+
+use crate::fields::{FIELDS_MAX, Form, Values};
+use crate::names;
+use blkkin_trace::{EventType, Kind, Level, registry};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, OnceLock, PoisonError};
+use tracing_core::Metadata;
+
+/// A power of two, twice as many as there may be callsites.
+const TABLE_SIZE: usize = 8192;
+const CALLSITES_MAX: usize = TABLE_SIZE / 2;
+/// Kinds of events that a callsite can have before all its fields are made strings.
+const FORMS_MAX: usize = 7;
+
+static TABLE: [OnceLock<(usize, &'static Callsite)>; TABLE_SIZE] =
+    [const { OnceLock::new() }; TABLE_SIZE];
+/// How many there are; held while one is added.
+static COUNT: Mutex<usize> = Mutex::new(0);
+static REFUSED: AtomicUsize = AtomicUsize::new(0);
+
+pub(crate) struct Callsite {
+    name: &'static str,
+    level: Level,
+    place: (&'static str, u32),
+    metadata: &'static Metadata<'static>,
+    /// Asked whether such events are wanted; never recorded itself.
+    probe: EventType,
+    is_wanted: AtomicBool,
+    /// As values may be of other types each time, or missing.
+    recorded: [OnceLock<&'static Recorded>; FORMS_MAX],
+    loose: OnceLock<&'static Recorded>,
+}
+
+/// Values of one form, as events.
+struct Recorded {
+    form: Form,
+    event: EventType,
+    kinds: &'static [Kind],
+}
+
+const SPAN_NAMES: [&str; 6] =
+    ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
+const SPAN_KINDS: [Kind; 6] = [Kind::I64, Kind::I64, Kind::I64, Kind::I64, Kind::U64, Kind::U64];
+const EVENT_FIELDS: usize = 3;
+
+/// How many places were refused, because there are too many: nothing of them is recorded.
+pub fn refused() -> usize {
+    REFUSED.load(Relaxed)
+}
+
+/// Where in the table to look, one after the other.
+fn places(metadata: &Metadata<'_>) -> (usize, impl Iterator<Item = usize>) {
+    let key = std::ptr::from_ref(metadata).addr();
+    // Fibonacci hashing: the upper bits of the product depend on all of the key's.
+    let hash = (key as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+    (key, (0..TABLE_SIZE).map(move |step| (hash as usize + step) % TABLE_SIZE))
+}
+
+/// The callsite that has this metadata.
+#[inline]
+pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
+    let (key, places) = places(metadata);
+    for place in places {
+        let (found, callsite) = TABLE[place].get()?;
+        if *found == key {
+            return Some(callsite);
+        }
+    }
+    None
+}
+
+/// The same, which is made if there is none yet; none if there are too many.
+pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
+    if let Some(callsite) = find(metadata) {
+        return Some(callsite);
+    }
+    let mut count = COUNT.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(callsite) = find(metadata) {
+        return Some(callsite);
+    }
+    if *count == CALLSITES_MAX {
+        REFUSED.fetch_add(1, Relaxed);
+        return None;
+    }
+    let callsite: &'static Callsite = Box::leak(Box::new(Callsite::new(metadata)));
+    let (key, mut places) = places(metadata);
+    // Nobody else sets any meanwhile, and half of them are free.
+    places.find(|place| TABLE[*place].set((key, callsite)).is_ok())?;
+    *count += 1;
+    Some(callsite)
+}
+
+impl Callsite {
+    fn new(metadata: &'static Metadata<'static>) -> Callsite {
+        let name: &'static str = names::of(metadata).leak();
+        let level = names::level(metadata.level());
+        let place = (metadata.file().unwrap_or_default(), metadata.line().unwrap_or_default());
+        Callsite {
+            name,
+            level,
+            place,
+            metadata,
+            probe: EventType::new(name, level, &[], place),
+            is_wanted: AtomicBool::new(false),
+            recorded: [const { OnceLock::new() }; FORMS_MAX],
+            loose: OnceLock::new(),
+        }
+    }
+
+    /// Asks whether somebody wants such events, and keeps the answer.
+    pub(crate) fn decide(&self) -> bool {
+        let is_wanted = registry::is_wanted(&self.probe);
+        self.is_wanted.store(is_wanted, Relaxed);
+        is_wanted
+    }
+
+    /// Whether somebody wanted such events when that was last asked.
+    #[inline]
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.is_wanted.load(Relaxed)
+    }
+
+    pub(crate) fn fields_count(&self) -> usize {
+        self.metadata.fields().len()
+    }
+
+    /// Records an event with our own fields, of which there are as many as spans or events have, and
+    /// those of the program.
+    #[inline]
+    pub(crate) fn record<const N: usize>(&'static self, values: &Values, own: [u64; N]) {
+        let recorded = self.recorded_as(values.form());
+        recorded.event.record_with(recorded.kinds, |encoder| {
+            encoder.put_words(own);
+            values.encode(&recorded.form, encoder);
+        });
+    }
+
+    #[inline]
+    fn recorded_as(&'static self, form: &Form) -> &'static Recorded {
+        for place in &self.recorded {
+            let recorded = place.get_or_init(|| self.make_recorded(*form));
+            if recorded.form == *form {
+                return recorded;
+            }
+        }
+        self.loose.get_or_init(|| self.make_recorded(Form::loose(self.fields_count())))
+    }
+
+    #[cold]
+    fn make_recorded(&self, form: Form) -> &'static Recorded {
+        let own = if self.metadata.is_span() { SPAN_NAMES.len() } else { EVENT_FIELDS };
+        let mut names = SPAN_NAMES[..own].to_vec();
+        let mut kinds = SPAN_KINDS[..own].to_vec();
+        let fields: Vec<_> = self.metadata.fields().iter().take(FIELDS_MAX).collect();
+        for (index, kind) in form.fields() {
+            let name = fields.get(index).map_or("_", |field| field.name());
+            names.push(names::of_field(name, &names).leak());
+            kinds.push(kind);
+        }
+        let event = EventType::new(self.name, self.level, names.leak(), self.place);
+        let recorded: &'static Recorded =
+            Box::leak(Box::new(Recorded { form, event, kinds: kinds.leak() }));
+        // Now, while other threads that come by wait: an event of theirs would else be missing.
+        recorded.event.make_known(recorded.kinds);
+        recorded
+    }
+}

@@ -1,0 +1,307 @@
+//! Values of a span or event, from the visits of `tracing` until they are recorded.
+
+use blkkin_ring::Encoder;
+use blkkin_trace::Kind;
+use std::fmt;
+use tracing_core::Field;
+use tracing_core::field::Visit;
+
+/// As many as `tracing` has at most.
+pub(crate) const FIELDS_MAX: usize = 32;
+
+/// Bytes for all values of a span or event. Longer strings are cut; numbers always fit.
+const SIZE: usize = 512;
+/// Bytes of a number.
+const NUMBER_SIZE: usize = 8;
+/// Bytes that say how long a string is.
+const LENGTH_SIZE: usize = 2;
+/// Bytes for a field that has no value yet, so that numbers always fit.
+const RESERVE: usize = NUMBER_SIZE;
+const _: () = assert!(FIELDS_MAX * RESERVE <= SIZE && SIZE <= 1 << 16);
+
+/// Which fields have values, and of what kind: four bits for each field, 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Form(u128);
+
+const KIND_BITS: usize = 4;
+const _: () = assert!(FIELDS_MAX * KIND_BITS == 128);
+const KIND_MASK: u128 = 0xf;
+
+const fn bits_of(kind: Kind) -> u128 {
+    match kind {
+        Kind::I64 => 1,
+        Kind::F64 => 2,
+        Kind::Bool => 3,
+        Kind::String => 4,
+        _ => 5,
+    }
+}
+
+/// Fields have no other kinds.
+const fn kind_of(bits: u128) -> Option<Kind> {
+    match bits {
+        0 => None,
+        1 => Some(Kind::I64),
+        2 => Some(Kind::F64),
+        3 => Some(Kind::Bool),
+        4 => Some(Kind::String),
+        _ => Some(Kind::U64),
+    }
+}
+
+impl Form {
+    const NONE: Form = Form(0);
+
+    /// All fields, as strings.
+    pub(crate) fn loose(fields_count: usize) -> Form {
+        let mut form = Form::NONE;
+        (0..fields_count.min(FIELDS_MAX)).for_each(|index| form.set(index, Kind::String));
+        form
+    }
+
+    fn set(&mut self, index: usize, kind: Kind) {
+        self.remove(index);
+        self.0 |= bits_of(kind) << (index * KIND_BITS);
+    }
+
+    fn remove(&mut self, index: usize) {
+        self.0 &= !(KIND_MASK << (index * KIND_BITS));
+    }
+
+    /// The kind of a field's value, if it has one.
+    fn kind(&self, index: usize) -> Option<Kind> {
+        kind_of(self.0 >> (index * KIND_BITS) & KIND_MASK)
+    }
+
+    /// The fields that have values, in order.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (usize, Kind)> {
+        let mut left = self.0;
+        std::iter::from_fn(move || {
+            let index = left.trailing_zeros() as usize / KIND_BITS;
+            let kind = kind_of(left.checked_shr((index * KIND_BITS) as u32)? & KIND_MASK)?;
+            left &= !(KIND_MASK << (index * KIND_BITS));
+            Some((index, kind))
+        })
+    }
+}
+
+/// Values in the order in which they came.
+pub(crate) struct Values {
+    form: Form,
+    /// Where each value starts.
+    places: [u16; FIELDS_MAX],
+    used: usize,
+    /// A bit for each field that has had a value, and bytes to be left for the others.
+    seen: u32,
+    reserved: usize,
+    /// Of which those that are used have been written.
+    bytes: [u8; SIZE],
+}
+
+impl Values {
+    /// None.
+    pub(crate) const fn new() -> Values {
+        Values {
+            form: Form::NONE,
+            places: [0; FIELDS_MAX],
+            used: 0,
+            seen: 0,
+            reserved: 0,
+            bytes: [0; SIZE],
+        }
+    }
+
+    /// Forgets all, and makes room for values of at most so many fields.
+    pub(crate) fn restart(&mut self, fields_count: usize) {
+        self.form = Form::NONE;
+        self.used = 0;
+        self.seen = 0;
+        self.reserved = fields_count.min(FIELDS_MAX) * RESERVE;
+    }
+
+    pub(crate) fn form(&self) -> &Form {
+        &self.form
+    }
+
+    /// Takes over the values that are in `others`.
+    pub(crate) fn merge(&mut self, others: &Values) {
+        for (index, kind) in others.form.fields() {
+            match kind {
+                Kind::String => {
+                    if let Some(mut text) = self.text(index) {
+                        // What was cut at a character's end is still a string.
+                        text.push(str::from_utf8(others.string(index)).unwrap_or_default());
+                    }
+                }
+                _ => self.number(index, kind, others.word(index)),
+            }
+        }
+    }
+
+    fn number(&mut self, index: usize, kind: Kind, number: u64) {
+        if index >= FIELDS_MAX {
+            return;
+        }
+        let at = match self.size_at(index) >= NUMBER_SIZE {
+            true => Some(usize::from(self.places[index])),
+            false => self.place(index, NUMBER_SIZE),
+        };
+        if let Some(at) = at {
+            self.bytes[at..at + NUMBER_SIZE].copy_from_slice(&number.to_le_bytes());
+            self.form.set(index, kind);
+        }
+    }
+
+    /// A place for a value behind all others, if there is room.
+    fn place(&mut self, index: usize, size: usize) -> Option<usize> {
+        if self.seen & 1 << index == 0 {
+            self.seen |= 1 << index;
+            self.reserved = self.reserved.saturating_sub(RESERVE);
+        }
+        if self.used + size + self.reserved > SIZE {
+            return None;
+        }
+        let at = self.used;
+        self.used += size;
+        self.places[index] = at as u16;
+        Some(at)
+    }
+
+    /// Bytes of a value; 0 if there is none.
+    fn size_at(&self, index: usize) -> usize {
+        match self.form.kind(index) {
+            None => 0,
+            Some(Kind::String) => LENGTH_SIZE + self.string(index).len(),
+            Some(_) => NUMBER_SIZE,
+        }
+    }
+
+    fn string(&self, index: usize) -> &[u8] {
+        let at = usize::from(self.places[index]);
+        let length = u16::from_le_bytes([self.bytes[at], self.bytes[at + 1]]);
+        &self.bytes[at + LENGTH_SIZE..at + LENGTH_SIZE + usize::from(length)]
+    }
+
+    /// Begins a string of any length; none if there is no room for any.
+    fn text(&mut self, index: usize) -> Option<Text<'_>> {
+        if index >= FIELDS_MAX {
+            return None;
+        }
+        if self.form.kind(index).is_some() {
+            // What was there makes room if it is the last one.
+            let old = usize::from(self.places[index]);
+            if old + self.size_at(index) == self.used {
+                self.used = old;
+            }
+            self.form.remove(index);
+        }
+        let at = self.place(index, LENGTH_SIZE)?;
+        self.form.set(index, Kind::String);
+        self.bytes[at..at + LENGTH_SIZE].fill(0);
+        Some(Text { values: self, at, is_full: false })
+    }
+
+    /// Appends the values to an event, as a form has them: their own, or the loose one.
+    pub(crate) fn encode(&self, form: &Form, encoder: &mut Encoder<'_>) {
+        for (index, kind) in form.fields() {
+            match self.form.kind(index) {
+                Some(own) if own == kind => self.encode_own(index, kind, encoder),
+                Some(own) => encoder.put_string(&self.shown(index, own)),
+                None => encoder.put_string(""),
+            }
+        }
+    }
+
+    #[inline]
+    fn encode_own(&self, index: usize, kind: Kind, encoder: &mut Encoder<'_>) {
+        match kind {
+            Kind::String => encoder.put_bytes_as_string(self.string(index)),
+            Kind::Bool => encoder.put([self.word(index) as u8]),
+            _ => encoder.put_words([self.word(index)]),
+        }
+    }
+
+    fn word(&self, index: usize) -> u64 {
+        let at = usize::from(self.places[index]);
+        let bytes = self.bytes[at..].first_chunk().copied().unwrap_or_default();
+        u64::from_le_bytes(bytes)
+    }
+
+    #[cold]
+    fn shown(&self, index: usize, kind: Kind) -> String {
+        let word = self.word(index);
+        match kind {
+            Kind::I64 => word.cast_signed().to_string(),
+            Kind::F64 => f64::from_bits(word).to_string(),
+            Kind::Bool => (word != 0).to_string(),
+            Kind::String => String::from_utf8_lossy(self.string(index)).into_owned(),
+            _ => word.to_string(),
+        }
+    }
+}
+
+impl Visit for Values {
+    fn record_i64(&mut self, field: &Field, value: i64) {
+        self.number(field.index(), Kind::I64, value.cast_unsigned());
+    }
+
+    fn record_u64(&mut self, field: &Field, value: u64) {
+        self.number(field.index(), Kind::U64, value);
+    }
+
+    fn record_f64(&mut self, field: &Field, value: f64) {
+        self.number(field.index(), Kind::F64, value.to_bits());
+    }
+
+    fn record_bool(&mut self, field: &Field, value: bool) {
+        self.number(field.index(), Kind::Bool, value.into());
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        if let Some(mut text) = self.text(field.index()) {
+            text.push(value);
+        }
+    }
+
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        if let Some(mut text) = self.text(field.index()) {
+            // It takes all, as far as there is room.
+            let _ = fmt::write(&mut text, format_args!("{value:?}"));
+        }
+    }
+}
+
+/// A string that grows at the end of the values.
+struct Text<'v> {
+    values: &'v mut Values,
+    /// Where it starts, with its length.
+    at: usize,
+    is_full: bool,
+}
+
+impl Text<'_> {
+    fn push(&mut self, string: &str) {
+        let values = &mut *self.values;
+        let room = SIZE.saturating_sub(values.used + values.reserved);
+        let string = if string.len() < room {
+            string
+        } else {
+            self.is_full = true;
+            &string[..string.floor_char_boundary(room)]
+        };
+        values.bytes[values.used..values.used + string.len()].copy_from_slice(string.as_bytes());
+        values.used += string.len();
+        let length = (values.used - self.at - LENGTH_SIZE) as u16;
+        values.bytes[self.at..self.at + LENGTH_SIZE].copy_from_slice(&length.to_le_bytes());
+    }
+}
+
+impl fmt::Write for Text<'_> {
+    /// Never fails, as those who show themselves may rely on it.
+    fn write_str(&mut self, string: &str) -> fmt::Result {
+        if !self.is_full {
+            self.push(string);
+        }
+        Ok(())
+    }
+}

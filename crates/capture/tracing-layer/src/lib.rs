@@ -1,0 +1,167 @@
+//! Records what programs tell the `tracing` crate: they add a [`layer`] to their subscriber, and
+//! nothing else changes.
+//!
+//! ```
+//! use tracing_subscriber::layer::SubscriberExt;
+//!
+//! let subscriber = tracing_subscriber::registry().with(blkkin_tracing::layer());
+//! tracing::subscriber::with_default(subscriber, || {
+//!     let _span = tracing::info_span!("write", oid = "rb.1", bytes = 4096).entered();
+//!     tracing::debug!(queue = 3, "dequeued");
+//! });
+//! ```
+//!
+//! Each place in the program where there is a span or an event becomes a kind of events, called
+//! `PROVIDER:NAME`: the provider is the target, with `.` for `::`, and the name is the span's, or the
+//! source file and line of an event that has none of its own. They are chosen by name and level like
+//! all others, and cost what `tracing` takes to find out that they are disabled as long as nobody
+//! wants them.
+//!
+//! A span is recorded as one event when it closes, an event at once. First come our own fields, then
+//! those of the program, of which those that have no value are left out:
+//!
+//! ```text
+//! span    trace_id trace_id_high span_id parent_span_id start duration
+//! event   trace_id trace_id_high span_id        0 where it is in no span that is recorded
+//! ```
+//!
+//! Levels become: `ERROR` err, `WARN` warning, `INFO` info, `DEBUG` debug_line, `TRACE` debug.
+
+mod callsite;
+mod fields;
+mod interest;
+mod names;
+mod spans;
+
+pub use callsite::refused as callsites_refused;
+
+use blkkin_sys::monotonic_ns;
+use blkkin_trace::{Decision, Moment, SpanContext, SpanId, sample};
+use callsite::Callsite;
+use spans::{Open, Spans, Within};
+use tracing_core::span::{Attributes, Id, Record};
+use tracing_core::subscriber::Interest;
+use tracing_core::{Dispatch, Event, Metadata, Subscriber};
+use tracing_subscriber::Layer as _;
+use tracing_subscriber::filter::Filtered;
+use tracing_subscriber::layer::{Context, Filter};
+use tracing_subscriber::registry::LookupSpan;
+
+/// The layer, with the filter that keeps it from seeing what nobody wants, and nobody else. Which
+/// requests are followed, the process's [sampler](sample::global) decides, where a span has no parent.
+pub fn layer<S>() -> Filtered<Layer, Wanted, S>
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    Layer { spans: Spans::new() }.with_filter(Wanted(()))
+}
+
+/// Records spans and events; made by [`layer`].
+#[derive(Debug)]
+pub struct Layer {
+    spans: Spans,
+}
+
+impl Layer {
+    /// What is within the span with this id, or else within the span of which `find` finds the id: an
+    /// id can be that of a span that nobody wants.
+    fn within(&self, id: Option<&Id>, find: impl FnOnce() -> Option<Id>) -> Within {
+        let Some(id) = id else { return Within::Nothing };
+        self.spans
+            .within(id)
+            .or_else(|| find().and_then(|id| self.spans.within(&id)))
+            .unwrap_or(Within::Nothing)
+    }
+}
+
+/// Lets through what somebody wants.
+#[derive(Debug)]
+pub struct Wanted(());
+
+impl<S> Filter<S> for Wanted {
+    fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        callsite::find(metadata).is_some_and(Callsite::is_wanted)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        match callsite::add(metadata) {
+            Some(callsite) if callsite.decide() => Interest::always(),
+            _ => Interest::never(),
+        }
+    }
+}
+
+impl<S> tracing_subscriber::Layer<S> for Layer
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    fn on_register_dispatch(&self, dispatch: &Dispatch) {
+        interest::follow_rules(dispatch);
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        let Some(callsite) = callsite::find(attributes.metadata()) else { return };
+        let find = || Some(context.span(id)?.parent()?.id());
+        let within = match attributes.parent() {
+            Some(parent) => self.within(Some(parent), find),
+            None if attributes.is_root() => Within::Nothing,
+            None => self.within(context.current_span().id(), find),
+        };
+        let context = match within {
+            Within::Span(parent) => parent.child(),
+            Within::Nothing if sample::global().root(monotonic_ns) => {
+                SpanContext::root(Decision::Yes)
+            }
+            _ => return self.spans.put(id, None),
+        };
+        let mut open = Open::new(callsite.fields_count());
+        open.context = Some(context);
+        open.callsite = Some(callsite);
+        attributes.record(&mut open.values);
+        // The time of recording it is not the span's.
+        open.start = Moment::now();
+        self.spans.put(id, Some(open));
+    }
+
+    fn on_record(&self, id: &Id, record: &Record<'_>, _: Context<'_, S>) {
+        let mut late = Open::new(record.len());
+        record.record(&mut late.values);
+        self.spans.record(id, &late.values);
+        late.give_back();
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
+        let Some(callsite) = callsite::find(event.metadata()) else { return };
+        let find = || Some(context.event_span(event)?.id());
+        let within = match event.parent() {
+            Some(parent) => self.within(Some(parent), find),
+            None if event.is_root() => Within::Nothing,
+            None => self.within(context.current_span().id(), find),
+        };
+        let ids = match within {
+            Within::NotFollowed => return,
+            Within::Nothing => [0; 3],
+            Within::Span(SpanContext { trace_id, span_id, .. }) => {
+                [trace_id.low(), trace_id.high(), span_id.number()]
+            }
+        };
+        let mut open = Open::new(callsite.fields_count());
+        event.record(&mut open.values);
+        callsite.record(&open.values, ids);
+        open.give_back();
+    }
+
+    fn on_close(&self, id: Id, _: Context<'_, S>) {
+        let Some(open) = self.spans.take(&id) else { return };
+        if let (Some(context), Some(callsite)) = (&open.context, open.callsite)
+            && let Some((start, duration)) = open.start.elapsed()
+        {
+            let SpanContext { trace_id, span_id, parent_span_id, .. } = *context;
+            let parent = parent_span_id.map_or(0, SpanId::number);
+            let [low, high] = [trace_id.low(), trace_id.high()];
+            let own = [low, high, span_id.number(), parent, start, duration];
+            callsite.record(&open.values, own);
+        }
+        open.give_back();
+    }
+}

@@ -1,0 +1,281 @@
+//! From the macros of `tracing` to the ring, and out of it by the decoder.
+
+#[path = "../../trace/tests/support/mod.rs"]
+mod support;
+
+use blkkin_trace::registry::{self, Levels};
+use blkkin_trace::{Level, sample};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use support::{Channel, Found, all, alone, rule};
+use tracing::field::Empty;
+use tracing::{Dispatch, dispatcher};
+use tracing_subscriber::layer::{Context, SubscriberExt};
+
+fn with_layer(work: impl FnOnce()) {
+    let subscriber = tracing_subscriber::registry().with(blkkin_tracing::layer());
+    dispatcher::with_default(&Dispatch::new(subscriber), work);
+}
+
+/// The program's own fields.
+fn own(found: &Found) -> Vec<(&str, &str)> {
+    let ours = ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
+    let own = found.fields.iter().map(|(name, value)| (&**name, &**value));
+    own.filter(|(name, _)| !ours.contains(name)).collect()
+}
+
+#[test]
+fn spans_and_events_are_recorded() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    with_layer(|| {
+        let outer =
+            tracing::info_span!(target: "osd::store", "write", oid = "rb.1", bytes = 4096u64);
+        let _entered = outer.enter();
+        tracing::debug!(queue = -3, ratio = 0.5, sync = true, who = ?Some("x"), "dequeued {}", 7);
+        tracing::trace_span!("inner", text = %"shown").in_scope(|| {
+            tracing::event!(name: "named", tracing::Level::ERROR, big = u128::MAX);
+        });
+    });
+    let found = channel.decoded();
+    let [dequeued, named, inner, outer] = &found[..] else { panic!("{found:?}") };
+    let here = "layer";
+    assert_eq!((outer.name, outer.level), ("osd.store:write", Level::Info));
+    assert_eq!(own(outer), [("oid", "rb.1"), ("bytes", "4096")]);
+    assert!(dequeued.name.starts_with(&format!("{here}:")), "{dequeued:?}");
+    assert!(dequeued.name.contains("layer.rs:"), "{dequeued:?}");
+    assert_eq!(dequeued.level, Level::DebugLine);
+    let mut said = own(dequeued);
+    said.sort_unstable();
+    let expected = [
+        ("message", "dequeued 7"),
+        ("queue", "-3"),
+        ("ratio", "0.5"),
+        ("sync", "1"),
+        ("who", "Some(\"x\")"),
+    ];
+    assert_eq!(said, expected);
+    assert_eq!((inner.name, inner.level), ("layer:inner", Level::Debug));
+    assert_eq!(own(inner), [("text", "shown")]);
+    assert_eq!((named.name, named.level), ("layer:named", Level::Error));
+    assert_eq!(own(named), [("big", &*u128::MAX.to_string())]);
+
+    // Who is in whom, and when.
+    assert_eq!(outer.field("parent_span_id"), "0");
+    assert_eq!(inner.field("parent_span_id"), outer.field("span_id"));
+    assert_eq!(dequeued.field("span_id"), outer.field("span_id"));
+    assert_eq!(named.field("span_id"), inner.field("span_id"));
+    assert!(found.iter().all(|event| event.field("trace_id") == outer.field("span_id")));
+    let times =
+        |span: &Found| (span.number("start"), span.number("start") + span.number("duration"));
+    let (inner_times, outer_times) = (times(inner), times(outer));
+    assert!(outer_times.0 < dequeued.time && dequeued.time < inner_times.0, "{found:?}");
+    assert!(inner_times.0 < named.time && named.time < inner_times.1, "{found:?}");
+    assert!(inner_times.1 <= inner.time && inner.time < outer_times.1, "{found:?}");
+}
+
+/// Rules are changed by another thread than the program's, for which there may be no subscriber.
+#[test]
+fn rules_change_on_any_thread() {
+    let _alone = alone();
+    let mut channel = Channel::new(0);
+    with_layer(|| {
+        for (names, expected) in [("none:*", 0), ("layer:*", 1), ("none:*", 0), ("*", 1)] {
+            let rules = [all(names)];
+            std::thread::spawn(move || registry::set_rules(0, &rules)).join().unwrap();
+            tracing::info!("event");
+            assert_eq!(channel.names().len(), expected, "{names}");
+        }
+    });
+}
+
+/// What nobody wants is neither recorded nor evaluated, from the moment that they want it no more;
+/// other layers see it all the same.
+#[test]
+fn interest_follows_the_rules() {
+    let _alone = alone();
+    let mut channel = Channel::new(0);
+    #[derive(Clone, Default)]
+    struct Counts(Arc<AtomicUsize>);
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Counts {
+        fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+    let counts = Counts::default();
+    let evaluated = AtomicUsize::new(0);
+    let pass = |dispatch: &Dispatch| {
+        dispatcher::with_default(dispatch, || {
+            tracing::info!(target: "quiet", n = evaluated.fetch_add(1, Relaxed));
+            let _span = tracing::warn_span!(target: "loud", "span").entered();
+            tracing::info!(target: "loud", "event");
+        });
+    };
+    let alone_here = Dispatch::new(tracing_subscriber::registry().with(blkkin_tracing::layer()));
+    registry::set_rules(0, &[]);
+    pass(&alone_here);
+    assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 0));
+    registry::set_rules(0, &[all("loud:*")]);
+    pass(&alone_here);
+    assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (2, 0));
+    registry::set_rules(0, &[rule("*", &[], Levels::Exactly { level: Level::Info })]);
+    pass(&alone_here);
+    // The event is in no span that is recorded.
+    let found = channel.decoded();
+    assert_eq!((found.len(), evaluated.load(Relaxed)), (2, 1));
+    assert!(found.iter().all(|event| event.field("span_id") == "0"), "{found:?}");
+    registry::set_rules(0, &[]);
+    let both = tracing_subscriber::registry().with(blkkin_tracing::layer()).with(counts.clone());
+    pass(&Dispatch::new(both));
+    assert_eq!((channel.names().len(), counts.0.load(Relaxed)), (0, 2));
+    // Only now does `tracing` notice that the other one is gone.
+    registry::set_rules(0, &[]);
+    pass(&alone_here);
+    assert_eq!((channel.names().len(), evaluated.load(Relaxed)), (0, 2));
+}
+
+/// Fields that come late, or never, or are of another type each time.
+#[test]
+fn fields_of_any_form() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    let span = |late: &dyn Fn(&tracing::Span)| {
+        let span = tracing::info_span!("late", first = 1, second = Empty, third = "three");
+        late(&span);
+    };
+    with_layer(|| {
+        span(&|_| ());
+        span(&|span| _ = span.record("second", 2u64));
+        span(&|span| {
+            _ = span.record("second", "two").record("second", "two again").record("first", 7)
+        });
+        span(&|span| _ = span.record("second", "a long string").record("second", true));
+        span(&|span| _ = span.record("third", "3").record("third", "a longer string"));
+        span(&|span| _ = span.record("second", 1.5));
+        span(&|span| _ = span.record("second", -2));
+        // More forms than a callsite may have: all of them become strings.
+        span(&|span| _ = span.record("third", -2).record("second", 1));
+        span(&|span| _ = span.record("third", 0.25).record("first", false));
+    });
+    let found = channel.decoded();
+    let expected: [&[(&str, &str)]; 9] = [
+        &[("first", "1"), ("third", "three")],
+        &[("first", "1"), ("second", "2"), ("third", "three")],
+        &[("first", "7"), ("second", "two again"), ("third", "three")],
+        &[("first", "1"), ("second", "1"), ("third", "three")],
+        &[("first", "1"), ("third", "a longer string")],
+        &[("first", "1"), ("second", "1.5"), ("third", "three")],
+        &[("first", "1"), ("second", "-2"), ("third", "three")],
+        &[("first", "1"), ("second", "1"), ("third", "-2")],
+        &[("first", "false"), ("second", ""), ("third", "0.25")],
+    ];
+    assert_eq!(found.iter().map(own).collect::<Vec<_>>(), expected);
+    let types = registry::types().filter(|event| event.name() == "layer:late").count();
+    assert_eq!(types, 8);
+}
+
+/// Long strings are cut, at a character's end, and leave numbers behind them whole.
+#[test]
+fn long_strings_are_cut() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    struct Endless;
+    impl std::fmt::Debug for Endless {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            // Whoever relies on it that this does not fail must not be harmed.
+            (0..100_000).for_each(|_| write!(f, "é").unwrap());
+            Ok(())
+        }
+    }
+    let long = "é".repeat(1000);
+    with_layer(|| {
+        tracing::info!(a = &*long, b = &*long, c = 7, d = "a\0b", e = ?"c\0d");
+        tracing::info!(a = ?Endless, c = 7, b = "");
+        tracing::info!(a = "a\0b", b = %"c\0d", c = 7);
+        let span = tracing::info_span!("often", a = Empty, b = 1);
+        for _ in 0..1000 {
+            span.record("a", &*long);
+            span.record("b", 2);
+        }
+    });
+    let found = channel.decoded();
+    let [strings, endless, nuls, often] = &found[..] else { panic!("{found:?}") };
+    assert!(long.starts_with(strings.field("a")) && strings.field("a").len() > 400);
+    // There is hardly any room left.
+    assert!(long.starts_with(strings.field("b")) && strings.field("b").len() < 20);
+    assert_eq!(strings.field("c"), "7");
+    assert!(long.starts_with(endless.field("a")) && endless.field("a").len() > 400);
+    assert_eq!(endless.field("c"), "7");
+    assert_eq!(nuls.fields(["a", "b", "c"]), ["a", "c", "7"]);
+    assert!(long.starts_with(often.field("a")) && often.field("a").len() > 400);
+    assert_eq!(often.field("b"), "2");
+}
+
+#[test]
+fn names_are_sound() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    with_layer(|| {
+        tracing::info!(target: "a:b::\"c\"", start = 1, span_id = 2, http.method = "GET");
+        tracing::info_span!(target: "", "a span: *").in_scope(|| ());
+    });
+    let found = channel.decoded();
+    let [event, span] = &found[..] else { panic!("{found:?}") };
+    assert!(event.name.starts_with("a_b._c_:"), "{event:?}");
+    assert_eq!(own(event), [("span_id_", "2"), ("http_method", "GET")]);
+    assert_eq!(span.name, "tracing:a span: _");
+    assert_eq!(event.field("start"), "1");
+}
+
+/// Requests are followed whole or not at all.
+#[test]
+fn sampled_requests() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    let request = || {
+        tracing::info_span!("request").in_scope(|| {
+            tracing::info!("event");
+            tracing::info_span!("child").in_scope(|| tracing::info!("event"));
+        });
+    };
+    for (rules, expected) in [(sample::Rules::NONE, 0), (sample::Rules::ALL, 4)] {
+        sample::set_default(rules);
+        with_layer(request);
+        assert_eq!(channel.names().len(), expected);
+    }
+}
+
+/// Spans that are entered on many threads, and closed on another than they were made on.
+#[test]
+fn spans_across_threads() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    let subscriber = tracing_subscriber::registry().with(blkkin_tracing::layer());
+    let dispatch = Dispatch::new(subscriber);
+    let request = dispatcher::with_default(&dispatch, || tracing::info_span!("request"));
+    std::thread::scope(|scope| {
+        for number in 0..4u64 {
+            let (dispatch, request) = (dispatch.clone(), request.clone());
+            scope.spawn(move || {
+                dispatcher::with_default(&dispatch, || {
+                    let step = tracing::info_span!(parent: &request, "step", number);
+                    request.in_scope(|| tracing::info!(number));
+                    let close = move |dispatch| dispatcher::with_default(&dispatch, || drop(step));
+                    let dispatch = dispatch.clone();
+                    std::thread::spawn(move || close(dispatch)).join().unwrap();
+                });
+            });
+        }
+    });
+    dispatcher::with_default(&dispatch, || drop(request));
+    let found = channel.decoded();
+    let (steps, rest): (Vec<_>, Vec<_>) =
+        found.iter().partition(|event| event.name == "layer:step");
+    let (requests, events): (Vec<&Found>, Vec<_>) =
+        rest.into_iter().partition(|event| event.name == "layer:request");
+    let [request] = &requests[..] else { panic!("{requests:?}") };
+    assert_eq!((steps.len(), events.len()), (4, 4));
+    assert!(steps.iter().all(|step| step.field("parent_span_id") == request.field("span_id")));
+    assert!(events.iter().all(|event| event.field("span_id") == request.field("span_id")));
+    assert_eq!(blkkin_tracing::callsites_refused(), 0);
+}

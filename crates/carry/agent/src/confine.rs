@@ -1,0 +1,163 @@
+//! What the daemon may do from now on: no more than it needs. So that whoever finds a way into it, through
+//! what programs say, finds little there: no other program can be started, nothing outside is connected to,
+//! and of files only those can be read that it reads itself.
+//!
+//! What a kernel cannot do is left out, and told.
+
+use landlock::{
+    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetStatus,
+};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Of root's powers: to act on files as another user, and to see what other users' processes run.
+const POWERS: CapabilitySet = CapabilitySet::SETUID
+    .union(CapabilitySet::SETGID)
+    .union(CapabilitySet::SYS_PTRACE)
+    .union(CapabilitySet::DAC_OVERRIDE);
+
+/// What is read: who processes are, which processors there are, users, and the time zone.
+const READ: [&str; 7] = [
+    "/proc",
+    "/sys/devices/system/cpu",
+    "/etc/passwd",
+    "/etc/group",
+    "/etc/localtime",
+    "/etc/timezone",
+    "/usr/share/zoneinfo",
+];
+
+/// Confines this thread, and all that it will start. Gives what could not be done.
+pub(crate) fn confine() -> Vec<String> {
+    let steps = [
+        ("powers of root", drop_powers()),
+        (
+            "new privileges",
+            rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string()),
+        ),
+        ("files", restrict_files()),
+        ("system calls", restrict_calls()),
+    ];
+    let failed = |(what, done): (&str, Result<(), String>)| {
+        done.err().map(|error| format!("cannot give up {what}: {error}"))
+    };
+    steps.into_iter().filter_map(failed).collect()
+}
+
+fn drop_powers() -> Result<(), String> {
+    if blkkin_sys::user_id() == 0 {
+        rustix::thread::set_thread_groups(&[]).map_err(|error| error.to_string())?;
+    }
+    let now = rustix::thread::capabilities(None).map_err(|error| error.to_string())?;
+    let kept = now.permitted & POWERS;
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
+    rustix::thread::set_capabilities(None, sets).map_err(|error| error.to_string())
+}
+
+fn restrict_files() -> Result<(), String> {
+    // Writing is not restricted: users say where their traces go, and the kernel goes by their rights.
+    let handled = AccessFs::Execute | AccessFs::ReadFile;
+    let restrict = || {
+        let mut rules = Ruleset::default()
+            .set_compatibility(CompatLevel::BestEffort)
+            .handle_access(handled & AccessFs::from_all(ABI::V1))?
+            .create()?;
+        for path in READ.iter().filter(|path| Path::new(path).exists()) {
+            if let Ok(place) = PathFd::new(path) {
+                rules = rules.add_rule(PathBeneath::new(place, AccessFs::ReadFile))?;
+            }
+        }
+        rules.restrict_self()
+    };
+    match restrict() {
+        Ok(status) if status.ruleset == RulesetStatus::NotEnforced => {
+            Err("this kernel has no Landlock".to_owned())
+        }
+        Ok(_) => Ok(()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Calls by which more could be had than this process has.
+const REFUSED: [libc::c_long; 27] = [
+    libc::SYS_execve,
+    libc::SYS_execveat,
+    libc::SYS_connect,
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_bpf,
+    libc::SYS_perf_event_open,
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_setns,
+    libc::SYS_unshare,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_kexec_load,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_io_uring_setup,
+    libc::SYS_open_by_handle_at,
+    libc::SYS_userfaultfd,
+    libc::SYS_kill,
+    libc::SYS_pidfd_send_signal,
+];
+
+fn restrict_calls() -> Result<(), String> {
+    let architecture: TargetArch =
+        std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
+    let rules: BTreeMap<i64, _> = REFUSED.iter().map(|call| (*call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture);
+    let program: Result<BpfProgram, _> = filter.and_then(TryInto::try_into);
+    let program = program.map_err(|error| error.to_string())?;
+    seccompiler::apply_filter(&program).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+    use std::process::Command;
+
+    /// As somebody would try who has found a way in. On a thread, which is confined alone.
+    #[test]
+    fn little_is_left_to_do() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert!(TcpStream::connect(address).is_ok());
+        let confined = std::thread::spawn(move || {
+            let missing = confine();
+            let has = |what: &str| !missing.iter().any(|missing| missing.contains(what));
+            if has("system calls") {
+                assert!(TcpStream::connect(address).is_err());
+                assert!(Command::new("/bin/true").status().is_err());
+            }
+            if has("files") {
+                assert!(std::fs::read("/etc/shadow").is_err());
+                assert!(std::fs::read("/bin/true").is_err());
+            }
+            // What it needs.
+            assert!(std::fs::read_to_string("/etc/passwd").is_ok());
+            assert!(std::fs::read_link(format!("/proc/{}/exe", std::process::id())).is_ok());
+            assert!(std::fs::read("/sys/devices/system/cpu/online").is_ok());
+            let path = std::env::temp_dir().join(format!("blkkin-confined-{}", std::process::id()));
+            std::fs::write(&path, "trace").unwrap();
+            std::fs::remove_file(&path).unwrap();
+            missing
+        });
+        let missing = confined.join().unwrap();
+        assert_eq!(missing, Vec::<String>::new(), "this kernel has all of it");
+        assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
+    }
+}
