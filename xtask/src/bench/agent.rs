@@ -83,8 +83,6 @@ impl Agent {
     fn command(&self, arguments: &[&str]) -> Result<(), String> {
         let output = self
             .known_to(Path::new(&self.blkkin))
-            // What is linked to the library is traced; the command is not what is measured.
-            .env("BLKKIN_DISABLE", "1")
             .args(arguments)
             .stdin(Stdio::null())
             .output()

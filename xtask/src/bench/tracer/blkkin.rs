@@ -1,5 +1,5 @@
-//! BlkKin as a candidate of the tracer bench, through its API for C or for Rust: a session of the real
-//! agent for each run. Start at [`Blkkin`].
+//! BlkKin as a candidate of the tracer bench, through its API for C, for Rust, or for the tracing crate: a
+//! session of the real agent for each run. Start at [`Blkkin`].
 
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
@@ -23,11 +23,13 @@ const HEADER_SIZE: u64 = 10;
 /// What our programs are built from, beside the command itself.
 pub(super) const PACKAGES: [&str; 2] = ["blkkin-capi", "blkkin-bench-tracer"];
 
-/// The language that a program is written in.
+/// What a program is written for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Language {
     C,
     Rust,
+    /// Rust, and the tracing crate.
+    Tracing,
 }
 
 /// The tracer.
@@ -48,15 +50,34 @@ impl<'a> Blkkin<'a> {
         folder: &Path,
         blkkin: &str,
     ) -> Result<Blkkin<'a>, String> {
-        let (program, name) = match language {
-            Language::C => (folder.join("blkkin-c"), "c"),
-            Language::Rust => (blkkin::folder().join("blkkin-bench-kinds"), "rust"),
+        let program = match language {
+            Language::C => folder.join("blkkin-c"),
+            _ => blkkin::folder().join("blkkin-bench-kinds"),
         };
         if language == Language::C {
             compile_c(&program, &["tracer/harness.c", "tracer/blkkin/program.c"])?;
         }
-        let output = Output::in_memory(name)?;
-        Ok(Blkkin { language, agent, program, blkkin: blkkin.to_owned(), output })
+        Blkkin::with_program(language, agent, &program, blkkin)
+    }
+
+    /// With the program that makes spans of the tracing crate.
+    pub(super) fn layer(
+        agent: &'a Agent,
+        program: &Path,
+        blkkin: &str,
+    ) -> Result<Blkkin<'a>, String> {
+        Blkkin::with_program(Language::Tracing, agent, program, blkkin)
+    }
+
+    fn with_program(
+        language: Language,
+        agent: &'a Agent,
+        program: &Path,
+        blkkin: &str,
+    ) -> Result<Blkkin<'a>, String> {
+        let output = Output::in_memory(&format!("{language:?}"))?;
+        let (program, blkkin) = (program.to_owned(), blkkin.to_owned());
+        Ok(Blkkin { language, agent, program, blkkin, output })
     }
 
     /// Runs the program while its events are recorded.
@@ -109,6 +130,7 @@ impl Tracer for Blkkin<'_> {
         match self.language {
             Language::C => C,
             Language::Rust => RUST,
+            Language::Tracing => LAYER,
         }
     }
 
@@ -128,6 +150,7 @@ impl Tracer for Blkkin<'_> {
 /// What people call them.
 pub(super) const C: &str = "BlkKin, C";
 pub(super) const RUST: &str = "BlkKin, Rust";
+pub(super) const LAYER: &str = "BlkKin's layer";
 
 /// What is recorded of a kind by a language's program.
 fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
@@ -140,6 +163,10 @@ fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
         }
         ("annotation" | "blkin-span", _) | ("blkin-annotation", Language::C) => Ok(annotation),
         ("span" | "unsampled-span", Language::Rust) => Ok(span),
+        // Six words, one more, and strings of 4 and 6 bytes with their ends.
+        ("tracing-span", Language::Tracing) => {
+            Ok(Event { name: "bench:write", size: HEADER_SIZE + 56 + 12, number: None })
+        }
         (name, _) => Err(format!("there is no event for {name} in {language:?}")),
     }
 }
@@ -151,7 +178,7 @@ mod tests {
 
     #[test]
     fn large_buffers_hold_a_run() {
-        for language in [Language::C, Language::Rust] {
+        for language in [Language::C, Language::Rust, Language::Tracing] {
             check_large_buffers(|kind| event_of(kind, language).ok(), 84);
         }
     }

@@ -1,7 +1,8 @@
 //! What the figures of the loops are to be. [`of_loops`] finds them among the candidates; where nothing else
 //! is said, they are those of one thread that overwrites, where nobody reads beside it.
 
-use super::blkkin::{C, RUST};
+use super::blkkin::{C, LAYER, RUST};
+use super::open_telemetry::OPEN_TELEMETRY;
 use super::program::Cost;
 use super::{Candidate, Mode};
 use crate::bench::Report;
@@ -78,4 +79,10 @@ pub(super) fn of_loops(report: &mut Report, candidates: &[Candidate<'_>]) {
         let goal = Goal::at_most(1.2, " ×", format!("64 threads to 2, CPU: {what}"));
         report.goal(goal.measured(ratio(tracer)).rival(rival));
     }
+
+    let span = Figure::of("tracing-span");
+    let rival = span.find(candidates, OPEN_TELEMETRY);
+    let rival = Rival { name: OPEN_TELEMETRY, measured: rival, times_min: None };
+    let goal = Goal::times(4.0, "span of the tracing crate, three fields", rival);
+    report.goal(goal.measured(span.find(candidates, LAYER)));
 }

@@ -3,7 +3,7 @@
 use super::recorded::{
     Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
 };
-use super::{Case, Delivery, Kind, Mode, Run, Tracer, program};
+use super::{Case, Delivery, Kind, Mode, Run, Tracer, What, program};
 use crate::at;
 use crate::bench::c::{Source, compile};
 use crate::bench::lttng::{self, Daemon};
@@ -78,7 +78,7 @@ impl Tracer for LttngUst {
     }
 
     fn records(&self, kind: &Kind) -> bool {
-        kind.is_floor || event_of(kind).is_ok()
+        kind.what == What::Floor || event_of(kind).is_ok()
     }
 
     fn run(&self, case: &Case) -> Result<Run, String> {

@@ -70,7 +70,7 @@ pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Optio
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::bench::tracer::{EVENTS, EVENTS_QUICK, cases};
+    use crate::bench::tracer::{EVENTS, EVENTS_QUICK, What, cases};
 
     /// With room for the headers of packets, and for the event that did not fit into the one before.
     pub(crate) fn check_large_buffers(
@@ -107,7 +107,7 @@ pub(super) mod tests {
     #[test]
     fn warm_ups_fill_a_buffer() {
         let event = Event { name: "a:b", size: 10, number: None };
-        let kind = |events| Kind { name: "", title: "", events, is_floor: false };
+        let kind = |events| Kind { name: "", title: "", events, what: What::Event };
         assert_eq!(warm_ups(&kind(1), &event, 101), 11);
         assert_eq!(warm_ups(&kind(2), &event, 100), 5);
         assert_eq!(warm_ups(&kind(0), &event, 100), 0);
