@@ -156,19 +156,20 @@ struct Delivery {
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let events = if options.quick { EVENTS_QUICK } else { EVENTS };
-    let rounds = if options.quick { 1 } else { 7 };
+    let rounds = if options.quick { 1 } else { 5 };
     let folder = target_dir().join("bench/tracer");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
     let blkkin = super::blkkin::build_with(&blkkin::PACKAGES)?;
     let place = Output::in_memory("agent")?;
     let agent = Agent::start(&blkkin, &place.0)?;
     let layer = open_telemetry::build()?;
-    let tracers: [Box<dyn Tracer + '_>; 5] = [
+    let tracers: [Box<dyn Tracer + '_>; 6] = [
         Box::new(LttngUst::new(&folder, &blkkin)?),
         Box::new(Blkkin::new(Language::C, &agent, &folder, &blkkin)?),
         Box::new(Blkkin::new(Language::Rust, &agent, &folder, &blkkin)?),
         Box::new(Blkkin::layer(&agent, &layer, &blkkin)?),
-        Box::new(OpenTelemetry(layer)),
+        Box::new(OpenTelemetry { program: layer.clone(), is_bare: true }),
+        Box::new(OpenTelemetry { program: layer, is_bare: false }),
     ];
 
     let mut candidates = Vec::new();

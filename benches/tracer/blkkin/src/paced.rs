@@ -18,6 +18,9 @@ use std::time::{Duration, Instant};
 
 /// Fast threads sleep so long between portions of events.
 const PAUSE: Duration = Duration::from_micros(200);
+/// A thread that had no processor for a while makes up for it by portions of at most so many times as many
+/// events, so that it is never much faster than its rate.
+const HASTE: u64 = 2;
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -49,19 +52,21 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Portions of as many annotations as are due.
+/// Portions of annotations, as they are due.
 fn annotate(rate: u64, duration: Duration) -> u64 {
     let annotations = annotations(&Sampler::new());
     let all = rate * duration.as_secs();
+    let in_time = |time: Duration| (time.as_nanos() as u64).saturating_mul(rate) / 1_000_000_000;
+    let portion_max = (HASTE * in_time(PAUSE)).max(1);
     let (start, mut done) = (Instant::now(), 0);
     while done < all {
         thread::sleep(PAUSE);
-        let due = (start.elapsed().as_nanos() as u64).saturating_mul(rate) / 1_000_000_000;
-        for i in done..due.min(all) {
+        let end = in_time(start.elapsed()).clamp(done, done + portion_max).min(all);
+        for i in done..end {
             let one = &annotations[i as usize % annotations.len()];
             one.trace.keyval(one.key, one.val);
         }
-        done = due.min(all).max(done);
+        done = end;
     }
     done
 }

@@ -105,9 +105,15 @@ impl<'a> Blkkin<'a> {
             session.snapshot()?;
         }
         session.destroy()?;
-        let trace = find_metadata(&output)?;
-        let delivery = delivery(&self.blkkin, case, &event, cost.events_tried, &trace)?;
-        fs::remove_dir_all(&output).map_err(at(&output))?;
+        let delivery = match find_metadata(&output) {
+            Ok(trace) => delivery(&self.blkkin, case, &event, cost.events_tried, &trace)?,
+            // Programs that record nothing leave nothing.
+            Err(_) if cost.events_tried == 0 => Delivery::default(),
+            Err(error) => return Err(format!("{case:?}: {error}")),
+        };
+        if output.exists() {
+            fs::remove_dir_all(&output).map_err(at(&output))?;
+        }
         Ok(Run { cost, delivery })
     }
 }
@@ -161,7 +167,8 @@ fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
         ("one", Language::Rust) => {
             Ok(Event { name: "bench:one", size: HEADER_SIZE + 4, number: Some("number") })
         }
-        ("annotation" | "blkin-span", _) | ("blkin-annotation", Language::C) => Ok(annotation),
+        ("annotation" | "blkin-span", Language::C | Language::Rust)
+        | ("blkin-annotation", Language::C) => Ok(annotation),
         ("span" | "unsampled-span", Language::Rust) => Ok(span),
         // Six words, one more, and strings of 4 and 6 bytes with their ends.
         ("tracing-span", Language::Tracing) => {

@@ -1,9 +1,9 @@
-//! What the figures of the loops are to be. [`of_loops`] finds them among the candidates; where nothing else
-//! is said, they are those of one thread that overwrites, where nobody reads beside it.
+//! What the figures of the loops are to be. [`of_loops`] finds them among the candidates. They are times of
+//! processors, on which neighbours have the least influence; and where nothing else is said, those of one
+//! thread that overwrites, so that nobody reads beside it.
 
 use super::blkkin::{C, LAYER, RUST};
 use super::open_telemetry::OPEN_TELEMETRY;
-use super::program::Cost;
 use super::{Candidate, Mode};
 use crate::bench::Report;
 use crate::bench::goal::{Goal, Rival};
@@ -16,15 +16,11 @@ struct Figure {
     kind: &'static str,
     mode: Mode,
     threads: u64,
-    figure: fn(&Cost) -> f64,
 }
-
-const WALL: fn(&Cost) -> f64 = |cost| cost.wall_ns;
-const CPU: fn(&Cost) -> f64 = |cost| cost.cpu_ns;
 
 impl Figure {
     fn of(kind: &'static str) -> Figure {
-        Figure { kind, mode: Mode::Overwrite, threads: 1, figure: WALL }
+        Figure { kind, mode: Mode::Overwrite, threads: 1 }
     }
 
     /// The median, if a tracer was measured so.
@@ -33,7 +29,7 @@ impl Figure {
             (one.tracer.name(), one.case.kind.name) == (tracer, self.kind)
                 && (one.case.mode, one.case.threads) == (self.mode, self.threads)
         })?;
-        Some(candidate.percentile(50, self.figure))
+        Some(candidate.percentile(50, |cost| cost.cpu_ns))
     }
 }
 
@@ -49,7 +45,7 @@ pub(super) fn of_loops(report: &mut Report, candidates: &[Candidate<'_>]) {
     let one = Figure::of("one");
     let annotation = Figure::of("annotation");
     let child = Figure::of("blkin-span");
-    let busy = |of: Figure| Figure { threads: 64, figure: CPU, ..of };
+    let busy = |of: Figure| Figure { threads: 64, ..of };
     let off = |of: Figure| Figure { mode: Mode::Off, ..of };
 
     add(goal(14.0, "one integer").limit(16.0), RUST, one, Some(8.0));
@@ -58,7 +54,7 @@ pub(super) fn of_loops(report: &mut Report, candidates: &[Candidate<'_>]) {
     for (tracer, language) in [(C, "C"), (RUST, "Rust")] {
         let what = format!("child span, two annotations, {language}");
         add(goal(45.0, &what).limit(60.0), tracer, child, None);
-        let what = format!("{what}, CPU at 64 threads");
+        let what = format!("{what}, 64 threads");
         add(goal(70.0, &what), tracer, busy(child), None);
     }
     add(goal(35.0, "child span that is one event"), RUST, Figure::of("span"), None);
@@ -72,11 +68,11 @@ pub(super) fn of_loops(report: &mut Report, candidates: &[Candidate<'_>]) {
         ("child span, two annotations, C", C, child),
     ] {
         let ratio = |tracer: &str| {
-            let two = Figure { threads: 2, figure: CPU, ..of }.find(candidates, tracer)?;
+            let two = Figure { threads: 2, ..of }.find(candidates, tracer)?;
             Some(busy(of).find(candidates, tracer)? / two)
         };
         let rival = Rival { name: LTTNG_UST, measured: ratio(LTTNG_UST), times_min: None };
-        let goal = Goal::at_most(1.2, " ×", format!("64 threads to 2, CPU: {what}"));
+        let goal = Goal::at_most(1.2, " ×", format!("64 threads to 2: {what}"));
         report.goal(goal.measured(ratio(tracer)).rival(rival));
     }
 

@@ -1,5 +1,6 @@
 //! How long after it was about to be recorded an event can be read from the trace's file. Events have that
-//! time in them; a [`Watcher`] is told by the kernel whenever a file has grown, and reads what is new.
+//! time in them; a [`Watcher`] is told by the kernel whenever a file has grown, and reads what is new. What
+//! was there before it could watch, such as the event with which the trace began, is not counted.
 
 use super::paced::{Pace, Place, done};
 use crate::at;
@@ -23,8 +24,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Events a second, and for how long.
-const RATES: [(u64, u64); 4] = [(1, 10), (10, 8), (100, 6), (1000, 4)];
-const RATES_QUICK: [(u64, u64); 4] = [(1, 3), (10, 2), (100, 2), (1000, 1)];
+const RATES: [(u64, u64); 4] = [(1, 12), (10, 10), (100, 6), (1000, 4)];
+const RATES_QUICK: [(u64, u64); 4] = [(1, 4), (10, 2), (100, 2), (1000, 1)];
 
 /// Of an event: its header, and a number of 8 bytes.
 const EVENT_SIZE: usize = 18;
@@ -82,7 +83,7 @@ fn watch(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Vec<f64>, String>
     let tried = watcher.until_end(program)?;
     session.stop()?;
     session.destroy()?;
-    let seen = watcher.latencies.len() as u64;
+    let seen = watcher.seen;
     if seen != tried {
         return Err(format!("of {tried} events {seen} were seen in {}", trace.display()));
     }
@@ -105,6 +106,8 @@ struct Watcher {
     inotify: Inotify,
     /// By name, with what has been read of them.
     files: BTreeMap<OsString, (File, u64)>,
+    /// Events.
+    seen: u64,
     latencies: Vec<f64>,
 }
 
@@ -114,7 +117,10 @@ impl Watcher {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK).map_err(failed)?;
         inotify.add_watch(folder, AddWatchFlags::IN_MODIFY).map_err(failed)?;
         let (folder, files) = (folder.to_owned(), BTreeMap::new());
-        Ok(Watcher { folder, inotify, files, latencies: Vec::new() })
+        let mut watcher = Watcher { folder, inotify, files, seen: 0, latencies: Vec::new() };
+        watcher.read_files()?;
+        watcher.latencies.clear();
+        Ok(watcher)
     }
 
     /// Reads until a program has ended, and all its events are there; their number.
@@ -124,7 +130,7 @@ impl Watcher {
         }
         let tried = done(program)?.events_tried;
         let end = Instant::now() + PATIENCE;
-        while (self.latencies.len() as u64) < tried && Instant::now() < end {
+        while self.seen < tried && Instant::now() < end {
             self.read_what_comes(Duration::from_millis(10))?;
         }
         Ok(tried)
@@ -136,6 +142,10 @@ impl Watcher {
         poll(&mut descriptors, timeout).map_err(|error| format!("poll: {error}"))?;
         // What has changed is seen by reading it.
         let _ = self.inotify.read_events();
+        self.read_files()
+    }
+
+    fn read_files(&mut self) -> Result<(), String> {
         let now_ns = now_ns();
         for entry in fs::read_dir(&self.folder).map_err(at(&self.folder))? {
             let entry = entry.map_err(at(&self.folder))?;
@@ -159,6 +169,7 @@ impl Watcher {
         file.read_exact_at(&mut bytes, *position).map_err(at(&path))?;
         let (read, times) = times_of(&bytes);
         *position += read as u64;
+        self.seen += times.len() as u64;
         self.latencies.extend(times.iter().map(|&time| now_ns.saturating_sub(time) as f64));
         Ok(())
     }

@@ -6,11 +6,16 @@ use crate::{cargo, target_dir, workspace_root};
 use std::path::PathBuf;
 use std::process::Command;
 
-/// What people call it.
+/// As it comes.
 pub(super) const OPEN_TELEMETRY: &str = "OpenTelemetry";
+/// Told to add nothing of its own.
+const BARE: &str = "OpenTelemetry, bare";
 
-/// The rival, by the program that makes spans for it or for our layer.
-pub(super) struct OpenTelemetry(pub(super) PathBuf);
+/// The rival, with the program that makes spans for it or for our layer.
+pub(super) struct OpenTelemetry {
+    pub(super) program: PathBuf,
+    pub(super) is_bare: bool,
+}
 
 /// Builds the program, which is no part of this workspace, and returns its path.
 pub(super) fn build() -> Result<PathBuf, String> {
@@ -32,7 +37,7 @@ pub(super) fn build() -> Result<PathBuf, String> {
 
 impl Tracer for OpenTelemetry {
     fn name(&self) -> &'static str {
-        OPEN_TELEMETRY
+        if self.is_bare { BARE } else { OPEN_TELEMETRY }
     }
 
     fn records(&self, kind: &Kind) -> bool {
@@ -40,9 +45,10 @@ impl Tracer for OpenTelemetry {
     }
 
     fn run(&self, case: &Case) -> Result<Run, String> {
-        let mut command = Command::new(&self.0);
+        let mut command = Command::new(&self.program);
         command.env("BLKKIN_DISABLE", "1");
-        let cost = program::run_as(&mut command, "opentelemetry-span", case, 0)?;
+        let kind = if self.is_bare { "opentelemetry-bare" } else { "opentelemetry-span" };
+        let cost = program::run_as(&mut command, kind, case, 0)?;
         Ok(Run { cost, delivery: Delivery::default() })
     }
 }
