@@ -37,6 +37,12 @@ impl Process {
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
+    /// How long its first thread wanted a processor and had none.
+    pub(super) fn wait_seconds(self) -> Result<f64, String> {
+        let (path, text) = self.read("schedstat")?;
+        wait_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
+    }
+
     /// How often its threads have gone to sleep, and thus been woken.
     pub(super) fn sleeps(self) -> Result<u64, String> {
         let tasks = self.file("task");
@@ -64,6 +70,11 @@ fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
+/// The second number, in nanoseconds.
+fn wait_seconds(schedstat: &str) -> Option<f64> {
+    Some(schedstat.split_whitespace().nth(1)?.parse::<u64>().ok()? as f64 / 1e9)
+}
+
 fn memory(rollup: &str) -> Option<Memory> {
     let bytes = |name| Some(number_of(rollup, name)? << 10);
     Some(Memory {
@@ -87,6 +98,8 @@ mod tests {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 300 400 5 6 125 50 0 0 20 0 1 0 99";
         assert_eq!(cpu_seconds(stat), Some((1.25, 0.5)));
         assert_eq!(cpu_seconds("7 (a) S 1 7"), None);
+        assert_eq!(wait_seconds("7 1500000000 44\n"), Some(1.5));
+        assert_eq!(wait_seconds("7"), None);
         let rollup = "Rss:  900 kB\nPss:  300 kB\nPss_Dirty: 1 kB\nPrivate_Clean:  20 kB\n\
                       Private_Dirty:  100 kB\n";
         let expected = Memory { proportional: 300 << 10, private: 120 << 10 };
@@ -104,5 +117,6 @@ mod tests {
         std::thread::sleep(std::time::Duration::from_millis(1));
         assert!(own.sleeps().expect("sleeps") > before);
         assert!(own.cpu_seconds().expect("times").0 >= 0.0);
+        assert!(own.wait_seconds().expect("a time") >= 0.0);
     }
 }

@@ -1,5 +1,6 @@
 //! How many annotations a second reach a disk without loss: two threads record at a steady rate, and the
-//! agent writes. If the rate that is wanted is too much, lower ones are tried.
+//! agent writes. If the rate that is wanted is too much, lower ones are tried. What the agent did meanwhile
+//! tells what is too slow: its own work, or that it had to wait for a processor until rings were full.
 
 use super::paced::{Pace, Place, done};
 use crate::at;
@@ -37,6 +38,7 @@ pub(super) fn measure(
         "MB/s",
         "agent, user",
         "agent, system",
+        "agent, waiting",
     ]);
     let mut reached = None;
     for rate in RATES {
@@ -51,6 +53,7 @@ pub(super) fn measure(
             format!("{:.0}", per_second(tried.bytes as f64) / 1e6),
             format!("{:.0} %", 100.0 * per_second(tried.user_seconds)),
             format!("{:.0} %", 100.0 * per_second(tried.system_seconds)),
+            format!("{:.0} %", 100.0 * per_second(tried.wait_seconds)),
         ]);
         report.row(json!({
             "table": "sustained",
@@ -62,6 +65,7 @@ pub(super) fn measure(
             "bytes": tried.bytes,
             "agent_user_seconds": tried.user_seconds,
             "agent_system_seconds": tried.system_seconds,
+            "agent_wait_seconds": tried.wait_seconds,
         }));
         if tried.lost == 0 && tried.seconds < LATE_MAX * seconds as f64 {
             reached = Some(rate as f64);
@@ -82,6 +86,7 @@ struct Tried {
     bytes: u64,
     user_seconds: f64,
     system_seconds: f64,
+    wait_seconds: f64,
 }
 
 fn try_rate(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Tried, String> {
@@ -94,11 +99,11 @@ fn try_rate(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Tried, String>
         event: KEYVAL_STRING,
     })?;
     let agent = Process(place.agent.id());
-    let (user, system) = agent.cpu_seconds()?;
+    let ((user, system), wait) = (agent.cpu_seconds()?, agent.wait_seconds()?);
     let program = place.paced(&Pace { kind: "annotation", rate, seconds, threads: THREADS })?;
     let done = done(program)?;
     session.stop()?;
-    let (user_after, system_after) = agent.cpu_seconds()?;
+    let ((user_after, system_after), wait_after) = (agent.cpu_seconds()?, agent.wait_seconds()?);
     session.destroy()?;
     let trace = find_metadata(&output)?;
     let recorded = blkkin::count(place.blkkin, &trace, None)?;
@@ -120,5 +125,6 @@ fn try_rate(place: &Place<'_>, rate: u64, seconds: u64) -> Result<Tried, String>
         bytes,
         user_seconds: user_after - user,
         system_seconds: system_after - system,
+        wait_seconds: wait_after - wait,
     })
 }
