@@ -52,4 +52,16 @@ fuzz_target!(|input: &[u8]| {
             assert!(bytes.is_empty());
         }
     }
+    // Another daemon goes on with what is there now, from where the words say.
+    for ring in 0..2 {
+        let left = cells.left(&shape, ring);
+        let mut reader = Reader::behind(&shape, ring, NOW, (left.read, left), None);
+        let mut bytes = Vec::new();
+        while let Taken::Packet(_) | Taken::Overwritten(_) =
+            reader.take(&cells, &shape, true, &mut bytes)
+        {
+            assert!(bytes.len() <= 2 * shape.ring_size());
+        }
+        reader.finish(&cells, &shape, &mut bytes);
+    }
 });

@@ -27,6 +27,9 @@ messages! {
         /// It tells its event types in a file of memory, its [`catalog`](crate::catalog). With one
         /// descriptor, of that file. Once, before the first `Pong`.
         0x1101 Catalog,
+        /// It has rings of a channel that an earlier daemon gave it, which has gone. With one descriptor, of
+        /// their memory. Older ones first, and all before `Catalog`.
+        0x1105 Orphan(orphan: Orphan = Own),
         /// It ends. Its rings may be read once more, and then be given back.
         0x0102 Goodbye,
         /// To be answered with the same number, when all that was sent before has had its effect:
@@ -60,6 +63,21 @@ messages! {
         0x0206 Ping(number: u64 = Number),
         /// All that was sent before the `Ping` of that number has had its effect.
         0x0207 Pong(number: u64 = Number),
+        /// All that is in the orphan of that number is safe elsewhere, or not wanted; its memory is to be let
+        /// go.
+        0x0208 Release(orphan: u32 = Number),
+    }
+}
+
+record! {
+    /// Rings of a daemon that has gone.
+    #[derive(Copy)]
+    pub struct Orphan {
+        /// The program's number for them.
+        pub number: u32 = Number,
+        /// Whether nothing is recorded into them any more, because others have replaced them. If not,
+        /// [`AddChannel::replaces`] does so before the next `Ping`, or they are let go then.
+        pub is_spent: bool = Flag,
     }
 }
 
@@ -153,6 +171,9 @@ record! {
         pub session: String = NAME,
         /// What stands before the fields of each event, in this order.
         pub contexts: Vec<Context> = contexts(),
+        /// Number of the orphan that these rings replace: from some event on events go here that went
+        /// there, and each to one of them. Rules stay in force.
+        pub replaces: Option<u32> = Optional(Number),
     }
 }
 

@@ -60,6 +60,7 @@ mod message;
 mod opening;
 mod reply;
 mod request;
+mod saved;
 mod selection;
 #[cfg(test)]
 mod tests;
@@ -67,7 +68,7 @@ mod version;
 mod wire;
 
 pub use application::{
-    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication,
+    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, Orphan,
     ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};
@@ -77,6 +78,7 @@ pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use opening::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use reply::{Activity, Application, Ended, Failed, Reply, Ring, Rule, SessionState, code};
 pub use request::{Applications, Events, NewChannel, Purpose, Request, Session, Snapshot};
+pub use saved::{Saved, SavedSession, SavedTrace};
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;
 

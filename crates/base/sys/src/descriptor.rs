@@ -8,6 +8,7 @@
 
 use rustix::fs::{FileType, fstat};
 use rustix::io::fcntl_dupfd_cloexec;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
@@ -19,22 +20,30 @@ const HIGH: i32 = 512;
 pub struct Identity {
     device: u64,
     inode: u64,
-    /// The kernel's number for an eventfd, all of which have the same inode; 0 for other files.
-    eventfd: u64,
+    /// Of files that have no inode of their own: the kernel's number for an eventfd, or [`KIND`] and what
+    /// kind of file it is. 0 for others.
+    number: u64,
 }
+
+/// Says that it is not a number but a kind, of which the program has other files, too; but hardly under
+/// these numbers.
+const KIND: u64 = 1 << 63;
 
 impl Identity {
     /// Of this one; `None` if it is not open, or cannot be told from others.
     pub fn of(descriptor: BorrowedFd<'_>) -> Option<Identity> {
         let status = fstat(descriptor).ok()?;
         let has_own_inode = FileType::from_raw_mode(status.st_mode) != FileType::Unknown;
-        let eventfd = if has_own_inode { 0 } else { eventfd_of(descriptor)? };
-        Some(Identity { device: status.st_dev, inode: status.st_ino, eventfd })
+        let number = match has_own_inode {
+            true => 0,
+            false => eventfd_of(descriptor).or_else(|| kind_of(descriptor))?,
+        };
+        Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
     /// Whether it is an eventfd.
     pub fn is_eventfd(self) -> bool {
-        self.eventfd != 0
+        self.number != 0 && self.number & KIND == 0
     }
 }
 
@@ -46,12 +55,32 @@ fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_add(1)
 }
 
+/// The kind of a file without an inode of its own.
+fn kind_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
+    let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
+    let kind = std::fs::read_link(path).ok()?;
+    let mut hasher = DefaultHasher::new();
+    kind.hash(&mut hasher);
+    Some(hasher.finish() | KIND)
+}
+
 /// The same file under a number that a program hardly uses, if there can be one.
 pub fn raise(descriptor: OwnedFd) -> OwnedFd {
     match descriptor.as_raw_fd() < HIGH {
         true => fcntl_dupfd_cloexec(&descriptor, HIGH).unwrap_or(descriptor),
         false => descriptor,
     }
+}
+
+/// Whether the three descriptors are open that programs take to be there. If not, the program may be about
+/// to open files that are to get their numbers, which somebody else's would get then.
+pub fn has_standard_streams() -> bool {
+    (0..3).all(|number| {
+        // SAFETY: one that is not open makes the call fail, and no more.
+        #[expect(unsafe_code)]
+        let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
+        rustix::io::fcntl_getfd(descriptor).is_ok()
+    })
 }
 
 /// A descriptor that the program may close behind our back.
@@ -115,7 +144,7 @@ struct Entry {
 const NONE: i32 = -1;
 /// A place that somebody fills.
 const FILLED: i32 = -2;
-const ENTRIES: usize = 64;
+const ENTRIES: usize = 128;
 
 static TABLE: [Entry; ENTRIES] = [const {
     Entry {
@@ -133,7 +162,7 @@ fn note(descriptor: BorrowedFd<'_>, identity: Identity, purpose: u32) -> Option<
         .position(|entry| entry.number.compare_exchange(NONE, FILLED, claim, relaxed).is_ok())?;
     let entry = &TABLE[place];
     entry.purpose.store(purpose, relaxed);
-    let words = [identity.device, identity.inode, identity.eventfd];
+    let words = [identity.device, identity.inode, identity.number];
     for (word, value) in entry.identity.iter().zip(words) {
         word.store(value, relaxed);
     }
@@ -176,10 +205,10 @@ impl Entry {
         // is that of what the program has there: see the module's comment.
         #[expect(unsafe_code)]
         let descriptor = unsafe { BorrowedFd::borrow_raw(number) };
-        let [device, inode, eventfd] = [0, 1, 2].map(|word: usize| {
+        let [device, inode, number] = [0, 1, 2].map(|word: usize| {
             self.identity.get(word).map_or(0, |word| word.load(Ordering::Relaxed))
         });
-        let identity = Identity { device, inode, eventfd };
+        let identity = Identity { device, inode, number };
         (Identity::of(descriptor) == Some(identity)).then_some(descriptor)
     }
 }

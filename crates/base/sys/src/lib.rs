@@ -21,6 +21,7 @@ pub mod testing;
 mod threads;
 mod wait;
 mod wake;
+mod watch;
 mod zeros;
 
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
@@ -35,4 +36,5 @@ pub use threads::{
 };
 pub use wait::wait;
 pub use wake::{Waker, barrier_for_all, heed_barriers};
+pub use watch::Watch;
 pub use zeros::{SPAN, zeros, zeros_of_all};

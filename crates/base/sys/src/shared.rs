@@ -67,12 +67,21 @@ impl SharedMemory {
 
     /// Maps what somebody else has made, if its size can be relied on.
     pub fn map(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
+        SharedMemory::map_for(file, libc::PROT_READ | libc::PROT_WRITE)
+    }
+
+    /// The same for who only reads. To write to it ends with a signal.
+    pub fn map_to_read(file: BorrowedFd<'_>) -> io::Result<SharedMemory> {
+        SharedMemory::map_for(file, libc::PROT_READ)
+    }
+
+    fn map_for(file: BorrowedFd<'_>, protection: i32) -> io::Result<SharedMemory> {
         let size = usize::try_from(sealed_size(file)?).ok().filter(|size| *size > 0);
         let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::InvalidData))?;
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
         // SAFETY: a new mapping, at a place that the kernel chooses.
         #[expect(unsafe_code)]
         let start = unsafe {
+            let flags = libc::MAP_SHARED;
             libc::mmap(std::ptr::null_mut(), size, protection, flags, file.as_raw_fd(), 0)
         };
         if start == libc::MAP_FAILED {

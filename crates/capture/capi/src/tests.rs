@@ -78,7 +78,7 @@ impl Channel {
                 let mut rest = &bytes[packet::SIZE..];
                 while let [first, second, ..] = *rest {
                     let id = u16::from_le_bytes([first, second]);
-                    let event = registry::types().nth(id.into()).unwrap();
+                    let event = registry::type_of(id).unwrap();
                     let size = event.fields().fold(HEADER_SIZE, |at, (_, kind)| match kind {
                         Kind::String => {
                             at + rest[at..].iter().position(|byte| *byte == 0).unwrap() + 1

@@ -18,6 +18,14 @@ pub(crate) enum Word {
     Unplaced = 32,
     /// The reader needs nothing before this position.
     Read = 128,
+    /// The reader is about to write, or has written, what comes before this position …
+    Next = 136,
+    /// … to a file that had this size before …
+    SizeBefore = 144,
+    /// … and has this one then.
+    SizeAfter = 152,
+    /// Events that were discarded in the ring before this one.
+    Before = 160,
 }
 
 #[cfg(not(loom))]
@@ -41,6 +49,11 @@ mod real {
         /// [`SharedMemory::seal`]. To be called by the daemon when the program has mapped `file`.
         pub fn seal(&self, file: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
             self.0.seal(file)
+        }
+
+        /// What the memory says of itself: from whoever could write to it.
+        pub fn shape(&self) -> Result<crate::Shape, crate::ShapeError> {
+            crate::Shape::read(self)
         }
 
         pub(crate) fn size(&self) -> usize {
@@ -98,8 +111,18 @@ mod model {
     use loom::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering;
 
-    const WORDS: [Word; 6] =
-        [Word::Write, Word::LastTime, Word::Lost, Word::Owner, Word::Unplaced, Word::Read];
+    const WORDS: [Word; 10] = [
+        Word::Write,
+        Word::LastTime,
+        Word::Lost,
+        Word::Owner,
+        Word::Unplaced,
+        Word::Read,
+        Word::Next,
+        Word::SizeBefore,
+        Word::SizeAfter,
+        Word::Before,
+    ];
 
     /// Bytes that are looked at together.
     const PART: usize = 4;
@@ -107,7 +130,7 @@ mod model {
     /// Memory, by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
-        controls: Vec<[AtomicU64; 6]>,
+        controls: Vec<[AtomicU64; 10]>,
         control_start: usize,
         control_size: usize,
         data: Vec<UnsafeCell<[u8; PART]>>,
@@ -122,7 +145,7 @@ mod model {
     impl Cells {
         /// What a set of rings starts with.
         pub fn new(shape: &Shape) -> Cells {
-            let control = |_| [0; 6].map(|_| AtomicU64::new(shape.start));
+            let control = |_| [0; 10].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
                 controls: (0..shape.rings).map(control).collect(),
                 control_start: shape.control_of(0),

@@ -19,6 +19,9 @@
 //!   +24      OWNER      process and thread that hold the ring, where that takes a lock; writers
 //!   +32      UNPLACED   events that found no ring to write to; writers
 //!   +128     READ       the daemon needs nothing before this position; reader
+//!   +136     NEXT, SIZE_BEFORE, SIZE_AFTER: what the daemon is writing to a file, for the one that comes
+//!            after it if it is killed meanwhile; see [`Reader::announce`]; reader
+//!   +160     BEFORE     events that were discarded in the ring that this one has replaced; reader
 //! 4352     control of ring 1, …
 //! page     data of ring 0: sub-buffers, then data of ring 1, …
 //! ```
@@ -72,7 +75,7 @@ mod write;
 
 pub use cells::Cells;
 pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE, Room};
-pub use read::{Packet, Reader, Taken};
+pub use read::{Left, Packet, Reader, Taken};
 pub use shape::{
     Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,
 };

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{Ordering::SeqCst, fence};
 
 /// Reads one ring. The position is the reader's own: what the memory says of it is for writers.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Reader {
     ring: usize,
     clock: Clock,
@@ -23,12 +23,41 @@ pub struct Reader {
     last_time: u64,
     /// Packets so far, and sub-buffers that were overwritten unread.
     count: u64,
-    /// Whether writers wait for what it has read. Those who only look leave that to another one.
-    frees: bool,
+    frees: Frees,
     /// Events discarded, as the last packet says.
     discarded: u64,
+    /// Those of them that were discarded in the ring before this one.
+    before: u64,
     /// Whether the memory has had nonsense.
     is_over: bool,
+}
+
+/// When writers are told that they need not wait any more for what was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Frees {
+    AsItTakes,
+    WhenTold,
+    /// It only looks; that is up to another reader.
+    Never,
+    /// There is no other reader, and writers are not told.
+    Nobody,
+}
+
+/// What a reader has left that was killed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Left {
+    /// Where the ring starts.
+    pub start: u64,
+    /// It had freed what comes before this position, …
+    pub read: u64,
+    /// … and begun to write what comes before this one …
+    pub next: u64,
+    /// … to a file of this size, …
+    pub size_before: u64,
+    /// … which has this one if it was done.
+    pub size_after: u64,
+    /// Events that were discarded in the ring before this one.
+    pub discarded_before: u64,
 }
 
 /// What was found in a ring.
@@ -77,20 +106,70 @@ impl Reader {
     /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
     /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
     pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let (position, last_time, count, discarded) = (shape.start, 0, 0, 0);
-        let (frees, is_over) = (true, false);
-        Reader { ring, clock, position, last_time, count, frees, discarded, is_over }
+        let (position, last_time, count, discarded, before) = (shape.start, 0, 0, 0, 0);
+        let (frees, is_over) = (Frees::AsItTakes, false);
+        Reader { ring, clock, position, last_time, count, frees, discarded, before, is_over }
     }
 
     /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots. It only
     /// looks: nobody waits for it, also where events are discarded, so that what it wants to read may
     /// be overwritten ([`Taken::Overwritten`]); and it does not disturb the ring's other reader.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let mut reader = Reader { frees: false, ..Reader::new(shape, ring, clock) };
+        let mut reader = Reader { frees: Frees::Never, ..Reader::new(shape, ring, clock) };
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
         reader
+    }
+
+    /// Has it free what it has taken only when it is told to ([`free`](Self::free)): when that is safe
+    /// elsewhere.
+    #[must_use]
+    pub fn when_told(self) -> Reader {
+        Reader { frees: Frees::WhenTold, ..self }
+    }
+
+    /// A reader of a ring that another process has left, from `position` on, behind the packet that ends
+    /// with `last`. It only looks.
+    pub fn behind(
+        shape: &Shape,
+        ring: usize,
+        clock: Clock,
+        (position, left): (u64, Left),
+        last: Option<Header>,
+    ) -> Reader {
+        let reader = Reader { frees: Frees::Nobody, position, ..Reader::new(shape, ring, clock) };
+        Reader { before: left.discarded_before, ..reader.going_on(last) }
+    }
+
+    /// Has its packets go on behind those of another ring: in number, time and discarded events.
+    #[must_use]
+    pub fn going_on(self, last: Option<Header>) -> Reader {
+        let Some(last) = last else { return self };
+        let (last_time, count) = (last.last_time, last.number.saturating_add(1));
+        Reader { last_time, count, discarded: last.discarded, before: last.discarded, ..self }
+    }
+
+    /// Says that what was taken is about to be written to a file, which has the first size before and the
+    /// second one then. So if this process is killed, the next one knows where to go on: what was written
+    /// as a whole is done, and a part of it is taken back.
+    pub fn announce(&self, cells: &Cells, shape: &Shape, sizes: (u64, u64)) {
+        let control = shape.control_of(self.ring);
+        cells.store(control, Word::SizeBefore, sizes.0, Relaxed);
+        cells.store(control, Word::SizeAfter, sizes.1, Relaxed);
+        // Release: whoever sees the position sees the sizes.
+        cells.store(control, Word::Next, self.position, Release);
+    }
+
+    /// Notes what was discarded in the ring before, for the process after this one.
+    pub fn note_before(&self, cells: &Cells, shape: &Shape) {
+        cells.store(shape.control_of(self.ring), Word::Before, self.before, Relaxed);
+    }
+
+    /// Frees what was taken.
+    pub fn free(&self, cells: &Cells, shape: &Shape) {
+        // Release: as in `take`.
+        cells.store(shape.control_of(self.ring), Word::Read, self.position, Release);
     }
 
     /// Bytes that can be taken, roughly: headers and ends of sub-buffers count too.
@@ -126,7 +205,7 @@ impl Reader {
     /// is nothing to take and there are no writers any more; then the events in all packets of a ring
     /// and [`Header::discarded`] of the last are all that were tried, but for what was overwritten.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
-        let discarded = cells.lost(shape, self.ring);
+        let discarded = self.before.saturating_add(cells.lost(shape, self.ring));
         if discarded <= self.discarded {
             return None;
         }
@@ -171,7 +250,7 @@ impl Reader {
                 return skipped;
             }
             self.position = if is_partial { until.position } else { self.subbuffer_after(shape) };
-            if self.frees {
+            if self.frees == Frees::AsItTakes {
                 // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
                 // what has been read.
                 cells.store(control, Word::Read, self.position, Release);
@@ -183,6 +262,7 @@ impl Reader {
             first.copy_from_slice(&events[TIME_AT..HEADER_SIZE]);
             let times = (u64::from_le_bytes(first), until.time);
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
+            let discarded = self.before.saturating_add(discarded);
             let header = self.header(shape, events.len(), times, discarded);
             header_place.copy_from_slice(&header.to_bytes());
             return Taken::Packet(Packet { header, is_partial });
@@ -201,7 +281,7 @@ impl Reader {
 
     /// Moves on to the oldest sub-buffer that is still there, if that is further on.
     fn skip_overwritten(&mut self, shape: &Shape, write: u64) -> Option<Taken> {
-        if shape.mode == Mode::Discard && self.frees {
+        if shape.mode == Mode::Discard && self.frees != Frees::Never {
             return None;
         }
         let skipped = self.oldest(shape, write)?.wrapping_sub(self.position);
@@ -346,6 +426,26 @@ impl Reader {
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
+    /// Where a ring's events end now.
+    pub fn end(&self, shape: &Shape, ring: usize) -> u64 {
+        self.load(shape.control_of(ring), Word::Write, Acquire)
+    }
+
+    /// What a ring's reader has left.
+    pub fn left(&self, shape: &Shape, ring: usize) -> Left {
+        let control = shape.control_of(ring);
+        // Acquire: pairs with `Reader::announce`.
+        let next = self.load(control, Word::Next, Acquire);
+        Left {
+            start: shape.start,
+            read: self.load(control, Word::Read, Acquire),
+            next,
+            size_before: self.load(control, Word::SizeBefore, Relaxed),
+            size_after: self.load(control, Word::SizeAfter, Relaxed),
+            discarded_before: self.load(control, Word::Before, Relaxed),
+        }
+    }
+
     /// Events of a ring that were lost so far, as its writers count them: because it was full, or
     /// because they found no ring at all and this was the first that they looked at.
     pub fn lost(&self, shape: &Shape, ring: usize) -> u64 {

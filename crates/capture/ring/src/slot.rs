@@ -105,6 +105,48 @@ impl Slot {
         Ok(())
     }
 
+    /// Puts a writer in the place of the one that is there: from some moment on events go to the new one,
+    /// and each goes to one of them. Gives the old one, as [`take`](Self::take) does; if somebody still
+    /// uses that after `patience`, it lives for ever, and the new one is used all the same. Gives the new
+    /// one back if there is none to replace.
+    pub fn replace(
+        &self,
+        writer: Box<Writer>,
+        patience: Duration,
+    ) -> Result<Result<Box<Writer>, StillUsed>, Box<Writer>> {
+        let Some(_changing) = Changing::begin(self) else { return Err(writer) };
+        if self.writer.load(Ordering::Relaxed).is_null() {
+            return Err(writer);
+        }
+        #[cfg(target_arch = "x86_64")]
+        let is_quick = writer.quick_sequences().is_some();
+        #[cfg(not(target_arch = "x86_64"))]
+        let is_quick = false;
+        let writer = Box::into_raw(writer);
+        // As in `put` and `take`.
+        let quick = if is_quick { writer } else { ptr::null_mut() };
+        let was_quick = !self.quick.swap(quick, Ordering::SeqCst).is_null();
+        let old = self.writer.swap(writer, Ordering::SeqCst);
+        if !self.is_unused_within(patience, was_quick) {
+            return Ok(Err(StillUsed));
+        }
+        // SAFETY: as in `take`.
+        #[expect(unsafe_code)]
+        Ok(Ok(unsafe { Box::from_raw(old) }))
+    }
+
+    /// Waits until nobody uses a writer that has been taken out.
+    fn is_unused_within(&self, patience: Duration, was_quick: bool) -> bool {
+        let end = Instant::now() + patience;
+        let mut is_unused = !was_quick || blkkin_sys::restart_sequences();
+        // Sequentially consistent: see `record_with_care`. (Also an acquire of what users did.)
+        while is_unused && self.users.load(Ordering::SeqCst) != 0 {
+            is_unused = Instant::now() < end;
+            std::thread::sleep(Duration::from_micros(50));
+        }
+        is_unused
+    }
+
     /// Takes the writer out, and gives it when nobody uses it any more; an error, and it lives for
     /// ever and the slot stays empty, if somebody still does after `patience`: a thread that is
     /// stopped or was killed. Not to be called by a thread that anybody waits for.
@@ -115,14 +157,7 @@ impl Slot {
         if writer.is_null() {
             return Ok(None);
         }
-        let end = Instant::now() + patience;
-        let mut is_unused = !was_quick || blkkin_sys::restart_sequences();
-        // Sequentially consistent: see `record_with_care`. (Also an acquire of what users did.)
-        while is_unused && self.users.load(Ordering::SeqCst) != 0 {
-            is_unused = Instant::now() < end;
-            std::thread::sleep(Duration::from_micros(50));
-        }
-        if !is_unused {
+        if !self.is_unused_within(patience, was_quick) {
             // Who counts itself in now could not be told from who still uses the old one.
             changing.for_ever();
             return Err(StillUsed);

@@ -32,8 +32,10 @@ pub(crate) fn slot(channel: usize) -> &'static Slot {
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match SLOTS.get().get(channel) {
         Some(slot) => {
-            span::follow(writer.clock());
-            slot.put(writer)
+            let clock = writer.clock();
+            slot.put(writer)?;
+            span::follow(clock);
+            Ok(())
         }
         None => Err(writer),
     }
@@ -81,10 +83,18 @@ pub(crate) fn attach_somewhere(mut writer: Box<Writer>, has_contexts: bool) -> O
     None
 }
 
+/// Gives other rings to a channel: each event goes to one of them. False, and nothing has changed, if the
+/// channel has none. The old ones are let go.
+pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
+    SLOTS.get().get(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())
+}
+
+/// How long threads have to finish with rings that are taken away.
+const PATIENCE: Duration = Duration::from_secs(1);
+
 /// Takes a channel's rings away. If a thread may still go by what the channel was to record, its place is
 /// not used again.
 pub(crate) fn detach_for_good(channel: usize, is_unused: bool) {
-    const PATIENCE: Duration = Duration::from_secs(1);
     if !is_unused {
         SPENT.fetch_or(1 << channel, Ordering::Relaxed);
     }

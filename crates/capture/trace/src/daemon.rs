@@ -5,8 +5,9 @@
 //!
 //! It exists if a daemon accepted when the program started, or when [`start`] was called later. It is
 //! called `blkkin`, has all signals blocked and a small stack, and sleeps until a daemon says something.
-//! When a daemon goes, its channels go with it, and the thread looks for another one every 0.5 s. No
-//! panic leaves it.
+//! When a daemon goes, the thread looks for another one every 0.5 s, and its channels are kept for that one
+//! for some seconds. While there is somebody to talk to, others that may come are not looked for: the
+//! kernel tells when something comes where they would be. No panic leaves the thread.
 //!
 //! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread.
 //! Nobody waits for the daemon, except where `BLKKIN_WAIT` says for how long: then all that is enabled
@@ -16,7 +17,8 @@
 //!
 //! - **fork**: the child writes to none of its parent's rings ([`channels`](crate::channels)), closes its
 //!   descriptors, and, if the parent had the thread, begins one of its own, for which the daemon takes it
-//!   for what it is: another process. A child of the bare system call gets one from [`start`].
+//!   for what it is: another process. Its events count from some milliseconds on; where `BLKKIN_WAIT` is
+//!   set, from the first, for which `fork` waits. A child of the bare system call gets one from [`start`].
 //! - **vfork**, **exec**: all descriptors are closed by `exec`, and the new program begins anew.
 //! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed is not
 //!   used; see [`blkkin_sys::descriptor`]. The connection is then begun anew, as soon as that is noticed:
@@ -51,7 +53,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread::Talk;
 
-/// Whether there is a thread; a child has none.
+/// Whether there is a thread, or was; a child has none.
 static RUNS: WipedOnFork = WipedOnFork::new();
 /// Whether there ever was one, in this process or in one that it descends from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
@@ -114,20 +116,28 @@ fn begin_first(wait: Duration) -> Option<()> {
         return None;
     }
     hear_of_forks()?;
-    let end = Instant::now() + wait;
-    talk.until(|talk| talk.has_answered() || Instant::now() >= end, Some(end));
-    run(talk)
+    talk_for(&mut talk, wait);
+    run(talk, Duration::ZERO)
 }
 
-/// Has the thread go on with it.
-fn run(mut talk: Talk) -> Option<()> {
+/// Talks for so long, or until the daemons have told all.
+fn talk_for(talk: &mut Talk, wait: Duration) {
+    let end = Instant::now() + wait;
+    talk.until(|talk| talk.has_answered() || Instant::now() >= end, Some(end));
+}
+
+/// Has the thread go on with it, a moment later.
+fn run(mut talk: Talk, moment: Duration) -> Option<()> {
     process::keep_loaded(after_main);
     EVER_RAN.store(true, Ordering::Release);
+    // Where it ends, no daemon will ever want to talk to this program, or there was a panic. So no other
+    // one is begun.
     let body = move || {
-        quietly(|| talk.until(|talk| talk.is_over(), None));
+        quietly(|| {
+            std::thread::sleep(moment);
+            talk.until(|talk| talk.is_over(), None);
+        });
         quietly(|| drop(talk));
-        let [runs] = RUNS.words();
-        runs.store(0, Ordering::Release);
     };
     let thread = std::thread::Builder::new().name("blkkin".to_owned()).stack_size(STACK_SIZE);
     process::without_signals(|| thread.spawn(body)).ok().map(drop)
@@ -142,6 +152,9 @@ fn hear_of_forks() -> Option<()> {
     (!is_new || process::in_forked_children(in_child)).then_some(())
 }
 
+/// Most children become another program before that, or have done with replacing their files.
+const CHILDS_MOMENT: Duration = Duration::from_millis(5);
+
 /// On the only thread of a child. Its parent may have been anywhere, so no lock of the parent's is taken.
 extern "C" fn in_child() {
     quietly(|| {
@@ -150,7 +163,15 @@ extern "C" fn in_child() {
         let is_first = runs.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if had_thread && is_first {
             close_inherited();
-            if run(Talk::new()).is_none() {
+            let (mut talk, wait) = (Talk::new(), settings::get().wait);
+            let moment = match wait.is_zero() {
+                true => CHILDS_MOMENT,
+                false => Duration::ZERO,
+            };
+            if !wait.is_zero() && talk.connect() {
+                talk_for(&mut talk, wait);
+            }
+            if run(talk, moment).is_none() {
                 runs.store(0, Ordering::Release);
             }
         }

@@ -5,7 +5,6 @@ use crate::channels::{self, CHANNELS_MAX};
 use crate::registry;
 use crate::{Level, value::Fields};
 use blkkin_ring::{Encoder, Room};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A kind of event: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
@@ -26,9 +25,6 @@ pub struct EventType {
     wanted_by: AtomicU64,
     /// What the events' headers say.
     id: AtomicU32,
-    /// Where in catalogs its description goes.
-    described_at: AtomicU32,
-    field_kinds: OnceLock<&'static [Kind]>,
 }
 
 /// Nobody knows the type yet, so nobody can have said whether its events are wanted.
@@ -44,8 +40,8 @@ pub(crate) fn bit(channel: usize, with_care: bool) -> u64 {
 
 /// No id yet.
 const NO_ID: u32 = u32::MAX;
-/// A thread is about to make the type known.
-const CLAIMED: u32 = u32::MAX - 1;
+/// It will never have one.
+const REFUSED: u32 = u32::MAX - 1;
 
 /// What a field holds. All are as a little-endian machine has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +96,6 @@ impl EventType {
             place,
             wanted_by: AtomicU64::new(UNKNOWN),
             id: AtomicU32::new(NO_ID),
-            described_at: AtomicU32::new(0),
-            field_kinds: OnceLock::new(),
         }
     }
 
@@ -143,7 +137,8 @@ impl EventType {
         let mut encoder = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
         encode(&mut encoder);
         if wanted_by >> WITH_CARE != 0 {
-            self.record_with_care(&mut encoder, wanted_by >> WITH_CARE);
+            // Passed on and back as a value, so that on the path without this it may stay in registers.
+            encoder = self.record_with_care(encoder, wanted_by >> WITH_CARE);
         }
         let mut wanted_by = wanted_by as u32;
         while wanted_by != 0 {
@@ -157,7 +152,7 @@ impl EventType {
     /// meanwhile, so that nobody gives their rings to a channel that wants something else.
     #[cold]
     #[inline(never)]
-    fn record_with_care(&'static self, encoder: &mut Encoder<'_>, channels: u64) {
+    fn record_with_care<'r>(&'static self, mut encoder: Encoder<'r>, channels: u64) -> Encoder<'r> {
         registry::with_book(|book| {
             for channel in (0..CHANNELS_MAX).filter(|channel| channels >> channel & 1 != 0) {
                 let Some(orders) = book.orders(channel) else { continue };
@@ -167,10 +162,11 @@ impl EventType {
                 if orders.sources.is_empty() {
                     channels::slot(channel).record(&mut encoder.event());
                 } else {
-                    self.record_with_contexts(encoder, channel, orders);
+                    self.record_with_contexts(&mut encoder, channel, orders);
                 }
             }
         });
+        encoder
     }
 
     /// As above, for a channel with contexts: the event is put together anew.
@@ -195,17 +191,19 @@ impl EventType {
         channels::slot(channel).record(&mut whole.event());
     }
 
-    /// Makes the type known, and so one that somebody may want events of; by whom they are wanted
-    /// now. 0 if another thread, or this one before a signal, is about to do the same.
+    /// Makes the type known, and so one that somebody may want events of; by whom they are wanted now.
+    ///
+    /// Several threads may do so at once, and a signal handler in between: each finds a place for it, and
+    /// the first one's counts. So nobody waits for another, and no event of theirs is lost.
     #[cold]
     pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
-        let (claim, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-        if self.id.compare_exchange(NO_ID, CLAIMED, claim, relaxed).is_ok() {
-            let _ = self.field_kinds.set(kinds);
-            match registry::add(self) {
-                Some(id) => self.id.store(id.into(), Ordering::Release),
-                // It cannot be told. It stays claimed, and nobody wants its events.
-                None => self.wanted_by.store(0, Ordering::Relaxed),
+        if self.id.load(Ordering::Acquire) == NO_ID {
+            let id = registry::add(self, kinds).map_or(REFUSED, u32::from);
+            let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
+            let is_first = self.id.compare_exchange(NO_ID, id, release, relaxed).is_ok();
+            if is_first && id == REFUSED {
+                registry::count_refused();
+                self.wanted_by.store(0, Ordering::Relaxed);
             }
         }
         if self.id().is_some() {
@@ -231,12 +229,7 @@ impl EventType {
     /// What its events' headers say; `None` before it is known.
     pub(crate) fn id(&self) -> Option<u16> {
         let id = self.id.load(Ordering::Acquire);
-        (id < CLAIMED).then_some(id as u16)
-    }
-
-    /// Where in catalogs its description goes. Set before it has an id.
-    pub(crate) fn described_at(&self) -> &AtomicU32 {
-        &self.described_at
+        (id < REFUSED).then_some(id as u16)
     }
 
     /// `PROVIDER:NAME`.
@@ -251,7 +244,14 @@ impl EventType {
 
     /// The fields' names and kinds; none before the type is known.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
-        let kinds = self.field_kinds.get().copied().unwrap_or_default();
+        self.fields_of(registry::entry(self).map_or(&[], |entry| entry.kinds))
+    }
+
+    /// As above, if they are of these kinds.
+    pub(crate) fn fields_of(
+        &self,
+        kinds: &'static [Kind],
+    ) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
         self.field_names.iter().copied().zip(kinds.iter().copied())
     }
 

@@ -9,6 +9,10 @@
 //! has forms for headers, and are followed or not as [`sample`] says. What is said of them is
 //! recorded as the events that [`family`] lists.
 
+// Tests within this crate use what those beside it do.
+#[cfg(test)]
+extern crate self as blkkin_trace;
+
 pub mod channels;
 pub mod context;
 pub mod daemon;

@@ -22,7 +22,7 @@ pub(crate) use book::with_book;
 pub(crate) use orders::{Orders, Source};
 
 use crate::daemon::catalog;
-use crate::event::EventType;
+use crate::event::{EventType, Kind};
 use blkkin_control::rules::Verdict;
 use book::Book;
 use std::sync::OnceLock;
@@ -31,24 +31,46 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 /// Most types of one program. Ids have 16 bits.
 pub const TYPES_MAX: usize = blkkin_control::limits::EVENT_TYPES_MAX;
 
-static TYPES: [OnceLock<&'static EventType>; TYPES_MAX] = [const { OnceLock::new() }; TYPES_MAX];
+/// A type at its place. Of several for one type, that of which the place is its id counts.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    event: &'static EventType,
+    /// What its fields hold.
+    pub(crate) kinds: &'static [Kind],
+    /// Where in catalogs its description goes.
+    pub(crate) described_at: usize,
+}
+
+static TYPES: [OnceLock<Entry>; TYPES_MAX] = [const { OnceLock::new() }; TYPES_MAX];
 /// How many places of `TYPES` are taken; more than there are, if types were refused.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 /// Types for which there was no room, or that do not keep to what types may be.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// Finds a place for a type, which is there once it has this as its id. `None` if there cannot be one.
-pub(crate) fn add(event: &'static EventType) -> Option<u16> {
+pub(crate) fn add(event: &'static EventType, kinds: &'static [Kind]) -> Option<u16> {
     crate::start::link();
-    let place = catalog::reserve(event).and_then(|()| {
-        let place = COUNT.fetch_add(1, Ordering::Relaxed);
-        let _ = TYPES.get(place)?.set(event);
-        u16::try_from(place).ok()
-    });
-    if place.is_none() {
-        REFUSED.fetch_add(1, Ordering::Relaxed);
-    }
-    place
+    let described_at = catalog::reserve(event, kinds)?;
+    let place = COUNT.fetch_add(1, Ordering::Relaxed);
+    // Nobody else ever sets this one, so nobody waits.
+    TYPES.get(place)?.set(Entry { event, kinds, described_at }).ok()?;
+    u16::try_from(place).ok()
+}
+
+/// Counts a type that has found no place.
+pub(crate) fn count_refused() {
+    REFUSED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// What there is of a type that has an id.
+pub(crate) fn entry(event: &EventType) -> Option<&'static Entry> {
+    TYPES.get(usize::from(event.id()?))?.get()
+}
+
+/// The type of this id.
+pub fn type_of(id: u16) -> Option<&'static EventType> {
+    let entry = TYPES.get(usize::from(id))?.get()?;
+    (entry.event.id() == Some(id)).then_some(entry.event)
 }
 
 /// Decides who wants the events of a type that has an id.
@@ -133,12 +155,11 @@ pub fn on_change(on_change: fn()) {
     }
 }
 
-/// All types so far, by id.
+/// All types so far, in the order of their ids.
 pub fn types() -> impl Iterator<Item = &'static EventType> {
     let count = COUNT.load(Ordering::Relaxed).min(TYPES_MAX);
-    // A type whose place is taken but empty is being added, and so is one without an id.
-    let types = TYPES[..count].iter().filter_map(|place| place.get().copied());
-    types.filter(|event| event.id().is_some())
+    // Places may be empty, or of a type that has another one.
+    (0..count).filter_map(|place| type_of(u16::try_from(place).ok()?))
 }
 
 /// How many types were refused: there are too many, or their names or fields are not what they may be,

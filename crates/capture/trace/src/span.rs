@@ -7,14 +7,14 @@
 //! current span: who causes a span hands its own on.
 //!
 //! ```
-//! use blkkin_trace::{Endpoint, Sampler, Trace};
+//! use blkkin_trace::{Endpoint, Trace, sample};
 //!
-//! static SAMPLER: Sampler = Sampler::new();
 //! static OSD: Endpoint<'static> = Endpoint::new("osd.3", "10.0.0.7", 6802);
 //!
 //! // Spans that end with their scope.
 //! fn serve(header: &[u8]) {
-//!     let request = Trace::receive_traceparent("client io", &OSD, header, &SAMPLER).server_span();
+//!     let sampler = sample::global();
+//!     let request = Trace::receive_traceparent("client io", &OSD, header, sampler).server_span();
 //!     let write = request.child("write").span();
 //!     write.keyval("bytes", 4096);
 //!     drop(write);
@@ -24,7 +24,7 @@
 //!
 //! // A value that goes wherever the request goes.
 //! fn queue() {
-//!     let request = Trace::root("client io", &OSD, &SAMPLER);
+//!     let request = Trace::root("client io", &OSD, sample::global());
 //!     request.server_receive();
 //!     let worker = std::thread::spawn(move || {
 //!         request.event("dequeued");

@@ -355,6 +355,8 @@ fn filters_decide_for_each_event() {
     check(r#"tid > 0 && $ctx.procname == "filters" && cpu >= 0 && signed == 2"#, &[2]);
     check("missing == 1", &[]);
     check("!(missing == 1) && signed == 2", &[2]);
+    check(&format!("{}signed == 1{}", "(".repeat(60), ")".repeat(60)), &[1]);
+    check(&format!("{}(signed == 1)", "!".repeat(60)), &[1]);
     // What this program does not understand is never true.
     check("signed <", &[]);
 }
@@ -467,6 +469,10 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         program.add(0, &[]);
         program.enable(0, &[rule("*")]);
         program.ping();
+        // What was left, and nobody has replaced, is let go.
+        assert_eq!(program.orphans, if turn == 0 { vec![] } else { vec![0] });
+        let maps = format!("/proc/{}/maps", running.child.id());
+        assert_eq!(std::fs::read_to_string(&maps).unwrap().matches("memfd:rings").count(), 1);
         running.step();
         assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
         daemon.close();
@@ -474,8 +480,6 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         // Without a daemon it goes on as before.
         std::thread::sleep(Duration::from_millis(100));
         running.step();
-        let maps = format!("/proc/{}/maps", running.child.id());
-        assert!(!std::fs::read_to_string(&maps).unwrap().contains("memfd:rings"));
         daemon.listen();
     }
     running.end();
@@ -528,7 +532,7 @@ fn nonsense_ends_the_conversation_and_it_is_begun_anew() {
 #[test]
 fn who_is_refused_for_good_is_silent() {
     let daemon = Daemon::new("refused");
-    let running = Running::start("counts", &daemon);
+    let mut running = Running::start("looks", &daemon);
     let refuse = |try_again| {
         let mut program = Program::new(daemon.connected(LONG).unwrap());
         program.hear_hello();
@@ -540,6 +544,9 @@ fn who_is_refused_for_good_is_silent() {
     refuse(true);
     refuse(false);
     assert!(daemon.connected(Duration::from_millis(1500)).is_none());
+    // Also if it looks for one by itself.
+    assert_eq!(running.step(), "none");
+    assert!(daemon.connected(Duration::from_millis(100)).is_none());
     running.end();
 }
 
@@ -577,7 +584,7 @@ fn a_daemon_overrules_sampling() {
 #[test]
 #[ignore = "a program of other tests"]
 fn races() {
-    const TYPES: usize = 2000;
+    const TYPES: usize = 1500;
     next();
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -625,9 +632,9 @@ fn no_type_is_missed_while_daemons_come_and_go() {
     let mut program = last.unwrap();
     program.events(0);
     let types = program.types();
-    assert_eq!(types.len(), 8000);
+    assert_eq!(types.len(), 6000);
     for thread in 0..4 {
-        for number in [0, 1, 999, 1999] {
+        for number in [0, 1, 999, 1499] {
             let name = format!("race:{thread}_{number}");
             assert!(types.values().any(|event| event.name == name), "{name}");
         }
@@ -788,6 +795,26 @@ fn a_forked_child_is_a_process_of_its_own() {
 }
 
 #[test]
+fn a_child_that_waits_records_from_its_first_line_on() {
+    let daemon = Daemon::new("waits");
+    let mut running = Running::with("forks", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    let mut parent = daemon.program();
+    parent.add(0, &[]);
+    parent.enable(0, &[rule("*")]);
+    parent.ping();
+    running.input.as_mut().unwrap().write_all(b"\n").unwrap();
+    let mut child = daemon.program();
+    child.add(0, &[]);
+    child.enable(0, &[rule("*")]);
+    child.ping();
+    assert_eq!(running.heard(), "forked");
+    assert_eq!(child.names(0), ["fork:parent", "fork:child"]);
+    assert_eq!(parent.names(0), ["fork:parent"]);
+    assert_eq!(running.step_with("end"), "Ok([0])");
+    running.end();
+}
+
+#[test]
 fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     let daemon = Daemon::new("raw");
     let mut running = Running::with("forks", &daemon, &[("FORK", "raw")]);
@@ -825,6 +852,11 @@ fn forks_often() {
             event!(Level::Info, "often:child", number = number);
             set_context("often:context", "child");
             blkkin_trace::start();
+            // Some live long enough to be found.
+            if number % 10 == 0 {
+                std::thread::sleep(Duration::from_millis(20));
+                event!(Level::Info, "often:child", number = number);
+            }
         });
         assert_eq!(ended, Ok([0]));
         event!(Level::Info, "often:parent", number = number);
@@ -1025,9 +1057,9 @@ fn threads_come_and_go() {
     running.end();
 }
 
-/// Two daemons at once: each has its own channels, of the same numbers.
+/// A program has room for so many channels; those with contexts do not take the places of others.
 #[test]
-fn two_conversations_do_not_mix() {
+fn channels_beyond_the_most_are_left_out() {
     let daemon = Daemon::new("two");
     let mut running = Running::start("counts", &daemon);
     let mut program = daemon.program();

@@ -140,3 +140,30 @@ fn types_that_come_while_rules_change_are_decided() {
     }
     assert_eq!(channel.names().len(), 200);
 }
+
+/// Of threads that come by a new type at the same time, each one's event counts.
+#[test]
+fn the_first_events_of_several_threads_count() {
+    const THREADS: usize = 4;
+    let _alone = alone();
+    let mut channel = Channel::new(0);
+    registry::set_rules(0, &[all("together:*")]);
+    let barrier = std::sync::Barrier::new(THREADS);
+    for turn in 0..300 {
+        let place = (file!(), line!());
+        let names = &["thread"];
+        let event = EventType::new("together:event", Level::Info, names, place);
+        let event: &'static EventType = Box::leak(Box::new(event));
+        std::thread::scope(|scope| {
+            for thread in 0..THREADS as u64 {
+                let barrier = &barrier;
+                scope.spawn(move || {
+                    barrier.wait();
+                    event.record((thread,));
+                });
+            }
+        });
+        assert_eq!(channel.names(), ["together:event"; THREADS], "{turn}");
+    }
+    assert_eq!(registry::types().filter(|event| event.name() == "together:event").count(), 300);
+}

@@ -7,7 +7,9 @@ use crate::rings::{Packets, Rings};
 use crate::session::SessionId;
 use crate::trace::Trace;
 use blkkin_control::rules::{Rules, Verdict};
-use blkkin_control::{Clock, EventRule, EventType};
+use blkkin_control::{Clock, EventRule, EventType, Orphan};
+use blkkin_ring::Left;
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -30,6 +32,8 @@ pub(crate) struct Application {
     pub(crate) traces: BTreeMap<SessionId, Trace>,
     /// UUIDs of its traces, by session.
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
+    /// Rings of an earlier daemon, with the program's numbers for them.
+    pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -64,8 +68,9 @@ pub(crate) struct Attachment {
     history: Vec<Rules>,
     /// Types of the catalog that have been held against the history.
     described: usize,
-    /// What could not be written yet, by ring.
-    unwritten: BTreeMap<usize, Packets>,
+    /// Rings of earlier daemons, of which these take the place, the oldest first; with the program's
+    /// numbers for them.
+    pub(crate) left_behind: Vec<(u32, Rings)>,
 }
 
 /// What came of looking at all rings of a program.
@@ -74,6 +79,8 @@ pub(crate) struct Drained {
     /// The most that one ring had, in relation to what fits into it: in parts of 256.
     pub(crate) fullest: u64,
     pub(crate) found: bool,
+    /// The program's numbers for rings of earlier daemons that have been read.
+    pub(crate) released: Vec<u32>,
     /// Why something could not be written. It is kept; the rings fill up meanwhile, and the program counts
     /// what finds no room.
     pub(crate) trouble: Option<io::Error>,
@@ -97,7 +104,7 @@ impl Attachment {
             rules: Vec::new(),
             history: Vec::new(),
             described: 0,
-            unwritten: BTreeMap::new(),
+            left_behind: Vec::new(),
         }
     }
 
@@ -121,6 +128,79 @@ impl Attachment {
         let wants =
             |rules: &Rules| rules.verdict(&event_type.name, event_type.level) != Verdict::No;
         self.history.iter().any(wants)
+    }
+
+    /// Takes the place of rings of earlier daemons: goes on in their streams, where the last one was.
+    pub(crate) fn take_over(
+        &mut self,
+        mut left: Vec<(u32, Rings)>,
+        trace: Option<&mut Trace>,
+    ) -> io::Result<()> {
+        let Some(trace) = trace.filter(|_| self.is_written) else {
+            // A flight recorder; all of it is there.
+            self.left_behind = left;
+            return Ok(());
+        };
+        for ring in 0..self.rings.count() {
+            let sets: Vec<Left> = left.iter().filter_map(|(_, set)| set.left(ring)).collect();
+            let mut resumed = Resumed::default();
+            let settle = |size: u64| {
+                resumed = resume(&sets, size);
+                resumed.size
+            };
+            let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
+            for (at, ((_, set), &was)) in left.iter_mut().zip(&sets).enumerate() {
+                let position = match at.cmp(&resumed.set) {
+                    // All of it is written.
+                    Ordering::Less => set.end(ring),
+                    Ordering::Equal => resumed.position.unwrap_or(was.start),
+                    Ordering::Greater => was.start,
+                };
+                set.read_behind(ring, (position, was), last);
+                if at == resumed.set && at > 0 && resumed.position.is_none() {
+                    // What it says of discarded events may be from before the sets before it were read.
+                    set.go_on_behind(ring, last);
+                }
+            }
+            self.rings.go_on_behind(ring, last);
+        }
+        self.left_behind = left;
+        Ok(())
+    }
+
+    /// Writes what is in rings of earlier daemons, to which nothing is written any more; what comes in
+    /// those that took their place goes behind it. Gives the program's numbers for them.
+    fn write_left_behind(&mut self, trace: &mut Trace) -> io::Result<Vec<u32>> {
+        let stream = self.stream();
+        let left = &mut self.left_behind;
+        for ring in 0..self.rings.count() {
+            let mut packets = Packets::default();
+            let marks: Vec<_> = left.iter().map(|(_, set)| set.mark_if(ring)).collect();
+            for (_, set) in left.iter_mut().filter(|(_, set)| ring < set.count()) {
+                if !packets.is_empty() {
+                    // Behind what the set before had.
+                    set.go_on_behind(ring, packets.headers.last().copied());
+                }
+                let mut before = None;
+                while before.replace(packets.headers.len()) != Some(packets.headers.len()) {
+                    set.take(ring, &mut packets);
+                }
+                set.finish(ring, &mut packets);
+            }
+            if packets.is_empty() {
+                continue;
+            }
+            let before = trace.size(stream, ring as u32);
+            self.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+            if let Err(error) = trace.append(stream, ring as u32, &packets) {
+                for ((_, set), mark) in left.iter_mut().zip(marks) {
+                    mark.into_iter().for_each(|mark| set.go_back(ring, mark));
+                }
+                return Err(error);
+            }
+            self.rings.go_on_behind(ring, packets.headers.last().copied());
+        }
+        Ok(std::mem::take(left).into_iter().map(|(number, _)| number).collect())
     }
 
     /// Describes all types of which events may be in the rings.
@@ -169,18 +249,28 @@ impl Application {
         let mut drained = Drained::default();
         let mut packets = Packets::default();
         let readable = |one: &&mut Attachment| one.is_written && one.rings.is_sealed();
+        let look = |catalog: &mut Option<Catalog>| {
+            catalog.as_mut().map_or(Ok(false), |catalog| catalog.look(room))
+        };
         for attachment in self.attachments.iter_mut().filter(readable) {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
-            for ring in 0..attachment.rings.count() {
-                if let Some(kept) = attachment.unwritten.get(&ring) {
-                    match trace.append(attachment.stream(), ring as u32, kept) {
-                        Ok(()) => drop(attachment.unwritten.remove(&ring)),
-                        Err(error) => {
-                            drained.trouble = Some(error);
-                            continue;
-                        }
+            if !attachment.left_behind.is_empty() {
+                let written = look(&mut self.catalog).and_then(|_| {
+                    let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
+                    attachment.describe(types, trace);
+                    attachment.write_left_behind(trace)
+                });
+                match written {
+                    Ok(numbers) => drained.released.extend(numbers),
+                    Err(error) => {
+                        drained.trouble = Some(error);
+                        continue;
                     }
                 }
+                drained.found = true;
+            }
+            for ring in 0..attachment.rings.count() {
+                let mark = attachment.rings.mark(ring);
                 packets.clear();
                 attachment.rings.take(ring, &mut packets);
                 if packets.is_empty() {
@@ -192,15 +282,18 @@ impl Application {
                 drained.fullest = drained.fullest.max(fullness);
                 // Types are told before their first event is in a ring; so those of all events that were
                 // just taken are found now.
-                let catalog = self.catalog.as_mut();
-                let looked = catalog.map_or(Ok(false), |catalog| catalog.look(room));
+                let looked = look(&mut self.catalog);
                 let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
                 attachment.describe(types, trace);
-                let written =
-                    looked.and_then(|_| trace.append(attachment.stream(), ring as u32, &packets));
-                if let Err(error) = written {
-                    drained.trouble = Some(error);
-                    attachment.unwritten.insert(ring, std::mem::take(&mut packets));
+                let (stream, cpu) = (attachment.stream(), ring as u32);
+                let before = trace.size(stream, cpu);
+                attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+                match looked.and_then(|_| trace.append(stream, cpu, &packets)) {
+                    Ok(()) => attachment.rings.free(ring),
+                    Err(error) => {
+                        attachment.rings.go_back(ring, mark);
+                        drained.trouble = Some(error);
+                    }
                 }
             }
         }
@@ -244,6 +337,10 @@ impl Application {
         for attachment in self.attachments.iter().filter(readable) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
+                for (_, left) in attachment.left_behind.iter().filter(|(_, one)| ring < one.count())
+                {
+                    left.snapshot(ring, &mut packets);
+                }
                 attachment.rings.snapshot(ring, &mut packets);
                 if packets.is_empty() {
                     continue;
@@ -266,10 +363,11 @@ impl Application {
         let mut packets = Packets::default();
         let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
-            attachment.unwritten.clear();
+            attachment.left_behind.clear();
             for ring in 0..attachment.rings.count() {
                 packets.clear();
                 attachment.rings.take(ring, &mut packets);
+                attachment.rings.free(ring);
             }
         }
     }
@@ -277,5 +375,76 @@ impl Application {
     /// Whether it has done all that it was told.
     pub(crate) fn is_settled(&self, ping: u64) -> bool {
         self.ponged >= ping
+    }
+}
+
+/// Where to go on in a stream that earlier daemons have written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Resumed {
+    /// So much of the file is kept.
+    size: u64,
+    /// Which set of rings is to be read next; those before it are done.
+    set: usize,
+    /// From where; none is from its start.
+    position: Option<u64>,
+}
+
+/// Works out what was written of a stream, whose file has that size, by what was left of one ring in each
+/// set, the oldest first.
+///
+/// A daemon announces in its own set what it writes: what it has taken there or, before that, all that
+/// was in the sets before.
+fn resume(sets: &[Left], mut size: u64) -> Resumed {
+    for (set, left) in sets.iter().enumerate().rev() {
+        if left.size_after == 0 {
+            // It never wrote.
+            continue;
+        }
+        let is_done = size == left.size_after;
+        if left.next != left.start {
+            if left.next != left.read && !is_done {
+                size = size.min(left.size_before);
+            }
+            let position = Some(if is_done { left.next } else { left.read });
+            return Resumed { size, set, position };
+        }
+        if is_done {
+            return Resumed { size, set, position: None };
+        }
+        size = size.min(left.size_before);
+    }
+    Resumed { size, set: 0, position: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a daemon that read up to `read`, and announced `next`, has left.
+    fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> Left {
+        Left { start: 0, read, next, size_before, size_after, discarded_before: 0 }
+    }
+
+    #[test]
+    fn streams_are_gone_on_with_where_they_end() {
+        let check = |sets: &[Left], size, expected: (u64, usize, Option<u64>)| {
+            let found = resume(sets, size);
+            assert_eq!((found.size, found.set, found.position), expected, "{sets:?} {size}");
+        };
+        check(&[], 0, (0, 0, None));
+        check(&[left(0, 0, (0, 0))], 0, (0, 0, None));
+        // Killed before it wrote, while it did, when it had, and when it had freed what it wrote.
+        check(&[left(0, 100, (0, 90))], 0, (0, 0, Some(0)));
+        check(&[left(0, 100, (0, 90))], 50, (0, 0, Some(0)));
+        check(&[left(0, 100, (0, 90))], 90, (90, 0, Some(100)));
+        check(&[left(100, 100, (0, 90))], 90, (90, 0, Some(100)));
+        check(&[left(100, 300, (90, 250))], 91, (90, 0, Some(100)));
+        // The next one was killed before it wrote what the first had left, while it did, and behind.
+        let first = left(100, 300, (90, 250));
+        check(&[first, left(0, 0, (0, 0))], 90, (90, 0, Some(100)));
+        check(&[first, left(0, 0, (90, 500))], 400, (90, 0, Some(100)));
+        check(&[first, left(0, 0, (90, 500))], 500, (500, 1, None));
+        check(&[first, left(0, 70, (500, 570))], 500, (500, 1, Some(0)));
+        check(&[first, left(70, 70, (500, 570)), left(0, 0, (0, 0))], 570, (570, 1, Some(70)));
     }
 }

@@ -5,10 +5,11 @@ use crate::application::{Application, Attachment};
 use crate::date;
 use crate::engine::{Agent, Id};
 use crate::rings::{Rings, online_processors};
+use crate::saved::Begun;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
-    AddChannel, Channel, ChannelRule, Clock, EventRule, Mode, Purpose, ToApplication,
+    AddChannel, Channel, ChannelRule, Clock, EventRule, Mode, Orphan, Purpose, ToApplication,
 };
 use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
@@ -23,6 +24,17 @@ pub(crate) const SUBBUFFER_SIZE: u64 = 256 << 10;
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
 /// Memory for the rings of one user's programs.
 const RINGS_SIZE_MAX: usize = 4 << 30;
+
+/// What earlier daemons have left of a channel.
+struct Adopted {
+    uuid: [u8; 16],
+    /// The program's number for rings to which events still go.
+    replaces: Option<u32>,
+    /// With the program's numbers, the oldest first.
+    left: Vec<(u32, Rings)>,
+    /// The trace that it had begun, if it is not gone on with already.
+    trace: Option<Trace>,
+}
 
 /// The shape of a channel's rings.
 pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape {
@@ -50,9 +62,75 @@ impl Agent {
         if rules.is_some() {
             self.send(id, &ToApplication::Sampling(rules), vec![]);
         }
+        self.adopt(id);
         self.update(id);
         self.ping(id);
         Ok(())
+    }
+
+    /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
+    /// are still there.
+    fn adopt(&mut self, id: Id) {
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        let clock = ring_clock(application.clock);
+        // Those of one channel together, in their order.
+        let mut channels: Vec<Vec<(Orphan, Rings)>> = Vec::new();
+        let place = |rings: &Rings| (rings.shape().uuid, rings.shape().stream);
+        for (orphan, memory) in std::mem::take(&mut application.orphans) {
+            let Ok(left) = Rings::left_behind(&memory, clock) else { continue };
+            let same = |channel: &&mut Vec<(Orphan, Rings)>| {
+                channel.first().is_some_and(|(_, other)| place(other) == place(&left))
+            };
+            match channels.iter_mut().find(same) {
+                Some(channel) => channel.push((orphan, left)),
+                None => channels.push(vec![(orphan, left)]),
+            }
+        }
+        for channel in channels {
+            let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
+            let Err(error) = self.adopt_channel(id, channel) else { continue };
+            for number in numbers {
+                self.send(id, &ToApplication::Release(number), vec![]);
+            }
+            let Some(application) = self.applications.get(&id) else { return };
+            (self.options.log)(&format!(
+                "{} ({}): what an earlier agent has left is lost: {error}",
+                application.program, application.process.pid
+            ));
+        }
+    }
+
+    fn adopt_channel(&mut self, id: Id, left: Vec<(Orphan, Rings)>) -> io::Result<()> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        let Some(application) = self.applications.get(&id) else { return Ok(()) };
+        let Some((last, rings)) = left.last() else { return Ok(()) };
+        let (uuid, channel) = (rings.shape().uuid, rings.shape().stream as usize);
+        let replaces = (!last.is_spent).then_some(last.number);
+        let begun = self.begun.get(&uuid).filter(|begun| begun.pid == application.process.pid);
+        let begun = begun.ok_or_else(|| invalid("its trace is not known"))?;
+        let at = self.sessions.iter().position(|session| session.id == begun.session);
+        let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
+        let session = &self.sessions[at];
+        let is_there = application
+            .attachments
+            .iter()
+            .any(|one| (one.session, one.channel) == (session.id, channel));
+        if channel >= session.channels.len()
+            || is_there
+            || !session.is_active()
+            || !session.may_record(&application.process)
+        {
+            return Err(invalid("it is not recorded any more"));
+        }
+        let trace = match application.traces.contains_key(&session.id) {
+            true => None,
+            false if begun.directory.join("metadata").exists() => {
+                Some(Trace::go_on(begun.directory.clone(), session.owner)?)
+            }
+            false => None,
+        };
+        let left = left.into_iter().map(|(orphan, rings)| (orphan.number, rings)).collect();
+        self.attach(id, at, channel, Some(Adopted { uuid, replaces, left, trace })).map(drop)
     }
 
     /// Asks a program to say when it has done all that it was told; the number of the question.
@@ -92,7 +170,7 @@ impl Agent {
             Some(own) if application.attachments[own].rules == wanted => false,
             Some(own) => self.send_rules(id, own, wanted),
             None if !wanted.iter().any(|rule| rule.enabled) => false,
-            None => match self.attach(id, at, number) {
+            None => match self.attach(id, at, number, None) {
                 Ok(own) => self.send_rules(id, own, wanted),
                 Err(error) => {
                     let Some(application) = self.applications.get(&id) else { return false };
@@ -119,7 +197,13 @@ impl Agent {
     }
 
     /// Gives a program rings for a channel.
-    fn attach(&mut self, id: Id, at: usize, number: usize) -> io::Result<usize> {
+    fn attach(
+        &mut self,
+        id: Id,
+        at: usize,
+        number: usize,
+        mut adopted: Option<Adopted>,
+    ) -> io::Result<usize> {
         let size_of = |application: &Application| {
             let attachments = application.attachments.iter();
             attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
@@ -134,7 +218,9 @@ impl Agent {
         let Some(application) = self.applications.get_mut(&id) else {
             return Err(io::ErrorKind::NotFound.into());
         };
-        let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
+        let known = adopted.as_ref().map(|adopted| adopted.uuid);
+        let new = || known.unwrap_or_else(new_uuid);
+        let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
         if used + shape.memory_size() > RINGS_SIZE_MAX {
             let why = format!(
@@ -147,23 +233,31 @@ impl Agent {
         let clock = ring_clock(application.clock);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
-        if is_written {
-            if !application.traces.contains_key(&session.id) {
+        let mut begun = None;
+        if !application.traces.contains_key(&session.id) {
+            let earlier = adopted.as_mut().and_then(|adopted| adopted.trace.take());
+            let trace = earlier.unwrap_or_else(|| {
                 let directory = directory_of(&session.output, application);
                 let about = about(&self.clocks, session, application, uuid);
-                let trace = Trace::new(directory, session.owner, about, true);
-                application.traces.insert(session.id, trace);
-            }
-            if let Some(trace) = application.traces.get_mut(&session.id) {
-                trace.add_channel(number as u32, &channel.name, &channel.contexts);
-            }
+                Trace::new(directory, session.owner, about, true)
+            });
+            let (session, pid) = (session.id, application.process.pid);
+            begun = Some(Begun { session, pid, directory: trace.directory().to_owned() });
+            application.traces.insert(session, trace);
+        }
+        if let Some(trace) = application.traces.get_mut(&session.id) {
+            trace.add_channel(number as u32, &channel.name, &channel.contexts);
         }
         let channel_number = application.next_number;
         application.next_number += 1;
         let place = (session.id, number);
         // The program has mapped the memory when it answers the next question.
         let mapped = application.pinged + 1;
-        let attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
+        let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
+        let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
+        if let Some(adopted) = adopted {
+            attachment.take_over(adopted.left, application.traces.get_mut(&place.0))?;
+        }
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
         // From now on events may come, and the first one is to wake the daemon.
@@ -172,8 +266,12 @@ impl Agent {
             channel: channel_number,
             session: session.name.clone(),
             contexts: channel.contexts.clone(),
+            replaces,
         });
         let descriptors = vec![file, application.wake.clone()];
+        if let Some(begun) = begun {
+            self.save_trace(uuid, begun);
+        }
         self.send(id, &message, descriptors);
         Ok(own)
     }

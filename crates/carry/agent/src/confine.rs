@@ -11,7 +11,7 @@ use landlock::{
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Of root's powers: to act on files as another user, and to see what other users' processes run.
 const POWERS: CapabilitySet = CapabilitySet::SETUID
@@ -30,15 +30,15 @@ const READ: [&str; 7] = [
     "/usr/share/zoneinfo",
 ];
 
-/// Confines this thread, and all that it will start. Gives what could not be done.
-pub(crate) fn confine() -> Vec<String> {
+/// Confines this thread, and all that it will start; `traces` can be read. Gives what could not be done.
+pub(crate) fn confine(traces: &[PathBuf]) -> Vec<String> {
     let steps = [
         ("powers of root", drop_powers()),
         (
             "new privileges",
             rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string()),
         ),
-        ("files", restrict_files()),
+        ("files", restrict_files(traces)),
         ("system calls", restrict_calls()),
     ];
     let failed = |(what, done): (&str, Result<(), String>)| {
@@ -58,7 +58,7 @@ fn drop_powers() -> Result<(), String> {
     rustix::thread::set_capabilities(None, sets).map_err(|error| error.to_string())
 }
 
-fn restrict_files() -> Result<(), String> {
+fn restrict_files(traces: &[PathBuf]) -> Result<(), String> {
     // Writing is not restricted: users say where their traces go, and the kernel goes by their rights.
     let handled = AccessFs::Execute | AccessFs::ReadFile;
     let restrict = || {
@@ -66,7 +66,9 @@ fn restrict_files() -> Result<(), String> {
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(handled & AccessFs::from_all(ABI::V1))?
             .create()?;
-        for path in READ.iter().filter(|path| Path::new(path).exists()) {
+        let known = READ.iter().map(Path::new);
+        let read = known.chain(traces.iter().map(PathBuf::as_path));
+        for path in read.filter(|path| path.exists()) {
             if let Ok(place) = PathFd::new(path) {
                 rules = rules.add_rule(PathBeneath::new(place, AccessFs::ReadFile))?;
             }
@@ -137,7 +139,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         assert!(TcpStream::connect(address).is_ok());
         let confined = std::thread::spawn(move || {
-            let missing = confine();
+            let missing = confine(&[]);
             let has = |what: &str| !missing.iter().any(|missing| missing.contains(what));
             if has("system calls") {
                 assert!(TcpStream::connect(address).is_err());

@@ -8,6 +8,7 @@ use crate::owner::Owner;
 use crate::pace::Pace;
 use crate::process::{self, Process};
 use crate::requests::{Command, Pending};
+use crate::saved::{self, Begun, Notes};
 use crate::session::{Session, SessionId};
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
@@ -61,6 +62,8 @@ pub struct Agent {
     pub(crate) pending: Vec<Pending>,
     /// Commands of which the next request may be taken.
     pub(crate) resumed: Vec<Id>,
+    /// Traces that programs' rings go to, by UUID.
+    pub(crate) begun: HashMap<[u8; 16], Begun>,
     /// Rules of sampling, by user.
     pub(crate) sampling: HashMap<u32, Option<String>>,
     /// What the rings have seen of programs that are no more, by session and channel.
@@ -113,6 +116,8 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
+/// Rings that a program may have of an earlier daemon.
+const ORPHANS_MAX: usize = 64;
 /// Programs that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
@@ -157,6 +162,10 @@ impl Agent {
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
         let group = process::group_number(&options.group);
+        let notes = saved::read(&path).unwrap_or_else(|error| {
+            (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
+            Notes::default()
+        });
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
             group,
@@ -168,20 +177,23 @@ impl Agent {
             peers: BTreeMap::new(),
             applications: BTreeMap::new(),
             departed: VecDeque::new(),
-            sessions: Vec::new(),
+            next_session: notes.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
+            sessions: notes.sessions,
+            begun: notes.traces,
             pending: Vec::new(),
             resumed: Vec::new(),
             sampling: HashMap::new(),
             ended: BTreeMap::new(),
             next_id: 1,
-            next_session: 1,
         })
     }
 
     /// Works until `stop` can be read. Then what is in the rings is written. The thread that calls it can
     /// do little else from then on, nor can threads that it starts.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
-        for missing in crate::confine::confine() {
+        let traces: Vec<PathBuf> =
+            self.begun.values().map(|begun| begun.directory.clone()).collect();
+        for missing in crate::confine::confine(&traces) {
             (self.options.log)(&missing);
         }
         let data = epoll::EventData::new_u64(STOP);
@@ -387,6 +399,7 @@ impl Agent {
                     attachments: Vec::new(),
                     traces: BTreeMap::new(),
                     uuids: BTreeMap::new(),
+                    orphans: Vec::new(),
                     wake,
                     next_number: 0,
                     next_look: None,
@@ -425,6 +438,14 @@ impl Agent {
                 };
                 application.catalog = Some(Catalog::open(file)?);
                 self.begin_to_record(id)
+            }
+            FromApplication::Orphan(orphan) => {
+                let room = application.catalog.is_none() && application.orphans.len() < ORPHANS_MAX;
+                let Some(memory) = descriptors.pop().filter(|_| room) else {
+                    return Err(io::Error::other("it tells of rings that it should not have"));
+                };
+                application.orphans.push((orphan, memory));
+                Ok(())
             }
             FromApplication::Goodbye => {
                 self.disconnect(id);
@@ -513,11 +534,13 @@ impl Agent {
     }
 
     fn look_at_rings(&mut self, now: Instant) {
-        for application in self.applications.values_mut() {
+        let mut released = Vec::new();
+        for (id, application) in &mut self.applications {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
             }
             let mut drained = application.drain(ROOM);
+            released.extend(drained.released.drain(..).map(|orphan| (*id, orphan)));
             if !drained.found && drained.trouble.is_none() {
                 application.fall_asleep();
                 drained = application.drain(ROOM);
@@ -547,6 +570,9 @@ impl Agent {
                 ));
             }
             application.is_in_trouble = trouble;
+        }
+        for (id, orphan) in released {
+            self.send(id, &ToApplication::Release(orphan), vec![]);
         }
     }
 

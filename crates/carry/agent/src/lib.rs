@@ -22,6 +22,7 @@ mod pace;
 mod process;
 mod requests;
 mod rings;
+mod saved;
 mod session;
 mod trace;
 

@@ -9,7 +9,7 @@ use crate::session::{Session, SessionChannel};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
-    Purpose, Reply, Request, Ring, SessionState, Snapshot, ToApplication, code,
+    Purpose, Reply, Request, Ring, Snapshot, ToApplication, code,
 };
 use blkkin_filter::Filter;
 use jiff::Zoned;
@@ -79,7 +79,19 @@ impl Agent {
         command.is_busy = true;
         let who = Who { owner: command.owner, is_privileged: command.is_privileged };
         let mut end = End::Now;
-        match self.act(who, request, &mut end) {
+        let changes = !matches!(
+            request,
+            Request::ListSessions(_)
+                | Request::ListApplications(_)
+                | Request::Status(_)
+                | Request::GetSampling
+        );
+        let outcome = self.act(who, request, &mut end);
+        if changes {
+            self.begun.retain(|_, begun| self.sessions.iter().any(|one| one.id == begun.session));
+            self.save();
+        }
+        match outcome {
             Err(failed) => self.answer(id, &Reply::Failed(failed)),
             Ok(replies) => {
                 for reply in &replies {
@@ -418,16 +430,7 @@ impl Agent {
         };
         let mut replies = Vec::new();
         for session in self.sessions[wanted].iter().filter(|session| who.sees(session)) {
-            replies.push(Reply::Session(SessionState {
-                session: blkkin_control::Session {
-                    name: session.name.clone(),
-                    purpose: session.purpose,
-                    output: Some(session.output.clone()),
-                },
-                activity: session.activity,
-                owner: session.owner.uid,
-                created_ns: u64::try_from(session.created.timestamp().as_nanosecond()).unwrap_or(0),
-            }));
+            replies.push(Reply::Session(session.state()));
             for channel in &session.channels {
                 replies.push(Reply::Channel(channel.channel.clone()));
             }

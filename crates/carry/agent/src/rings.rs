@@ -2,7 +2,7 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Clock, Reader, Shape, ShapeError, Taken};
+use blkkin_ring::{Cells, Clock, Left, Reader, Shape, ShapeError, Taken};
 use blkkin_sys::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,9 +15,15 @@ pub(crate) struct Rings {
     /// The memory, until it is sealed: then it can be read.
     file: Option<Arc<OwnedFd>>,
     clock: Clock,
+    /// Whether they are an earlier daemon's, so that they can only be read.
+    is_left_behind: bool,
     shape: Shape,
     readers: Vec<(Reader, Counts)>,
 }
+
+/// Where a reader was.
+#[derive(Debug)]
+pub(crate) struct Mark((Reader, Counts));
 
 /// What a ring has given so far.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,6 +54,30 @@ impl Packets {
 }
 
 impl Rings {
+    /// Rings that an earlier daemon has made, and that the program has kept. They are only read.
+    pub(crate) fn left_behind(file: &OwnedFd, clock: Clock) -> io::Result<Rings> {
+        let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?);
+        let shape = cells.shape().map_err(io::Error::other)?;
+        let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
+        let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
+        Ok(Rings { cells, file: None, clock, is_left_behind: true, readers, shape })
+    }
+
+    /// What the daemon that left them was doing with a ring.
+    pub(crate) fn left(&self, ring: usize) -> Option<Left> {
+        (ring < self.count()).then(|| self.cells.left(&self.shape, ring))
+    }
+
+    /// Where a ring ends now.
+    pub(crate) fn end(&self, ring: usize) -> u64 {
+        self.cells.end(&self.shape, ring)
+    }
+
+    /// Reads a ring that was left behind from there on.
+    pub(crate) fn read_behind(&mut self, ring: usize, from: (u64, Left), last: Option<Header>) {
+        self.readers[ring].0 = Reader::behind(&self.shape, ring, self.clock, from, last);
+    }
+
     /// Makes rings, and the file to pass on. Pages are there from the start for processors that run now.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let shape_error = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
@@ -60,11 +90,11 @@ impl Rings {
                 cells.provide_ring(&shape, cpu);
             }
         }
-        let readers =
-            (0..shape.rings).map(|ring| (Reader::new(&shape, ring, clock), Counts::default()));
+        let readers = (0..shape.rings)
+            .map(|ring| (Reader::new(&shape, ring, clock).when_told(), Counts::default()));
         let file = Arc::new(OwnedFd::from(file));
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        Ok((Rings { cells, file: kept, clock, readers, shape }, file))
+        Ok((Rings { cells, file: kept, clock, is_left_behind: false, readers, shape }, file))
     }
 
     /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
@@ -134,6 +164,41 @@ impl Rings {
                     return;
                 }
             }
+        }
+    }
+
+    /// Says that what was just taken is about to be written to a file of the first size, which has the
+    /// second one then.
+    pub(crate) fn announce(&self, ring: usize, sizes: (u64, u64)) {
+        self.readers[ring].0.announce(&self.cells, &self.shape, sizes);
+    }
+
+    /// What was taken is safe, and its place may be used again.
+    pub(crate) fn free(&self, ring: usize) {
+        self.readers[ring].0.free(&self.cells, &self.shape);
+    }
+
+    /// Where a ring's reader is, …
+    pub(crate) fn mark(&self, ring: usize) -> Mark {
+        Mark(self.readers[ring].clone())
+    }
+
+    /// The same, if there is such a ring.
+    pub(crate) fn mark_if(&self, ring: usize) -> Option<Mark> {
+        self.readers.get(ring).cloned().map(Mark)
+    }
+
+    /// … to go back to: what was taken since could not be written.
+    pub(crate) fn go_back(&mut self, ring: usize, mark: Mark) {
+        self.readers[ring] = mark.0;
+    }
+
+    /// Has a ring's packets go on behind that one.
+    pub(crate) fn go_on_behind(&mut self, ring: usize, last: Option<Header>) {
+        let Some((reader, _)) = self.readers.get_mut(ring) else { return };
+        *reader = reader.clone().going_on(last);
+        if !self.is_left_behind {
+            reader.note_before(&self.cells, &self.shape);
         }
     }
 

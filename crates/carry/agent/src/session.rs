@@ -2,7 +2,9 @@
 
 use crate::owner::Owner;
 use crate::process::Process;
-use blkkin_control::{Activity, Channel, EventRule, Purpose, Rule, Selection, limits};
+use blkkin_control::{
+    Activity, Channel, EventRule, Purpose, Rule, Selection, SessionState, limits,
+};
 use jiff::Zoned;
 use std::path::PathBuf;
 
@@ -74,6 +76,20 @@ impl Session {
     /// Whether it may record a process.
     pub(crate) fn may_record(&self, process: &Process) -> bool {
         self.is_privileged || process.uid == self.owner.uid
+    }
+
+    /// As users are told.
+    pub(crate) fn state(&self) -> SessionState {
+        SessionState {
+            session: blkkin_control::Session {
+                name: self.name.clone(),
+                purpose: self.purpose,
+                output: Some(self.output.clone()),
+            },
+            activity: self.activity,
+            owner: self.owner.uid,
+            created_ns: u64::try_from(self.created.timestamp().as_nanosecond()).unwrap_or(0),
+        }
     }
 
     pub(crate) fn is_active(&self) -> bool {

@@ -11,6 +11,7 @@ use crate::rings::{Packets, online_processors};
 use blkkin_control::{Context, EventType};
 use blkkin_ctf::schema::{EnvValue, Schema};
 use blkkin_ctf::tsdl::{Written, write_more};
+use blkkin_ring::packet::{self, Header};
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -62,6 +63,7 @@ struct StreamFile {
 }
 
 const INDEX_HEADER: [u32; 4] = [0xc1f1_dcc1, 1, 1, INDEX_ENTRY_SIZE as u32];
+const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
 /// Programs of one name and number that begin in one second.
 const SAME_NAME_MAX: u32 = 1000;
@@ -83,6 +85,72 @@ impl Trace {
             files: HashMap::new(),
             indexed,
         }
+    }
+
+    /// Goes on with one that an earlier daemon has begun.
+    pub(crate) fn go_on(directory: PathBuf, owner: Owner) -> io::Result<Trace> {
+        let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
+        let text = owner.act(|| fs::read_to_string(directory.join("metadata")))?;
+        let schema = blkkin_ctf::metadata::parse(text.as_bytes())
+            .map_err(|error| invalid(error.to_string()))?;
+        let streams = schema.streams.iter().map(|stream| {
+            let number = u32::try_from(stream.id).map_err(|error| invalid(error.to_string()))?;
+            let types = stream.events.iter().filter_map(|event| u32::try_from(event.id).ok());
+            Ok(Stream { number, name: String::new(), types: types.collect() })
+        });
+        let streams = streams.collect::<io::Result<Vec<Stream>>>()?;
+        let mut written = Written::default();
+        write_more(&schema, &mut written).map_err(io::Error::other)?;
+        Ok(Trace {
+            directory,
+            has_begun: true,
+            owner,
+            schema,
+            text_on_disk: text.len(),
+            text,
+            written,
+            streams,
+            files: HashMap::new(),
+            indexed: true,
+        })
+    }
+
+    /// Goes on with a stream's file: `settle` is told its size, and says where packets end that are to be
+    /// kept. Gives the last one's header.
+    pub(crate) fn go_on_with_stream(
+        &mut self,
+        (stream, cpu): (u32, u32),
+        settle: impl FnOnce(u64) -> u64,
+    ) -> io::Result<Option<Header>> {
+        let (data, index) = self.paths(stream, cpu);
+        let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
+        let opened = self.owner.act(|| io::Result::Ok((open(&data)?, open(&index)?)));
+        let (data, index) = match opened {
+            Ok(opened) => opened,
+            // It was not begun.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let size = data.metadata()?.len();
+        let kept = settle(size).min(size);
+        data.set_len(kept)?;
+        let mut file = StreamFile { data, size: 0, index: Some((index, INDEX_HEADER_SIZE)) };
+        let last = file.find_end(kept)?;
+        self.files.insert((stream, cpu), file);
+        Ok(last)
+    }
+
+    /// Size of a stream's file.
+    pub(crate) fn size(&self, stream: u32, cpu: u32) -> u64 {
+        self.files.get(&(stream, cpu)).map_or(0, |file| file.size)
+    }
+
+    /// Where a stream's file and its index are.
+    fn paths(&self, stream: u32, cpu: u32) -> (PathBuf, PathBuf) {
+        let channel = self.streams.iter().find(|one| one.number == stream);
+        let name = format!("{}_{cpu}", channel.map_or("", |channel| &channel.name));
+        let index = self.directory.join("index").join(format!("{name}.idx"));
+        (self.directory.join(&name), index)
     }
 
     /// Makes the directory, and the files of processors that run: idle ones have one too.
@@ -108,9 +176,16 @@ impl Trace {
         Ok(())
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Adds a channel, whose stream has its number, if it is not there yet.
     pub(crate) fn add_channel(&mut self, number: u32, name: &str, contexts: &[Context]) {
-        if !self.streams.iter().any(|stream| stream.number == number) {
+        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.number == number) {
+            // Metadata does not say what channels are called.
+            name.clone_into(&mut stream.name);
+        } else {
             let (name, types) = (name.to_owned(), HashSet::new());
             self.streams.push(Stream { number, name, types });
             self.schema.streams.push(metadata::stream(number, contexts));
@@ -151,10 +226,7 @@ impl Trace {
         if self.files.contains_key(&(stream, cpu)) {
             return Ok(());
         }
-        let channel = self.streams.iter().find(|one| one.number == stream);
-        let name = format!("{}_{cpu}", channel.map_or("", |channel| &channel.name));
-        let data = self.directory.join(&name);
-        let index = self.directory.join("index").join(format!("{name}.idx"));
+        let (data, index) = self.paths(stream, cpu);
         let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
         let file = self.owner.act(|| {
             let data = create(&data)?;
@@ -201,9 +273,62 @@ impl Trace {
 }
 
 impl StreamFile {
+    /// Goes through a file's packets up to `end`, by its index as far as that goes; the last one's header.
+    fn find_end(&mut self, end: u64) -> io::Result<Option<Header>> {
+        let Some((index, index_size)) = &mut self.index else { return Ok(None) };
+        let entries =
+            (index.metadata()?.len().saturating_sub(INDEX_HEADER_SIZE)) / INDEX_ENTRY_SIZE as u64;
+        // The last entry within the file.
+        let mut low = (0, entries);
+        while low.0 < low.1 {
+            let middle = low.0 + (low.1 - low.0) / 2;
+            let mut words = [0; 16];
+            index
+                .read_exact_at(&mut words, INDEX_HEADER_SIZE + middle * INDEX_ENTRY_SIZE as u64)?;
+            let word = |at: usize| {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(&words[at..at + 8]);
+                u64::from_be_bytes(bytes)
+            };
+            match word(0).checked_add(word(8) / 8).is_some_and(|after| after <= end) {
+                true => low.0 = middle + 1,
+                false => low.1 = middle,
+            }
+        }
+        let mut last = None;
+        if let Some(entry) = low.0.checked_sub(1) {
+            let mut offset = [0; 8];
+            index
+                .read_exact_at(&mut offset, INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64)?;
+            self.size = u64::from_be_bytes(offset);
+            *index_size = INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64;
+        }
+        index.set_len(*index_size)?;
+        // From there by the packets' own headers, which the index may lack.
+        while self.size < end {
+            let mut bytes = [0; packet::SIZE];
+            self.data.read_exact_at(&mut bytes, self.size)?;
+            let header = Header::from_bytes(&bytes)
+                .filter(|header| header.packet_size >= packet::SIZE as u64)
+                .filter(|header| self.size.saturating_add(header.packet_size) <= end);
+            let Some(header) = header else { break };
+            let mut entry = Vec::new();
+            index_entry(self.size, &header, &mut entry);
+            if let Some((index, size)) = &mut self.index {
+                index.write_all_at(&entry, *size)?;
+                *size += entry.len() as u64;
+            }
+            self.size += header.packet_size;
+            last = Some(header);
+        }
+        // What is behind is no packet.
+        self.data.set_len(self.size)?;
+        Ok(last)
+    }
+
     fn clear(&mut self) -> io::Result<()> {
         if let Some((index, size)) = &mut self.index {
-            *size = 4 * INDEX_HEADER.len() as u64;
+            *size = INDEX_HEADER_SIZE;
             index.set_len(*size)?;
         }
         self.size = 0;
@@ -214,18 +339,7 @@ impl StreamFile {
         let mut entries = Vec::new();
         let mut offset = self.size;
         for header in &packets.headers {
-            let words = [
-                offset,
-                header.packet_size * 8,
-                header.content_size * 8,
-                header.first_time,
-                header.last_time,
-                header.discarded,
-                header.stream.into(),
-                header.cpu.into(),
-                header.number,
-            ];
-            entries.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+            index_entry(offset, header, &mut entries);
             offset += header.packet_size;
         }
         let written =
@@ -248,4 +362,20 @@ impl StreamFile {
         }
         Ok(())
     }
+}
+
+/// A packet's entry in an index.
+fn index_entry(offset: u64, header: &Header, entries: &mut Vec<u8>) {
+    let words = [
+        offset,
+        header.packet_size.saturating_mul(8),
+        header.content_size.saturating_mul(8),
+        header.first_time,
+        header.last_time,
+        header.discarded,
+        header.stream.into(),
+        header.cpu.into(),
+        header.number,
+    ];
+    entries.extend(words.iter().flat_map(|word| word.to_be_bytes()));
 }

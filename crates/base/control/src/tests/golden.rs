@@ -8,9 +8,9 @@ use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
     Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
-    Level, Levels, Mode, NewChannel, Opening, Processes, Purpose, Refused, Reply, Request, Ring,
-    Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome, Width,
-    code,
+    Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Refused, Reply, Request,
+    Ring, Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome,
+    Width, code,
 };
 
 /// The bytes that such a text stands for.
@@ -138,13 +138,18 @@ fn openings() {
 fn applications() {
     check(vec![
         (FromApplication::Catalog, "00000000 0111"),
+        (
+            FromApplication::Orphan(Orphan { number: 3, is_spent: true }),
+            "05000000 0511 03000000 01",
+        ),
         (FromApplication::Goodbye, "00000000 0201"),
         (FromApplication::Ping(0x0102030405060708), "08000000 0301 0807060504030201"),
         (FromApplication::Pong(1), "08000000 0401 0100000000000000"),
     ]);
     let mut contexts = Context::ALL.to_vec();
     contexts.push(Context::Supplied { name: "p:q".into() });
-    let add = AddChannel { channel: 1, session: "s".into(), contexts };
+    let replaces = Some(3);
+    let add = AddChannel { channel: 1, session: "s".into(), contexts, replaces };
     let rule = |enabled, filter: Option<&str>| EventRule {
         enabled,
         names: vec!["a*".into()],
@@ -155,8 +160,8 @@ fn applications() {
     check(vec![
         (
             ToApplication::AddChannel(add),
-            r#"20000000 0122 01000000 01000000"s"
-               0e00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 03000000"p:q""#,
+            r#"25000000 0122 01000000 01000000"s"
+               0e00 00 01 02 03 04 05 06 07 08 09 0a 0b 0c 0d 03000000"p:q" 01 03000000"#,
         ),
         (ToApplication::RemoveChannel(1), "04000000 0202 01000000"),
         (
@@ -172,6 +177,7 @@ fn applications() {
         (ToApplication::Sampling(None), "01000000 0502 00"),
         (ToApplication::Ping(1), "08000000 0602 0100000000000000"),
         (ToApplication::Pong(1), "08000000 0702 0100000000000000"),
+        (ToApplication::Release(1), "04000000 0802 01000000"),
     ]);
 }
 

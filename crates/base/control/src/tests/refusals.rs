@@ -44,7 +44,7 @@ fn frames() {
         0,
         "byte 4: frame, kind: a message of kind 0x202f is unknown",
     );
-    let channel = AddChannel { channel: 1, session: "s".into(), contexts: vec![] };
+    let channel = AddChannel { channel: 1, session: "s".into(), contexts: vec![], replaces: None };
     let add_channel = frame(&ToApplication::AddChannel(channel));
     let missing = "byte 0: frame, descriptors: 1 came, not 2";
     check::<ToApplication>(&add_channel, 1, missing);

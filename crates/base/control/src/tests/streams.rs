@@ -9,8 +9,8 @@ use crate::limits::{
 use crate::message::{Body, HEADER_SIZE, Kind, Messages};
 use crate::{
     Answer, Clock, Decoder, EventType, Events, Field, FieldKind, FromApplication, Hello, Level,
-    Levels, Opening, Processes, Received, Refused, Reply, Request, Role, Selection, ToApplication,
-    Version, Width,
+    Levels, Opening, Processes, Received, Refused, Reply, Request, Role, Saved, Selection,
+    ToApplication, Version, Width,
 };
 
 /// Runs a test for all messages there are.
@@ -284,6 +284,7 @@ fn kinds_are_told_apart() {
         ToApplication::KINDS,
         Request::KINDS,
         Reply::KINDS,
+        Saved::KINDS,
     ] {
         all.extend(kinds);
     }
@@ -291,7 +292,7 @@ fn kinds_are_told_apart() {
         assert!(all[..index].iter().all(|other| other.number & 0xfff != kind.number & 0xfff));
         let expected = match kind.name {
             "AddChannel" => 2,
-            "Catalog" => 1,
+            "Catalog" | "Orphan" => 1,
             _ => 0,
         };
         assert_eq!(kind.descriptors(), expected);

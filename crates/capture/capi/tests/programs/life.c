@@ -76,6 +76,28 @@ static void closes(void)
 		abort();
 }
 
+/* Replaces its standard streams, as daemons of old do, slowly. */
+static void replaces(void)
+{
+	int input, number;
+
+	next();
+	input = dup(0);
+	close(0);
+	close(1);
+	close(2);
+	usleep(700000);
+	if (open("/dev/null", O_RDWR) != 0 || dup(0) != 1 || dup(0) != 2)
+		_exit(9);
+	usleep(200000);
+	record(7);
+	for (number = 0; number < 3; number++)
+		if (lseek(number, 0, SEEK_CUR) != 0)
+			_exit(8);
+	while (read(input, &number, 1) > 0)
+		;
+}
+
 static int count(const char *folder)
 {
 	DIR *directory = opendir(folder);
@@ -208,6 +230,8 @@ int main(int argc, char **argv)
 		closes();
 	else if (strcmp(what, "daemon") == 0 && next() && daemon(1, 1) == 0)
 		closes();
+	else if (strcmp(what, "replaces") == 0)
+		replaces();
 	else if (strcmp(what, "plugs") == 0)
 		plugs(argv[2]);
 	else if (strcmp(what, "exits") == 0)

@@ -191,6 +191,26 @@ fn a_program_that_becomes_a_daemon_is_found_again() {
     assert_eq!(child.hear(LONG).0, Said::Message(FromApplication::Goodbye));
 }
 
+/// No descriptor of the library's gets in the place of one that the program is about to open.
+#[test]
+fn a_program_may_replace_its_standard_streams() {
+    let Some(life) = build("replaces", Link::Dynamically) else { return };
+    let mut daemon = Daemon::new("capi-replaces");
+    let mut running = life.start(&daemon, &["replaces".as_ref()]);
+    let mut program = daemon.program();
+    listens(&mut program);
+    running.go_on();
+    // The library has to connect anew just then.
+    std::thread::sleep(Duration::from_millis(100));
+    daemon.close();
+    drop(program);
+    daemon.listen();
+    let mut program = daemon.program();
+    listens(&mut program);
+    program.wait_for(0, 1);
+    running.end();
+}
+
 #[test]
 fn a_plugin_can_be_loaded_a_thousand_times() {
     let Some(life) = build("plugs", Link::Not) else { return };

@@ -78,14 +78,12 @@ static TAKEN: AtomicU64 = AtomicU64::new(0);
 
 /// Finds room for a type's description, the same in all catalogs. `None` if there is none left, or the type
 /// is not what types may be.
-pub(crate) fn reserve(event: &EventType) -> Option<()> {
-    let size = description(event, 0).size()? as u64;
+pub(crate) fn reserve(event: &EventType, kinds: &'static [Kind]) -> Option<usize> {
+    let size = description(event, kinds, 0).size()? as u64;
     let taken = TAKEN.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |taken| {
         (taken + size <= (SIZE - DESCRIPTIONS) as u64).then_some(taken + size)
     });
-    let place = DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?;
-    event.described_at().store(u32::try_from(place).ok()?, Ordering::Relaxed);
-    Some(())
+    Some(DESCRIPTIONS + usize::try_from(taken.ok()?).ok()?)
 }
 
 /// Tells a type that has an id, if there is a catalog.
@@ -95,9 +93,10 @@ pub(crate) fn tell(event: &EventType) {
     if place_of_word.load(Ordering::Acquire) != 0 {
         return;
     }
-    let start = event.described_at().load(Ordering::Relaxed) as usize;
+    let Some(entry) = registry::entry(event) else { return };
+    let start = entry.described_at;
     let mut end = start;
-    let described = description(event, id).put(|piece| {
+    let described = description(event, entry.kinds, id).put(|piece| {
         memory.copy_in(end, piece);
         end += piece.len();
     });
@@ -109,6 +108,7 @@ pub(crate) fn tell(event: &EventType) {
 
 fn description(
     event: &EventType,
+    kinds: &'static [Kind],
     id: u16,
 ) -> Description<'static, impl Iterator<Item = (&'static str, FieldKind)> + Clone> {
     let (file, line) = event.place();
@@ -118,7 +118,7 @@ fn description(
         level: event.level(),
         file,
         line,
-        fields: event.fields().map(|(name, kind)| (name, field_kind(kind))),
+        fields: event.fields_of(kinds).map(|(name, kind)| (name, field_kind(kind))),
     }
 }
 

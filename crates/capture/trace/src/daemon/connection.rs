@@ -50,6 +50,8 @@ pub(super) struct Connection {
     /// What the socket had no room for yet.
     unsent: Vec<u8>,
     channels: Vec<Channel>,
+    /// Channels that an earlier daemon has left, by the numbers by which this one is told of them.
+    orphans: Vec<Option<Orphan>>,
     clock: Clock,
     has_sampling: bool,
     /// Whether the daemon has got an answer to a `Ping`.
@@ -67,7 +69,7 @@ enum Said {
 
 /// A channel that the daemon has added.
 #[derive(Debug)]
-struct Channel {
+pub(super) struct Channel {
     /// The daemon's number for it.
     number: u32,
     /// Where it is here; `None` if it could not be had.
@@ -78,17 +80,45 @@ struct Channel {
     rules_size: usize,
 }
 
+/// Rings of a daemon that has gone, kept for the one that comes after it.
+#[derive(Debug)]
+pub(super) enum Orphan {
+    /// Events go to them as before, so that nothing is lost: the next daemon gives others in their place.
+    Live(Channel),
+    /// Others have been given, and what is in them has not been read yet.
+    Spent(Held<OwnedFd>),
+}
+
+impl Orphan {
+    /// Nothing is recorded any more, and the memory is let go.
+    pub(super) fn remove(self) {
+        if let Orphan::Live(channel) = self {
+            channel.remove();
+        }
+    }
+
+    fn memory(&self) -> Option<&OwnedFd> {
+        match self {
+            Orphan::Live(channel) => channel.place.as_ref()?.memory.get(),
+            Orphan::Spent(memory) => memory.get(),
+        }
+    }
+}
+
 /// What a channel has here.
 #[derive(Debug)]
 struct Place {
     slot: usize,
+    has_contexts: bool,
+    /// For the daemon that comes after this one.
+    memory: Held<OwnedFd>,
     /// Wakes the daemon; closed when nobody writes to it any more.
     _eventfd: Held<OwnedFd>,
 }
 
 impl Connection {
     /// Begins a conversation with who listens there, if it is somebody whom this process obeys.
-    pub(super) fn new(path: &Path, clock: Clock) -> Option<Connection> {
+    pub(super) fn new(path: &Path, clock: Clock, orphans: &mut Vec<Orphan>) -> Option<Connection> {
         let socket = Socket::from(raise(Socket::connect(path).ok()?.into()));
         let peer = socket.peer().ok()?.uid;
         if peer != 0 && peer != blkkin_sys::user_id() {
@@ -100,6 +130,7 @@ impl Connection {
             said: Said::Answer(Decoder::new()),
             unsent: Vec::new(),
             channels: Vec::new(),
+            orphans: Vec::new(),
             clock,
             has_sampling: false,
             has_answered: false,
@@ -117,7 +148,14 @@ impl Connection {
             release: env!("CARGO_PKG_VERSION").to_owned(),
         };
         connection.say(&Opening::Hello(hello)).ok()?;
+        connection.orphans = orphans.drain(..).map(Some).collect();
         Some(connection)
+    }
+
+    /// What is left when the daemon has gone.
+    pub(super) fn orphans(&mut self) -> Vec<Orphan> {
+        let channels = self.channels.drain(..).map(Orphan::Live);
+        self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
     /// What to wait for; `None` if the program has closed the socket.
@@ -184,6 +222,10 @@ impl Connection {
             self.said = Said::Messages(decoder.followed_by());
         }
         // It has answered our only message so far, so nothing of that is unsent.
+        self.offer_orphans();
+        if !self.unsent.is_empty() {
+            return Err(End::Gone);
+        }
         let mut frame = Vec::new();
         encode(&FromApplication::Catalog, &mut frame).map_err(|_| End::Gone)?;
         let file = catalog.get().ok_or(End::Gone)?;
@@ -192,6 +234,26 @@ impl Connection {
         self.unsent.extend(frame.get(sent..).unwrap_or_default());
         self.socket.set_purpose(GREETED);
         Ok(())
+    }
+
+    /// Tells of channels that an earlier daemon has left.
+    fn offer_orphans(&mut self) {
+        for (number, orphan) in (0..).zip(&self.orphans) {
+            let Some(orphan) = orphan else { continue };
+            let (Some(memory), Some(socket), true) =
+                (orphan.memory(), self.socket.get(), self.unsent.is_empty())
+            else {
+                continue;
+            };
+            let mut frame = Vec::new();
+            let is_spent = matches!(orphan, Orphan::Spent(_));
+            let told = blkkin_control::Orphan { number, is_spent };
+            if encode(&FromApplication::Orphan(told), &mut frame).is_ok()
+                && let Ok(sent) = socket.send(&frame, &[memory.as_fd()])
+            {
+                self.unsent.extend(frame.get(sent..).unwrap_or_default());
+            }
+        }
     }
 
     fn heard(&mut self, message: ToApplication, descriptors: Vec<OwnedFd>) -> Result<(), End> {
@@ -214,7 +276,18 @@ impl Connection {
             }
             ToApplication::Ping(number) => {
                 self.has_answered = true;
+                // Nobody wants what was not replaced.
+                for orphan in &mut self.orphans {
+                    if let Some(live) = orphan.take_if(|one| matches!(one, Orphan::Live(_))) {
+                        live.remove();
+                    }
+                }
                 self.say(&FromApplication::Pong(number))
+            }
+            ToApplication::Release(number) => {
+                let orphan = self.orphans.get_mut(number as usize).and_then(Option::take);
+                orphan.into_iter().for_each(Orphan::remove);
+                Ok(())
             }
             // Nothing was asked.
             ToApplication::Pong(_) => Ok(()),
@@ -232,7 +305,10 @@ impl Connection {
             return Err(End::Nonsense);
         }
         let sources = surroundings::sources(&added.contexts);
-        let place = match attach(descriptors, !sources.is_empty(), self.clock) {
+        let replaced = added.replaces.and_then(|number| self.orphans.get_mut(number as usize));
+        let mut no_orphan = None;
+        let replaced = replaced.unwrap_or(&mut no_orphan);
+        let place = match attach(descriptors, !sources.is_empty(), self.clock, replaced) {
             Ok(place) => Some(place),
             Err(error) => {
                 settings::tell(|| format!("a channel of session {}: {error}", added.session));
@@ -277,7 +353,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        self.channels.drain(..).for_each(Channel::remove);
+        self.orphans().into_iter().for_each(Orphan::remove);
         if self.has_sampling {
             sample::overrule(None);
         }
@@ -301,8 +377,13 @@ fn next<M: Messages>(decoder: &mut Decoder<M>) -> Result<Option<(M, Vec<OwnedFd>
     }
 }
 
-/// Begins to use the rings of a channel.
-fn attach(descriptors: Vec<OwnedFd>, has_contexts: bool, clock: Clock) -> io::Result<Place> {
+/// Begins to use the rings of a channel, in place of others if there are some.
+fn attach(
+    descriptors: Vec<OwnedFd>,
+    has_contexts: bool,
+    clock: Clock,
+    replaced: &mut Option<Orphan>,
+) -> io::Result<Place> {
     let invalid = |why| io::Error::new(ErrorKind::InvalidData, why);
     let Ok([memory, eventfd]) = <[OwnedFd; 2]>::try_from(descriptors) else {
         return Err(invalid("two descriptors are needed"));
@@ -314,9 +395,27 @@ fn attach(descriptors: Vec<OwnedFd>, has_contexts: bool, clock: Clock) -> io::Re
     let eventfd = Held::new(raise(eventfd), OTHER).filter(|held| held.identity().is_eventfd());
     let eventfd = eventfd.ok_or_else(|| invalid("there is no eventfd"))?;
     let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);
-    let slot = channels::attach_somewhere(Box::new(writer.waking(number)), has_contexts);
+    let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
+    let writer = Box::new(writer.waking(number));
+    match replaced.take() {
+        Some(Orphan::Live(Channel { place: Some(old), .. }))
+            if old.has_contexts == has_contexts =>
+        {
+            let slot = old.slot;
+            return match channels::replace(slot, writer) {
+                true => {
+                    // What is in the old ones is still to be read.
+                    *replaced = Some(Orphan::Spent(old.memory));
+                    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
+                }
+                false => Err(io::Error::other("its rings cannot be replaced")),
+            };
+        }
+        other => other.into_iter().for_each(Orphan::remove),
+    }
+    let slot = channels::attach_somewhere(writer, has_contexts);
     let slot = slot.ok_or_else(|| io::Error::other("there are too many channels"))?;
-    Ok(Place { slot, _eventfd: eventfd })
+    Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
 }
 
 impl Channel {

@@ -1,16 +1,25 @@
 //! Conversations with all daemons that there are for this process, and the wait for those that are not
 //! there.
 
+#[cfg(test)]
+mod tests;
+
 use super::catalog::CatalogFile;
-use super::connection::{Connection, End};
+use super::connection::{Connection, End, OTHER, Orphan};
 use super::settings;
 use crate::registry;
 use blkkin_ring::Clock;
+use blkkin_sys::Watch;
+use blkkin_sys::descriptor::has_standard_streams;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// From one look for a daemon to the next.
 const LOOK_PAUSE: Duration = Duration::from_millis(500);
+/// So long daemons are looked for after something has happened to one, or where they may be.
+const LOOKS_LONG: Duration = Duration::from_secs(1);
+/// How long channels of a daemon that has gone are kept for the one that comes after it.
+const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
 /// After the first nonsense from a daemon; then twice as long each time, up to the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -27,6 +36,12 @@ pub(super) struct Talk {
     clock: Clock,
     /// Whether what a parent was to record is forgotten.
     is_fresh: bool,
+    /// Whether the program is known to do without standard streams.
+    lacks_streams: bool,
+    /// Notices daemons that come, while this talks to others.
+    watch: Option<Watch>,
+    /// Until then they are looked for.
+    looks_until: Instant,
 }
 
 /// A place where a daemon may be.
@@ -36,6 +51,9 @@ struct Daemon {
     state: State,
     /// The pause after its next nonsense.
     pause: Duration,
+    /// Channels of one that has gone, and until when they are kept.
+    orphans: Vec<Orphan>,
+    kept_until: Instant,
 }
 
 #[derive(Debug)]
@@ -47,6 +65,8 @@ enum State {
     },
     Pauses {
         until: Instant,
+        /// Whether there was none when somebody looked.
+        is_absent: bool,
     },
     /// It never wants to talk to this program.
     Refuses,
@@ -56,10 +76,23 @@ impl Talk {
     pub(super) fn new() -> Talk {
         let paths = settings::get().sockets.iter();
         let until = Instant::now();
-        let daemons =
-            paths.map(|path| Daemon { path, state: State::Pauses { until }, pause: PAUSE_MIN });
+        let daemons = paths.map(|path| Daemon {
+            path,
+            state: State::Pauses { until, is_absent: false },
+            pause: PAUSE_MIN,
+            orphans: Vec::new(),
+            kept_until: until,
+        });
         let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
-        Talk { daemons: daemons.collect(), catalog: CatalogFile::default(), clock, is_fresh: false }
+        Talk {
+            daemons: daemons.collect(),
+            catalog: CatalogFile::default(),
+            clock,
+            is_fresh: false,
+            lacks_streams: false,
+            watch: None,
+            looks_until: until + LOOKS_LONG,
+        }
     }
 
     /// Begins all conversations that can be begun now; whether there is one.
@@ -94,6 +127,10 @@ impl Talk {
             self.is_fresh = true;
         }
         while !is_done(self) {
+            // Before `main`, and right after a fork, there is nobody else who could open files.
+            if end.is_none() {
+                self.let_program_open_files();
+            }
             self.go_on();
             self.connect();
             if is_done(self) {
@@ -103,17 +140,81 @@ impl Talk {
         }
     }
 
+    /// Waits as long as the program seems to be about to open files in place of its standard streams, so that
+    /// no descriptor of ours comes to be one of them, for however short a time. Most do so as they become
+    /// daemons.
+    fn let_program_open_files(&mut self) {
+        const TURNS: u32 = 50;
+        for _ in 0..TURNS {
+            if self.lacks_streams || has_standard_streams() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        self.lacks_streams = true;
+    }
+
     fn go_on(&mut self) {
+        if self.watch.as_ref().is_some_and(Watch::has_seen) {
+            self.look_around();
+        }
         let catalog = &mut self.catalog;
         for daemon in &mut self.daemons {
             daemon.go_on(catalog);
         }
     }
 
+    /// Looks for daemons again, for a while: some make a directory first, and listen later.
+    fn look_around(&mut self) {
+        self.watch = None;
+        self.looks_until = Instant::now() + LOOKS_LONG;
+        self.look_now();
+    }
+
+    /// Has those that are not there looked for the next time that somebody connects.
+    fn look_now(&mut self) {
+        for daemon in &mut self.daemons {
+            if let State::Pauses { until, is_absent: true } = &mut daemon.state {
+                *until = Instant::now();
+            }
+        }
+    }
+
+    /// Whether those that are not there need not be looked for, because it is noticed when they come. With
+    /// nobody else to talk to they are: what is noticed is not all that can happen.
+    fn is_watching(&mut self) -> bool {
+        let absent = self.absent();
+        let is_idle = self.connections().next().is_some() && Instant::now() >= self.looks_until;
+        if absent.is_empty() || !is_idle {
+            return false;
+        }
+        if self.watch.is_some() {
+            return true;
+        }
+        let Some(watch) = Watch::new(OTHER) else { return false };
+        if !absent.iter().all(|path| watch.add(nearest_directory(path))) {
+            return false;
+        }
+        self.watch = Some(watch);
+        // Who came before that is found now.
+        self.look_now();
+        self.connect();
+        self.absent() == absent
+    }
+
+    fn absent(&self) -> Vec<&'static Path> {
+        let absent = self.daemons.iter().filter(|daemon| daemon.is_absent());
+        absent.map(|daemon| daemon.path).collect()
+    }
+
     /// Waits until there is something to do.
-    fn wait(&self, end: Option<Instant>) {
-        let waits_for: Vec<_> = self.connections().filter_map(Connection::waits_for).collect();
-        let next = self.daemons.iter().filter_map(Daemon::next).chain(end).min();
+    fn wait(&mut self, end: Option<Instant>) {
+        let is_watching = self.is_watching();
+        let connections = self.connections().filter_map(Connection::waits_for);
+        let watch = self.watch.iter().filter_map(Watch::waits_for).map(|watch| (watch, false));
+        let waits_for: Vec<_> = connections.chain(watch).collect();
+        let next = self.daemons.iter().filter(|daemon| !(is_watching && daemon.is_absent()));
+        let next = next.filter_map(Daemon::next).chain(end).min();
         let time = next.map(|next| next.saturating_duration_since(Instant::now()));
         if blkkin_sys::wait(&waits_for, time).is_err() {
             // Out of memory, perhaps; not to be tried without end.
@@ -123,29 +224,39 @@ impl Talk {
 }
 
 impl Daemon {
+    /// Whether there is none, and nothing else to do for it.
+    fn is_absent(&self) -> bool {
+        self.orphans.is_empty() && matches!(self.state, State::Pauses { is_absent: true, .. })
+    }
+
     /// When there is something to do, whatever happens.
     fn next(&self) -> Option<Instant> {
         match &self.state {
             State::Talks { looks, .. } => looks.last().copied(),
-            State::Pauses { until } => Some(*until),
+            State::Pauses { until, .. } => Some(*until),
             State::Refuses => None,
         }
     }
 
     fn connect(&mut self, clock: Clock) {
-        let State::Pauses { until } = self.state else { return };
+        let State::Pauses { until, .. } = self.state else { return };
         let now = Instant::now();
         if now < until {
             return;
         }
         // The look costs less than a socket, and takes no descriptor.
-        let found = self.path.exists().then(|| Connection::new(self.path, clock)).flatten();
+        let orphans = &mut self.orphans;
+        let found =
+            self.path.exists().then(|| Connection::new(self.path, clock, orphans)).flatten();
+        if found.is_none() && now >= self.kept_until {
+            self.orphans.drain(..).for_each(Orphan::remove);
+        }
         self.state = match found {
             Some(connection) => State::Talks {
                 connection: Box::new(connection),
                 looks: LOOKS.iter().rev().map(|look| now + *look).collect(),
             },
-            None => State::Pauses { until: now + LOOK_PAUSE },
+            None => State::Pauses { until: now + LOOK_PAUSE, is_absent: true },
         };
     }
 
@@ -166,10 +277,21 @@ impl Daemon {
                 self.state = State::Refuses;
                 return;
             }
+            Err(End::Nonsense) => self.pause,
             // Those that are started anew are back soon.
-            Err(End::Gone | End::Nonsense) => self.pause,
+            Err(End::Gone) => {
+                self.orphans = connection.orphans();
+                self.kept_until = now + ORPHAN_PATIENCE;
+                self.pause
+            }
         };
         self.pause = PAUSE_MAX.min(self.pause * 2);
-        self.state = State::Pauses { until: now + pause };
+        self.state = State::Pauses { until: now + pause, is_absent: false };
     }
+}
+
+/// Where something must be made first, before there can be such a path.
+fn nearest_directory(path: &Path) -> &Path {
+    let directory = path.ancestors().skip(1).find(|directory| directory.is_dir());
+    directory.unwrap_or(Path::new("."))
 }

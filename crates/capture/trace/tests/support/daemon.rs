@@ -87,6 +87,8 @@ pub(crate) struct Program {
     pub(crate) hello: Option<Hello>,
     pub(crate) catalog: Option<File>,
     pub(crate) channels: HashMap<u32, Channel>,
+    /// What an earlier daemon has left.
+    pub(crate) orphans: Vec<u32>,
     pings: u64,
 }
 
@@ -116,6 +118,7 @@ impl Program {
             hello: None,
             catalog: None,
             channels: HashMap::new(),
+            orphans: Vec::new(),
             pings: 0,
         }
     }
@@ -141,9 +144,17 @@ impl Program {
         self.hear_hello();
         let release = "test".to_owned();
         self.say(&Answer::Welcome(Welcome { version: Version::OURS, release }), &[]);
-        let (said, mut descriptors) = self.hear(LONG);
-        assert_eq!(said, Said::Message(FromApplication::Catalog));
-        self.catalog = Some(File::from(descriptors.pop().unwrap()));
+        loop {
+            let (said, mut descriptors) = self.hear(LONG);
+            match said {
+                Said::Message(FromApplication::Orphan(orphan)) => self.orphans.push(orphan.number),
+                said => {
+                    assert_eq!(said, Said::Message(FromApplication::Catalog));
+                    self.catalog = Some(File::from(descriptors.pop().unwrap()));
+                    return;
+                }
+            }
+        }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -291,7 +302,7 @@ pub(crate) struct Event {
 
 pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
     let (session, contexts) = ("test".to_owned(), contexts.to_vec());
-    ToApplication::AddChannel(AddChannel { channel, session, contexts })
+    ToApplication::AddChannel(AddChannel { channel, session, contexts, replaces: None })
 }
 
 /// A rule for a pattern.

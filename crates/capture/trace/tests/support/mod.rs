@@ -103,7 +103,7 @@ impl Channel {
             let mut rest = &bytes[packet::SIZE..];
             while let [first, second, ..] = *rest {
                 let id = u16::from_le_bytes([first, second]);
-                let event = registry::types().nth(id.into()).unwrap();
+                let event = registry::type_of(id).unwrap();
                 let size = event.fields().fold(HEADER_SIZE, |at, (_, kind)| match kind {
                     Kind::Bool | Kind::U8 | Kind::I8 => at + 1,
                     Kind::U16 | Kind::I16 => at + 2,

@@ -161,7 +161,8 @@ impl Program {
                     send(&self.socket, &FromApplication::Pong(number), &[]);
                     is_done = true;
                 }
-                ToApplication::Sampling(_) | ToApplication::Pong(_) => {}
+                ToApplication::Sampling(_) | ToApplication::Pong(_) | ToApplication::Release(_) => {
+                }
             }
         }
         is_done

@@ -1,0 +1,61 @@
+//! Noticing that something comes into a directory, without looking again and again.
+
+use crate::descriptor::{Held, raise};
+use rustix::fs::inotify::{CreateFlags, WatchFlags, add_watch, init};
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::Path;
+
+/// Watches directories. In somebody else's program, which may close its descriptor.
+#[derive(Debug)]
+pub struct Watch(Held<OwnedFd>);
+
+impl Watch {
+    /// Watches nothing yet. `None` if the kernel has no room for another one.
+    pub fn new(purpose: u32) -> Option<Watch> {
+        let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).ok()?;
+        Some(Watch(Held::new(raise(descriptor), purpose)?))
+    }
+
+    /// Also watches a directory: what is made in it or moved to it, and its end. False if that cannot be.
+    pub fn add(&self, directory: &Path) -> bool {
+        let what = WatchFlags::CREATE | WatchFlags::MOVED_TO | WatchFlags::ATTRIB;
+        let end = WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF | WatchFlags::ONLYDIR;
+        self.0.get().is_some_and(|watch| add_watch(watch, directory, what | end).is_ok())
+    }
+
+    /// Can be read when there is something to see; `None` if the program has closed it.
+    pub fn waits_for(&self) -> Option<BorrowedFd<'_>> {
+        use std::os::fd::AsFd;
+        Some(self.0.get()?.as_fd())
+    }
+
+    /// Whether there was something since the last time, or it is closed.
+    pub fn has_seen(&self) -> bool {
+        let mut events = [0; 4096];
+        match self.0.get() {
+            Some(watch) => rustix::io::read(watch, &mut events).is_ok_and(|size| size > 0),
+            None => true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_is_seen() {
+        let folder = std::env::temp_dir().join(format!("blkkin-watch-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let watch = Watch::new(0).unwrap();
+        assert!(watch.add(&folder));
+        assert!(!watch.add(&folder.join("nothing")));
+        assert!(!watch.has_seen());
+        std::fs::write(folder.join("file"), "").unwrap();
+        crate::wait(&[(watch.waits_for().unwrap(), false)], None).unwrap();
+        assert!(watch.has_seen());
+        assert!(!watch.has_seen());
+        std::fs::remove_dir_all(&folder).unwrap();
+        assert!(watch.has_seen());
+    }
+}

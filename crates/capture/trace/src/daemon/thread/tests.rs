@@ -1,0 +1,87 @@
+//! Several daemons at once, which programs of root's never have: so this is not a test of a program.
+
+use super::*;
+use crate::event;
+use blkkin_control::ToApplication;
+use std::sync::atomic::{AtomicBool, Ordering};
+use support::{Daemon as Listening, LONG, Said, rule};
+
+#[path = "../../../tests/support/daemon.rs"]
+mod support;
+
+/// Each of two daemons has channels of its own; one that is not there is not looked for, and found
+/// when it comes.
+#[test]
+fn a_program_talks_to_several_daemons() {
+    static IS_OVER: AtomicBool = AtomicBool::new(false);
+    let (first, mut second) = (Listening::new("first"), Listening::new("second"));
+    second.close();
+    let daemons = [&first, &second].map(|daemon| Daemon {
+        path: daemon.path.clone().leak(),
+        state: State::Pauses { until: Instant::now(), is_absent: false },
+        pause: PAUSE_MIN,
+        orphans: Vec::new(),
+        kept_until: Instant::now(),
+    });
+    let mut talk = Talk { daemons: daemons.into(), ..Talk::new() };
+    assert!(talk.connect() && crate::channels::prepare());
+    let thread = std::thread::spawn(move || {
+        let id = blkkin_sys::thread_id();
+        let sleeper = std::thread::spawn(move || switches(id));
+        talk.until(|_| IS_OVER.load(Ordering::SeqCst), None);
+        sleeper.join().unwrap()
+    });
+    let mut one = first.program();
+    one.add(7, &[]);
+    one.enable(7, &[rule("several:*")]);
+    one.ping();
+    event!(crate::Level::Info, "several:first");
+    assert_eq!(one.names(7), ["several:first"]);
+    // Until it looks no more.
+    std::thread::sleep(Duration::from_millis(7500));
+    let start = Instant::now();
+    second.listen();
+    let mut two = second.program();
+    assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
+    two.add(7, &[]);
+    two.enable(7, &[rule("several:s*")]);
+    two.ping();
+    event!(crate::Level::Info, "several:both");
+    event!(crate::Level::Info, "several:second");
+    assert_eq!(one.names(7), ["several:both", "several:second"]);
+    assert_eq!(two.names(7), ["several:second"]);
+    // What one that goes has left is kept for a while.
+    drop(first);
+    drop(one);
+    let is_gone = || {
+        event!(crate::Level::Info, "several:second");
+        std::fs::read_to_string("/proc/self/maps").unwrap().matches("memfd:rings").count() <= 2
+    };
+    let start = Instant::now();
+    while !is_gone() {
+        assert!(start.elapsed() < LONG);
+    }
+    two.ping();
+    assert!(!two.names(7).is_empty());
+    IS_OVER.store(true, Ordering::SeqCst);
+    // Wakes it, if it sleeps still.
+    let mut bytes = Vec::new();
+    blkkin_control::encode(&ToApplication::Ping(99), &mut bytes).unwrap();
+    two.try_bytes(&bytes, &[]);
+    let (before, after) = thread.join().unwrap();
+    while two.hear(LONG).0 != Said::End {}
+    assert_eq!(before, after, "it has woken");
+}
+
+/// How often a thread was woken, six and seven seconds from now.
+fn switches(thread: u32) -> (String, String) {
+    let switches = || {
+        let status = format!("/proc/self/task/{thread}/status");
+        let status = std::fs::read_to_string(status).unwrap();
+        status.lines().filter(|line| line.contains("ctxt_switches")).collect()
+    };
+    std::thread::sleep(Duration::from_secs(6));
+    let before = switches();
+    std::thread::sleep(Duration::from_secs(1));
+    (before, switches())
+}
