@@ -153,6 +153,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	hide_strings();
+	prepare();
 	return measure(kind, operations, threads, warm_ups);
 }
 

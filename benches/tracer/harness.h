@@ -29,6 +29,9 @@ struct kind {
 /* The program's table; ends with a kind without a name. */
 extern const struct kind kinds[];
 
+/* What the program does before all else, when there are argument strings. */
+void prepare(void);
+
 #define OPERATIONS(work, i) \
 	for (long i = (work)->start, end = i + (work)->count; i < end; i++)
 

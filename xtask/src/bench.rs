@@ -3,15 +3,21 @@
 //! A bench is a module with a function in [`BENCHES`]. It says what it does through a [`Report`]:
 //! tables for people, targets as met or not met, and for `--json` one line for machines.
 
+mod agent;
 mod blkkin;
+mod c;
 mod ctf;
+mod goal;
 pub(crate) mod lttng;
+mod process;
+pub(crate) mod recipe;
 mod recording;
 mod sizes;
 mod tracer;
 
 use crate::measure::{Measured, Table, show_bytes, show_duration};
 use crate::{Outcome, is_ci};
+use goal::Goal;
 use serde_json::{Value, json};
 use std::fs;
 use std::process::{Command, ExitCode};
@@ -31,7 +37,7 @@ const BENCHES: [Bench; 2] = [
     },
     Bench {
         name: "tracer",
-        about: "recording events: what LTTng-UST costs the traced program",
+        about: "recording events: what it costs the traced program, beside LTTng-UST",
         run: tracer::run,
     },
 ];
@@ -85,6 +91,7 @@ struct Report {
     json: bool,
     rows: Vec<Value>,
     targets: Vec<Target>,
+    goals: Vec<Goal>,
 }
 
 /// A figure to reach.
@@ -98,7 +105,7 @@ struct Target {
 
 impl Report {
     fn new(json: bool) -> Report {
-        Report { json, rows: Vec::new(), targets: Vec::new() }
+        Report { json, rows: Vec::new(), targets: Vec::new(), goals: Vec::new() }
     }
 
     /// Prints text for people.
@@ -164,7 +171,12 @@ impl Report {
         });
     }
 
-    /// Prints the targets, and the line for machines; true if all targets are met.
+    /// Adds a goal.
+    fn goal(&mut self, goal: Goal) {
+        self.goals.push(goal);
+    }
+
+    /// Prints targets and goals, and the line for machines; true if all are met, or as good as that.
     fn finish(&self, name: &str) -> bool {
         let mut table = Table::new(&["target", "wanted", "measured", ""]);
         for target in &self.targets {
@@ -178,6 +190,9 @@ impl Report {
         if !self.targets.is_empty() {
             self.say(table.render());
         }
+        if !self.goals.is_empty() {
+            self.say(goal::render(&self.goals));
+        }
         if self.json {
             let when =
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs());
@@ -189,11 +204,12 @@ impl Report {
                            "measured": target.measured, "met": target.is_met})
                 })
                 .collect();
+            let goals: Vec<Value> = self.goals.iter().map(goal::to_json).collect();
             let line = json!({"bench": name, "when": when, "machine": machine(),
-                              "rows": self.rows, "targets": targets});
+                              "rows": self.rows, "targets": targets, "goals": goals});
             println!("{line}");
         }
-        self.targets.iter().all(|target| target.is_met)
+        self.targets.iter().all(|target| target.is_met) && self.goals.iter().all(Goal::is_done)
     }
 }
 

@@ -10,6 +10,10 @@
 
 #include <stddef.h>
 
+void prepare(void)
+{
+}
+
 static void one(const struct work *work)
 {
 	OPERATIONS(work, i)

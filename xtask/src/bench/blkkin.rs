@@ -1,20 +1,34 @@
-//! The program that users get, as the benches run it: [`build`] and [`count`].
+//! What users get, as the benches run it: [`build`] and [`count`].
 
 use crate::{cargo, target_dir, workspace_root};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Builds the program, and returns its path.
 pub(super) fn build() -> Result<String, String> {
-    let status = Command::new(cargo())
-        .args(["build", "--release", "--locked", "--quiet", "--package", "blkkin"])
+    build_with(&[])
+}
+
+/// The same, and other packages of this workspace with it.
+pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
+    let mut command = Command::new(cargo());
+    command.args(["build", "--release", "--locked", "--quiet", "--package", "blkkin"]);
+    for package in packages {
+        command.args(["--package", package]);
+    }
+    let status = command
         .current_dir(workspace_root())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if !status.success() {
-        return Err("blkkin does not build".to_owned());
+        return Err(["blkkin", &packages.join(", "), "does not build"].join(" "));
     }
-    Ok(target_dir().join("release/blkkin").to_string_lossy().into_owned())
+    Ok(folder().join("blkkin").to_string_lossy().into_owned())
+}
+
+/// Where what was built is.
+pub(super) fn folder() -> PathBuf {
+    target_dir().join("release")
 }
 
 /// How many events `blkkin view --count` finds, of those for which `filter` is true.

@@ -1,7 +1,9 @@
 //! The real LTTng-UST: its daemon, its sessions, and programs that it traces. Start at
 //! [`Daemon::session`]; [`record`] makes the trace that readers are measured with.
 
-use crate::{at, workspace_root};
+use super::c;
+use super::recipe::{Recipe, find_metadata};
+use crate::at;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use std::fs::{self, File};
@@ -15,6 +17,9 @@ const THREADS: u64 = 2;
 /// How long a session daemon may take to answer.
 const DAEMON_START_MAX: Duration = Duration::from_secs(20);
 
+/// What its programs are linked to.
+pub(crate) const LIBRARIES: [&str; 3] = ["-llttng-ust", "-ldl", "-lpthread"];
+
 /// The annotation.
 pub(crate) const KEYVAL_STRING: &str = "zipkin:keyval_string";
 
@@ -23,7 +28,9 @@ pub(crate) const KEYVAL_STRING: &str = "zipkin:keyval_string";
 pub(crate) fn record(events: u64, folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(folder).map_err(at(folder))?;
     let program = folder.join("annotate");
-    compile(&program, &["", "lttng"], &["lttng/annotate.c"])?;
+    let folders = ["", "lttng"].map(Path::new);
+    let files = &["lttng/annotate.c"];
+    c::compile(&program, &c::Source { folders: &folders, files, libraries: &LIBRARIES })?;
     let daemon = Daemon::start()?;
     let output = folder.join("lttng");
     let session = daemon.session(&Recipe {
@@ -52,27 +59,6 @@ pub(crate) fn traced(program: &Path) -> Command {
     let mut command = Command::new(program);
     command.env("LTTNG_UST_REGISTER_TIMEOUT", "-1");
     command
-}
-
-/// Builds a program from C files below `benches`, which find their headers in `folders` there.
-pub(crate) fn compile(program: &Path, folders: &[&str], sources: &[&str]) -> Result<(), String> {
-    let benches = workspace_root().join("benches");
-    let mut gcc = Command::new("gcc");
-    gcc.args(["-O2", "-Wall"]);
-    for folder in folders {
-        gcc.arg("-I").arg(benches.join(folder));
-    }
-    gcc.arg("-o").arg(program);
-    gcc.args(sources.iter().map(|source| benches.join(source)));
-    let status = gcc
-        .args(["-llttng-ust", "-ldl", "-lpthread"])
-        .status()
-        .map_err(|error| format!("cannot start gcc: {error}; try `cargo xtask peers`"))?;
-    if status.success() {
-        Ok(())
-    } else {
-        Err(format!("gcc cannot build {}; try `cargo xtask peers`", sources.join(", ")))
-    }
 }
 
 /// Runs the `lttng` command, which is not to start a daemon behind our back.
@@ -155,18 +141,6 @@ impl Drop for Daemon {
     }
 }
 
-/// What a session records, and where to.
-pub(crate) struct Recipe<'a> {
-    pub(crate) output: &'a Path,
-    /// Whether the newest events stay in memory until somebody asks for them.
-    pub(crate) is_snapshot: bool,
-    /// Options of the channel.
-    pub(crate) channel: &'a [&'a str],
-    pub(crate) event: &'a str,
-    /// What stands with each event.
-    pub(crate) contexts: &'a [&'a str],
-}
-
 /// A session of LTTng. Destroyed when dropped.
 pub(crate) struct Session<'a> {
     name: String,
@@ -198,20 +172,4 @@ impl Drop for Session<'_> {
             let _ = lttng(&["destroy", &self.name]);
         }
     }
-}
-
-/// The folder below `folder` that has a file `metadata`.
-pub(crate) fn find_metadata(folder: &Path) -> Result<PathBuf, String> {
-    find_folder(folder).ok_or_else(|| format!("LTTng recorded no trace below {}", folder.display()))
-}
-
-fn find_folder(folder: &Path) -> Option<PathBuf> {
-    if folder.join("metadata").is_file() {
-        return Some(folder.to_owned());
-    }
-    fs::read_dir(folder)
-        .ok()?
-        .filter_map(|entry| Some(entry.ok()?.path()))
-        .filter(|path| path.is_dir())
-        .find_map(|path| find_folder(&path))
 }

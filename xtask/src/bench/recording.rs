@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 const MAGIC: u32 = 0xC1FC_1FC1;
-const HEADER_SIZE: usize = 84;
+pub(super) const HEADER_SIZE: usize = 84;
 pub(super) const TIMESTAMP_BEGIN: usize = 32;
 pub(super) const TIMESTAMP_END: usize = 40;
 pub(super) const CONTENT_BITS: usize = 48;
@@ -91,8 +91,8 @@ impl Recording {
     }
 }
 
-/// How many events LTTng had to drop, whatever events these are: packets count those that were
-/// dropped on their processor since recording started.
+/// How many events LTTng had to drop, or BlkKin, whose packets are alike, whatever events these are:
+/// packets count those that were dropped on their processor since recording started.
 pub(super) fn discarded(folder: &Path) -> Result<u64, String> {
     let mut sum = 0;
     for path in stream_files(folder)? {
@@ -139,7 +139,7 @@ fn read_packets(bytes: &[u8]) -> Result<Vec<Packet>, String> {
 }
 
 /// The sizes in bytes of a packet's content and of all of it, if it has the expected header.
-fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
+pub(super) fn packet_sizes(bytes: &[u8]) -> Option<(usize, usize)> {
     let content_size = usize::try_from(number(bytes, CONTENT_BITS, 8)? / 8).ok()?;
     let packet_size = usize::try_from(number(bytes, PACKET_BITS, 8)? / 8).ok()?;
     let is_whole = number(bytes, 0, 4)? == u64::from(MAGIC)
@@ -208,6 +208,15 @@ pub(super) mod tests {
             events.extend([b'x'; PAYLOAD_SIZE - 1]);
             events.push(0);
         }
+        packet_with([begin, end, sequence_number], &events)
+    }
+
+    /// A packet with these bytes for events.
+    pub(crate) fn packet_of(events: &[u8]) -> Vec<u8> {
+        packet_with([1, 2, 3], events)
+    }
+
+    fn packet_with([begin, end, sequence_number]: [u64; 3], events: &[u8]) -> Vec<u8> {
         let content = HEADER_SIZE + events.len();
         let size = content.next_multiple_of(128);
         let mut bytes = MAGIC.to_le_bytes().to_vec();

@@ -5,14 +5,29 @@
 //!
 //! Another tracer is a program that prints what `benches/tracer/harness.c` prints (in C it is that
 //! and a table of kinds), and a [`Tracer`] in the list in [`run`].
+//!
+//! What is not measured in such a loop is in modules of its own: [`sustained`], [`latency`], [`idle`].
+//! [`goals`] says what figures are to be.
 
+mod blkkin;
+mod goals;
+mod idle;
+mod latency;
 mod lttng_ust;
+mod open_telemetry;
+mod paced;
 mod program;
+mod recorded;
+mod sustained;
 
-use super::{Options, Report, blkkin};
+use super::agent::Agent;
+use super::recipe::Output;
+use super::{Options, Report};
 use crate::measure::{Table, percentile};
 use crate::{at, target_dir};
+use blkkin::{Blkkin, Language};
 use lttng_ust::LttngUst;
+use open_telemetry::OpenTelemetry;
 use program::Cost;
 use serde_json::json;
 use std::fs;
@@ -36,26 +51,43 @@ struct Kind {
     title: &'static str,
     /// How many events an operation is.
     events: u64,
-    /// Whether it is not an event, but what none can be cheaper than.
-    is_floor: bool,
+    what: What,
+}
+
+/// What is measured with a kind.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum What {
+    /// No event, but what none can be cheaper than.
+    Floor,
+    /// An event, recorded in all ways.
+    Event,
+    /// What is worth knowing of one thread that overwrites only. Without events it is cheap.
+    Aside,
 }
 
 const fn event(name: &'static str, title: &'static str, events: u64) -> Kind {
-    Kind { name, title, events, is_floor: false }
+    Kind { name, title, events, what: What::Event }
 }
 
 const fn floor(name: &'static str, title: &'static str) -> Kind {
-    Kind { name, title, events: 1, is_floor: true }
+    Kind { name, title, events: 1, what: What::Floor }
 }
 
-const KINDS: [Kind; 7] = [
+const fn aside(name: &'static str, title: &'static str, events: u64) -> Kind {
+    Kind { name, title, events, what: What::Aside }
+}
+
+const KINDS: [Kind; 10] = [
     floor("time", "reading the time"),
     floor("16-bytes", "… and copying 16 bytes"),
     floor("75-bytes", "… and copying 75 bytes"),
     event("one", "one integer", 1),
     event("annotation", "annotation of nine fields", 1),
     event("blkin-annotation", "… as blkin makes it", 1),
-    event("blkin-span", "child span, two annotations, as blkin makes it", 2),
+    event("blkin-span", "child span, two annotations", 2),
+    event("span", "child span that is one event", 1),
+    aside("unsampled-span", "… of a request that is not followed", 0),
+    aside("tracing-span", "span of the tracing crate, three fields", 1),
 ];
 
 /// How events are recorded.
@@ -124,11 +156,21 @@ struct Delivery {
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let events = if options.quick { EVENTS_QUICK } else { EVENTS };
-    let rounds = if options.quick { 3 } else { 11 };
+    let rounds = if options.quick { 1 } else { 5 };
     let folder = target_dir().join("bench/tracer");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
-    let blkkin = blkkin::build()?;
-    let tracers: [Box<dyn Tracer>; 1] = [Box::new(LttngUst::new(&folder, blkkin)?)];
+    let blkkin = super::blkkin::build_with(&blkkin::PACKAGES)?;
+    let place = Output::in_memory("agent")?;
+    let agent = Agent::start(&blkkin, &place.0)?;
+    let layer = open_telemetry::build()?;
+    let tracers: [Box<dyn Tracer + '_>; 6] = [
+        Box::new(LttngUst::new(&folder, &blkkin)?),
+        Box::new(Blkkin::new(Language::C, &agent, &folder, &blkkin)?),
+        Box::new(Blkkin::new(Language::Rust, &agent, &folder, &blkkin)?),
+        Box::new(Blkkin::layer(&agent, &layer, &blkkin)?),
+        Box::new(OpenTelemetry { program: layer.clone(), is_bare: true }),
+        Box::new(OpenTelemetry { program: layer, is_bare: false }),
+    ];
 
     let mut candidates = Vec::new();
     for case in cases(events) {
@@ -156,21 +198,29 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     for table in candidates.chunk_by(|left, right| left.table() == right.table()) {
         report_table(report, table);
     }
-    Ok(())
+    goals::of_loops(report, &candidates);
+    let place = paced::Place { agent: &agent, blkkin: &blkkin, folder: &folder };
+    idle::measure(report, &place, options.quick)?;
+    latency::measure(report, &place, options.quick)?;
+    sustained::measure(report, &place, options.quick)
 }
 
 /// All that is measured, table by table.
 fn cases(events: u64) -> Vec<Case> {
-    let (floors, kinds): (Vec<&Kind>, Vec<&Kind>) = KINDS.iter().partition(|kind| kind.is_floor);
+    let are = |what: What| KINDS.iter().filter(move |kind| kind.what == what);
     let mut cases = Vec::new();
-    for kind in floors.into_iter().chain(kinds.iter().copied()) {
+    for kind in are(What::Floor).chain(are(What::Event)) {
         cases.push(Case { kind, mode: Mode::Off, threads: 1, operations: OFF_TIMES * events });
     }
     for mode in [Mode::Overwrite, Mode::Discard, Mode::Large] {
-        for kind in &kinds {
+        for kind in are(What::Event) {
             for threads in THREADS {
                 cases.push(Case { kind, mode, threads, operations: events / kind.events });
             }
+        }
+        for kind in are(What::Aside).filter(|_| mode == Mode::Overwrite) {
+            let operations = if kind.events == 0 { OFF_TIMES * events } else { events };
+            cases.push(Case { kind, mode, threads: 1, operations });
         }
     }
     cases
@@ -186,7 +236,7 @@ struct Candidate<'a> {
 impl Candidate<'_> {
     /// The title of the table that it is in.
     fn table(&self) -> &'static str {
-        if self.case.kind.is_floor { "floors" } else { self.case.mode.title() }
+        if self.case.kind.what == What::Floor { "floors" } else { self.case.mode.title() }
     }
 
     /// The figure below which `percent` of the runs stay.
@@ -237,7 +287,11 @@ fn report_table(report: &mut Report, candidates: &[Candidate<'_>]) {
         let delivery = candidate.delivery();
         let mut cells = vec![
             kind.title.to_owned(),
-            if kind.is_floor { String::new() } else { candidate.tracer.name().to_owned() },
+            if kind.what == What::Floor {
+                String::new()
+            } else {
+                candidate.tracer.name().to_owned()
+            },
             threads.to_string(),
         ];
         cells.extend([wall(50), wall(0), wall(10), wall(90), cpu, idle].map(show_ns));

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 /// Size of a sub-buffer, where nobody says another.
-pub(crate) const SUBBUFFER_SIZE: u64 = 256 << 10;
+pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring, where nobody says another number.
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
 /// Memory for the rings of one user's programs.

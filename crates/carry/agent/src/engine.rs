@@ -16,7 +16,7 @@ use blkkin_control::{
     ToApplication, Version, Welcome,
 };
 use blkkin_sys::socket::{Listener, Peer};
-use rustix::event::epoll;
+use rustix::event::{PollFd, PollFlags, epoll};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -110,6 +110,7 @@ pub(crate) enum State {
 
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
+const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Who has connected must say so soon what it is.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
@@ -216,8 +217,14 @@ impl Agent {
                 }
             });
             events.clear();
+            // `epoll_pwait` counts milliseconds, which are too coarse for the next look at rings.
+            let mut ready = [PollFd::new(&self.epoll, PollFlags::IN)];
+            match rustix::event::poll(&mut ready, timeout.as_ref()) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
             let buffer = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+            match epoll::wait(&self.epoll, buffer, Some(&NOW)) {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -23,8 +23,18 @@ pub(super) struct Cost {
 
 /// Runs a program, which first makes at least `warm_ups` operations on each processor.
 pub(super) fn run(program: &mut Command, case: &Case, warm_ups: u64) -> Result<Cost, String> {
+    run_as(program, case.kind.name, case, warm_ups)
+}
+
+/// The same with a program that has another name for the kind.
+pub(super) fn run_as(
+    program: &mut Command,
+    kind: &str,
+    case: &Case,
+    warm_ups: u64,
+) -> Result<Cost, String> {
     let warm_ups = warm_ups.next_multiple_of(PORTIONS);
-    program.arg(case.kind.name);
+    program.arg(kind);
     program.args([case.operations, case.threads, warm_ups].map(|number| number.to_string()));
     let output = program
         .stdin(Stdio::null())

@@ -4,7 +4,8 @@
 use super::support::{
     Scratch, compile, have, installed, pkg_config, record, sources, succeed, text,
 };
-use crate::bench::lttng::{Daemon, Recipe, find_metadata, traced};
+use crate::bench::lttng::{Daemon, traced};
+use crate::bench::recipe::{Recipe, find_metadata};
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;

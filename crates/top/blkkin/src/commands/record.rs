@@ -70,7 +70,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONTEXT", value_delimiter = ',', value_parser = values::context)]
     context: Vec<Context>,
 
-    /// Bytes of a sub-buffer, a power of two; K and M may be used [default: 256K]
+    /// Bytes of a sub-buffer, a power of two; K and M may be used [default: 512K]
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     subbuf_size: Option<u64>,
 

@@ -1,0 +1,94 @@
+//! Records one kind of events in a loop, and prints what an operation costs: see [`harness`] for how it
+//! is called. Whether anything is recorded, and how, is up to the session that is active.
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that says what it measured on standard output"
+)]
+
+mod annotations;
+mod harness;
+
+use annotations::{Annotation, annotations};
+use blkkin_trace::sample::Rules;
+use blkkin_trace::{Level, Sampler, event};
+use harness::{Kind, Work};
+use std::hint::black_box;
+use std::process::ExitCode;
+use std::sync::LazyLock;
+
+static ANNOTATIONS: LazyLock<[Annotation; 4]> = LazyLock::new(|| annotations(&Sampler::new()));
+
+/// Of a request that is not followed.
+static UNSAMPLED: LazyLock<[Annotation; 4]> = LazyLock::new(|| {
+    let nobody = Sampler::new();
+    nobody.set(Rules::NONE);
+    annotations(&nobody)
+});
+
+const KINDS: [Kind; 5] = [
+    Kind { name: "one", record: one, idle: numbers, events: 1 },
+    Kind { name: "annotation", record: annotation, idle: over_annotations, events: 1 },
+    Kind { name: "blkin-span", record: child_span, idle: over_annotations, events: 2 },
+    Kind { name: "span", record: span, idle: over_annotations, events: 1 },
+    Kind { name: "unsampled-span", record: unsampled_span, idle: over_annotations, events: 0 },
+];
+
+fn main() -> ExitCode {
+    LazyLock::force(&ANNOTATIONS);
+    LazyLock::force(&UNSAMPLED);
+    harness::main(&KINDS)
+}
+
+fn one(work: &Work) {
+    for i in work.operations() {
+        event!(Level::Info, "bench:one", number = i as i32);
+    }
+}
+
+fn numbers(work: &Work) {
+    for i in work.operations() {
+        black_box(i);
+    }
+}
+
+/// Calls `operation` with one annotation after the other. Hiding them costs as much as what is cheap does,
+/// so it is done once for all four.
+#[inline(always)]
+fn each(of: &'static [Annotation; 4], work: &Work, operation: impl Fn(&Annotation)) {
+    let operations = work.operations();
+    let mut left = (operations.end - operations.start) as usize;
+    while left >= of.len() {
+        black_box(of).iter().for_each(&operation);
+        left -= of.len();
+    }
+    black_box(of)[..left].iter().for_each(&operation);
+}
+
+fn annotation(work: &Work) {
+    each(&ANNOTATIONS, work, |one| one.trace.keyval(one.key, one.val));
+}
+
+/// A child span: its ids are made, and it gets two annotations.
+fn child_span(work: &Work) {
+    each(&ANNOTATIONS, work, |one| {
+        let child = one.trace.child(one.trace.name());
+        child.keyval(one.key, one.val);
+        child.keyval(one.key, one.val);
+    });
+}
+
+/// A child span that is recorded as one event, at its end.
+fn span(work: &Work) {
+    each(&ANNOTATIONS, work, |one| one.trace.child(one.trace.name()).span().end());
+}
+
+fn unsampled_span(work: &Work) {
+    each(&UNSAMPLED, work, |one| one.trace.child(one.trace.name()).span().end());
+}
+
+fn over_annotations(work: &Work) {
+    each(&ANNOTATIONS, work, |one| {
+        black_box((&one.trace, one.key, one.val));
+    });
+}

@@ -1,0 +1,36 @@
+//! Building the benches' programs in C. Start at [`compile`].
+
+use crate::workspace_root;
+use std::path::Path;
+use std::process::Command;
+
+/// A program to build.
+pub(super) struct Source<'a> {
+    /// Where headers are; below `benches`, if not absolute.
+    pub(super) folders: &'a [&'a Path],
+    /// Below `benches`.
+    pub(super) files: &'a [&'a str],
+    /// Options of the linker.
+    pub(super) libraries: &'a [&'a str],
+}
+
+/// Builds a program.
+pub(super) fn compile(program: &Path, source: &Source<'_>) -> Result<(), String> {
+    let benches = workspace_root().join("benches");
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-O2", "-Wall"]);
+    for folder in source.folders {
+        gcc.arg("-I").arg(benches.join(folder));
+    }
+    gcc.arg("-o").arg(program);
+    gcc.args(source.files.iter().map(|file| benches.join(file)));
+    let status = gcc
+        .args(source.libraries)
+        .status()
+        .map_err(|error| format!("cannot start gcc: {error}; try `cargo xtask peers`"))?;
+    if status.success() {
+        Ok(())
+    } else {
+        Err(format!("gcc cannot build {}; try `cargo xtask peers`", source.files.join(", ")))
+    }
+}

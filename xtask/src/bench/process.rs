@@ -1,0 +1,122 @@
+//! What `/proc` says of a process. Start at [`Process`].
+
+use crate::at;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A process, by its id.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Process(pub(super) u32);
+
+/// Of `/proc/PID/stat`: the kernel has always told 100 a second.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What a process has in memory, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Memory {
+    /// With its part of what it shares with others.
+    pub(super) proportional: u64,
+    /// What nobody else has.
+    pub(super) private: u64,
+}
+
+impl Process {
+    fn file(self, name: &str) -> PathBuf {
+        Path::new("/proc").join(self.0.to_string()).join(name)
+    }
+
+    fn read(self, name: &str) -> Result<(PathBuf, String), String> {
+        let path = self.file(name);
+        let text = fs::read_to_string(&path).map_err(at(&path))?;
+        Ok((path, text))
+    }
+
+    /// Its time on processors, as user and in the kernel.
+    pub(super) fn cpu_seconds(self) -> Result<(f64, f64), String> {
+        let (path, text) = self.read("stat")?;
+        cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
+    }
+
+    /// How long its first thread wanted a processor and had none.
+    pub(super) fn wait_seconds(self) -> Result<f64, String> {
+        let (path, text) = self.read("schedstat")?;
+        wait_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
+    }
+
+    /// How often its threads have gone to sleep, and thus been woken.
+    pub(super) fn sleeps(self) -> Result<u64, String> {
+        let tasks = self.file("task");
+        let mut sum = 0;
+        for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
+            let path = entry.map_err(at(&tasks))?.path().join("status");
+            let text = fs::read_to_string(&path).map_err(at(&path))?;
+            let sleeps = number_of(&text, "voluntary_ctxt_switches:");
+            sum += sleeps.ok_or_else(|| format!("{}: counts no sleeps", path.display()))?;
+        }
+        Ok(sum)
+    }
+
+    pub(super) fn memory(self) -> Result<Memory, String> {
+        let (path, text) = self.read("smaps_rollup")?;
+        memory(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
+    }
+}
+
+/// Fields 14 and 15; the second one is a name in parentheses, which can hold anything.
+fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut ticks = fields.split_whitespace().skip(11).map(|field| field.parse::<u64>().ok());
+    let mut next = || Some(ticks.next()?? as f64 / TICKS_PER_SECOND);
+    Some((next()?, next()?))
+}
+
+/// The second number, in nanoseconds.
+fn wait_seconds(schedstat: &str) -> Option<f64> {
+    Some(schedstat.split_whitespace().nth(1)?.parse::<u64>().ok()? as f64 / 1e9)
+}
+
+fn memory(rollup: &str) -> Option<Memory> {
+    let bytes = |name| Some(number_of(rollup, name)? << 10);
+    Some(Memory {
+        proportional: bytes("Pss:")?,
+        private: bytes("Private_Clean:")? + bytes("Private_Dirty:")?,
+    })
+}
+
+/// The number behind a word at a line's start.
+fn number_of(text: &str, word: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(word))?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_read() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 300 400 5 6 125 50 0 0 20 0 1 0 99";
+        assert_eq!(cpu_seconds(stat), Some((1.25, 0.5)));
+        assert_eq!(cpu_seconds("7 (a) S 1 7"), None);
+        assert_eq!(wait_seconds("7 1500000000 44\n"), Some(1.5));
+        assert_eq!(wait_seconds("7"), None);
+        let rollup = "Rss:  900 kB\nPss:  300 kB\nPss_Dirty: 1 kB\nPrivate_Clean:  20 kB\n\
+                      Private_Dirty:  100 kB\n";
+        let expected = Memory { proportional: 300 << 10, private: 120 << 10 };
+        assert_eq!(memory(rollup), Some(expected));
+        assert_eq!(memory("Pss: 1 kB\n"), None);
+        let status = "Threads:\t1\nvoluntary_ctxt_switches:\t42\nnonvoluntary_ctxt_switches:\t7\n";
+        assert_eq!(number_of(status, "voluntary_ctxt_switches:"), Some(42));
+    }
+
+    #[test]
+    fn this_process_is_known() {
+        let own = Process(std::process::id());
+        assert!(own.memory().expect("memory").private > 0);
+        let before = own.sleeps().expect("sleeps");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        assert!(own.sleeps().expect("sleeps") > before);
+        assert!(own.cpu_seconds().expect("times").0 >= 0.0);
+        assert!(own.wait_seconds().expect("a time") >= 0.0);
+    }
+}

@@ -1,0 +1,193 @@
+//! BlkKin as a candidate of the tracer bench, through its API for C, for Rust, or for the tracing crate: a
+//! session of the real agent for each run. Start at [`Blkkin`].
+
+use super::recorded::{
+    Event, KEYVAL_STRING, SUB_BUFFERS, delivery, large_sub_buffer_size, warm_ups,
+};
+use super::{Case, Delivery, Kind, Mode, Run, Tracer, program};
+use crate::at;
+use crate::bench::agent::Agent;
+use crate::bench::blkkin;
+use crate::bench::c::{Source, compile};
+use crate::bench::recipe::{Output, Recipe, find_metadata};
+use crate::workspace_root;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Our default: 4 sub-buffers of 256 KiB for each processor.
+const BUFFER_SIZE: u64 = 1 << 20;
+
+/// Bytes of an event's header.
+const HEADER_SIZE: u64 = 10;
+
+/// What our programs are built from, beside the command itself.
+pub(super) const PACKAGES: [&str; 2] = ["blkkin-capi", "blkkin-bench-tracer"];
+
+/// What a program is written for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Language {
+    C,
+    Rust,
+    /// Rust, and the tracing crate.
+    Tracing,
+}
+
+/// The tracer.
+pub(super) struct Blkkin<'a> {
+    language: Language,
+    agent: &'a Agent,
+    program: PathBuf,
+    /// To count events with.
+    blkkin: String,
+    output: Output,
+}
+
+impl<'a> Blkkin<'a> {
+    /// Builds the program into `folder`, if it is in C; that in Rust is there.
+    pub(super) fn new(
+        language: Language,
+        agent: &'a Agent,
+        folder: &Path,
+        blkkin: &str,
+    ) -> Result<Blkkin<'a>, String> {
+        let program = match language {
+            Language::C => folder.join("blkkin-c"),
+            _ => blkkin::folder().join("blkkin-bench-kinds"),
+        };
+        if language == Language::C {
+            compile_c(&program, &["tracer/harness.c", "tracer/blkkin/program.c"])?;
+        }
+        Blkkin::with_program(language, agent, &program, blkkin)
+    }
+
+    /// With the program that makes spans of the tracing crate.
+    pub(super) fn layer(
+        agent: &'a Agent,
+        program: &Path,
+        blkkin: &str,
+    ) -> Result<Blkkin<'a>, String> {
+        Blkkin::with_program(Language::Tracing, agent, program, blkkin)
+    }
+
+    fn with_program(
+        language: Language,
+        agent: &'a Agent,
+        program: &Path,
+        blkkin: &str,
+    ) -> Result<Blkkin<'a>, String> {
+        let output = Output::in_memory(&format!("{language:?}"))?;
+        let (program, blkkin) = (program.to_owned(), blkkin.to_owned());
+        Ok(Blkkin { language, agent, program, blkkin, output })
+    }
+
+    /// Runs the program while its events are recorded.
+    fn record(&self, case: &Case) -> Result<Run, String> {
+        let event = event_of(case.kind, self.language)?;
+        let mut buffer_size = BUFFER_SIZE;
+        let mut sizes = Vec::new();
+        if case.mode == Mode::Large {
+            let sub_buffer_size = large_sub_buffer_size(case, &event);
+            buffer_size = SUB_BUFFERS * sub_buffer_size;
+            sizes = vec![sub_buffer_size.to_string(), SUB_BUFFERS.to_string()];
+        }
+        let options = ["--subbuf-size", "--num-subbuf"].into_iter().zip(&sizes);
+        let output = self.output.0.join("session");
+        let session = self.agent.session(&Recipe {
+            output: &output,
+            is_snapshot: case.mode == Mode::Overwrite,
+            channel: &options.flat_map(|(name, size)| [name, size]).collect::<Vec<_>>(),
+            event: event.name,
+            contexts: &[],
+        })?;
+        let warm_ups = warm_ups(case.kind, &event, buffer_size);
+        let cost = program::run(&mut self.agent.traced(&self.program), case, warm_ups)?;
+        session.stop()?;
+        if case.mode == Mode::Overwrite {
+            session.snapshot()?;
+        }
+        session.destroy()?;
+        let delivery = match find_metadata(&output) {
+            Ok(trace) => delivery(&self.blkkin, case, &event, cost.events_tried, &trace)?,
+            // Programs that record nothing leave nothing.
+            Err(_) if cost.events_tried == 0 => Delivery::default(),
+            Err(error) => return Err(format!("{case:?}: {error}")),
+        };
+        if output.exists() {
+            fs::remove_dir_all(&output).map_err(at(&output))?;
+        }
+        Ok(Run { cost, delivery })
+    }
+}
+
+/// Builds a program in C that uses the library.
+pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
+    let include = workspace_root().join("crates/capture/capi/include");
+    let folder = blkkin::folder().display().to_string();
+    let (libraries, path) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
+    let source = Source {
+        folders: &["".as_ref(), "tracer".as_ref(), &include],
+        files,
+        libraries: &[&libraries, &path, "-lblkkin", "-lpthread"],
+    };
+    compile(program, &source)
+}
+
+impl Tracer for Blkkin<'_> {
+    fn name(&self) -> &'static str {
+        match self.language {
+            Language::C => C,
+            Language::Rust => RUST,
+            Language::Tracing => LAYER,
+        }
+    }
+
+    fn records(&self, kind: &Kind) -> bool {
+        event_of(kind, self.language).is_ok()
+    }
+
+    fn run(&self, case: &Case) -> Result<Run, String> {
+        if case.mode != Mode::Off {
+            return self.record(case);
+        }
+        let cost = program::run(&mut self.agent.traced(&self.program), case, 0)?;
+        Ok(Run { cost, delivery: Delivery::default() })
+    }
+}
+
+/// What people call them.
+pub(super) const C: &str = "BlkKin, C";
+pub(super) const RUST: &str = "BlkKin, Rust";
+pub(super) const LAYER: &str = "BlkKin's layer";
+
+/// What is recorded of a kind by a language's program.
+fn event_of(kind: &Kind, language: Language) -> Result<Event, String> {
+    let annotation = Event { name: KEYVAL_STRING, size: HEADER_SIZE + 65, number: None };
+    // Six words, a kind, flags, a port, and names of 21 bytes or 22 with their three ends.
+    let span = Event { name: "blkkin:span", size: HEADER_SIZE + 48 + 6 + 24, number: None };
+    match (kind.name, language) {
+        ("one", Language::Rust) => {
+            Ok(Event { name: "bench:one", size: HEADER_SIZE + 4, number: Some("number") })
+        }
+        ("annotation" | "blkin-span", Language::C | Language::Rust)
+        | ("blkin-annotation", Language::C) => Ok(annotation),
+        ("span" | "unsampled-span", Language::Rust) => Ok(span),
+        // Six words, one more, and strings of 4 and 6 bytes with their ends.
+        ("tracing-span", Language::Tracing) => {
+            Ok(Event { name: "bench:write", size: HEADER_SIZE + 56 + 12, number: None })
+        }
+        (name, _) => Err(format!("there is no event for {name} in {language:?}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::tracer::recorded::tests::check_large_buffers;
+
+    #[test]
+    fn large_buffers_hold_a_run() {
+        for language in [Language::C, Language::Rust, Language::Tracing] {
+            check_large_buffers(|kind| event_of(kind, language).ok(), 84);
+        }
+    }
+}

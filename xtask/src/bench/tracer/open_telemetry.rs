@@ -1,0 +1,54 @@
+//! What programs that use the tracing crate can have instead of our layer: tracing-opentelemetry. It is
+//! measured without what exports spans; nothing comes of them.
+
+use super::{Case, Delivery, Kind, Run, Tracer, program};
+use crate::{cargo, target_dir, workspace_root};
+use std::path::PathBuf;
+use std::process::Command;
+
+/// As it comes.
+pub(super) const OPEN_TELEMETRY: &str = "OpenTelemetry";
+/// Told to add nothing of its own.
+const BARE: &str = "OpenTelemetry, bare";
+
+/// The rival, with the program that makes spans for it or for our layer.
+pub(super) struct OpenTelemetry {
+    pub(super) program: PathBuf,
+    pub(super) is_bare: bool,
+}
+
+/// Builds the program, which is no part of this workspace, and returns its path.
+pub(super) fn build() -> Result<PathBuf, String> {
+    let target = target_dir().join("bench/layer");
+    // No --locked: the lock file there also holds the dependencies of our own crates, and is brought up to
+    // date here.
+    let status = Command::new(cargo())
+        .args(["build", "--release", "--quiet", "--manifest-path"])
+        .arg(workspace_root().join("benches/tracer/layer/Cargo.toml"))
+        .arg("--target-dir")
+        .arg(&target)
+        .status()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    match status.success() {
+        true => Ok(target.join("release/blkkin-bench-layer")),
+        false => Err("benches/tracer/layer does not build".to_owned()),
+    }
+}
+
+impl Tracer for OpenTelemetry {
+    fn name(&self) -> &'static str {
+        if self.is_bare { BARE } else { OPEN_TELEMETRY }
+    }
+
+    fn records(&self, kind: &Kind) -> bool {
+        kind.name == "tracing-span"
+    }
+
+    fn run(&self, case: &Case) -> Result<Run, String> {
+        let mut command = Command::new(&self.program);
+        command.env("BLKKIN_DISABLE", "1");
+        let kind = if self.is_bare { "opentelemetry-bare" } else { "opentelemetry-span" };
+        let cost = program::run_as(&mut command, kind, case, 0)?;
+        Ok(Run { cost, delivery: Delivery::default() })
+    }
+}

@@ -1,0 +1,115 @@
+//! What a run records, and what became of it as the trace tells: every event that was tried is in the trace,
+//! overwritten, or counted as lost. Start at [`delivery`].
+
+use super::{Case, Delivery, Kind, Mode};
+use crate::bench::{blkkin, lttng, recording};
+use std::path::Path;
+
+/// Of large buffers.
+pub(super) const SUB_BUFFERS: u64 = 16;
+
+/// The annotation.
+pub(super) const KEYVAL_STRING: &str = lttng::KEYVAL_STRING;
+
+/// What is recorded of a kind.
+pub(super) struct Event {
+    pub(super) name: &'static str,
+    /// In bytes, with its header; of some, the smallest.
+    pub(super) size: u64,
+    /// The field that has the operation's number, which is below 0 for warm-ups.
+    pub(super) number: Option<&'static str>,
+}
+
+/// A power of two, as tracers want it; so many of them hold all that a run records.
+pub(super) fn large_sub_buffer_size(case: &Case, event: &Event) -> u64 {
+    let size = case.operations * case.kind.events * event.size;
+    size.div_ceil(SUB_BUFFERS).next_power_of_two()
+}
+
+/// So many operations that each page of a buffer is written to.
+pub(super) fn warm_ups(kind: &Kind, event: &Event, buffer_size: u64) -> u64 {
+    match event.size * kind.events {
+        0 => 0,
+        size => buffer_size.div_ceil(size),
+    }
+}
+
+/// Counts events, and sees to it that none has vanished.
+pub(super) fn delivery(
+    blkkin: &str,
+    case: &Case,
+    event: &Event,
+    tried: u64,
+    trace: &Path,
+) -> Result<Delivery, String> {
+    let recorded = blkkin::count(blkkin, trace, None)?;
+    let lost = recording::discarded(trace)?;
+    let delivery = account(case.mode, tried, recorded, lost).ok_or_else(|| {
+        format!("{case:?}: of {tried} events {recorded} are recorded, {lost} lost")
+    })?;
+    // With one thread and no loss those in memory must be the last ones that it recorded.
+    if let (Mode::Overwrite, 1, 0, Some(number)) = (case.mode, case.threads, lost, event.number) {
+        let count = |filter: String| blkkin::count(blkkin, trace, Some(&filter));
+        let in_memory = count(format!("{number} >= 0"))?;
+        let oldest = case.operations.saturating_sub(in_memory);
+        let last = count(format!("{number} >= {oldest}"))?;
+        if in_memory == 0 || last != in_memory {
+            return Err(format!("{case:?}: of {in_memory} events only {last} are the last"));
+        }
+    }
+    Ok(delivery)
+}
+
+/// What became of all events that were tried, or `None` if there are some of which that is not known.
+pub(super) fn account(mode: Mode, tried: u64, recorded: u64, lost: u64) -> Option<Delivery> {
+    let overwritten = tried.checked_sub(recorded.checked_add(lost)?)?;
+    let is_known = overwritten == 0 || mode == Mode::Overwrite;
+    is_known.then_some(Delivery { tried, recorded, overwritten, lost })
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::bench::tracer::{EVENTS, EVENTS_QUICK, What, cases};
+
+    /// With room for the headers of packets, and for the event that did not fit into the one before.
+    pub(crate) fn check_large_buffers(
+        event_of: impl Fn(&Kind) -> Option<Event>,
+        packet_header_size: u64,
+    ) {
+        let large = [EVENTS, EVENTS_QUICK].into_iter().flat_map(cases);
+        for case in large.filter(|case| case.mode == Mode::Large) {
+            let Some(event) = event_of(case.kind) else { continue };
+            // Some events have a byte more than the smallest.
+            let size = event.size + 1;
+            let room = large_sub_buffer_size(&case, &event) - packet_header_size - size;
+            assert!(SUB_BUFFERS * room >= case.operations * case.kind.events * size, "{case:?}");
+        }
+    }
+
+    #[test]
+    fn every_event_is_accounted_for() {
+        fn check(mode: Mode, counts: [u64; 3], overwritten: Option<u64>) {
+            let [tried, recorded, lost] = counts;
+            let expected =
+                overwritten.map(|overwritten| Delivery { tried, recorded, overwritten, lost });
+            assert_eq!(account(mode, tried, recorded, lost), expected, "{mode:?} {counts:?}");
+        }
+        check(Mode::Discard, [10, 10, 0], Some(0));
+        check(Mode::Discard, [10, 7, 3], Some(0));
+        check(Mode::Large, [10, 7, 2], None);
+        check(Mode::Large, [10, 7, 4], None);
+        check(Mode::Overwrite, [10, 7, 2], Some(1));
+        check(Mode::Overwrite, [10, 11, 0], None);
+        check(Mode::Overwrite, [10, 1, u64::MAX], None);
+    }
+
+    #[test]
+    fn warm_ups_fill_a_buffer() {
+        let event = Event { name: "a:b", size: 10, number: None };
+        let kind = |events| Kind { name: "", title: "", events, what: What::Event };
+        assert_eq!(warm_ups(&kind(1), &event, 101), 11);
+        assert_eq!(warm_ups(&kind(2), &event, 100), 5);
+        assert_eq!(warm_ups(&kind(0), &event, 100), 0);
+    }
+}
