@@ -15,7 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Our default: 4 sub-buffers of 256 KiB for each processor.
-const BUFFER_SIZE: u64 = 1 << 20;
+const BUFFER_SIZE: u64 = 2 << 20;
 
 /// Bytes of an event's header.
 const HEADER_SIZE: u64 = 10;
