@@ -142,11 +142,18 @@ impl Reader {
         Reader { before: left.discarded_before, ..reader.going_on(last) }
     }
 
-    /// Has its packets go on behind that one in number and time; what was discarded stays its own count.
+    /// Has its packets go on behind that one in number and time. What was discarded stays its own count, to
+    /// which comes what was in the rings before: as they say now, which is perhaps more than was known when
+    /// this ring was begun.
     #[must_use]
-    pub fn behind_packet(self, last: Option<Header>) -> Reader {
-        let before = self.before;
+    pub fn behind_packet(self, last: Option<Header>, discarded_before: u64) -> Reader {
+        let before = self.before.max(discarded_before);
         Reader { before, ..self.going_on(last) }
+    }
+
+    /// Events that were discarded so far, in this ring and in those before it.
+    pub fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
+        self.before.saturating_add(cells.lost(shape, self.ring))
     }
 
     /// Has its packets go on behind those of another ring: in number, time and discarded events.
@@ -212,7 +219,7 @@ impl Reader {
     /// is nothing to take and there are no writers any more; then the events in all packets of a ring
     /// and [`Header::discarded`] of the last are all that were tried, but for what was overwritten.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
-        let discarded = self.before.saturating_add(cells.lost(shape, self.ring));
+        let discarded = self.discarded_in_all(cells, shape);
         if discarded <= self.discarded {
             return None;
         }

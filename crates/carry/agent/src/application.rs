@@ -170,16 +170,19 @@ impl Attachment {
         let stream = self.stream();
         let left = &mut self.left_behind;
         for ring in 0..self.rings.count() {
-            let mut packets = Packets::default();
+            let (mut packets, mut discarded) = (Packets::default(), 0);
             let marks: Vec<_> = left.iter().map(|(_, set)| set.mark_if(ring)).collect();
             for (_, set) in left.iter_mut().filter(|(_, set)| ring < set.count()) {
                 // Behind what the set before had.
-                set.go_on_reading(ring, packets.headers.last().copied());
+                set.go_on_reading(ring, packets.headers.last().copied(), discarded);
+                let mut own = Packets::default();
                 let mut before = None;
-                while before.replace(packets.headers.len()) != Some(packets.headers.len()) {
-                    set.take(ring, &mut packets);
+                while before.replace(own.headers.len()) != Some(own.headers.len()) {
+                    set.take(ring, &mut own);
                 }
-                set.finish(ring, &mut packets);
+                set.finish(ring, &mut own);
+                packets.append(own);
+                discarded = set.discarded_in_all(ring);
             }
             if packets.is_empty() {
                 continue;

@@ -49,6 +49,11 @@ impl Packets {
     pub(crate) fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
+
+    pub(crate) fn append(&mut self, mut more: Packets) {
+        self.bytes.append(&mut more.bytes);
+        self.headers.append(&mut more.headers);
+    }
 }
 
 impl Rings {
@@ -71,12 +76,16 @@ impl Rings {
         self.cells.end(&self.shape, ring)
     }
 
-    /// Has what is read of a ring that was left behind go on behind that packet, if there is one.
-    pub(crate) fn go_on_reading(&mut self, ring: usize, last: Option<Header>) {
-        if last.is_some() {
-            let (reader, _) = &mut self.readers[ring];
-            *reader = reader.clone().behind_packet(last);
-        }
+    /// Has what is read of a ring that was left behind go on behind that packet, if there is one, and behind
+    /// rings in which so many events were discarded.
+    pub(crate) fn go_on_reading(&mut self, ring: usize, last: Option<Header>, discarded: u64) {
+        let (reader, _) = &mut self.readers[ring];
+        *reader = reader.clone().behind_packet(last, discarded);
+    }
+
+    /// Events that were discarded in a ring, and in those that were left before it.
+    pub(crate) fn discarded_in_all(&self, ring: usize) -> u64 {
+        self.readers[ring].0.discarded_in_all(&self.cells, &self.shape)
     }
 
     /// Reads a ring that was left behind from there on.
