@@ -205,7 +205,7 @@ impl Reader {
     /// is nothing to take and there are no writers any more; then the events in all packets of a ring
     /// and [`Header::discarded`] of the last are all that were tried, but for what was overwritten.
     pub fn finish(&mut self, cells: &Cells, shape: &Shape, buffer: &mut Vec<u8>) -> Option<Packet> {
-        let discarded = self.before.saturating_add(cells.lost(shape, self.ring));
+        let discarded = self.discarded_in_all(cells, shape);
         if discarded <= self.discarded {
             return None;
         }

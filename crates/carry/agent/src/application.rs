@@ -73,6 +73,10 @@ pub(crate) struct Attachment {
     pub(crate) left_behind: Vec<(u32, Rings)>,
 }
 
+/// A look takes as many bytes of packets as fit into a ring. Of one that was full, headers may be left that
+/// were made anew; and the look before that may have been at what an earlier daemon has left.
+const LOOKS_AT_FULL_RINGS: u32 = 3;
+
 /// What came of looking at all rings of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
@@ -181,11 +185,13 @@ impl Attachment {
                     // Behind what the set before had.
                     set.go_on_behind(ring, packets.headers.last().copied());
                 }
+                let mut own = Packets::default();
                 let mut before = None;
-                while before.replace(packets.headers.len()) != Some(packets.headers.len()) {
-                    set.take(ring, &mut packets);
+                while before.replace(own.headers.len()) != Some(own.headers.len()) {
+                    set.take(ring, &mut own);
                 }
-                set.finish(ring, &mut packets);
+                set.finish(ring, &mut own);
+                packets.append(own);
             }
             if packets.is_empty() {
                 continue;
@@ -300,14 +306,24 @@ impl Application {
         drained
     }
 
+    /// Writes all that was in the rings when it was called. What programs record meanwhile is not waited for:
+    /// they may be quicker for ever.
+    pub(crate) fn drain_all(&mut self, room: Room) -> Drained {
+        let mut last = self.drain(room);
+        for _ in 1..LOOKS_AT_FULL_RINGS {
+            if !last.found || last.trouble.is_some() {
+                break;
+            }
+            last = self.drain(room);
+        }
+        last
+    }
+
     /// Writes all that there is, when the program has ended or lets go of its rings.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let is_own = |one: &Attachment| session.is_none_or(|session| session == one.session);
         let sealed = self.seal(is_own);
-        let mut last = self.drain(room);
-        while last.found && last.trouble.is_none() {
-            last = self.drain(room);
-        }
+        let mut last = self.drain_all(room);
         let readable = |one: &&mut Attachment| is_own(one) && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
             // What the program has counted since its last event.

@@ -122,6 +122,13 @@ impl Agent {
         {
             return Err(invalid("it is not recorded any more"));
         }
+        // What an agent has left has the shape that its channel says. Other memory is no agent's, and as large
+        // as somebody likes who is not to say how much is read.
+        let wanted = shape_of(&session.channels[channel].channel, channel as u32, uuid);
+        let of_a_ring = |shape: &Shape| (shape.subbuffer_size, shape.subbuffer_count, shape.mode);
+        if left.iter().any(|(_, rings)| of_a_ring(rings.shape()) != of_a_ring(&wanted)) {
+            return Err(invalid("its rings have another shape"));
+        }
         let trace = match application.traces.contains_key(&session.id) {
             true => None,
             false if begun.directory.join("metadata").exists() => {

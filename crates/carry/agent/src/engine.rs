@@ -282,12 +282,19 @@ impl Agent {
             let Ok(peer) = socket.peer() else { continue };
             let same = self.peers.values().filter(|other| other.peer.uid == peer.uid).count();
             let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
-            if same >= CONNECTIONS_MAX || !may {
+            if !may {
+                continue;
+            }
+            let mut connection = Connection::new(socket);
+            if same >= CONNECTIONS_MAX {
+                let reason = format!("user {} has {CONNECTIONS_MAX} connections already", peer.uid);
+                let refused = Refused { version: Version::OURS, try_again: true, reason };
+                // Who cannot take even that is not waited for.
+                let _ = connection.send(&Answer::Refused(refused), vec![]);
                 continue;
             }
             let id = self.next_id;
             self.next_id += 1;
-            let connection = Connection::new(socket);
             let data = epoll::EventData::new_u64(id * 2);
             if epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN).is_ok() {
                 let state = State::Opening(Decoder::new());

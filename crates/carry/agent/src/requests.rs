@@ -188,11 +188,7 @@ impl Agent {
     fn write_all(&mut self) -> Option<io::Error> {
         let mut trouble = None;
         for application in self.applications.values_mut() {
-            let mut drained = application.drain(crate::engine::ROOM);
-            while drained.found && drained.trouble.is_none() {
-                drained = application.drain(crate::engine::ROOM);
-            }
-            trouble = drained.trouble.or(trouble);
+            trouble = application.drain_all(crate::engine::ROOM).trouble.or(trouble);
         }
         trouble
     }

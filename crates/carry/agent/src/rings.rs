@@ -51,6 +51,11 @@ impl Packets {
     pub(crate) fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
+
+    pub(crate) fn append(&mut self, mut more: Packets) {
+        self.bytes.append(&mut more.bytes);
+        self.headers.append(&mut more.headers);
+    }
 }
 
 impl Rings {
