@@ -142,6 +142,11 @@ impl Reader {
         Reader { before: left.discarded_before, ..reader.going_on(last) }
     }
 
+    /// Events that were discarded so far, in this ring and in those before it.
+    pub fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
+        self.before.saturating_add(cells.lost(shape, self.ring))
+    }
+
     /// Has its packets go on behind those of another ring: in number, time and discarded events.
     #[must_use]
     pub fn going_on(self, last: Option<Header>) -> Reader {

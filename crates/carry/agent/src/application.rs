@@ -34,6 +34,8 @@ pub(crate) struct Application {
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
     /// Rings of an earlier daemon, with the program's numbers for them.
     pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
+    /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told.
+    pub(crate) released: Vec<u32>,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -66,6 +68,10 @@ pub(crate) struct Attachment {
     pub(crate) rules: Vec<EventRule>,
     /// All rules that ever were, since events may come of each.
     history: Vec<Rules>,
+    /// Whether there were others that are not known, so that events may come of any type.
+    had_others: bool,
+    /// Whether the program was told rules at all.
+    pub(crate) is_told: bool,
     /// Types of the catalog that have been held against the history.
     described: usize,
     /// Rings of earlier daemons, of which these take the place, the oldest first; with the program's
@@ -77,14 +83,15 @@ pub(crate) struct Attachment {
 /// were made anew; and the look before that may have been at what an earlier daemon has left.
 const LOOKS_AT_FULL_RINGS: u32 = 3;
 
+/// Rules that are kept to know what may have been recorded by them.
+const HISTORY_MAX: usize = 16;
+
 /// What came of looking at all rings of a program.
 #[derive(Debug, Default)]
 pub(crate) struct Drained {
     /// The most that one ring had, in relation to what fits into it: in parts of 256.
     pub(crate) fullest: u64,
     pub(crate) found: bool,
-    /// The program's numbers for rings of earlier daemons that have been read.
-    pub(crate) released: Vec<u32>,
     /// Why something could not be written. It is kept; the rings fill up meanwhile, and the program counts
     /// what finds no room.
     pub(crate) trouble: Option<io::Error>,
@@ -107,6 +114,8 @@ impl Attachment {
             mapped,
             rules: Vec::new(),
             history: Vec::new(),
+            had_others: false,
+            is_told: false,
             described: 0,
             left_behind: Vec::new(),
         }
@@ -121,17 +130,22 @@ impl Attachment {
     pub(crate) fn set_rules(&mut self, rules: Vec<EventRule>) {
         let compiled = Rules::new(&rules);
         if !compiled.is_empty() {
+            if self.history.len() >= HISTORY_MAX {
+                self.history.clear();
+                self.had_others = true;
+            }
             self.history.push(compiled);
             self.described = 0;
         }
         self.rules = rules;
+        self.is_told = true;
     }
 
     /// Whether events of a type may be in the rings.
     pub(crate) fn may_have(&self, event_type: &EventType) -> bool {
         let wants =
             |rules: &Rules| rules.verdict(&event_type.name, event_type.level) != Verdict::No;
-        self.history.iter().any(wants)
+        self.had_others || self.history.iter().any(wants)
     }
 
     /// Takes the place of rings of earlier daemons: goes on in their streams, where the last one was.
@@ -140,12 +154,14 @@ impl Attachment {
         mut left: Vec<(u32, Rings)>,
         trace: Option<&mut Trace>,
     ) -> io::Result<()> {
+        // By which rules they were recorded nobody knows.
+        self.had_others = true;
         let Some(trace) = trace.filter(|_| self.is_written) else {
             // A flight recorder; all of it is there.
             self.left_behind = left;
             return Ok(());
         };
-        for ring in 0..self.rings.count() {
+        for ring in 0..most_rings(&self.rings, &left) {
             let sets: Vec<Left> = left.iter().filter_map(|(_, set)| set.left(ring)).collect();
             let mut resumed = Resumed::default();
             let settle = |size: u64| {
@@ -153,7 +169,9 @@ impl Attachment {
                 resumed.size
             };
             let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
-            for (at, ((_, set), &was)) in left.iter_mut().zip(&sets).enumerate() {
+            // Not all sets have as many rings.
+            let with_ring = left.iter_mut().filter(|(_, set)| ring < set.count());
+            for (at, ((_, set), &was)) in with_ring.zip(&sets).enumerate() {
                 let position = match at.cmp(&resumed.set) {
                     // All of it is written.
                     Ordering::Less => set.end(ring),
@@ -177,7 +195,7 @@ impl Attachment {
     fn write_left_behind(&mut self, trace: &mut Trace) -> io::Result<Vec<u32>> {
         let stream = self.stream();
         let left = &mut self.left_behind;
-        for ring in 0..self.rings.count() {
+        for ring in 0..most_rings(&self.rings, left) {
             let mut packets = Packets::default();
             let marks: Vec<_> = left.iter().map(|(_, set)| set.mark_if(ring)).collect();
             for (_, set) in left.iter_mut().filter(|(_, set)| ring < set.count()) {
@@ -197,7 +215,9 @@ impl Attachment {
                 continue;
             }
             let before = trace.size(stream, ring as u32);
-            self.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+            if ring < self.rings.count() {
+                self.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+            }
             if let Err(error) = trace.append(stream, ring as u32, &packets) {
                 for ((_, set), mark) in left.iter_mut().zip(marks) {
                     mark.into_iter().for_each(|mark| set.go_back(ring, mark));
@@ -218,6 +238,11 @@ impl Attachment {
         }
         self.described = types.len();
     }
+}
+
+/// The most rings that a set has, of these and those that were left.
+fn most_rings(rings: &Rings, left: &[(u32, Rings)]) -> usize {
+    left.iter().map(|(_, set)| set.count()).fold(rings.count(), usize::max)
 }
 
 impl Application {
@@ -267,7 +292,7 @@ impl Application {
                     attachment.write_left_behind(trace)
                 });
                 match written {
-                    Ok(numbers) => drained.released.extend(numbers),
+                    Ok(numbers) => self.released.extend(numbers),
                     Err(error) => {
                         drained.trouble = Some(error);
                         continue;
@@ -379,10 +404,13 @@ impl Application {
         let mut packets = Packets::default();
         let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
-            attachment.left_behind.clear();
+            let left = attachment.left_behind.drain(..);
+            self.released.extend(left.map(|(number, _)| number));
             for ring in 0..attachment.rings.count() {
                 packets.clear();
                 attachment.rings.take(ring, &mut packets);
+                // The file is going to be empty.
+                attachment.rings.announce(ring, (0, 0));
                 attachment.rings.free(ring);
             }
         }
@@ -412,12 +440,12 @@ struct Resumed {
 /// was in the sets before.
 fn resume(sets: &[Left], mut size: u64) -> Resumed {
     for (set, left) in sets.iter().enumerate().rev() {
-        if left.size_after == 0 {
+        if left.size_after == 0 && left.next == left.start && left.read == left.start {
             // It never wrote.
             continue;
         }
         let is_done = size == left.size_after;
-        if left.next != left.start {
+        if left.next != left.start || left.read != left.start {
             if left.next != left.read && !is_done {
                 size = size.min(left.size_before);
             }

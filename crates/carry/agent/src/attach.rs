@@ -174,7 +174,12 @@ impl Agent {
         let is_own = |one: &Attachment| (one.session, one.channel) == (session.id, number);
         let own = application.attachments.iter().position(is_own);
         match own {
-            Some(own) if application.attachments[own].rules == wanted => false,
+            Some(own)
+                if application.attachments[own].is_told
+                    && application.attachments[own].rules == wanted =>
+            {
+                false
+            }
             Some(own) => self.send_rules(id, own, wanted),
             None if !wanted.iter().any(|rule| rule.enabled) => false,
             None => match self.attach(id, at, number, None) {

@@ -45,7 +45,7 @@ impl Clocks {
     pub(crate) fn rate(&self, clock: Clock) -> Rate {
         let mut now = Moment::now();
         if clock == Clock::Monotonic {
-            let offset_ns = now.since_1970_ns - u128::from(now.monotonic_ns);
+            let offset_ns = now.since_1970_ns.saturating_sub(u128::from(now.monotonic_ns));
             return Rate { frequency: SECOND, offset_ns };
         }
         let passed = Duration::from_nanos(now.monotonic_ns - self.start.monotonic_ns);

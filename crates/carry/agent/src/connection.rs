@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 /// Most that waits to be sent. Who does not read for so long is gone, or means no good.
-const WAITING_SIZE_MAX: usize = 8 << 20;
+const WAITING_SIZE_MAX: usize = 2 << 20;
 /// Bytes that are taken at a time.
 const RECEIVE_SIZE: usize = 16 << 10;
 

@@ -22,7 +22,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -116,7 +116,7 @@ const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// Connections of one user.
-const CONNECTIONS_MAX: usize = 4096;
+const CONNECTIONS_MAX: usize = 2048;
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// After it the last stores of a processor are seen by all others.
@@ -148,8 +148,12 @@ impl Agent {
             .create(true)
             .write(true)
             .truncate(false)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
             .open(&lock_path)
             .map_err(|error| in_words("open", &lock_path, error))?;
+        // Whoever can open it could hold it.
+        lock.set_permissions(fs::Permissions::from_mode(0o600))?;
         if lock.try_lock().is_err() {
             let message = format!("an agent already listens on `{}`", path.display());
             return Err(io::Error::new(io::ErrorKind::AddrInUse, message));
@@ -418,7 +422,8 @@ impl Agent {
                     rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
                 let wake = Arc::new(rustix::event::eventfd(0, flags)?);
                 let data = epoll::EventData::new_u64(id * 2 + 1);
-                epoll::add(&self.epoll, wake.as_fd(), data, epoll::EventFlags::IN)?;
+                let each_write = epoll::EventFlags::IN | epoll::EventFlags::ET;
+                epoll::add(&self.epoll, wake.as_fd(), data, each_write)?;
                 let application = Application {
                     process: self.looker.look(pid, uid)?,
                     pid_inner,
@@ -430,6 +435,7 @@ impl Agent {
                     traces: BTreeMap::new(),
                     uuids: BTreeMap::new(),
                     orphans: Vec::new(),
+                    released: Vec::new(),
                     wake,
                     next_number: 0,
                     next_look: None,
@@ -477,8 +483,9 @@ impl Agent {
                 application.orphans.push((orphan, memory));
                 Ok(())
             }
+            // Its other threads and its destructors may record until it is gone.
             FromApplication::Goodbye => {
-                self.disconnect(id);
+                application.next_look = Some(Instant::now());
                 Ok(())
             }
             FromApplication::Ping(number) => {
@@ -558,19 +565,17 @@ impl Agent {
     /// A program has found the daemon asleep.
     fn woken(&mut self, id: Id) {
         if let Some(application) = self.applications.get_mut(&id) {
-            let _ = rustix::io::read(application.wake.as_fd(), &mut [0; 8]);
+            // It is never read, which a program could make wait: each write to it counts anew.
             application.next_look = Some(Instant::now());
         }
     }
 
     fn look_at_rings(&mut self, now: Instant) {
-        let mut released = Vec::new();
-        for (id, application) in &mut self.applications {
+        for application in self.applications.values_mut() {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
             }
             let mut drained = application.drain(ROOM);
-            released.extend(drained.released.drain(..).map(|orphan| (*id, orphan)));
             if !drained.found && drained.trouble.is_none() {
                 application.fall_asleep();
                 drained = application.drain(ROOM);
@@ -601,8 +606,14 @@ impl Agent {
             }
             application.is_in_trouble = trouble;
         }
-        for (id, orphan) in released {
-            self.send(id, &ToApplication::Release(orphan), vec![]);
+        let with = self.applications.iter().filter(|(_, one)| !one.released.is_empty());
+        let with: Vec<Id> = with.map(|(id, _)| *id).collect();
+        for id in with {
+            let application = self.applications.get_mut(&id);
+            let released = application.map(|one| std::mem::take(&mut one.released));
+            for orphan in released.into_iter().flatten() {
+                self.send(id, &ToApplication::Release(orphan), vec![]);
+            }
         }
     }
 

@@ -153,6 +153,7 @@ impl Rings {
     /// Takes what a ring has now: at most as much as fits into it.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
+        let mut overwritten = 0;
         while packets.bytes.len() < self.shape.ring_size() {
             match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
                 Taken::Packet(packet) => {
@@ -161,7 +162,13 @@ impl Rings {
                     packets.headers.push(packet.header);
                 }
                 Taken::Overwritten(bytes) => {
-                    counts.packets_lost += bytes / self.shape.subbuffer_size as u64;
+                    let lost = bytes / self.shape.subbuffer_size as u64;
+                    counts.packets_lost = counts.packets_lost.saturating_add(lost);
+                    // Who writes so quickly could keep this from ever ending.
+                    overwritten += 1;
+                    if overwritten > 2 {
+                        return;
+                    }
                 }
                 Taken::Nothing => return,
                 Taken::Nonsense => {
