@@ -1,13 +1,14 @@
 //! Files that are made for another user, as that user.
 
 use crate::errno;
+use std::io;
 
 /// Gives this thread, while it does `work`, the rights of a user on files, and has what it makes belong to
 /// that user. For a process of root's; any other has only its own user to choose. Extra groups stay as
 /// they are, so the process should have none.
 ///
-/// Files that are open already can be used as before.
-pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> T) -> T {
+/// Files that are open already can be used as before. If the rights cannot be had, nothing is done.
+pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     /// Restores the thread's rights, whatever happens.
     struct Restore {
         uid: libc::c_int,
@@ -18,9 +19,20 @@ pub fn as_user<T>(uid: u32, gid: u32, work: impl FnOnce() -> T) -> T {
             set(self.uid as u32, self.gid as u32);
         }
     }
-    let (uid, gid) = set(uid, gid);
-    let _restore = Restore { uid, gid };
-    work()
+    let (before, group_before) = set(uid, gid);
+    let _restore = Restore { uid: before, gid: group_before };
+    match current() == (uid, gid) {
+        true => work(),
+        false => Err(io::ErrorKind::PermissionDenied.into()),
+    }
+}
+
+/// The user and group by whose rights this thread acts on files.
+fn current() -> (u32, u32) {
+    let nobody = libc::uid_t::MAX;
+    // SAFETY: plain integers are passed; of a user that cannot be, both calls only give what is.
+    #[expect(unsafe_code)]
+    errno::kept(|| unsafe { (libc::setfsuid(nobody) as u32, libc::setfsgid(nobody) as u32) })
 }
 
 /// Gives what they were before.

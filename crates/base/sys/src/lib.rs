@@ -29,7 +29,7 @@ pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
 pub use fork::{AllZeros, WipedOnFork, Words};
 pub use identity::as_user;
-pub use shared::{SharedMemory, sealed_size};
+pub use shared::{SharedMemory, seal_shared, sealed_size};
 pub use threads::{
     current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
     thread_id, user_id,

@@ -276,6 +276,22 @@ pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(File::from(file.try_clone_to_owned()?).metadata()?.len())
 }
 
+/// [Seals](SharedMemory::seal) a file of shared memory of at most that size, if it is not sealed so already.
+/// Who has made it could have left holes before.
+pub fn seal_shared(file: BorrowedFd<'_>, size_max: u64) -> io::Result<()> {
+    let size = sealed_size(file)?;
+    let size = usize::try_from(size).ok().filter(|_| size <= size_max);
+    let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
+    let number = file.as_raw_fd();
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    let seals = check(unsafe { libc::fcntl(number, libc::F_GET_SEALS) })?;
+    if seals & libc::F_SEAL_FUTURE_WRITE == 0 {
+        seal(number, libc::F_SEAL_FUTURE_WRITE)?;
+    }
+    allocate(number, size)
+}
+
 /// Makes sure that each page of a file is there.
 fn allocate(file: i32, size: usize) -> io::Result<()> {
     let size = i64::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;

@@ -36,6 +36,9 @@ struct Adopted {
     trace: Option<Trace>,
 }
 
+/// Bytes of a program's name in that of its trace.
+const PROGRAM_SIZE_MAX: usize = 150;
+
 /// The shape of a channel's rings.
 pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape {
     let mode = match channel.mode {
@@ -131,10 +134,8 @@ impl Agent {
         }
         let trace = match application.traces.contains_key(&session.id) {
             true => None,
-            false if begun.directory.join("metadata").exists() => {
-                Some(Trace::go_on(begun.directory.clone(), session.owner)?)
-            }
-            false => None,
+            // One that cannot be gone on with is left as it is, and another one is begun.
+            false => Trace::go_on(begun.directory.clone(), session.owner, uuid).ok(),
         };
         let left = left.into_iter().map(|(orphan, rings)| (orphan.number, rings)).collect();
         self.attach(id, at, channel, Some(Adopted { uuid, replaces, left, trace })).map(drop)
@@ -363,6 +364,11 @@ fn directory_of(output: &Path, application: &Application) -> PathBuf {
         name.insert(0, '_');
     }
     let date = date::for_names(&Zoned::now());
+    let mut size = name.len().min(PROGRAM_SIZE_MAX);
+    while !name.is_char_boundary(size) {
+        size -= 1;
+    }
+    name.truncate(size);
     let name = format!("{name}-{}-{date}", application.process.pid);
     output.join("ust").join("pid").join(name)
 }

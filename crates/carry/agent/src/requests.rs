@@ -9,7 +9,7 @@ use crate::session::{Session, SessionChannel};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
-    Purpose, Reply, Request, Ring, Snapshot, ToApplication, code,
+    Purpose, Reply, Request, Ring, Snapshot, ToApplication, code, limits,
 };
 use blkkin_filter::Filter;
 use jiff::Zoned;
@@ -544,5 +544,9 @@ impl Totals {
 /// A path as text that can be shown.
 fn printable(path: &Path) -> String {
     let plain = |letter: char| if letter.is_control() { '?' } else { letter };
-    path.to_string_lossy().chars().map(plain).collect()
+    let mut text: String = path.to_string_lossy().chars().map(plain).collect();
+    while text.len() > limits::PATH_SIZE_MAX {
+        text.pop();
+    }
+    text
 }

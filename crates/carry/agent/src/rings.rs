@@ -21,6 +21,9 @@ pub(crate) struct Rings {
     readers: Vec<(Reader, Counts)>,
 }
 
+/// Most memory of rings that an earlier daemon has left.
+const LEFT_SIZE_MAX: u64 = 4 << 30;
+
 /// Where a reader was.
 #[derive(Debug)]
 pub(crate) struct Mark((Reader, Counts));
@@ -61,8 +64,14 @@ impl Packets {
 impl Rings {
     /// Rings that an earlier daemon has made, and that the program has kept. They are only read.
     pub(crate) fn left_behind(file: &OwnedFd, clock: Clock) -> io::Result<Rings> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        // Nobody can take pages away from then on, also if the daemon before had not come to that.
+        blkkin_sys::seal_shared(file.as_fd(), LEFT_SIZE_MAX)?;
         let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?);
         let shape = cells.shape().map_err(io::Error::other)?;
+        if shape.memory_size() as u64 != blkkin_sys::sealed_size(file.as_fd())? {
+            return Err(invalid("rings that are smaller or larger than their memory"));
+        }
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
         Ok(Rings { cells, file: None, clock, is_left_behind: true, readers, shape })
@@ -224,7 +233,8 @@ impl Rings {
     /// What a ring holds now, without taking it.
     pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
         let mut reader = Reader::from_oldest(&self.cells, &self.shape, ring, self.clock);
-        while packets.bytes.len() <= self.shape.ring_size() {
+        let most = packets.bytes.len() + self.shape.ring_size();
+        while packets.bytes.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
                 Taken::Overwritten(_) => {}

@@ -9,12 +9,13 @@ use crate::metadata;
 use crate::owner::Owner;
 use crate::rings::{Packets, online_processors};
 use blkkin_control::{Context, EventType};
-use blkkin_ctf::schema::{EnvValue, Schema};
+use blkkin_ctf::metadata::METADATA_SIZE_MAX;
+use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{Written, write_more};
 use blkkin_ring::packet::{self, Header};
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File, OpenOptions};
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -67,6 +68,8 @@ const INDEX_HEADER_SIZE: u64 = 4 * INDEX_HEADER.len() as u64;
 const INDEX_ENTRY_SIZE: usize = 72;
 /// Programs of one name and number that begin in one second.
 const SAME_NAME_MAX: u32 = 1000;
+/// Packets behind the last one that the index has.
+const UNINDEXED_MAX: u32 = 1 << 17;
 const METADATA_NEW: &str = ".metadata.new";
 
 impl Trace {
@@ -88,11 +91,16 @@ impl Trace {
     }
 
     /// Goes on with one that an earlier daemon has begun.
-    pub(crate) fn go_on(directory: PathBuf, owner: Owner) -> io::Result<Trace> {
+    pub(crate) fn go_on(directory: PathBuf, owner: Owner, uuid: [u8; 16]) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
-        let text = owner.act(|| fs::read_to_string(directory.join("metadata")))?;
+        let mut text = String::new();
+        let file = owner.open_file(&directory.join("metadata"))?;
+        file.take(METADATA_SIZE_MAX as u64).read_to_string(&mut text)?;
         let schema = blkkin_ctf::metadata::parse(text.as_bytes())
             .map_err(|error| invalid(error.to_string()))?;
+        if schema.trace.uuid != Some(Uuid(uuid)) {
+            return Err(invalid("it is another trace".to_owned()));
+        }
         let streams = schema.streams.iter().map(|stream| {
             let number = u32::try_from(stream.id).map_err(|error| invalid(error.to_string()))?;
             let types = stream.events.iter().filter_map(|event| u32::try_from(event.id).ok());
@@ -123,13 +131,18 @@ impl Trace {
         settle: impl FnOnce(u64) -> u64,
     ) -> io::Result<Option<Header>> {
         let (data, index) = self.paths(stream, cpu);
-        let open = |path: &Path| OpenOptions::new().read(true).write(true).open(path);
-        let opened = self.owner.act(|| io::Result::Ok((open(&data)?, open(&index)?)));
-        let (data, index) = match opened {
-            Ok(opened) => opened,
-            // It was not begun.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        let data = match self.owner.open_file(&data) {
+            Ok(data) => data,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                // It was not begun.
+                settle(0);
+                return Ok(None);
+            }
             Err(error) => return Err(error),
+        };
+        let index = match self.owner.open_file(&index) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_index(&index)?,
+            opened => opened?,
         };
         let size = data.metadata()?.len();
         let kept = settle(size).min(size);
@@ -212,11 +225,18 @@ impl Trace {
         }
         let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join("metadata"));
         let text = self.text.as_bytes();
-        self.owner.act(|| {
-            fs::write(&new, text)
-                .and_then(|()| fs::rename(&new, &path))
-                .inspect_err(|_| drop(fs::remove_file(&new)))
+        // What an earlier daemon was about to write, or somebody has put there.
+        let removed = self.owner.act(|| fs::remove_file(&new));
+        removed.or_else(|error| match error.kind() {
+            io::ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
         })?;
+        let written = self.owner.create_file(&new).and_then(|file| file.write_all_at(text, 0));
+        let renamed = written.and_then(|()| self.owner.act(|| fs::rename(&new, &path)));
+        if renamed.is_err() {
+            let _ = self.owner.act(|| fs::remove_file(&new));
+        }
+        renamed?;
         self.text_on_disk = self.text.len();
         Ok(())
     }
@@ -227,26 +247,27 @@ impl Trace {
             return Ok(());
         }
         let (data, index) = self.paths(stream, cpu);
-        let create = |path: &Path| OpenOptions::new().write(true).create_new(true).open(path);
-        let file = self.owner.act(|| {
-            let data = create(&data)?;
-            let index = match self.indexed {
-                true => {
-                    let header: Vec<u8> =
-                        INDEX_HEADER.iter().flat_map(|word| word.to_be_bytes()).collect();
-                    let file = create(&index)?;
-                    file.write_all_at(&header, 0)?;
-                    Some((file, header.len() as u64))
-                }
-                false => None,
-            };
-            io::Result::Ok(StreamFile { data, size: 0, index })
-        });
-        let file = file.inspect_err(|_| {
-            self.owner.act(|| drop((fs::remove_file(&data), fs::remove_file(&index))));
-        })?;
-        self.files.insert((stream, cpu), file);
+        let file = self.owner.create_file(&data)?;
+        let index = match self.indexed.then(|| self.create_index(&index)).transpose() {
+            Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE)),
+            Err(error) => {
+                // Only what was just made is taken away.
+                let _ = self.owner.act(|| fs::remove_file(&data));
+                return Err(error);
+            }
+        };
+        self.files.insert((stream, cpu), StreamFile { data: file, size: 0, index });
         Ok(())
+    }
+
+    fn create_index(&self, path: &Path) -> io::Result<File> {
+        let header: Vec<u8> = INDEX_HEADER.iter().flat_map(|word| word.to_be_bytes()).collect();
+        let file = self.owner.create_file(path)?;
+        let written = file.write_all_at(&header, 0);
+        if written.is_err() {
+            let _ = self.owner.act(|| fs::remove_file(path));
+        }
+        written.map(|()| file)
     }
 
     /// Forgets all packets.
@@ -304,8 +325,11 @@ impl StreamFile {
             *index_size = INDEX_HEADER_SIZE + entry * INDEX_ENTRY_SIZE as u64;
         }
         index.set_len(*index_size)?;
-        // From there by the packets' own headers, which the index may lack.
-        while self.size < end {
+        // From there by the packets' own headers, which the index may lack: those of one look at rings.
+        for _ in 0..UNINDEXED_MAX {
+            if self.size >= end {
+                break;
+            }
             let mut bytes = [0; packet::SIZE];
             self.data.read_exact_at(&mut bytes, self.size)?;
             let header = Header::from_bytes(&bytes)
