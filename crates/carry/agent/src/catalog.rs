@@ -59,7 +59,7 @@ impl Catalog {
     /// Looks for types that have been told since; gives whether there are some.
     pub(crate) fn look(&mut self, room: Room) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
-        let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX);
+        let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.looked);
         if count <= self.looked && self.missing.is_empty() {
             return Ok(false);
         }
@@ -67,8 +67,15 @@ impl Catalog {
         let mut missing = std::mem::take(&mut self.missing);
         missing.extend(self.looked..count);
         self.looked = self.looked.max(count);
+        // One look at all words from the first that is missing, however many a program leaves out.
+        let first = missing.iter().copied().min().unwrap_or(count);
+        let mut words = vec![0; 8 * count.saturating_sub(first)];
+        self.file.read_exact_at(&mut words, catalog::word_of(first) as u64)?;
         for index in missing {
-            let word = self.word(catalog::word_of(index))?;
+            let word = match words.get(8 * (index - first)..).and_then(<[u8]>::first_chunk) {
+                Some(word) => u64::from_le_bytes(*word),
+                None => continue,
+            };
             if word == 0 {
                 self.missing.push(index);
                 continue;

@@ -25,6 +25,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How an agent is to be.
@@ -59,6 +60,8 @@ pub struct Agent {
     _lock: File,
     epoll: OwnedFd,
     looker: Looker,
+    /// Closes what others have passed, which they can make wait.
+    closer: Sender<Box<dyn Send>>,
     pub(crate) clocks: Clocks,
     pub(crate) peers: BTreeMap<Id, Connected>,
     pub(crate) applications: BTreeMap<Id, Application>,
@@ -96,7 +99,14 @@ pub(crate) struct Connected {
     pub(crate) state: State,
     /// Until when it must have said what it is.
     opened: Instant,
-    waits_to_send: bool,
+    watched: epoll::EventFlags,
+}
+
+impl Connected {
+    /// Whether it waits for an answer.
+    fn is_busy(&self) -> bool {
+        matches!(&self.state, State::Command(command) if command.is_busy)
+    }
 }
 
 #[derive(Debug)]
@@ -106,6 +116,14 @@ pub(crate) enum State {
     Command(Command),
     /// It has been told all that it is told.
     Closing,
+}
+
+/// Starts the thread that closes what others have passed.
+fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
+    let (closer, closed) = channel::<Box<dyn Send>>();
+    let close = move || closed.into_iter().for_each(drop);
+    std::thread::Builder::new().name("blkkin-closer".to_owned()).spawn(close)?;
+    Ok(closer)
 }
 
 const LISTENER: u64 = 0;
@@ -185,6 +203,7 @@ impl Agent {
             _lock: lock,
             epoll,
             looker: Looker::start()?,
+            closer: start_closer()?,
             clocks: Clocks::new(),
             peers: BTreeMap::new(),
             applications: BTreeMap::new(),
@@ -303,22 +322,34 @@ impl Agent {
             if epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN).is_ok() {
                 let state = State::Opening(Decoder::new());
                 let opened = Instant::now();
-                let waits_to_send = false;
-                let connected = Connected { connection, peer, state, opened, waits_to_send };
+                let watched = epoll::EventFlags::IN;
+                let connected = Connected { connection, peer, state, opened, watched };
                 self.peers.insert(id, connected);
             }
         }
     }
 
     fn end_openings(&mut self, now: Instant) {
-        self.peers.retain(|_, peer| {
-            !matches!(peer.state, State::Opening(_)) || now < peer.opened + OPENING_TIME
-        });
+        let is_late = |peer: &Connected| {
+            matches!(peer.state, State::Opening(_)) && now >= peer.opened + OPENING_TIME
+        };
+        let late = self.peers.iter().filter(|(_, peer)| is_late(peer));
+        for id in late.map(|(id, _)| *id).collect::<Vec<Id>>() {
+            self.disconnect(id);
+        }
     }
 
     /// Does what a connection is ready for.
     fn serve(&mut self, id: Id, flags: epoll::EventFlags) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        if peer.is_busy() {
+            // What it asks for meanwhile waits in its socket.
+            let is_gone = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
+            return match is_gone || peer.connection.flush().is_err() {
+                true => self.disconnect(id),
+                false => self.watch(id),
+            };
+        }
         if flags.contains(epoll::EventFlags::OUT) && peer.connection.flush().is_err() {
             return self.disconnect(id);
         }
@@ -339,11 +370,11 @@ impl Agent {
     /// Has the kernel say when more can be sent, if something waits for that.
     pub(crate) fn watch(&mut self, id: Id) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        let waits = peer.connection.is_waiting();
-        if waits != peer.waits_to_send {
-            peer.waits_to_send = waits;
-            let both = epoll::EventFlags::IN | epoll::EventFlags::OUT;
-            let flags = if waits { both } else { epoll::EventFlags::IN };
+        let mut flags = epoll::EventFlags::empty();
+        flags.set(epoll::EventFlags::IN, !peer.is_busy());
+        flags.set(epoll::EventFlags::OUT, peer.connection.is_waiting());
+        if flags != peer.watched {
+            peer.watched = flags;
             let data = epoll::EventData::new_u64(id * 2);
             let _ = epoll::modify(&self.epoll, &peer.connection, data, flags);
         }
@@ -466,6 +497,10 @@ impl Agent {
         mut descriptors: Vec<OwnedFd>,
     ) -> io::Result<()> {
         let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
+        if descriptors.iter().any(|one| blkkin_sys::sealed_size(one.as_fd()).is_err()) {
+            let _ = self.closer.send(Box::new(descriptors));
+            return Err(io::Error::other("what it passes is not memory whose size stays"));
+        }
         match message {
             FromApplication::Catalog => {
                 let is_first = application.catalog.is_none();
@@ -523,7 +558,11 @@ impl Agent {
 
     /// Lets a connection go; of a program, all that it has recorded is kept.
     fn disconnect(&mut self, id: Id) {
-        self.peers.remove(&id);
+        // With what nobody has taken out of the socket.
+        if let Some(peer) = self.peers.remove(&id) {
+            let _ = epoll::delete(&self.epoll, &peer.connection);
+            let _ = self.closer.send(Box::new(peer));
+        }
         let Some(mut application) = self.applications.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, application.wake.as_fd());
         let finished = application.finish(ROOM, None);

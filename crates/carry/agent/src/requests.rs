@@ -87,7 +87,9 @@ impl Agent {
                 | Request::GetSampling
         );
         let outcome = self.act(who, request, &mut end);
-        if changes {
+        // What programs have to follow in is noted when they have.
+        let is_done = !matches!(end, End::When(Then::Write | Then::Destroy(_)));
+        if changes && is_done && outcome.is_ok() {
             self.begun.retain(|_, begun| self.sessions.iter().any(|one| one.id == begun.session));
             self.save();
         }
@@ -118,6 +120,7 @@ impl Agent {
             command.is_busy = false;
         }
         self.reply(id, reply);
+        self.watch(id);
     }
 
     /// Tells all programs what has changed, and answers when they have followed.
@@ -171,6 +174,7 @@ impl Agent {
                     trouble
                 }
             };
+            self.save();
             let reply = match trouble {
                 None => Reply::Done,
                 Some(error) => {

@@ -11,6 +11,7 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// A trace that a program's rings went to.
@@ -49,12 +50,15 @@ pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
     }
     let mut decoder: Decoder<Saved> = Decoder::new();
     decoder.feed(&fs::read(&path)?, []);
-    let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
-    while let Some(received) = decoder.take().map_err(|error| invalid(error.to_string()))? {
-        let Received::Message { message, .. } = received else { continue };
-        notes.add(message);
+    loop {
+        match decoder.take() {
+            Ok(Some(Received::Message { message, .. })) => notes.add(message),
+            Ok(Some(Received::Unknown { .. })) => {}
+            Ok(None) => return Ok(notes),
+            // What was noted last may be there in part.
+            Err(_) => return Ok(notes),
+        }
     }
-    Ok(notes)
 }
 
 impl Notes {
@@ -130,7 +134,10 @@ impl Agent {
         }
         let path = path_of(&self.options.socket);
         let new = path.with_extension("sessions.new");
-        let written = fs::write(&new, &bytes).and_then(|()| fs::rename(&new, &path));
+        let _ = fs::remove_file(&new);
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+        let written = made.and_then(|mut file| file.write_all(&bytes));
+        let written = written.and_then(|()| fs::rename(&new, &path));
         self.complain_of_notes(written);
     }
 

@@ -8,6 +8,15 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use support::{Node, Program, eventually, read, trace_below};
 
+/// Says that it is over when it is dropped.
+struct Over<'d>(&'d AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 /// xorshift64*.
 struct Random(u64);
 
@@ -102,6 +111,8 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
     let trace = eventually("the trace is there", || trace_below(&node.output()));
     let done = AtomicBool::new(false);
     let count = std::thread::scope(|scope| {
+        // Also if something fails here: others would go on for ever.
+        let _over = Over(&done);
         let (node, done, others) = (&node, &done, &others);
         for seed in [7, 8] {
             scope.spawn(move || others(node, &mut Random(seed), done));
