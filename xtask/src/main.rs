@@ -14,6 +14,7 @@ mod layers;
 mod measure;
 mod peers;
 mod test;
+mod torture;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -42,6 +43,8 @@ enum Chore {
     Bench(bench::Options),
     /// Runs a fuzz target on the stable toolchain
     Fuzz(fuzz::Options),
+    /// Tries what the tracer promises, for long and with large amounts
+    Torture(torture::Options),
     /// Runs one command and reports what it used (for the benches' own use)
     #[command(hide = true)]
     Measure(measure::Options),
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Chore::Test(options) => test::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Torture(options) => torture::run(&options),
         Chore::Measure(options) => measure::run(&options),
     };
     outcome.unwrap_or_else(|message| {
