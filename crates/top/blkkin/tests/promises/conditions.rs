@@ -142,23 +142,31 @@ struct Disk<'n> {
 }
 
 impl Disk<'_> {
-    fn new(node: &Node, mebibytes: u64) -> Disk<'_> {
+    fn new<'n>(node: &'n Node, options: &str) -> Disk<'n> {
         let path = node.directory.path().join("disk");
         fs::create_dir(&path).unwrap();
         let mut command = Command::new("unshare");
         command.args(["--mount", "--propagation", "private", "sh", "-ec"]);
         command.arg(format!(
-            "mount -t tmpfs -o size={mebibytes}m small {0}; touch {0}/ready; exec sleep 100000",
+            "mount -t tmpfs -o {options} small {0}; exec sleep 100000",
             path.display()
         ));
         let disk = Disk { node, holder: Running(command.spawn().unwrap()), path };
-        eventually("the disk is there", || disk.seen("ready").exists().then_some(()));
+        let mounts = format!("/proc/{}/mounts", disk.holder.id());
+        let is_there =
+            || fs::read_to_string(&mounts).unwrap().contains(disk.path.to_str().unwrap());
+        eventually("the disk is there", || is_there().then_some(()));
         disk
     }
 
-    fn agent(&self) -> Running {
+    fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--mount", "--target", &self.holder.id().to_string()]);
+        command
+    }
+
+    fn agent(&self) -> Running {
+        let mut command = self.enter();
         command.arg(env!("CARGO_BIN_EXE_blkkin")).arg("agent");
         command.env("BLKKIN_SOCKET", self.node.socket());
         self.node.agent_by(command)
@@ -222,7 +230,7 @@ fn l1_a_full_disk_is_a_state() {
     }
     let node = Node::new();
     let rounds = amount("TEST_FULL", 2);
-    let disk = Disk::new(&node, 64 + 32 * rounds);
+    let disk = Disk::new(&node, &format!("size={}m", 64 + 32 * rounds));
     let _agent = disk.agent();
     node.record_all_to(&disk.output());
     let mut program = node.program(100, 300);
@@ -258,7 +266,7 @@ fn l1_a_full_disk_and_dead_agents() {
         return;
     }
     let node = Node::new();
-    let disk = Disk::new(&node, 96);
+    let disk = Disk::new(&node, "size=96m");
     let mut agent = disk.agent();
     node.record_all_to(&disk.output());
     let mut program = node.program(100, 300);
@@ -279,5 +287,58 @@ fn l1_a_full_disk_and_dead_agents() {
     figure(
         "L1",
         &format!("disk full, agents killed: {tried} events, {lost} counted as lost, 0 missing"),
+    );
+}
+
+/// Each of the first files, and each of the first pages, is the one that has no room: when there is some,
+/// all is as if there had been from the start.
+#[test]
+fn l1_a_disk_without_room_for_the_next_file() {
+    if !can("l1_a_disk_without_room_for_the_next_file", &["unshare", "mount", "nsenter"]) {
+        return;
+    }
+    let inodes = (2..14).map(|count| format!("size=32m,nr_inodes={count}"));
+    let pages = (1..10).map(|count| format!("size={},nr_inodes=100", count * 4096));
+    let mut refused = 0;
+    let limits: Vec<String> = inodes.chain(pages).collect();
+    for limit in &limits {
+        let node = Node::new();
+        let disk = Disk::new(&node, limit);
+        let _agent = disk.agent();
+        let output = disk.output();
+        let create = ["session", "create", "s", "-o", output.to_str().unwrap()];
+        let created = node.command(&create).output().unwrap();
+        if !created.status.success() {
+            assert!(
+                String::from_utf8_lossy(&created.stderr).contains("No space left"),
+                "{created:?}"
+            );
+            refused += 1;
+            continue;
+        }
+        node.do_it(&["event", "enable", "test:*"]);
+        node.do_it(&["session", "start", "s"]);
+        let mut program = node.program(10, 1000);
+        eventually("something is tried", || (program.count() > 1000).then_some(()));
+        let more = disk
+            .enter()
+            .args(["mount", "-o", "remount,size=32m,nr_inodes=1000"])
+            .arg(&disk.path)
+            .status();
+        assert!(more.unwrap().success());
+        let begun = Instant::now();
+        let is_going_on = || disk.trace_size() > 20_000;
+        eventually(&format!("it goes on, from {limit}"), || is_going_on().then_some(()));
+        assert!(begun.elapsed() < Duration::from_secs(5), "{limit}: {:?}", begun.elapsed());
+        let tried = program.end();
+        node.end_session();
+        assert_eq!(check_all(disk.copied().path(), tried), 0, "{limit}");
+    }
+    figure(
+        "L1",
+        &format!(
+            "{} disks with room for a few files or pages, {refused} for no session: 0 lost",
+            limits.len()
+        ),
     );
 }
