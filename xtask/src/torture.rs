@@ -5,8 +5,9 @@
 
 use crate::test::{self, Counts};
 use crate::{Outcome, at, cargo, peers, target_dir, workspace_root};
+use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
@@ -190,7 +191,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let peers = peers::install();
     let folder = target_dir().join("torture");
     fs::create_dir_all(&folder).map_err(at(&folder))?;
-    build(&trials)?;
+    let programs = build()?;
     let begun = Instant::now();
     let mut results: Vec<Tried> = trials.iter().map(|_| Tried::default()).collect();
     let mut rounds = 0;
@@ -198,7 +199,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
         let seed = options.seed + rounds;
         for (trial, result) in trials.iter().zip(&mut results) {
             println!("torture: round {}, {}: {}", rounds + 1, trial.promise, trial.what);
-            attempt(trial, result, (options.minutes, seed), &peers.names.join(","), &folder)?;
+            let program = trial.program(&programs)?;
+            let peers = peers.names.join(",");
+            attempt((trial, program), result, (options.minutes, seed), &peers, &folder)?;
         }
         rounds += 1;
     }
@@ -209,20 +212,63 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// A program of tests.
+struct Program {
+    /// Of its package.
+    folder: PathBuf,
+    /// The file of tests, or its package's name with underscores for those beside the code.
+    name: String,
+    path: PathBuf,
+}
+
 /// Builds all tests first, so that no trial waits for that.
-fn build(trials: &[&Trial]) -> Result<(), String> {
+fn build() -> Result<Vec<Program>, String> {
     let mut command = Command::new(cargo());
-    command.args(["test", "--locked", "--no-run"]).current_dir(workspace_root());
-    let mut packages: Vec<&str> = trials.iter().map(|trial| trial.package).collect();
-    packages.dedup();
+    command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    // Always the same ones: which packages are chosen decides how what they share is built.
+    let packages: BTreeSet<&str> = TRIALS.iter().map(|trial| trial.package).collect();
     command.args(packages.iter().flat_map(|package| ["--package", package]));
-    let status = command.status().map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("the tests do not build".into()) }
+    let output = command
+        .current_dir(workspace_root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("the tests do not build".into());
+    }
+    let programs = output.stdout.split(|byte| *byte == b'\n').filter_map(program);
+    Ok(programs.collect())
+}
+
+/// What a line of cargo's tells of a program of tests.
+fn program(line: &[u8]) -> Option<Program> {
+    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let is_test = line["profile"]["test"].as_bool()?;
+    let path = line["executable"].as_str().filter(|_| is_test)?.into();
+    let folder = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
+    let name = line["target"]["name"].as_str()?.to_owned();
+    Some(Program { folder, name, path })
+}
+
+impl Trial {
+    /// The folder of its package has its name, without what all have in common.
+    fn folder(&self) -> &str {
+        self.package.trim_start_matches("blkkin-")
+    }
+
+    fn program<'p>(&self, programs: &'p [Program]) -> Result<&'p Program, String> {
+        let library = self.package.replace('-', "_");
+        let name = if self.file.is_empty() { &library } else { self.file };
+        let is_own =
+            |program: &&Program| program.folder.ends_with(self.folder()) && program.name == name;
+        let found = programs.iter().find(is_own);
+        found.ok_or_else(|| format!("cargo has built no tests `{name}` of {}", self.package))
+    }
 }
 
 /// Runs a trial once.
 fn attempt(
-    trial: &Trial,
+    (trial, program): (&Trial, &Program),
     result: &mut Tried,
     (minutes, seed): (u64, u64),
     peers: &str,
@@ -236,19 +282,14 @@ fn attempt(
     let errors = output.try_clone().map_err(at(&log))?;
     // Ends what the test has started, too.
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]).arg(cargo());
-    command.args(["test", "--locked", "--quiet", "--package", trial.package]);
-    match trial.file {
-        "" => command.arg("--lib"),
-        file => command.args(["--test", file]),
-    };
-    command.args(["--", "--nocapture", "--test-threads=1"]).args(trial.tests);
+    command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]).arg(&program.path);
+    command.args(["--nocapture", "--test-threads=1"]).args(trial.tests);
     for amount in trial.amounts {
         let value = amount.most.min(amount.a_minute.saturating_mul(minutes.max(1)));
         command.env(amount.variable, value.to_string());
     }
     let status = command
-        .current_dir(workspace_root())
+        .current_dir(&program.folder)
         .env("BLKKIN_PEERS", peers)
         .env("BLKKIN_FIGURES", &figures)
         .env("BLKKIN_SKIPS", &skips)
@@ -348,9 +389,8 @@ mod tests {
     #[test]
     fn trials_have_files() {
         for trial in TRIALS {
-            let folder = trial.package.trim_start_matches("blkkin-");
             let found = ["capture", "carry", "top"].iter().any(|station| {
-                let package = workspace_root().join("crates").join(station).join(folder);
+                let package = workspace_root().join("crates").join(station).join(trial.folder());
                 match trial.file {
                     "" => package.join("src/lib.rs").is_file(),
                     file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
