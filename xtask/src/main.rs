@@ -16,6 +16,7 @@ mod man;
 mod measure;
 mod peers;
 mod test;
+mod torture;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -50,6 +51,8 @@ enum Chore {
     Man,
     /// Runs a fuzz target on the stable toolchain
     Fuzz(fuzz::Options),
+    /// Tries what the tracer promises, for long and with large amounts
+    Torture(torture::Options),
     /// Runs one command and reports what it used (for the benches' own use)
     #[command(hide = true)]
     Measure(measure::Options),
@@ -65,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Uninstall(place) => install::uninstall(&place),
         Chore::Man => man::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
+        Chore::Torture(options) => torture::run(&options),
         Chore::Measure(options) => measure::run(&options),
     };
     outcome.unwrap_or_else(|message| {

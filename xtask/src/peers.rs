@@ -17,7 +17,7 @@ struct Peer {
     tests: &'static str,
 }
 
-const PEERS: [Peer; 7] = [
+const PEERS: [Peer; 8] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -41,6 +41,12 @@ const PEERS: [Peer; 7] = [
         packages: &["gcc", "g++", "libc6-dev"],
         is_there: || in_path("gcc") && in_path("g++"),
         tests: "programs in C and C++, and fuzzing",
+    },
+    Peer {
+        name: "strace",
+        packages: &["strace"],
+        is_there: || in_path("strace"),
+        tests: "that recording makes no system calls",
     },
     Peer {
         name: "shells",

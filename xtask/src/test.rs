@@ -21,14 +21,14 @@ pub(crate) struct Options {
 
 /// How many tests ended how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counts {
-    passed: u64,
-    failed: u64,
-    skipped: u64,
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
 }
 
 impl Counts {
-    fn add(&mut self, other: Counts) {
+    pub(crate) fn add(&mut self, other: Counts) {
         self.passed += other.passed;
         self.failed += other.failed;
         self.skipped += other.skipped;
@@ -130,7 +130,7 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
 }
 
 /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
-fn result_line(line: &str) -> Option<Counts> {
+pub(crate) fn result_line(line: &str) -> Option<Counts> {
     let rest = line.trim_start().strip_prefix("test result: ")?;
     let mut counts = Counts::default();
     for part in rest.split(['.', ';']) {

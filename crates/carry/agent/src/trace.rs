@@ -182,10 +182,15 @@ impl Trace {
             let name = wanted.file_name().unwrap_or_default().to_string_lossy();
             self.directory = wanted.with_file_name(format!("{name}-{again}"));
         }
-        self.has_begun = true;
-        if self.indexed {
-            self.owner.create_directory(&self.directory.join("index"))?;
+        if self.indexed
+            && let Err(error) = self.owner.create_directory(&self.directory.join("index"))
+        {
+            // Where there is no room for it now there may be later.
+            let half = std::mem::replace(&mut self.directory, wanted);
+            let _ = self.owner.act(|| fs::remove_dir(half));
+            return Err(error);
         }
+        self.has_begun = true;
         Ok(())
     }
 

@@ -2,11 +2,16 @@
 
 mod support;
 
-use blkkin_control::{Applications, Processes, Purpose, Reply, Request, catalog};
-use blkkin_ring::Outcome;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use blkkin_control::{
+    Applications, Channel, Mode, NewChannel, Processes, Purpose, Reply, Request, Session, catalog,
+};
+use blkkin_ring::{Outcome, packet};
+use std::sync::atomic::{
+    AtomicBool,
+    Ordering::{Relaxed, Release},
+};
 use std::time::{Duration, Instant};
-use support::{Node, Program, eventually, read, trace_below};
+use support::{Node, Program, eventually, read, record_with, trace_below};
 
 /// Says that it is over when it is dropped.
 struct Over<'d>(&'d AtomicBool);
@@ -98,6 +103,174 @@ fn nonsense_and_floods() {
                 open.drain(..150);
             }
         }
+    });
+}
+
+/// Somebody goes on writing to the rings of a program that has said goodbye, faster than anybody can read.
+#[test]
+fn recorders_after_the_goodbye() {
+    check(|node, _, done| {
+        while !done.load(Relaxed) {
+            let mut program = Program::start(node);
+            program.tell(0, "hostile:event");
+            let writer = program.writers.remove(&0).unwrap();
+            let end = Instant::now() + Duration::from_millis(300);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    for number in 0.. {
+                        record_with(&writer, number);
+                        if number % 1000 == 0 && (Instant::now() > end || done.load(Relaxed)) {
+                            return;
+                        }
+                    }
+                });
+                std::thread::sleep(Duration::from_millis(20));
+                program.goodbye();
+            });
+        }
+    });
+}
+
+/// A program that follows no rules and answers no question: sessions end in time nevertheless.
+#[test]
+fn who_does_not_stop() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let mut program = Program::start(&node);
+    program.tell(0, "hostile:event");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| add_to_what_is_read(&program, &done));
+        // Whatever fails, it is to end.
+        let ends = [
+            Request::StopSession("s".into()),
+            Request::StartSession("s".into()),
+            Request::DestroySession("s".into()),
+        ];
+        let mut took = Vec::new();
+        for request in &ends {
+            let begun = Instant::now();
+            let answered = node.client.ask_all(request);
+            took.push(begun.elapsed());
+            if answered.is_err() {
+                break;
+            }
+        }
+        done.store(true, Relaxed);
+        assert_eq!(took.len(), ends.len());
+        assert!(took.iter().all(|took| *took < Duration::from_secs(4)), "{took:?}");
+    });
+}
+
+/// Says of each ring that there is an event more than the agent has read, as quick as can be.
+fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
+    // As the first comment of the ring's crate has it.
+    let (event, memory) = (18, &program.memories[&0]);
+    let shape = program.writers[&0].shape();
+    let size = shape.subbuffer_size as u64;
+    let header = packet::Header {
+        uuid: shape.uuid,
+        stream: shape.stream,
+        cpu: 0,
+        first_time: 0,
+        last_time: 0,
+        content_size: size,
+        packet_size: size,
+        number: 0,
+        discarded: 0,
+    };
+    for place in (0..shape.rings).flat_map(|ring| shape.data_of(ring).step_by(size as usize)) {
+        memory.copy_in(place, &header.to_bytes());
+    }
+    let mut written = vec![0; shape.rings];
+    while !done.load(Relaxed) {
+        for (ring, written) in written.iter_mut().enumerate() {
+            let control = 4096 + ring * 256;
+            if memory.word(control + 128).load(Relaxed) != *written {
+                continue;
+            }
+            *written = match *written % size {
+                0 => *written + packet::SIZE as u64 + event,
+                used if used + 2 * event < size => *written + event,
+                used => *written - used + size + packet::SIZE as u64 + event,
+            };
+            memory.word(control).store(*written, Release);
+        }
+    }
+}
+
+/// What a program says of itself is shown as what it says; the kernel says who it is.
+#[test]
+fn forged_numbers_of_processes() {
+    let mut node = Node::new();
+    let program = Program::start_as(&node, 1);
+    let all = Applications { processes: Processes::default(), event_types: false };
+    let listed = node.ask(&Request::ListApplications(all));
+    let [Reply::Application(listed)] = &listed[..] else { panic!("{listed:?}") };
+    assert_eq!((listed.pid, listed.pid_inner), (std::process::id(), 1));
+    let own = std::env::current_exe().unwrap();
+    assert_eq!(listed.executable, own.to_str().unwrap());
+    let first = Processes { pids: vec![1], executables: vec![], children: false };
+    let first = Applications { processes: first, event_types: false };
+    assert_eq!(node.ask(&Request::ListApplications(first)), []);
+    drop(program);
+}
+
+/// More sessions, channels and types than there is room for are refused, in words; others record on.
+#[test]
+fn quotas() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let mut honest = Program::start(&node);
+    honest.tell(0, "honest:event");
+    honest.record(0, 0, 0);
+    let trace = eventually("the trace is there", || trace_below(&node.output()));
+    let session = |number: usize| {
+        let output = Some(node.directory.path().join(format!("of-{number}")));
+        let name = format!("s{number}");
+        Request::CreateSession(Session { name, purpose: Purpose::Snapshot, output })
+    };
+    let requests: Vec<Request> = (1..=256).map(session).collect();
+    let (last, others) = requests.split_last().unwrap();
+    for request in others {
+        node.ask(request);
+    }
+    let refusal = node.refusal(last);
+    assert!(refusal.contains("256 sessions"), "{refusal}");
+    let channel = |number: usize| {
+        let channel = Channel {
+            name: format!("c{number}"),
+            mode: Mode::Discard,
+            subbuffer_size: None,
+            subbuffer_count: None,
+            contexts: vec![],
+        };
+        Request::CreateChannel(NewChannel { session: "s1".into(), channel })
+    };
+    for number in 0..32 {
+        node.ask(&channel(number));
+    }
+    let refusal = node.refusal(&channel(32));
+    assert!(refusal.contains("32 channels"), "{refusal}");
+    // Types: many, told at once.
+    let mut greedy = Program::start(&node);
+    for index in 0..10_000 {
+        greedy.tell(index, "greedy:event");
+    }
+    greedy.record(0, 0, 1);
+    for number in 1..1000 {
+        assert_eq!(honest.record(0, 0, number), Outcome::Recorded);
+    }
+    eventually("its types are known", || {
+        let all = Applications { processes: Processes::default(), event_types: false };
+        let listed = node.ask(&Request::ListApplications(all));
+        let is_greedy = |reply: &Reply| matches!(reply, Reply::Application(one) if one.event_type_count == 10_000);
+        listed.iter().any(is_greedy).then_some(())
+    });
+    honest.goodbye();
+    eventually("all is written", || {
+        let found = read(&trace);
+        (found.is_whole && found.numbers.len() == 1000 && found.discarded == 0).then_some(())
     });
 }
 

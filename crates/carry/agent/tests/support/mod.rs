@@ -103,8 +103,13 @@ pub(crate) struct Program {
 impl Program {
     /// Connects, and does what it is told at first.
     pub(crate) fn start(node: &Node) -> Program {
+        Program::start_as(node, std::process::id())
+    }
+
+    /// The same, as a process that says it has that number.
+    pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
         let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
-        let role = Role::Application { pid: std::process::id(), clock: Clock::Tsc };
+        let role = Role::Application { pid, clock: Clock::Tsc };
         let (program, release) = ("prog/ram".into(), "0".into());
         let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
         send(&socket, &hello, &[]);
@@ -186,10 +191,7 @@ impl Program {
 
     /// Records an event of such a type.
     pub(crate) fn record(&self, channel: u32, index: u32, number: u64) -> Outcome {
-        let mut room = Room::new();
-        let mut encoder = Encoder::new(&mut room, index as u16);
-        encoder.put(number.to_le_bytes());
-        self.writers[&channel].record(&mut encoder.event())
+        record_as(&self.writers[&channel], index, number)
     }
 
     /// Sends bytes that may mean nothing.
@@ -209,6 +211,18 @@ impl Program {
     pub(crate) fn goodbye(self) {
         send(&self.socket, &FromApplication::Goodbye, &[]);
     }
+}
+
+fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
+    let mut room = Room::new();
+    let mut encoder = Encoder::new(&mut room, index as u16);
+    encoder.put(number.to_le_bytes());
+    writer.record(&mut encoder.event())
+}
+
+/// Records an event of the first type.
+pub(crate) fn record_with(writer: &Writer, number: u64) -> Outcome {
+    record_as(writer, 0, number)
 }
 
 fn send<M: Messages>(socket: &Socket, message: &M, files: &[&File]) {

@@ -7,6 +7,7 @@ pub mod agent;
 pub mod corpus;
 pub mod growing;
 pub mod hostile;
+pub mod node;
 pub mod process;
 pub mod recipe;
 #[path = "../../../../carry/client/tests/support/mod.rs"]

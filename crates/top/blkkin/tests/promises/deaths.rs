@@ -1,0 +1,239 @@
+//! L2, L3, L7: agents and programs die, and what was recorded is there; also in memory alone.
+
+use super::*;
+
+#[test]
+fn l2_restarts_of_the_agent_leave_nothing_behind() {
+    let node = Node::new();
+    let mut agent = node.agent();
+    node.record_all();
+    let program = node.program(20, 1000);
+    eventually("it has rings", || (holdings(program.id()).mappings > 1).then_some(()));
+    let before = holdings(program.id());
+    let restarts = amount("TEST_RESTARTS", 5);
+    let mut longest = Duration::ZERO;
+    for cycle in 0..restarts {
+        agent.kill();
+        std::thread::sleep(Duration::from_millis(130 * (cycle % 8)));
+        agent = node.agent();
+        let begun = Instant::now();
+        eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        let took = begun.elapsed();
+        assert!(took <= Duration::from_secs(1), "cycle {cycle}: found after {took:?}");
+        longest = longest.max(took);
+        eventually("what it had for the agent before is given back", || {
+            (holdings(program.id()) == before).then_some(())
+        });
+    }
+    let tried = program.end();
+    node.end_session();
+    let lost = check_all(&node.output(), tried);
+    figure(
+        "L2",
+        &format!(
+            "{restarts} restarts: found again after {longest:.1?} at most, {} descriptors and {} mappings as \
+         before, {tried} events, {lost} counted as lost",
+            before.descriptors, before.mappings
+        ),
+    );
+}
+
+/// A program that notes what it does, and the notes.
+struct Noted {
+    program: Program,
+    notes: SharedMemory,
+    _file: File,
+}
+
+impl Noted {
+    fn start(node: &Node, count: Option<u64>) -> Noted {
+        let (file, notes) = SharedMemory::create(c"notes", 4096).unwrap();
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let limit = ["sh", "-c", "ulimit -c $(ulimit -Hc) && exec \"$0\" \"$@\""];
+        let limit = if count.is_some() { &limit[..] } else { &[] };
+        let mut command = node.test_program(limit, "notes");
+        command.env("TEST_MEMORY", path);
+        if let Some(count) = count {
+            command.env("TEST_COUNT", count.to_string());
+        }
+        Noted { program: Program::start(command), notes, _file: file }
+    }
+
+    fn done(&self) -> u64 {
+        self.notes.word(DONE).load(Acquire)
+    }
+
+    fn begun(&self) -> u64 {
+        self.notes.word(BEGUN).load(Acquire)
+    }
+
+    /// Ends it by a signal.
+    fn die(&mut self, name: &str) -> ExitStatus {
+        signal(self.program.id(), name);
+        let mut again = Instant::now() + Duration::from_millis(20);
+        eventually("it dies", || {
+            // Rust's handler of SIGSEGV expects that what has failed will fail once more.
+            if name == "SEGV" && Instant::now() > again {
+                let _ =
+                    Command::new("kill").args(["-SEGV", &self.program.id().to_string()]).status();
+                again += Duration::from_millis(20);
+            }
+            self.program.running.0.try_wait().unwrap()
+        })
+    }
+}
+
+#[test]
+fn l3_programs_die_at_any_moment() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let deaths = amount("TEST_DEATHS", 12);
+    let mut random = amount("BLKKIN_SEED", 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let (mut events, mut discarded, mut longest) = (0, 0, Duration::ZERO);
+    for death in 0..deaths {
+        let mut noted = Noted::start(&node, None);
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        std::thread::sleep(Duration::from_micros(random % 30_000));
+        let pid = noted.program.id();
+        noted.die(["KILL", "SEGV", "ABRT"][death as usize % 3]);
+        let begun = Instant::now();
+        node.do_it(&["session", "stop", "s"]);
+        longest = longest.max(begun.elapsed());
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        node.do_it(&["session", "start", "s"]);
+        let traces = traces_below(&node.output());
+        let is_own = |trace: &&PathBuf| trace.to_string_lossy().contains(&format!("-{pid}-"));
+        let (done, begun) = (noted.done(), noted.begun());
+        let Some(trace) = traces.iter().find(is_own) else {
+            assert_eq!(done, 0, "nothing of it is there");
+            continue;
+        };
+        let (numbers, lost) = read(trace);
+        check_distinct(&numbers);
+        let found = numbers.len() as u64 + lost;
+        assert!(done <= found && found <= begun, "{found} are there or lost, of {done} to {begun}");
+        assert!(begun <= done + 1);
+        events += numbers.len();
+        discarded += lost;
+    }
+    check_with_babeltrace2(&node.output(), events);
+    figure(
+        "L3",
+        &format!(
+            "{deaths} programs killed: {events} events, {discarded} counted as lost, 0 others missing; stop took \
+         {longest:.1?} at most"
+        ),
+    );
+}
+
+/// Of one packet that lies in memory: its number, what it says, and the numbers of its events.
+type Image = (packet::Header, Vec<u64>);
+
+/// All packets of a trace in an image of memory, as far as their events are of the one type of these
+/// programs: id, time, number. They begin where pages do; elsewhere a header may be a copy.
+fn packets_in(image: &[u8], uuid: [u8; 16]) -> Vec<Image> {
+    const EVENT_SIZE: usize = 18;
+    const PAGE_SIZE: usize = 4096;
+    let mut found = Vec::new();
+    let mut at = 0;
+    while let Some(bytes) = image.get(at..at + packet::SIZE) {
+        let header = (bytes[..4] == [0xc1, 0x1f, 0xfc, 0xc1])
+            .then(|| packet::Header::from_bytes(bytes.try_into().unwrap()))
+            .flatten()
+            .filter(|header| header.uuid == uuid);
+        let start = at;
+        at += PAGE_SIZE;
+        let Some(header) = header else { continue };
+        // One that was not left yet says nothing of its end: it is where times go back.
+        let is_left = header.content_size > packet::SIZE as u64;
+        let size = if is_left { header.content_size } else { header.packet_size } as usize;
+        let Some(whole) = image.get(start + packet::SIZE..start + size) else { continue };
+        let (mut numbers, mut last) = (Vec::new(), header.first_time);
+        for event in whole.chunks_exact(EVENT_SIZE) {
+            let word = |at: usize| u64::from_le_bytes(event[at..at + 8].try_into().unwrap());
+            if word(2) < last {
+                assert!(!is_left, "times go back in a packet that was left");
+                break;
+            }
+            last = word(2);
+            numbers.push(word(10));
+        }
+        found.push((header, numbers));
+    }
+    found
+}
+
+/// The memory of a process that does not run, as it is.
+fn memory_of(pid: u32) -> Vec<u8> {
+    use std::os::unix::fs::FileExt;
+    let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let mut image = Vec::new();
+    for line in maps.lines().filter(|line| line.contains(" rw-s ")) {
+        let place = place_of(line);
+        let mut part = vec![0; (place.end - place.start) as usize];
+        // Some of it may be devices'.
+        if memory.read_exact_at(&mut part, place.start).is_ok() {
+            image.extend(part);
+        }
+    }
+    image
+}
+
+/// All events are in the packets of an image, up to the last one.
+#[track_caller]
+fn check_image(image: &[u8], uuid: [u8; 16], count: u64) -> usize {
+    let packets = packets_in(image, uuid);
+    let mut numbers: Vec<u64> = packets.iter().flat_map(|(_, numbers)| numbers.clone()).collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    let strange = numbers.iter().zip(0..).find(|(found, expected)| **found != *expected);
+    assert_eq!((strange, numbers.len() as u64), (None, count), "{:?}", packets.len());
+    packets.len()
+}
+
+#[test]
+fn l7_the_last_records_are_in_a_core_file() {
+    let test = "l7_the_last_records_are_in_a_core_file";
+    if !has(test, &["sh"]) {
+        return;
+    }
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    // Less than fits into a ring, so that nothing is overwritten, and more than a sub-buffer.
+    let count = 40_000;
+    let mut noted = Noted::start(&node, Some(count));
+    eventually("all is recorded", || (noted.done() == count).then_some(()));
+    let traces = eventually("the trace is there", || {
+        let traces = traces_below(&node.output());
+        (!traces.is_empty() && traces[0].join("metadata").exists()).then_some(traces)
+    });
+    let metadata = fs::read(traces[0].join("metadata")).unwrap();
+    let uuid = blkkin_ctf::metadata::parse(metadata).unwrap().trace.uuid.expect("a UUID").0;
+    agent.kill();
+    let pid = noted.program.id();
+    signal(pid, "STOP");
+    let packets = check_image(&memory_of(pid), uuid, count);
+    assert!(packets > 1);
+    figure("L7", &format!("{count} events in {packets} packets, found in memory alone"));
+    signal(pid, "CONT");
+    // The kernel writes core files itself only if it is not told otherwise.
+    let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
+    if pattern.starts_with('|') || pattern.contains('/') {
+        return skip(test, "core files go elsewhere here");
+    }
+    let status = noted.die("SEGV");
+    if !status.core_dumped() {
+        return skip(test, "core files are not permitted here");
+    }
+    let files = fs::read_dir(node.directory.path()).unwrap().flatten();
+    let core = files.map(|file| file.path()).find(|path| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("core"))
+    });
+    let packets = check_image(&fs::read(core.expect("a core file")).unwrap(), uuid, count);
+    figure("L7", &format!("{count} events in {packets} packets, found in a core file alone"));
+}

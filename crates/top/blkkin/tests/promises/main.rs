@@ -1,0 +1,236 @@
+//! What the tracer promises, tried with real agents and programs: that a program does not notice its agent,
+//! that no death loses what was recorded, that no program and no user hurts another. Each test names its
+//! promise. Amounts are small here; environment variables make them large, as `cargo xtask torture` does.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod conditions;
+mod deaths;
+mod others;
+mod scale;
+
+use blkkin_ring::packet;
+use blkkin_sys::SharedMemory;
+use blkkin_trace::{Level, event};
+use std::fs::{self, File};
+use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::Barrier;
+use std::sync::atomic::Ordering::{Acquire, Release};
+use std::time::{Duration, Instant};
+use support::node::{
+    Node, Program, Running, amount, check_all, check_distinct, eventually, figure, is_root,
+    numbers, read, say, traces_below,
+};
+use support::process::signal;
+use support::{is_installed, skip};
+
+/// A program of the tests below.
+#[test]
+#[ignore = "a program of other tests"]
+fn program() {
+    numbers();
+}
+
+/// Records between two marks that the kernel sees, prints what it has worked out, and ends with a status of
+/// its own.
+#[test]
+#[ignore = "a program of other tests"]
+fn marks() {
+    let count = amount("TEST_COUNT", 1000);
+    // The first event of a type makes it known.
+    record(0);
+    say("\nready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let mark = || drop(fs::metadata("/test-mark"));
+    mark();
+    let begun = Instant::now();
+    let mut sum = 0;
+    for number in 1..=count {
+        record(number);
+        sum += number * number % 7;
+    }
+    let took = begun.elapsed();
+    mark();
+    say(format_args!("worked out: {sum}"));
+    if amount("TEST_TIMES", 0) == 1 {
+        say(took.as_nanos() as u64 / count);
+    }
+    std::process::exit(7);
+}
+
+/// Notes in memory that the test has what it is about to record, and what it has recorded.
+#[test]
+#[ignore = "a program of other tests"]
+fn notes() {
+    let path = std::env::var_os("TEST_MEMORY").unwrap();
+    let file = File::options().read(true).write(true).open(path).unwrap();
+    let memory = SharedMemory::map(file.as_fd()).unwrap();
+    let last = amount("TEST_COUNT", u64::MAX);
+    say("\nready");
+    for number in 1..=last {
+        memory.word(BEGUN).store(number, Release);
+        record(number - 1);
+        memory.word(DONE).store(number, Release);
+        if number % 500 == 0 {
+            std::thread::sleep(Duration::from_micros(200));
+        }
+    }
+    loop {
+        std::thread::park();
+    }
+}
+
+const BEGUN: usize = 0;
+const DONE: usize = 64;
+
+/// Records on many threads at once.
+#[test]
+#[ignore = "a program of other tests"]
+fn crowd() {
+    let (threads, each) = (amount("TEST_THREADS", 10), amount("TEST_COUNT", 100));
+    let first = amount("TEST_FIRST", 0);
+    record(first);
+    let (begin, end) = (Barrier::new(threads as usize + 1), Barrier::new(threads as usize + 1));
+    std::thread::scope(|scope| {
+        for thread in 0..threads {
+            let (begin, end) = (&begin, &end);
+            let work = move || {
+                begin.wait();
+                for number in 0..each {
+                    record(first + 1 + thread * each + number);
+                    if number % 10 == 9 {
+                        std::thread::yield_now();
+                    }
+                }
+                // All of them are there at once.
+                end.wait();
+            };
+            std::thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, work).unwrap();
+        }
+        begin.wait();
+        end.wait();
+        say("\nready");
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).unwrap();
+    });
+    say(1 + threads * each);
+}
+
+fn record(number: u64) {
+    event!(Level::Info, "test:number", n = number);
+}
+
+/// Whether a test can be root's, with these programs.
+fn can(test: &str, programs: &[&str]) -> bool {
+    if !is_root() {
+        skip(test, "only root can do that");
+        return false;
+    }
+    has(test, programs)
+}
+
+fn has(test: &str, programs: &[&str]) -> bool {
+    let missing = programs.iter().find(|program| !is_installed(program));
+    missing.inspect(|program| skip(test, &format!("{program} is missing"))).is_none()
+}
+
+/// That a command was successful.
+#[track_caller]
+fn run(command: &mut Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// babeltrace2 reads as many events as we do, and complains of nothing.
+#[track_caller]
+fn check_with_babeltrace2(output: &Path, count: usize) {
+    if !is_installed("babeltrace2") {
+        return skip("promises", "babeltrace2 is missing");
+    }
+    let text = run(Command::new("babeltrace2").arg(output));
+    assert_eq!(text.lines().count(), count);
+}
+
+fn status_of(pid: u32, word: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {word}: {status}")).trim().to_owned()
+}
+
+/// How many descriptors a process has, how many mappings of rings, and of what size in all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Holdings {
+    descriptors: usize,
+    mappings: usize,
+    bytes: u64,
+}
+
+fn holdings(pid: u32) -> Holdings {
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let own: Vec<&str> = maps.lines().filter(|line| line.contains("memfd:blkkin")).collect();
+    let size = |line: &&str| {
+        let place = place_of(line);
+        place.end - place.start
+    };
+    Holdings {
+        descriptors: fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count(),
+        mappings: own.len(),
+        bytes: own.iter().map(size).sum(),
+    }
+}
+
+/// What a line of a process's maps is about.
+fn place_of(line: &str) -> std::ops::Range<u64> {
+    let (from, to) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
+    let number = |text| u64::from_str_radix(text, 16).unwrap();
+    number(from)..number(to)
+}
+
+/// A control group of processes.
+struct Group(PathBuf);
+
+impl Group {
+    /// One below that folder; none where this machine has no such groups, or not for us.
+    fn new(folder: &str) -> Option<Group> {
+        let path = Path::new("/sys/fs/cgroup").join(folder);
+        let path = path.join(format!("blkkin-test-{}", std::process::id()));
+        fs::create_dir(&path).ok()?;
+        let group = Group(path);
+        // Elsewhere it is a folder like others.
+        group.0.join("cgroup.procs").exists().then_some(group)
+    }
+
+    fn set(&self, what: &str, value: impl std::fmt::Display) -> bool {
+        let path = self.0.join(what);
+        path.exists() && fs::write(path, value.to_string()).is_ok()
+    }
+
+    /// Has its processes stand still, or go on.
+    fn freeze(&self, is_still: bool) {
+        let (state, number) = if is_still { ("FROZEN", "1") } else { ("THAWED", "0") };
+        let is_told = self.set("freezer.state", state) || self.set("cgroup.freeze", number);
+        assert!(is_told, "{}", self.0.display());
+        let said = |file: &str| fs::read_to_string(self.0.join(file)).unwrap_or_default();
+        eventually(state, || {
+            let is_so = said("freezer.state").trim() == state
+                || said("cgroup.events").contains(&format!("frozen {number}"));
+            is_so.then_some(())
+        });
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for line in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
+            let _ = fs::write(self.0.with_file_name("cgroup.procs"), line);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}

@@ -1,0 +1,311 @@
+//! H2, H3, K2, P1: other users, quotas, containers, groups that are frozen, and what the agent may do.
+
+use super::*;
+
+/// A public agent, which listens where the system's does, with a `/run` of its own.
+struct Public {
+    node: Node,
+    agent: Running,
+    program: PathBuf,
+    tests: PathBuf,
+}
+
+const NOBODY: &str = "65534";
+
+impl Public {
+    fn new() -> Public {
+        let node = Node::new();
+        let directory = node.directory.path();
+        fs::set_permissions(directory, fs::Permissions::from_mode(0o755)).unwrap();
+        // Where everybody can start it.
+        let copy = |from: &Path, name: &str| {
+            let to = directory.join(name);
+            fs::copy(from, &to).unwrap();
+            to
+        };
+        let program = copy(Path::new(env!("CARGO_BIN_EXE_blkkin")), "blkkin");
+        let tests = copy(&std::env::current_exe().unwrap(), "tests");
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-ec"]);
+        command.arg("mount -t tmpfs run /run && exec \"$0\" agent --traces \"$1\"");
+        command.arg(&program).arg(directory.join("traces")).env_remove("BLKKIN_SOCKET");
+        let traces = directory.join("traces");
+        fs::create_dir(&traces).unwrap();
+        fs::set_permissions(&traces, fs::Permissions::from_mode(0o777)).unwrap();
+        let agent = Running(command.stderr(Stdio::null()).spawn().unwrap());
+        let public = Public { node, agent, program, tests };
+        eventually("the agent answers", || {
+            let mut list = public.enter(
+                &["setpriv", "--reuid", "0", "--regid", "0", "--clear-groups"],
+                &public.program,
+            );
+            list.args(["session", "list"]).output().unwrap().status.success().then_some(())
+        });
+        public
+    }
+
+    fn enter(&self, starter: &[&str], program: &Path) -> Command {
+        let mut command = Command::new("nsenter");
+        command
+            .args(["--mount", "--target", &self.agent.id().to_string()])
+            .args(starter)
+            .arg(program);
+        command.env_remove("BLKKIN_SOCKET").env_remove("XDG_RUNTIME_DIR");
+        command.current_dir(self.node.directory.path());
+        command
+    }
+
+    fn as_user(&self, user: &str, program: &Path) -> Command {
+        self.enter(&["setpriv", "--reuid", user, "--regid", user, "--clear-groups"], program)
+    }
+
+    fn tell(&self, user: &str, arguments: &[&str]) -> (bool, String) {
+        let output = self.as_user(user, &self.program).args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    }
+
+    fn program(&self, user: &str) -> Program {
+        let mut command = self.as_user(user, &self.tests);
+        command.args(["--ignored", "--exact", "--nocapture", "program"]);
+        command.env("BLKKIN_WAIT", "5000").env("BLKKIN_PROGRAM", format!("of{user}"));
+        Program::start(command)
+    }
+}
+
+#[test]
+fn h2_other_users_are_neither_seen_nor_controlled() {
+    let test = "h2_other_users_are_neither_seen_nor_controlled";
+    if !can(test, &["unshare", "mount", "nsenter", "setpriv"]) {
+        return;
+    }
+    let public = Public::new();
+    let (roots, nobodys) = (public.program("0"), public.program(NOBODY));
+    let told = |user, arguments: &[&str]| {
+        let (is_done, text) = public.tell(user, arguments);
+        assert!(is_done, "{user} {arguments:?}: {text}");
+        text
+    };
+    let traces = public.node.directory.path().join("traces");
+    for (user, name) in [("0", "roots"), (NOBODY, "nobodys")] {
+        told(user, &["session", "create", name, "-o", traces.join(name).to_str().unwrap()]);
+        told(user, &["event", "enable", "-s", name, "test:*"]);
+        told(user, &["session", "start", name]);
+    }
+    // Root sees both, nobody only what is theirs.
+    let listed = told("0", &["event", "list"]);
+    assert!(listed.contains("of0") && listed.contains("of65534"), "{listed}");
+    let listed = told(NOBODY, &["event", "list"]);
+    assert!(!listed.contains("of0") && listed.contains("of65534"), "{listed}");
+    let listed = told(NOBODY, &["session", "list"]);
+    assert!(!listed.contains("roots") && listed.contains("nobodys"), "{listed}");
+    assert!(!told(NOBODY, &["status"]).contains("roots"));
+    for action in ["stop", "destroy", "clear"] {
+        let (is_done, text) = public.tell(NOBODY, &["session", action, "roots"]);
+        assert!(!is_done && text.contains("no session `roots`"), "{text}");
+    }
+    let (is_done, text) = public.tell(NOBODY, &["event", "enable", "-s", "roots", "other:*"]);
+    assert!(!is_done && text.contains("no session `roots`"), "{text}");
+    // Nor does it write where nobody may.
+    let (is_done, text) = public.tell(NOBODY, &["session", "create", "x", "-o", "/root/of-nobody"]);
+    assert!(!is_done && text.contains("ermission denied"), "{text}");
+    let of_nobody = nobodys.end();
+    let of_root = roots.end();
+    told("0", &["session", "destroy", "roots"]);
+    told(NOBODY, &["session", "destroy", "nobodys"]);
+    let names = |name: &str| -> Vec<String> {
+        let traces = traces_below(&traces.join(name)).into_iter();
+        let mut names: Vec<String> = traces
+            .map(|trace| {
+                trace.file_name().unwrap().to_string_lossy().split('-').next().unwrap().to_owned()
+            })
+            .collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("roots"), ["of0", "of65534"]);
+    assert_eq!(names("nobodys"), ["of65534"]);
+    let (numbers, lost) = read(&traces.join("nobodys"));
+    assert!(numbers.len() as u64 + lost <= of_nobody && of_root > 0);
+    figure("H2", "another user sees, controls and records none of root's programs and sessions");
+}
+
+#[test]
+fn h3_more_connections_than_one_user_may_have() {
+    let test = "h3_more_connections_than_one_user_may_have";
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let program = node.program(100, 1000);
+    let wanted = amount("TEST_CONNECTIONS", 4300);
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    if limit.maximum.is_some_and(|most| most < wanted + 100) {
+        return skip(test, "too few descriptors");
+    }
+    let mut raised = limit;
+    raised.current = raised.maximum;
+    rustix::process::setrlimit(rustix::process::Resource::Nofile, raised).unwrap();
+    let mut open = Vec::new();
+    for _ in 0..wanted {
+        open.push(eventually("a connection", || {
+            std::os::unix::net::UnixStream::connect(node.socket()).ok()
+        }));
+    }
+    let refused = node.command(&["session", "list"]).output().unwrap();
+    let words = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && words.contains("4096 connections"), "{words}");
+    drop(open);
+    eventually("others are let in", || {
+        node.command(&["session", "list"]).output().unwrap().status.success().then_some(())
+    });
+    let tried = program.end();
+    node.end_session();
+    assert_eq!(check_all(&node.output(), tried), 0);
+    let size = status_of(agent.id(), "VmHWM");
+    figure(
+        "H3",
+        &format!(
+            "{wanted} connections: {tried} events of another program, 0 lost; the agent took {size}"
+        ),
+    );
+}
+
+#[test]
+fn k2_a_program_in_namespaces_of_its_own() {
+    if !can("k2_a_program_in_namespaces_of_its_own", &["unshare"]) {
+        return;
+    }
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let starter =
+        ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount", "--mount-proc"];
+    let program = node.program_behind(&starter, 10, 1000);
+    let [application] = &node.applications()[..] else { panic!("one program") };
+    assert_eq!(status_of(application.pid, "NSpid"), format!("{}\t1", application.pid));
+    assert_ne!(application.pid, program.id(), "that is who has started it");
+    assert_eq!(application.pid_inner, 1);
+    eventually("it is written", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    let status = node.do_it(&["status"]);
+    assert!(status.contains(&application.pid.to_string()), "{status}");
+    let tried = program.end();
+    node.end_session();
+    assert_eq!(check_all(&node.output(), tried), 0);
+    let trace = &traces_below(&node.output())[0];
+    assert!(trace.to_string_lossy().contains(&format!("-{}-", application.pid)), "{trace:?}");
+    let metadata = fs::read_to_string(trace.join("metadata")).unwrap();
+    assert!(metadata.contains("\tvpid = 1;"), "{metadata}");
+    figure("K2", "own pid, mount and user namespace: outer and inner number right, nothing lost");
+}
+
+/// A program that does not run holds nobody up.
+fn check_stopped(what: &str, stop: impl FnOnce(u32) -> Box<dyn FnOnce()>) {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let (other, stopped) = (node.program(10, 1000), node.program(10, 1000));
+    std::thread::sleep(Duration::from_millis(50));
+    let go_on = stop(stopped.id());
+    let id = other.id();
+    let tried = other.end();
+    let begun = Instant::now();
+    node.do_it(&["session", "stop", "s"]);
+    let took = begun.elapsed();
+    assert!(took < Duration::from_secs(4), "{what}: stop took {took:?}");
+    let is_own = |trace: &&PathBuf| trace.to_string_lossy().contains(&format!("-{id}-"));
+    let traces = traces_below(&node.output());
+    let lost = check_all(traces.iter().find(is_own).expect("its trace"), tried);
+    assert_eq!(lost, 0);
+    go_on();
+    let tried = stopped.end();
+    node.do_it(&["session", "destroy", "s"]);
+    let (numbers, lost) = read(&node.output());
+    assert!(lost == 0 && tried > 0 && !numbers.is_empty());
+    figure("K2", &format!("{what}: stop took {took:.1?}, others' events are there"));
+}
+
+#[test]
+fn k2_a_stopped_program_holds_nobody_up() {
+    check_stopped("a stopped program", |pid| {
+        signal(pid, "STOP");
+        Box::new(move || signal(pid, "CONT"))
+    });
+}
+
+#[test]
+fn k2_a_frozen_program_holds_nobody_up() {
+    // Of the first version of control groups, and of the second beside it or alone.
+    let groups: Vec<Group> =
+        ["freezer", "unified", "."].into_iter().filter_map(Group::new).collect();
+    if groups.is_empty() {
+        return skip("k2_a_frozen_program_holds_nobody_up", "there is no freezer");
+    }
+    for group in groups {
+        check_stopped("a frozen program", |pid| {
+            assert!(group.set("cgroup.procs", pid));
+            group.freeze(true);
+            Box::new(move || group.freeze(false))
+        });
+    }
+}
+
+#[test]
+fn k2_who_is_idle_does_not_wake() {
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let mut programs = Vec::new();
+    for _ in 0..3 {
+        // Has recorded something, and waits.
+        let mut command = node.test_program(&[], "crowd");
+        command.env("TEST_THREADS", "3");
+        programs.push(Program::start(command));
+    }
+    let switches = |pid: u32| -> u64 {
+        let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+        let status =
+            |thread: fs::DirEntry| fs::read_to_string(thread.path().join("status")).unwrap();
+        let count = |status: String| {
+            let line =
+                status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line.unwrap().trim().parse::<u64>().unwrap()
+        };
+        threads.map(status).map(count).sum()
+    };
+    let all = || -> Vec<u64> {
+        let programs = programs.iter().map(Program::id);
+        std::iter::once(agent.id()).chain(programs).map(switches).collect()
+    };
+    // The library looks for the last time whether the program has closed its files.
+    std::thread::sleep(Duration::from_millis(5500));
+    let before = all();
+    let seconds = amount("TEST_IDLE_SECONDS", 5);
+    std::thread::sleep(Duration::from_secs(seconds));
+    assert_eq!(all(), before, "of the agent, and of each program");
+    figure("K2", &format!("agent and 3 programs: 0 wake-ups in {seconds} s"));
+}
+
+#[test]
+fn p1_root_gives_up_what_it_does_not_need() {
+    let test = "p1_root_gives_up_what_it_does_not_need";
+    if !can(test, &[]) {
+        return;
+    }
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let _program = node.program(10, 1000);
+    for thread in fs::read_dir(format!("/proc/{}/task", agent.id())).unwrap().flatten() {
+        let thread = thread.file_name().to_string_lossy().parse().unwrap();
+        // To override files' rights, to change users and groups, and to see others' executables.
+        let allowed = 1 << 1 | 1 << 6 | 1 << 7 | 1 << 19;
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            let set = u64::from_str_radix(&status_of(thread, set), 16).unwrap();
+            assert_eq!(set & !allowed, 0, "{set:x}");
+        }
+        assert_eq!(status_of(thread, "NoNewPrivs"), "1");
+        assert_eq!(status_of(thread, "Seccomp"), "2");
+        assert_eq!(status_of(thread, "Groups"), "");
+    }
+    figure("P1", "powers 800c2 at most, no new privileges, system calls filtered");
+}

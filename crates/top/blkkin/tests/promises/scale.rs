@@ -1,0 +1,143 @@
+//! L5, L6: many threads and processes, and processors that change.
+
+use super::*;
+
+#[test]
+fn l5_memory_grows_with_processors_not_threads() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let (threads, each) = (amount("TEST_THREADS", 1000), 100);
+    let mut first = 0;
+    let mut held = Vec::new();
+    for threads in [1, threads] {
+        let mut command = node.test_program(&[], "crowd");
+        command.env("TEST_THREADS", threads.to_string()).env("TEST_COUNT", each.to_string());
+        command.env("TEST_FIRST", first.to_string());
+        let program = Program::start(command);
+        held.push(holdings(program.id()));
+        first += program.end();
+    }
+    assert_eq!(held[0], held[1]);
+    node.end_session();
+    let lost = check_all(&node.output(), first);
+    figure(
+        "L5",
+        &format!(
+            "{threads} threads: {first} events, {lost} counted as lost, 0 torn; {} KiB of rings, as with one thread",
+            held[1].bytes >> 10
+        ),
+    );
+}
+
+#[test]
+fn l5_many_processes_record() {
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let (processes, each) = (amount("TEST_PROCESSES", 50), 200);
+    let mut running = Vec::new();
+    for number in 0..processes {
+        let mut command = node.test_program(&[], "crowd");
+        command.env("TEST_THREADS", "2").env("TEST_COUNT", (each / 2).to_string());
+        command.env("TEST_FIRST", (number * (each + 1)).to_string()).env("BLKKIN_WAIT", "60000");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        running.push(Running(command.spawn().unwrap()));
+    }
+    for program in &mut running {
+        assert!(program.0.wait().unwrap().success());
+    }
+    node.end_session();
+    let tried = processes * (each + 1);
+    let lost = check_all(&node.output(), tried);
+    assert_eq!(traces_below(&node.output()).len() as u64, processes);
+    let peak = status_of(agent.id(), "VmHWM");
+    figure(
+        "L5",
+        &format!(
+            "{processes} processes: {tried} events, {lost} counted as lost, 0 torn; the agent took {peak}"
+        ),
+    );
+}
+
+/// Moves all threads of a process to some processors.
+fn move_to(pid: u32, processors: &str) {
+    let mut command = Command::new("taskset");
+    let _ = command.args(["-a", "-p", "-c", processors, &pid.to_string()]).output().unwrap();
+}
+
+fn processors() -> usize {
+    std::thread::available_parallelism().unwrap().get()
+}
+
+#[test]
+fn l6_programs_are_moved_between_processors() {
+    let test = "l6_programs_are_moved_between_processors";
+    if !has(test, &["taskset"]) {
+        return;
+    }
+    if processors() < 2 {
+        return skip(test, "there is one processor");
+    }
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let program = node.program(200, 100);
+    let moves = amount("TEST_MOVES", 200);
+    for turn in 0..moves {
+        move_to(program.id(), ["0", "1"][turn as usize % 2]);
+    }
+    move_to(program.id(), "0-1");
+    let group = Group::new("cpuset").filter(|group| {
+        group.set("cpuset.mems", 0)
+            && group.set("cpuset.cpus", 0)
+            && group.set("cgroup.procs", program.id())
+    });
+    for turn in 0..moves {
+        let Some(group) = &group else { break };
+        assert!(group.set("cpuset.cpus", ["1", "0", "0-1"][turn as usize % 3]));
+        std::thread::sleep(Duration::from_micros(500));
+    }
+    let tried = program.end();
+    node.end_session();
+    let lost = check_all(&node.output(), tried);
+    let cpuset = if group.is_some() { "and its cpuset changed as often" } else { "no cpuset here" };
+    figure(
+        "L6",
+        &format!("moved {moves} times, {cpuset}: {tried} events, {lost} counted as lost, 0 torn"),
+    );
+}
+
+/// As where processors were added after the agent was started.
+#[test]
+fn l6_a_processor_without_a_ring_uses_the_last_one() {
+    let test = "l6_a_processor_without_a_ring_uses_the_last_one";
+    if !can(test, &["unshare", "mount", "taskset"]) {
+        return;
+    }
+    if processors() < 2 {
+        return skip(test, "there is one processor");
+    }
+    let node = Node::new();
+    let online = node.directory.path().join("online");
+    fs::write(&online, "0\n").unwrap();
+    let _agent = node
+        .agent_behind(&format!("mount --bind {} /sys/devices/system/cpu/online", online.display()));
+    node.record_all();
+    let program = node.program_behind(&["taskset", "-c", "1"], 100, 200);
+    std::thread::sleep(Duration::from_millis(100));
+    for turn in 0..amount("TEST_MOVES", 200) {
+        move_to(program.id(), ["0", "1"][turn as usize % 2]);
+    }
+    let tried = program.end();
+    node.end_session();
+    let lost = check_all(&node.output(), tried);
+    let trace = &traces_below(&node.output())[0];
+    let size = |ring: u32| fs::metadata(trace.join(format!("channel0_{ring}"))).unwrap().len();
+    assert!(size(0) > 0 && size(1) > 0);
+    assert!(!trace.join("channel0_2").exists(), "there are two rings");
+    figure(
+        "L6",
+        &format!("a processor without a ring: {tried} events, {lost} counted as lost, 0 torn"),
+    );
+}

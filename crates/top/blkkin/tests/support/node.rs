@@ -1,0 +1,310 @@
+//! A node for tests that record: an agent of its own, programs, and what became of their events. The one
+//! oracle: numbered events. All that were tried are in the trace, or counted as lost.
+
+use blkkin_client::{Client, Patience};
+use blkkin_control::{Application, Applications, Processes, Reply, Request};
+use blkkin_trace::{Level, event};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// A program, of which each file of tests has a test: records events with numbers, in bursts, until its
+/// standard input ends. Says how many it has tried, whenever it is asked, and at the end.
+pub fn numbers() {
+    let burst = amount("TEST_BURST", 100);
+    let pause = amount("TEST_PAUSE_US", 100);
+    let (asked, ask) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for _ in std::io::stdin().lock().lines() {
+            let _ = asked.send(());
+        }
+    });
+    say("\nready");
+    let mut number = 0u64;
+    loop {
+        for _ in 0..burst {
+            event!(Level::Info, "test:number", n = number);
+            number += 1;
+        }
+        match ask.try_recv() {
+            Ok(()) => say(number),
+            Err(std::sync::mpsc::TryRecvError::Disconnected) => break,
+            Err(_) => {}
+        }
+        if pause > 0 {
+            std::thread::sleep(Duration::from_micros(pause));
+        }
+    }
+    say(number);
+}
+
+/// Says something to whoever has started this program.
+pub fn say(what: impl std::fmt::Display) {
+    writeln!(std::io::stdout().lock(), "{what}").expect("somebody to say it to");
+}
+
+/// A number that an environment variable may say, for longer runs.
+pub fn amount(variable: &str, usual: u64) -> u64 {
+    std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
+}
+
+/// Tells what a test has done, to whoever runs it to see that promises hold.
+pub fn figure(promise: &str, what: &str) {
+    if std::env::var_os("TEST_LOUD").is_some() {
+        say(format_args!("{promise}: {what}"));
+    }
+    let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+    let line = format!("{promise}\t{what}\n");
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the figure");
+}
+
+pub fn is_root() -> bool {
+    blkkin_sys::user_id() == 0
+}
+
+/// A place for an agent's socket, and for traces.
+pub struct Node {
+    pub directory: tempfile::TempDir,
+}
+
+/// Something that ends with the test.
+pub struct Running(pub Child);
+
+impl Running {
+    pub fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    /// Ends it at once, wherever it is.
+    pub fn kill(mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Node {
+    pub fn new() -> Node {
+        Node { directory: tempfile::tempdir().unwrap() }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("run/agent.sock")
+    }
+
+    pub fn output(&self) -> PathBuf {
+        self.directory.path().join("trace")
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+        command.args(arguments).env("BLKKIN_SOCKET", self.socket());
+        command
+    }
+
+    pub fn agent(&self) -> Running {
+        self.agent_by(self.command(&["agent"]))
+    }
+
+    /// An agent in a mount namespace of its own, in which a shell does something first.
+    pub fn agent_behind(&self, mounts: &str) -> Running {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-ec"]);
+        command.arg(format!("{mounts}\nexec \"$0\" agent"));
+        command.arg(env!("CARGO_BIN_EXE_blkkin")).env("BLKKIN_SOCKET", self.socket());
+        self.agent_by(command)
+    }
+
+    pub fn agent_by(&self, mut command: Command) -> Running {
+        let is_loud = std::env::var_os("TEST_LOUD").is_some();
+        command.stderr(if is_loud { Stdio::inherit() } else { Stdio::null() });
+        let agent = Running(command.spawn().unwrap());
+        let asks = || self.command(&["session", "list"]).output().unwrap().status.success();
+        eventually("the agent answers", || asks().then_some(()));
+        agent
+    }
+
+    #[track_caller]
+    pub fn do_it(&self, arguments: &[&str]) -> String {
+        let output = self.command(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    pub fn record_all(&self) {
+        self.record_all_to(&self.output());
+    }
+
+    pub fn record_all_to(&self, output: &Path) {
+        self.do_it(&["session", "create", "s", "-o", output.to_str().unwrap()]);
+        self.do_it(&["event", "enable", "test:*"]);
+        self.do_it(&["session", "start", "s"]);
+    }
+
+    /// Has all that was recorded written.
+    #[track_caller]
+    pub fn end_session(&self) {
+        self.do_it(&["session", "stop", "s"]);
+        self.do_it(&["session", "destroy", "s"]);
+    }
+
+    /// Programs that have found the agent.
+    pub fn applications(&self) -> Vec<Application> {
+        let all = Applications { processes: Processes::default(), event_types: false };
+        let Ok(mut client) = Client::connect(&[self.socket()], "test", "0", Patience::default())
+        else {
+            return Vec::new();
+        };
+        let replies = client.ask_all(&Request::ListApplications(all)).unwrap_or_default();
+        let application = |reply| match reply {
+            Reply::Application(application) => Some(application),
+            _ => None,
+        };
+        replies.into_iter().filter_map(application).collect()
+    }
+
+    /// A program that records, and that has found the agent.
+    pub fn program(&self, burst: u64, pause_us: u64) -> Program {
+        self.program_behind(&[], burst, pause_us)
+    }
+
+    /// The same, started by another command.
+    pub fn program_behind(&self, starter: &[&str], burst: u64, pause_us: u64) -> Program {
+        let mut command = self.test_program(starter, "program");
+        command.env("TEST_BURST", burst.to_string()).env("TEST_PAUSE_US", pause_us.to_string());
+        Program::start(command)
+    }
+
+    /// A program that is one of the ignored tests.
+    pub fn test_program(&self, starter: &[&str], name: &str) -> Command {
+        let own = std::env::current_exe().unwrap();
+        let mut command = match starter {
+            [] => Command::new(own),
+            [starter, arguments @ ..] => {
+                let mut command = Command::new(starter);
+                command.args(arguments).arg(own);
+                command
+            }
+        };
+        command
+            .args(["--ignored", "--exact", "--nocapture", name])
+            .env("BLKKIN_SOCKET", self.socket())
+            .env("BLKKIN_WAIT", "5000")
+            .current_dir(self.directory.path());
+        command
+    }
+}
+
+pub struct Program {
+    pub running: Running,
+    lines: BufReader<ChildStdout>,
+}
+
+impl Program {
+    /// Starts it, and waits until it says that it is ready.
+    pub fn start(mut command: Command) -> Program {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap());
+        let mut program = Program { running: Running(child), lines };
+        while program.line() != "ready" {}
+        program
+    }
+
+    pub fn id(&self) -> u32 {
+        self.running.id()
+    }
+
+    #[track_caller]
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        assert_ne!(self.lines.read_line(&mut line).unwrap(), 0, "it has ended");
+        line.trim().to_owned()
+    }
+
+    /// All that it still says.
+    pub fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.lines.read_to_string(&mut rest).unwrap();
+        rest
+    }
+
+    /// How many events it has tried to record.
+    #[track_caller]
+    pub fn count(&mut self) -> u64 {
+        self.running.0.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
+        self.line().parse().unwrap()
+    }
+
+    /// Has it end by itself; how many events it has tried to record in all.
+    #[track_caller]
+    pub fn end(mut self) -> u64 {
+        drop(self.running.0.stdin.take());
+        let count = self.line().parse().unwrap();
+        self.rest();
+        assert!(self.running.0.wait().unwrap().success());
+        count
+    }
+}
+
+#[track_caller]
+pub fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The numbers in a trace, as blkkin reads them, and how many events are said to be lost.
+#[track_caller]
+pub fn read(output: &Path) -> (Vec<u64>, u64) {
+    let view = Command::new(env!("CARGO_BIN_EXE_blkkin"))
+        .args(["view", "--json"])
+        .arg(output)
+        .output()
+        .unwrap();
+    assert!(view.status.success(), "{}", String::from_utf8_lossy(&view.stderr));
+    let (mut numbers, mut lost) = (Vec::new(), 0);
+    for line in view.stdout.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+        let value: serde_json::Value = serde_json::from_slice(line).unwrap();
+        match value["type"].as_str() {
+            Some("event") => numbers.push(value["fields"]["n"].as_u64().unwrap()),
+            Some("end") => lost = value["events_lost"].as_u64().unwrap(),
+            _ => {}
+        }
+    }
+    numbers.sort_unstable();
+    (numbers, lost)
+}
+
+/// Nothing is there twice.
+#[track_caller]
+pub fn check_distinct(numbers: &[u64]) {
+    assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]), "an event is there twice");
+}
+
+/// All of so many events are in the trace, once, or counted as lost; gives how many are lost.
+#[track_caller]
+pub fn check_all(output: &Path, tried: u64) -> u64 {
+    let (numbers, lost) = read(output);
+    check_distinct(&numbers);
+    assert_eq!(numbers.len() as u64 + lost, tried, "{} are there, {lost} lost", numbers.len());
+    lost
+}
+
+/// The directories of traces of programs.
+pub fn traces_below(output: &Path) -> Vec<PathBuf> {
+    let traces = std::fs::read_dir(output.join("ust/pid")).into_iter().flatten().flatten();
+    traces.map(|entry| entry.path()).collect()
+}
