@@ -47,6 +47,14 @@ pub(crate) fn confine(traces: &[PathBuf]) -> Vec<String> {
     steps.into_iter().filter_map(failed).collect()
 }
 
+/// Confines this thread as far as one can be that is to see what processes run.
+pub(crate) fn confine_but_for_files() {
+    // What cannot be done is told by the thread that is confined as a whole.
+    let _ = drop_powers();
+    let _ = rustix::thread::set_no_new_privs(true);
+    let _ = restrict_calls();
+}
+
 fn drop_powers() -> Result<(), String> {
     if blkkin_sys::user_id() == 0 {
         rustix::thread::set_thread_groups(&[]).map_err(|error| error.to_string())?;

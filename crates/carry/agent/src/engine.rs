@@ -61,7 +61,7 @@ pub struct Agent {
     epoll: OwnedFd,
     looker: Looker,
     /// Closes what others have passed, which they can make wait.
-    closer: Sender<Box<dyn Send>>,
+    closer: Option<Sender<Box<dyn Send>>>,
     pub(crate) clocks: Clocks,
     pub(crate) peers: BTreeMap<Id, Connected>,
     pub(crate) applications: BTreeMap<Id, Application>,
@@ -118,6 +118,12 @@ pub(crate) enum State {
     Closing,
 }
 
+fn close(closer: Option<&Sender<Box<dyn Send>>>, what: impl Send + 'static) {
+    if let Some(closer) = closer {
+        let _ = closer.send(Box::new(what));
+    }
+}
+
 /// Starts the thread that closes what others have passed.
 fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     let (closer, closed) = channel::<Box<dyn Send>>();
@@ -134,7 +140,7 @@ const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// Connections of one user.
-const CONNECTIONS_MAX: usize = 2048;
+const CONNECTIONS_MAX: usize = 4096;
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// After it the last stores of a processor are seen by all others.
@@ -203,7 +209,7 @@ impl Agent {
             _lock: lock,
             epoll,
             looker: Looker::start()?,
-            closer: start_closer()?,
+            closer: None,
             clocks: Clocks::new(),
             peers: BTreeMap::new(),
             applications: BTreeMap::new(),
@@ -227,6 +233,8 @@ impl Agent {
         for missing in crate::confine::confine(&traces) {
             (self.options.log)(&missing);
         }
+        // Confined as this thread is.
+        self.closer = Some(start_closer()?);
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
         self.tell_manager(notify::READY);
@@ -498,7 +506,7 @@ impl Agent {
     ) -> io::Result<()> {
         let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
         if descriptors.iter().any(|one| blkkin_sys::sealed_size(one.as_fd()).is_err()) {
-            let _ = self.closer.send(Box::new(descriptors));
+            close(self.closer.as_ref(), descriptors);
             return Err(io::Error::other("what it passes is not memory whose size stays"));
         }
         match message {
@@ -561,7 +569,7 @@ impl Agent {
         // With what nobody has taken out of the socket.
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
-            let _ = self.closer.send(Box::new(peer));
+            close(self.closer.as_ref(), peer);
         }
         let Some(mut application) = self.applications.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, application.wake.as_fd());

@@ -31,6 +31,7 @@ impl Looker {
         let (asked, questions) = channel::<(u32, u32)>();
         let (answers, found) = channel();
         let look = move || {
+            crate::confine::confine_but_for_files();
             while let Ok((pid, uid)) = questions.recv()
                 && answers.send(Process::new(pid, uid)).is_ok()
             {}
