@@ -14,7 +14,7 @@ use crate::workspace_root;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Our default: 4 sub-buffers of 256 KiB for each processor.
+/// Our default: 4 sub-buffers of 512 KiB for each processor.
 const BUFFER_SIZE: u64 = 2 << 20;
 
 /// Bytes of an event's header.
@@ -123,13 +123,30 @@ impl<'a> Blkkin<'a> {
 pub(super) fn compile_c(program: &Path, files: &[&str]) -> Result<(), String> {
     let include = workspace_root().join("crates/capture/capi/include");
     let folder = blkkin::folder().display().to_string();
-    let (libraries, path) = (format!("-L{folder}"), format!("-Wl,-rpath,{folder}"));
+    // By its name, as it is not installed: programs look for the name that it has in itself.
+    let library = format!("{folder}/libblkkin.so");
+    let path = soname(&library)?;
+    let named = Path::new(&folder).join(&path);
+    let _ = fs::remove_file(&named);
+    std::os::unix::fs::symlink("libblkkin.so", &named).map_err(at(&named))?;
+    let path = format!("-Wl,-rpath,{folder}");
     let source = Source {
         folders: &["".as_ref(), "tracer".as_ref(), &include],
         files,
-        libraries: &[&libraries, &path, "-lblkkin", "-lpthread"],
+        libraries: &[&library, &path, "-lpthread"],
     };
     compile(program, &source)
+}
+
+/// The name that a library has in itself.
+fn soname(library: &str) -> Result<String, String> {
+    let output = std::process::Command::new("objdump")
+        .args(["-p", library])
+        .output()
+        .map_err(|error| format!("cannot start objdump: {error}; try `cargo xtask peers`"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let name = text.lines().find_map(|line| line.trim().strip_prefix("SONAME"));
+    name.map(|name| name.trim().to_owned()).ok_or_else(|| format!("{library} has no name"))
 }
 
 impl Tracer for Blkkin<'_> {
