@@ -231,6 +231,12 @@ impl Drop for Group {
         for line in fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default().lines() {
             let _ = fs::write(self.0.with_file_name("cgroup.procs"), line);
         }
-        let _ = fs::remove_dir(&self.0);
+        // The kernel may not be done yet with processes that have just ended.
+        for _ in 0..100 {
+            if fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 }
