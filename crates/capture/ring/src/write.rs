@@ -198,6 +198,7 @@ impl Writer {
     }
 
     /// Where its times come from.
+    #[cfg(not(loom))]
     pub fn clock(&self) -> Clock {
         self.clock
     }
