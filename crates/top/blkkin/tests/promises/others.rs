@@ -107,7 +107,7 @@ fn h2_other_users_are_neither_seen_nor_controlled() {
     let (is_done, text) = public.tell(NOBODY, &["event", "enable", "-s", "roots", "other:*"]);
     assert!(!is_done && text.contains("no session `roots`"), "{text}");
     // Nor does it write where nobody may.
-    let (is_done, text) = public.tell(NOBODY, &["session", "create", "x", "-o", "/root/of-nobody"]);
+    let (is_done, text) = public.tell(NOBODY, &["session", "create", "x", "-o", "/etc/of-nobody"]);
     assert!(!is_done && text.contains("ermission denied"), "{text}");
     let of_nobody = nobodys.end();
     let of_root = roots.end();
