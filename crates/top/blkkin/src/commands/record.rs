@@ -170,7 +170,12 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         event_types: false,
     });
     let left = client.ask_all(&all)?;
-    let still_there = left.iter().filter(|reply| matches!(reply, Reply::Application(_))).count();
+    // The agent may not have seen yet that a program has ended.
+    let runs = |reply: &&Reply| match reply {
+        Reply::Application(program) => Path::new(&format!("/proc/{}", program.pid)).exists(),
+        _ => false,
+    };
+    let still_there = left.iter().filter(runs).count();
     client.ask_all(&Request::StopSession(session.clone()))?;
     client.ask_all(&Request::DestroySession(session))?;
     drop(client);
