@@ -6,13 +6,17 @@
 use crate::fields::{FIELDS_MAX, Form, Values};
 use crate::names;
 use blkkin_trace::{EventType, Kind, Level, registry};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::Metadata;
 
 /// A power of two, twice as many as there may be callsites.
 const TABLE_SIZE: usize = 8192;
 const CALLSITES_MAX: usize = TABLE_SIZE / 2;
+/// What is known of whether somebody wants such events.
+const UNASKED: u8 = 0;
+const UNWANTED: u8 = 1;
+const WANTED: u8 = 2;
 /// Kinds of events that a callsite can have before all its fields are made strings.
 const FORMS_MAX: usize = 7;
 
@@ -29,7 +33,7 @@ pub(crate) struct Callsite {
     metadata: &'static Metadata<'static>,
     /// Asked whether such events are wanted; never recorded itself.
     probe: EventType,
-    is_wanted: AtomicBool,
+    answer: AtomicU8,
     /// As values may be of other types each time, or missing.
     recorded: [OnceLock<&'static Recorded>; FORMS_MAX],
     loose: OnceLock<&'static Recorded>,
@@ -73,6 +77,30 @@ pub(crate) fn find(metadata: &Metadata<'_>) -> Option<&'static Callsite> {
     None
 }
 
+/// The same if somebody wants its events. It may be one that we were not told of: while the first thread
+/// that came by still makes it known, `tracing` lets others through, and what the `log` crate was told
+/// comes without ever being made known.
+#[inline]
+pub(crate) fn find_wanted(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
+    find(metadata).or_else(|| add_untold(metadata)).filter(|callsite| callsite.is_wanted())
+}
+
+#[cold]
+fn add_untold(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
+    // Of the refused ones each event comes by here, and the lock would hold up all threads.
+    if REFUSED.load(Relaxed) > 0 {
+        return None;
+    }
+    add(metadata)
+}
+
+/// Asks again of all whether somebody wants their events.
+pub(crate) fn decide_all() {
+    for (_, callsite) in TABLE.iter().filter_map(OnceLock::get) {
+        callsite.decide();
+    }
+}
+
 /// The same, which is made if there is none yet; none if there are too many.
 pub(crate) fn add(metadata: &'static Metadata<'static>) -> Option<&'static Callsite> {
     if let Some(callsite) = find(metadata) {
@@ -105,7 +133,7 @@ impl Callsite {
             place,
             metadata,
             probe: EventType::new(name, level, &[], place),
-            is_wanted: AtomicBool::new(false),
+            answer: AtomicU8::new(UNASKED),
             recorded: [const { OnceLock::new() }; FORMS_MAX],
             loose: OnceLock::new(),
         }
@@ -114,14 +142,17 @@ impl Callsite {
     /// Asks whether somebody wants such events, and keeps the answer.
     pub(crate) fn decide(&self) -> bool {
         let is_wanted = registry::is_wanted(&self.probe);
-        self.is_wanted.store(is_wanted, Relaxed);
+        self.answer.store(if is_wanted { WANTED } else { UNWANTED }, Relaxed);
         is_wanted
     }
 
     /// Whether somebody wanted such events when that was last asked.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
-        self.is_wanted.load(Relaxed)
+        match self.answer.load(Relaxed) {
+            UNASKED => self.decide(),
+            answer => answer == WANTED,
+        }
     }
 
     pub(crate) fn fields_count(&self) -> usize {

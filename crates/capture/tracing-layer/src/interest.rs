@@ -1,5 +1,6 @@
 //! Has `tracing` ask again which callsites are enabled when somebody wants other events than before.
 
+use crate::callsite;
 use blkkin_trace::registry;
 use std::sync::{Mutex, Once, PoisonError};
 use tracing_core::dispatcher::{self, Dispatch, WeakDispatch};
@@ -26,4 +27,6 @@ fn ask_again() {
     if let Some(one) = one {
         dispatcher::with_default(&one, tracing_core::callsite::rebuild_interest_cache);
     }
+    // Also of those that `tracing` does not know.
+    callsite::decide_all();
 }

@@ -25,6 +25,9 @@
 //! event   trace_id trace_id_high span_id        0 where it is in no span that is recorded
 //! ```
 //!
+//! What the program tells the `log` crate comes too, as `log:log event`, if it makes `tracing-log` hand
+//! it on, as `tracing-subscriber` does where it is asked to be the global one.
+//!
 //! Levels become: `ERROR` err, `WARN` warning, `INFO` info, `DEBUG` debug_line, `TRACE` debug.
 
 mod callsite;
@@ -80,7 +83,8 @@ pub struct Wanted(());
 
 impl<S> Filter<S> for Wanted {
     fn enabled(&self, metadata: &Metadata<'_>, _: &Context<'_, S>) -> bool {
-        callsite::find(metadata).is_some_and(Callsite::is_wanted)
+        // An unknown one is looked at when it comes.
+        callsite::find(metadata).is_none_or(Callsite::is_wanted)
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
@@ -100,7 +104,7 @@ where
     }
 
     fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
-        let Some(callsite) = callsite::find(attributes.metadata()) else { return };
+        let Some(callsite) = callsite::find_wanted(attributes.metadata()) else { return };
         let find = || Some(context.span(id)?.parent()?.id());
         let within = match attributes.parent() {
             Some(parent) => self.within(Some(parent), find),
@@ -131,7 +135,7 @@ where
     }
 
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
-        let Some(callsite) = callsite::find(event.metadata()) else { return };
+        let Some(callsite) = callsite::find_wanted(event.metadata()) else { return };
         let find = || Some(context.event_span(event)?.id());
         let within = match event.parent() {
             Some(parent) => self.within(Some(parent), find),

@@ -5,10 +5,12 @@ mod support;
 
 use blkkin_trace::registry::{self, Levels};
 use blkkin_trace::{Level, sample};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use support::{Channel, Found, all, alone, rule};
+use tracing::dispatcher::WeakDispatch;
 use tracing::field::Empty;
+use tracing::subscriber::Interest;
 use tracing::{Dispatch, dispatcher};
 use tracing_subscriber::layer::{Context, SubscriberExt};
 
@@ -278,4 +280,55 @@ fn spans_across_threads() {
     assert!(steps.iter().all(|step| step.field("parent_span_id") == request.field("span_id")));
     assert!(events.iter().all(|event| event.field("span_id") == request.field("span_id")));
     assert_eq!(blkkin_tracing::callsites_refused(), 0);
+}
+
+/// What a program tells the `log` crate comes by way of `tracing-log`.
+#[test]
+fn log_records() {
+    let _alone = alone();
+    let mut channel = Channel::new(0);
+    tracing_log::LogTracer::init().unwrap();
+    with_layer(|| {
+        for (names, expected) in [("log:*", 1), ("none:*", 0), ("*", 1)] {
+            registry::set_rules(0, &[all(names)]);
+            log::info!(target: "store", "written");
+            let found = channel.decoded();
+            assert_eq!(found.len(), expected, "{names}");
+            for event in &found {
+                assert_eq!((event.name, event.field("message")), ("log:log event", "written"));
+                assert_eq!(event.field("log_target"), "store");
+            }
+        }
+    });
+}
+
+/// An event of another thread, while the first thread at a place is still making it known to `tracing`.
+#[test]
+fn events_while_their_place_is_made_known() {
+    static DISPATCH: OnceLock<WeakDispatch> = OnceLock::new();
+    /// At the first place that it is told of, has another thread come by there.
+    struct Meanwhile(AtomicUsize);
+    impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Meanwhile {
+        fn register_callsite(&self, metadata: &'static tracing::Metadata<'static>) -> Interest {
+            if metadata.target() == "meanwhile" && self.0.fetch_add(1, Relaxed) == 0 {
+                let dispatch = DISPATCH.get().and_then(WeakDispatch::upgrade).unwrap();
+                let other = move || dispatcher::with_default(&dispatch, event);
+                std::thread::spawn(other).join().unwrap();
+            }
+            Interest::always()
+        }
+    }
+    fn event() {
+        tracing::info!(target: "meanwhile", "event");
+    }
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    // The layer that was added last is told first.
+    let layers = tracing_subscriber::registry()
+        .with(blkkin_tracing::layer())
+        .with(Meanwhile(AtomicUsize::new(0)));
+    let dispatch = Dispatch::new(layers);
+    DISPATCH.set(dispatch.downgrade()).unwrap();
+    dispatcher::with_default(&dispatch, event);
+    assert_eq!(channel.names().len(), 2);
 }
