@@ -232,7 +232,7 @@ impl<'a> Trace<'a> {
     pub fn span_of(self, kind: SpanKind, level: Level) -> Span<'a> {
         let is_wanted = self.is_followed() && family::SPAN.at(level).is_enabled();
         let start = if is_wanted { Moment::now() } else { Moment::NONE };
-        Span { trace: self, start, kind, level }
+        Span(Open { trace: self, start, kind, level })
     }
 
     /// Whether the request is followed. If not, nothing of it is recorded.
@@ -326,7 +326,10 @@ pub mod flags {
 /// too.
 #[derive(Debug)]
 #[must_use = "a span ends when it is dropped"]
-pub struct Span<'a> {
+pub struct Span<'a>(Open<'a>);
+
+#[derive(Clone, Copy, Debug)]
+struct Open<'a> {
     trace: Trace<'a>,
     /// None if it is not to be recorded.
     start: Moment,
@@ -342,26 +345,30 @@ impl<'a> Span<'a> {
     /// The span without its end: it will not be recorded as an event of its own.
     #[inline]
     pub fn release(mut self) -> Trace<'a> {
-        self.start = Moment::NONE;
-        self.trace
+        self.0.start = Moment::NONE;
+        self.0.trace
     }
 
     /// As one refers to it, wherever that may be.
     #[inline]
     pub fn trace(&self) -> Trace<'a> {
-        self.trace
-    }
-
-    #[inline(never)]
-    fn record(&self) {
-        let Some((start, duration)) = self.start.elapsed() else { return };
-        family::SPAN.record(family::SPAN.at(self.level), Ended { span: self, start, duration });
+        self.0.trace
     }
 }
 
-/// A span that has ended, as it is recorded.
+impl Open<'_> {
+    // By value: passed on by reference, a span would have to be in memory also where it is not followed.
+    #[inline(never)]
+    fn record(self) {
+        let Some((start, duration)) = self.start.elapsed() else { return };
+        let ended = Ended { span: &self, start, duration };
+        family::SPAN.record(family::SPAN.at(self.level), ended);
+    }
+}
+
+/// A span that ends, as it is recorded.
 struct Ended<'s> {
-    span: &'s Span<'s>,
+    span: &'s Open<'s>,
     start: u64,
     duration: u64,
 }
@@ -392,15 +399,15 @@ impl<'a> Deref for Span<'a> {
 
     #[inline]
     fn deref(&self) -> &Trace<'a> {
-        &self.trace
+        &self.0.trace
     }
 }
 
 impl Drop for Span<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        if self.start.is_some() {
-            self.record();
+        if self.0.start.is_some() {
+            self.0.record();
         }
     }
 }
