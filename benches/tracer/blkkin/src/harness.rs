@@ -19,6 +19,9 @@ const LOOP_OPERATIONS: i64 = 4_000_000;
 /// A warm-up is made in portions with pauses, in which readers of the buffers can empty them.
 const PORTIONS: i64 = 8;
 const PAUSE: Duration = Duration::from_millis(5);
+/// What a thread makes before the clock runs: its stack and what the tracer has for it are touched for the
+/// first time then, which is no cost of an event.
+const FIRST_OPERATIONS: i64 = 64;
 
 /// A thread's part.
 pub(crate) struct Work(Range<i64>);
@@ -90,7 +93,8 @@ impl Plan<'_> {
         self.warm_up();
         let (wall_ns, cpu_ns) = self.run();
         let (kind, operations) = (self.kind, self.operations);
-        let tried = kind.events * (operations + self.warm_ups * self.processors);
+        let tried = kind.events
+            * (operations + self.threads * FIRST_OPERATIONS + self.warm_ups * self.processors);
         let of_each = |sum: f64| sum / operations as f64;
         // A thread's wall time for each of its own operations: with equal parts, the mean.
         println!(
@@ -128,6 +132,7 @@ impl Plan<'_> {
         let part = self.operations / self.threads;
         let work = &|number: i64| {
             run_on(number % self.processors);
+            (self.kind.record)(&Work(-FIRST_OPERATIONS..0));
             barrier.wait();
             let wall = now_ns(ClockId::CLOCK_MONOTONIC);
             let cpu = now_ns(ClockId::CLOCK_THREAD_CPUTIME_ID);

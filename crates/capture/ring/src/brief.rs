@@ -1,4 +1,4 @@
-//! Events as most are: a few numbers, and strings of less than 32 bytes. Encoding them takes no jump, needs
+//! Events as most are: a few numbers, and strings of less than 64 bytes. Encoding them takes no jump, needs
 //! little of the stack, and knows at compile time that there is room, so that all of it stays in
 //! registers. For what is longer there is [`Encoder`].
 
@@ -12,6 +12,8 @@ use std::num::NonZeroU32;
 
 /// Bytes that a [`Brief`] has room for.
 const SIZE: usize = 512;
+/// With its NUL.
+const STRING_MAX: usize = 4 * GRAIN;
 const _: () = assert!(SIZE.is_multiple_of(COPIED));
 
 /// What fields are written with, one after the other: an [`Encoder`] or a [`Brief`], of which one takes
@@ -121,8 +123,8 @@ impl Pen for Brief<'_> {
     #[inline(always)]
     #[expect(unsafe_code)]
     fn put_string(&mut self, string: &str) -> Option<()> {
-        let place = self.place(2 * GRAIN)?;
-        // SAFETY: there is room for two grains.
+        let place = self.place(STRING_MAX)?;
+        // SAFETY: there is room for so much.
         self.size += unsafe { copy_string(string.as_ptr(), place, string.len()) }?;
         Some(())
     }
@@ -130,19 +132,19 @@ impl Pen for Brief<'_> {
     #[inline(always)]
     #[expect(unsafe_code)]
     unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()> {
-        let place = self.place(2 * GRAIN)?;
-        // SAFETY: there is room for two grains, and the string is one by the caller's promise.
+        let place = self.place(STRING_MAX)?;
+        // SAFETY: there is room for so much, and the string is one by the caller's promise.
         self.size += unsafe { copy_string(string.cast(), place, usize::MAX) }?;
         Some(())
     }
 }
 
-/// Copies a string; how many bytes it takes, with its NUL. `None` if there is more to it than two grains, of
+/// Copies a string; how many bytes it takes, with its NUL. `None` if there is more to it than [`STRING_MAX`] bytes, of
 /// which none crosses a page. (There is no call for those that do: it would cost the others, too.)
 ///
 /// # Safety
 ///
-/// `from` is where a string is that has `size` bytes or ends with a NUL before; `into` has room for two grains.
+/// `from` is where a string is that has `size` bytes or ends with a NUL before; `into` has room for [`STRING_MAX`] bytes.
 #[inline(always)]
 #[expect(unsafe_code)]
 unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
@@ -154,14 +156,38 @@ unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usi
     if let Some(nuls) = NonZeroU32::new(unsafe { copy_grain(from, into, size.min(GRAIN)) }) {
         return Some(nuls.trailing_zeros() as usize + 1);
     }
-    // SAFETY: the string goes on, or ends there.
-    let (from, into) = unsafe { (from.add(GRAIN), into.add(GRAIN)) };
-    if size == GRAIN || !is_grain_readable(from) {
-        return None;
+    // SAFETY: by the caller's promise.
+    unsafe { copy_rest(from, into, size) }
+}
+
+/// As above, of a string of which the first grain has no NUL.
+///
+/// # Safety
+///
+/// As above.
+#[inline(always)]
+#[expect(unsafe_code)]
+unsafe fn copy_rest(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
+    let mut at = GRAIN;
+    while at < STRING_MAX {
+        // SAFETY: the string has `at` bytes, and there is room for a byte, and another grain.
+        unsafe {
+            if size == at {
+                into.add(at).write(0);
+                return Some(at + 1);
+            }
+            let (from, into) = (from.add(at), into.add(at));
+            if !is_grain_readable(from) {
+                return None;
+            }
+            let nuls = copy_grain(from, into, (size - at).min(GRAIN));
+            if let Some(nuls) = NonZeroU32::new(nuls) {
+                return Some(at + nuls.trailing_zeros() as usize + 1);
+            }
+        }
+        at += GRAIN;
     }
-    // SAFETY: the string has one more byte, and there is room for another grain.
-    let nuls = NonZeroU32::new(unsafe { copy_grain(from, into, (size - GRAIN).min(GRAIN)) })?;
-    Some(GRAIN + nuls.trailing_zeros() as usize + 1)
+    None
 }
 
 impl Pen for Encoder<'_> {
@@ -230,7 +256,7 @@ mod tests {
                         continue;
                     }
                     taken += 1;
-                    assert!(c_text.count_bytes() < 2 * GRAIN);
+                    assert!(c_text.count_bytes() < STRING_MAX);
                     encoder.put_string(&text);
                     encoder.put_string(&text);
                     encoder.put_words([1, u64::MAX]);
