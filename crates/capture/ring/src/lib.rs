@@ -60,6 +60,8 @@
 //! ([`Taken::Nonsense`]) and costs no other.
 
 mod cells;
+#[cfg(all(test, not(loom)))]
+mod crowd;
 mod encode;
 mod locked;
 #[cfg(all(test, loom))]
