@@ -138,7 +138,13 @@ pub(super) const TRIALS: &[Trial] = &[
     ),
     part("H1", "a reader beside a scribbler", "blkkin-ring", "hostile", &[], &[]),
     part("H2", "forged numbers", "blkkin-agent", "hostile", &["forged"], &[]),
-    end_to_end("H2", "other users", &["h2_"], &[]),
+    end_to_end("H2", "other users", &["h2_other"], &[]),
+    end_to_end(
+        "H2",
+        "processes that have the number of one that is gone",
+        &["h2_who"],
+        &[amount("TEST_NUMBERS", 20, 1000)],
+    ),
     end_to_end("H3", "connections without number", &["h3_"], &[fixed("TEST_CONNECTIONS", 6000)]),
     part(
         "H3",

@@ -468,8 +468,11 @@ impl Agent {
                     rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
                 let wake = Arc::new(rustix::event::eventfd(0, flags)?);
                 epoll::add(&self.epoll, wake.as_fd(), data_of_wake(id), EACH_WRITE)?;
+                let process = self.looker.look(pid, uid)?;
+                // If it still runs, that was it. This must come last.
+                let is_left = peer.connection.is_left();
                 let application = Application {
-                    process: self.looker.look(pid, uid)?,
+                    process: if is_left { process.ended() } else { process },
                     pid_inner,
                     program: hello.program,
                     release: hello.release,
@@ -493,7 +496,7 @@ impl Agent {
                 self.applications.insert(id, application);
             }
             Role::Command => {
-                let is_privileged = process::is_privileged(pid, uid, gid, self.group);
+                let is_privileged = peer.connection.is_privileged(peer.peer, self.group);
                 let decoder: Decoder<Request> = decoder.followed_by();
                 let owner = Owner { uid, gid };
                 peer.state =

@@ -7,6 +7,7 @@ mod support;
 
 mod conditions;
 mod deaths;
+mod identity;
 mod others;
 mod scale;
 
