@@ -145,7 +145,13 @@ pub(super) const TRIALS: &[Trial] = &[
         &["h2_who"],
         &[amount("TEST_NUMBERS", 20, 1000)],
     ),
-    end_to_end("H3", "connections without number", &["h3_"], &[fixed("TEST_CONNECTIONS", 6000)]),
+    end_to_end(
+        "H3",
+        "connections without number",
+        &["h3_more_connections"],
+        &[fixed("TEST_CONNECTIONS", 6000)],
+    ),
+    end_to_end("H3", "event types without number", &["h3_more_types"], &[]),
     part(
         "H3",
         "sessions, channels and types without number",

@@ -589,11 +589,12 @@ impl Agent {
                 application.program, application.process.pid
             ));
         }
-        let broken = application.catalog.as_ref().map_or(0, Catalog::broken);
-        if broken > 0 {
+        let refused = application.catalog.as_ref().map_or(0, Catalog::refused);
+        if refused > 0 {
             (self.options.log)(&format!(
-                "{} ({}): {broken} event types could not be understood, nor can their events",
-                application.program, application.process.pid
+                "{} ({}): {refused} event types were not recorded: too many ({} at most, fewer with long \
+                 descriptions), or not what types may be",
+                application.program, application.process.pid, ROOM.types
             ));
         }
         application.traces.clear();

@@ -170,6 +170,57 @@ fn h3_more_connections_than_one_user_may_have() {
     );
 }
 
+/// What is too much is refused, in words and counted; other programs lose nothing.
+#[test]
+fn h3_more_types_than_one_program_may_have() {
+    let node = Node::new();
+    let log = node.directory.path().join("log");
+    let mut command = node.command(&["agent"]);
+    command.stderr(File::create(&log).unwrap());
+    let _agent = Running(command.spawn().unwrap());
+    eventually("the agent listens", || node.socket().exists().then_some(()));
+    node.record_all();
+    let other = node.program(100, 1000);
+    let (told, refused) = (16_384, 616);
+    let mut command = node.test_program(&[], "greedy");
+    let first = 1 << 40;
+    command.env("TEST_COUNT", (told + refused).to_string()).env("TEST_FIRST", first.to_string());
+    let greedy = Program::start(command);
+    let id = greedy.id();
+    let json = || -> serde_json::Value {
+        serde_json::from_str(&node.do_it(&["status", "--json"])).unwrap()
+    };
+    let own = |status: serde_json::Value| {
+        let programs = status["applications"].as_array().unwrap().clone();
+        programs.into_iter().find(|one| one["pid"] == id).unwrap()
+    };
+    eventually("its types are known", || (own(json())["event_type_count"] == told).then_some(()));
+    assert_eq!(own(json())["event_types_refused"], refused);
+    let status = node.do_it(&["status"]);
+    let words = format!("({id}): {refused} event types not recorded: too many (16384 at most");
+    assert!(status.contains(&words), "{status}");
+    greedy.end();
+    eventually("the agent tells of it", || {
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains(&format!("({id}): {refused} event types"))
+            .then_some(())
+    });
+    let tried = other.end();
+    node.end_session();
+    let (numbers, lost) = read(&node.output());
+    check_distinct(&numbers);
+    let (others, own): (Vec<u64>, Vec<u64>) = numbers.iter().partition(|number| **number < first);
+    assert_eq!((others.len() as u64, own.len(), lost), (tried, told, 0));
+    figure(
+        "H3",
+        &format!(
+            "{} event types: {refused} refused, in words, and counted; {tried} events of another program, 0 lost",
+            told + refused
+        ),
+    );
+}
+
 #[test]
 fn k2_a_program_in_namespaces_of_its_own() {
     if !can("k2_a_program_in_namespaces_of_its_own", &["unshare"]) {
