@@ -61,6 +61,7 @@ mod real {
         }
 
         /// For the restartable sequences, which must address memory themselves.
+        #[cfg(target_arch = "x86_64")]
         pub(crate) fn start(&self) -> NonNull<u8> {
             self.0.start()
         }
