@@ -32,6 +32,7 @@ pub(crate) enum Word {
 mod real {
     use super::Word;
     use blkkin_sys::SharedMemory;
+    #[cfg(target_arch = "x86_64")]
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -360,3 +360,37 @@ fn p1_root_gives_up_what_it_does_not_need() {
     }
     figure("P1", "powers 800c2 at most, no new privileges, system calls filtered");
 }
+
+/// A user's agent has no powers at all, whatever it is told to do.
+#[test]
+fn p1_a_users_agent_has_no_powers() {
+    let test = "p1_a_users_agent_has_no_powers";
+    if !can(test, &["setpriv"]) {
+        return;
+    }
+    let node = Node::new();
+    let directory = node.directory.path();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    let program = directory.join("blkkin");
+    fs::copy(env!("CARGO_BIN_EXE_blkkin"), &program).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.arg(&program).args(arguments).env("BLKKIN_SOCKET", node.socket());
+        command
+    };
+    let agent = node.agent_by(as_nobody(&["agent"]));
+    let output = node.output();
+    run(&mut as_nobody(&["session", "create", "s", "-o", output.to_str().unwrap()]));
+    run(&mut as_nobody(&["event", "enable", "test:*"]));
+    run(&mut as_nobody(&["session", "start", "s"]));
+    for thread in fs::read_dir(format!("/proc/{}/task", agent.id())).unwrap().flatten() {
+        let thread = thread.file_name().to_string_lossy().parse().unwrap();
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            assert_eq!(status_of(thread, set), "0".repeat(16), "{set}");
+        }
+        assert_eq!(status_of(thread, "NoNewPrivs"), "1");
+        assert_eq!(status_of(thread, "Seccomp"), "2");
+    }
+    figure("P1", "a user's agent: no powers, no new privileges, system calls filtered");
+}
