@@ -4,6 +4,7 @@
 //! Tests tell what they have done by lines `PROMISE<tab>FIGURE` in the file that `BLKKIN_FIGURES` names.
 
 mod build;
+mod guest;
 mod trials;
 
 use crate::test::{self, Counts};
@@ -74,6 +75,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
             println!("torture: round {}, {}: {}", rounds + 1, trial.promise, trial.what);
             match &builds[&trial.build] {
                 Built::Missing(why) => result.skips = vec![why.clone()],
+                Built::Programs(_) if trial.in_guest && guest::missing().is_some() => {
+                    result.skips = guest::missing().into_iter().collect();
+                }
                 Built::Programs(programs) => {
                     let program = Program::of(trial, programs)?;
                     let peers = peers.names.join(",");
@@ -115,16 +119,20 @@ fn attempt(
     }
     let output = File::create(&log).map_err(at(&log))?;
     let errors = output.try_clone().map_err(at(&log))?;
+    let variables: Vec<(&str, u64)> =
+        trial.amounts.iter().map(|one| one.in_time(minutes)).collect();
     // Ends what the test has started, too.
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]).arg(&program.path);
-    command.args(["--nocapture", "--test-threads=1"]).args(trial.tests);
-    for amount in trial.amounts {
-        let value = amount.most.min(amount.a_minute.saturating_mul(minutes.max(1)));
-        command.env(amount.variable, value.to_string());
+    command.args(["--kill-after=10", &PATIENCE.as_secs().to_string()]);
+    if trial.in_guest {
+        let guest = guest::command(trial, program, &variables)?;
+        command.arg(guest.get_program()).args(guest.get_args());
+    } else {
+        command.arg(&program.path).args(["--nocapture", "--test-threads=1"]).args(trial.tests);
     }
     let status = command
         .current_dir(&program.folder)
+        .envs(variables.iter().map(|(name, value)| (name, value.to_string())))
         .envs(trial.build.surroundings())
         .env("BLKKIN_PEERS", peers)
         .env("BLKKIN_FIGURES", &figures)
@@ -158,6 +166,12 @@ fn attempt(
             .collect()
     };
     result.figures = lines(&figures);
+    if trial.in_guest {
+        // Of its files nothing is left but what it has said.
+        let said =
+            text.lines().filter_map(|line| line.strip_prefix(trial.promise)?.strip_prefix(": "));
+        result.figures = said.map(|line| line.trim().to_owned()).collect();
+    }
     result.skips = lines(&skips);
     Ok(())
 }

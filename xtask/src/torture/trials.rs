@@ -13,6 +13,8 @@ pub(super) struct Trial {
     pub(super) tests: &'static [&'static str],
     pub(super) amounts: &'static [Amount],
     pub(super) build: Build,
+    /// Whether it runs in a guest.
+    pub(super) in_guest: bool,
 }
 
 /// How much of something is done.
@@ -20,6 +22,13 @@ pub(super) struct Amount {
     pub(super) variable: &'static str,
     pub(super) a_minute: u64,
     pub(super) most: u64,
+}
+
+impl Amount {
+    /// What the variable is to say in a run of so many minutes.
+    pub(super) fn in_time(&self, minutes: u64) -> (&'static str, u64) {
+        (self.variable, self.most.min(self.a_minute.saturating_mul(minutes.max(1))))
+    }
 }
 
 const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
@@ -48,7 +57,7 @@ const fn part(
     tests: &'static [&'static str],
     amounts: &'static [Amount],
 ) -> Trial {
-    Trial { promise, what, package, file, tests, amounts, build: Build::Ordinary }
+    Trial { promise, what, package, file, tests, amounts, build: Build::Ordinary, in_guest: false }
 }
 
 /// All tests of a file, built otherwise.
@@ -112,9 +121,18 @@ pub(super) const TRIALS: &[Trial] = &[
     end_to_end(
         "L6",
         "programs are moved between processors",
-        &["l6_"],
+        &["l6_programs", "l6_a_processor"],
         &[amount("TEST_MOVES", 500, 10_000)],
     ),
+    Trial {
+        in_guest: true,
+        ..end_to_end(
+            "L6",
+            "processors are turned off and on, in a guest",
+            &["l6_processors"],
+            &[amount("TEST_HOTPLUG", 20, 1000)],
+        )
+    },
     end_to_end("L7", "the last records are in memory alone", &["l7_"], &[]),
     part("L8", "threads and signals beyond number", "blkkin-ring", "storm", &[], &[]),
     part("L8", "rings as their model has them", "blkkin-ring", "model", &[], &[]),
