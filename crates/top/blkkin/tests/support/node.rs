@@ -185,7 +185,8 @@ impl Node {
             }
         };
         command
-            .args(["--ignored", "--exact", "--nocapture", name])
+            // With several threads the harness tells after a minute that the program still runs.
+            .args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name])
             .env("BLKKIN_SOCKET", self.socket())
             .env("BLKKIN_WAIT", "5000")
             .current_dir(self.directory.path());
