@@ -5,7 +5,8 @@
 //! peers that are there (see [`crate::peers`]), separated by commas. A test that cannot do its
 //! work without a missing one appends one line, `TEST: reason`, to the file that `BLKKIN_SKIPS`
 //! names, and returns; with `CI=true` it fails instead. Such a test counts as skipped here, not
-//! as passed, though cargo cannot know that.
+//! as passed, though cargo cannot know that. Nor is skipped what is marked as a program of other tests,
+//! which those start.
 
 use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
 use std::fs;
@@ -112,9 +113,14 @@ fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     Ok((counts, status))
 }
 
+/// How the line ends of an ignored test that others start. Cargo counts it as ignored, too.
+const PROGRAM: &str = " ... ignored, a program of other tests";
+
 /// Copies cargo's output, line by line as it comes, and adds up its result lines.
 fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, String> {
     let mut counts = Counts::default();
+    // Since the last result.
+    let mut programs = 0;
     let mut line = Vec::new();
     loop {
         line.clear();
@@ -123,7 +129,12 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
             return Ok(counts);
         }
         to.write_all(&line).and_then(|()| to.flush()).map_err(|error| error.to_string())?;
-        if let Some(result) = result_line(&String::from_utf8_lossy(&line)) {
+        let text = String::from_utf8_lossy(&line);
+        if text.starts_with("test ") && text.trim_end().ends_with(PROGRAM) {
+            programs += 1;
+        }
+        if let Some(mut result) = result_line(&text) {
+            result.skipped = result.skipped.saturating_sub(std::mem::take(&mut programs));
             counts.add(result);
         }
     }
@@ -177,5 +188,16 @@ mod tests {
             5,
         );
         check("the test result: 9 passed\n", 0, 0, 0);
+    }
+
+    /// What nobody runs is skipped; and of one file's programs, others know nothing.
+    #[test]
+    fn programs_of_other_tests_are_not_skipped() {
+        let line = "test counts ... ignored, a program of other tests\n";
+        let result = |ignored| format!("test result: ok. 1 passed; 0 failed; {ignored} ignored\n");
+        check(&format!("{line}{line}{}", result(2)), 1, 0, 0);
+        check(&format!("{line}test slow ... ignored, slow\n{}", result(2)), 1, 0, 1);
+        check(&format!("{line}{}{}", result(1), result(1)), 2, 0, 1);
+        check(&format!("a {line}{}", result(1)), 1, 0, 1);
     }
 }

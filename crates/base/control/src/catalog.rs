@@ -10,6 +10,8 @@
 //! 0       magic "blkcatal"
 //! 8       version, u64: 1
 //! 16      COUNT, u64: all types told so far have lower indexes; program
+//! 24      REFUSED, u64: types that cannot be told, for want of room or since they are not what types may be;
+//!         program
 //! 4096    a word for each index, u64: place of the type's description in the upper 32 bits, its size in
 //!         bytes in the lower ones; 0 if it is not told yet; program
 //! 135168  descriptions: the form of an [`EventType`] in messages
@@ -33,6 +35,8 @@ pub const SIZE: usize = 768 << 10;
 pub const MAGIC: [u64; 2] = [u64::from_le_bytes(*b"blkcatal"), 1];
 /// Where `COUNT` is.
 pub const COUNT: usize = 16;
+/// Where `REFUSED` is.
+pub const REFUSED: usize = 24;
 /// Where descriptions start.
 pub const DESCRIPTIONS: usize = word_of(EVENT_TYPES_MAX);
 

@@ -139,6 +139,9 @@ record! {
         pub clock: Clock = Own,
         /// How many event types it has told of.
         pub event_type_count: u32 = Number,
+        /// How many more it has, that it could not tell or that nobody understands: their events are not
+        /// recorded.
+        pub event_types_refused: u32 = Number,
     }
 }
 

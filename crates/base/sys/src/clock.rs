@@ -1,5 +1,6 @@
 //! Clocks that can be read often.
 
+#[cfg(target_arch = "x86_64")]
 use crate::errno;
 
 /// Nanoseconds of `CLOCK_MONOTONIC`.

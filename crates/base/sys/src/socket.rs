@@ -1,17 +1,23 @@
 //! Stream sockets between processes of one machine, with descriptors and with the kernel's word for who
 //! is on the other side. Nothing here waits: what would is [`io::ErrorKind::WouldBlock`].
 
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// Most descriptors that are sent or taken with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
+
+/// As the kernel has them.
+const GROUPS_MAX: usize = 65_536;
+const SO_PEERGROUPS: i32 = 59;
+const SO_PEERPIDFD: i32 = 77;
 
 /// One end of a connection.
 #[derive(Debug)]
@@ -74,24 +80,50 @@ impl Socket {
 
     /// Who is on the other side.
     pub fn peer(&self) -> io::Result<Peer> {
-        let mut found = libc::ucred { pid: 0, uid: 0, gid: 0 };
-        let mut size = size_of::<libc::ucred>() as libc::socklen_t;
         // By hand, because of the process 0: one that this namespace does not know.
-        // SAFETY: the kernel writes at most `size` bytes to `found`, which has so many.
+        let mut room = [0; 3];
+        let [pid, uid, gid] = self.ask(libc::SO_PEERCRED, &mut room)? else {
+            return Err(io::ErrorKind::InvalidData.into());
+        };
+        Ok(Peer { pid: *pid, uid: *uid, gid: *gid })
+    }
+
+    /// The groups of who is on the other side, but for that of [`Peer::gid`], as of when it connected.
+    pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
+        let mut groups = vec![0; GROUPS_MAX];
+        let count = self.ask(SO_PEERGROUPS, &mut groups)?.len();
+        groups.truncate(count);
+        Ok(groups)
+    }
+
+    /// Whether the process that has connected is known to have ended, so that another one may have its
+    /// number; also where others hold the connection. Kernels before Linux 6.5 do not know.
+    pub fn peer_has_ended(&self) -> bool {
+        let mut number = [0];
+        let process = match self.ask(SO_PEERPIDFD, &mut number) {
+            // SAFETY: the kernel has just made this descriptor, and nobody else has it.
+            #[expect(unsafe_code)]
+            Ok(_) => unsafe { OwnedFd::from_raw_fd(number[0] as i32) },
+            Err(error) => return error.raw_os_error() != Some(libc::ENOPROTOOPT),
+        };
+        // It can be read when the process has ended.
+        let mut ready = [PollFd::new(&process, PollFlags::IN)];
+        rustix::event::poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) != Ok(0)
+    }
+
+    /// The part of `room` that the kernel has written with an option of the socket.
+    fn ask<'r>(&self, option: i32, room: &'r mut [u32]) -> io::Result<&'r [u32]> {
+        let mut size = size_of_val(room) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `size` bytes to `room`, which has so many.
         #[expect(unsafe_code)]
         let result = unsafe {
-            libc::getsockopt(
-                self.0.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERCRED,
-                (&raw mut found).cast(),
-                &raw mut size,
-            )
+            let into = room.as_mut_ptr().cast();
+            libc::getsockopt(self.0.as_raw_fd(), libc::SOL_SOCKET, option, into, &raw mut size)
         };
         if result != 0 {
             return Err(io::Error::last_os_error());
         }
-        Ok(Peer { pid: found.pid.unsigned_abs(), uid: found.uid, gid: found.gid })
+        Ok(&room[..room.len().min(size as usize / size_of::<u32>())])
     }
 }
 
@@ -157,6 +189,11 @@ mod tests {
         std::fs::remove_file(&path).unwrap();
         let theirs = listener.accept().unwrap();
         assert_eq!(theirs.peer().unwrap().pid, std::process::id());
+        assert!(!theirs.peer_has_ended());
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let own = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+        let own: Vec<u32> = own.split_whitespace().map(|group| group.parse().unwrap()).collect();
+        assert_eq!(theirs.peer_groups().unwrap(), own);
         let (mut reads, mut writes) = std::io::pipe().unwrap();
         assert_eq!(ours.send(b"hello", &[reads.as_fd(), writes.as_fd()]).unwrap(), 5);
         let (mut bytes, mut descriptors) = ([0; 9], Vec::new());

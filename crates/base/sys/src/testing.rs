@@ -248,6 +248,19 @@ impl Drop for Done<'_> {
     }
 }
 
+/// The error of a system call whose arguments are nonsense; 0 if there was none.
+pub fn error_of(call: i64) -> i32 {
+    let nonsense = -1 as libc::c_long;
+    // SAFETY: such addresses, descriptors and flags are none; the kernel checks them.
+    #[expect(unsafe_code, reason = "a system call")]
+    let result =
+        unsafe { libc::syscall(call, nonsense, nonsense, nonsense, nonsense, nonsense, nonsense) };
+    match result {
+        -1 => std::io::Error::last_os_error().raw_os_error().unwrap_or(0),
+        _ => 0,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

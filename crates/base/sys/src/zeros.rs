@@ -83,6 +83,7 @@ mod tests {
 
     /// All ways that this processor knows.
     fn ways() -> Vec<(&'static str, OfAll)> {
+        #[cfg_attr(not(target_arch = "x86_64"), expect(unused_mut, reason = "there are no others"))]
         let mut ways: Vec<(_, OfAll)> = vec![("chosen", zeros_of_all), ("any", with_any)];
         #[cfg(target_arch = "x86_64")]
         {

@@ -32,6 +32,7 @@ pub(crate) enum Word {
 mod real {
     use super::Word;
     use blkkin_sys::SharedMemory;
+    #[cfg(target_arch = "x86_64")]
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -61,6 +62,7 @@ mod real {
         }
 
         /// For the restartable sequences, which must address memory themselves.
+        #[cfg(target_arch = "x86_64")]
         pub(crate) fn start(&self) -> NonNull<u8> {
             self.0.start()
         }

@@ -432,6 +432,7 @@ impl<'e> Event<'e> {
         self.size.next_multiple_of(COPIED)
     }
 
+    #[cfg(any(test, all(target_arch = "x86_64", not(loom))))]
     #[inline(always)]
     pub(crate) fn size(&self) -> usize {
         self.size

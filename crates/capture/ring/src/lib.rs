@@ -61,6 +61,8 @@
 
 mod brief;
 mod cells;
+#[cfg(all(test, not(loom)))]
+mod crowd;
 mod encode;
 mod locked;
 #[cfg(all(test, loom))]

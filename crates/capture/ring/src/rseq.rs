@@ -209,8 +209,12 @@ const NOTHING: u64 = 2;
 const STRANGER_TRIES: usize = 4;
 
 impl Sequences {
-    /// If the C library has registered areas.
+    /// If the C library has registered areas. None where the sanitizer looks on, which does not see what
+    /// sequences do.
     pub(crate) fn find() -> Option<Sequences> {
+        if cfg!(thread_sanitizer) {
+            return None;
+        }
         let offset = blkkin_sys::rseq_offset();
         OFFSET.store(offset.unwrap_or(NONE), Ordering::Relaxed);
         HAS_RDPID.store(has_rdpid(), Ordering::Relaxed);

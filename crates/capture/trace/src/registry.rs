@@ -60,6 +60,7 @@ pub(crate) fn add(event: &'static EventType, kinds: &'static [Kind]) -> Option<u
 /// Counts a type that has found no place.
 pub(crate) fn count_refused() {
     REFUSED.fetch_add(1, Ordering::Relaxed);
+    catalog::tell_refused();
 }
 
 /// What there is of a type that has an id.

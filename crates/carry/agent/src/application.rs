@@ -1,7 +1,7 @@
 //! A traced program: what it has told, the rings that it was given, and the traces that become of them.
 
 use crate::catalog::{Catalog, Room};
-use crate::pace::Pace;
+use crate::pace::{Hearing, Pace};
 use crate::process::Process;
 use crate::rings::{Packets, Rings};
 use crate::session::SessionId;
@@ -42,6 +42,7 @@ pub(crate) struct Application {
     /// When its rings are looked at next; never if it wakes the daemon itself.
     pub(crate) next_look: Option<Instant>,
     pub(crate) pace: Pace,
+    pub(crate) hearing: Hearing,
     /// Whether the program was told to wake the daemon, and nothing has come since.
     pub(crate) is_asleep: bool,
     /// Whether the user was told that something cannot be written.

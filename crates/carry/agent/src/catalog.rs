@@ -51,9 +51,11 @@ impl Catalog {
         &self.types
     }
 
-    /// Types that were told and cannot be understood, or are more than there is room for.
-    pub(crate) fn broken(&self) -> u32 {
-        self.broken
+    /// Types of which no events are recorded: that were told and cannot be understood, or are more than there
+    /// is room for, here or at the program.
+    pub(crate) fn refused(&self) -> u32 {
+        let untold = self.word(catalog::REFUSED).unwrap_or(0);
+        self.broken.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
     }
 
     /// Looks for types that have been told since; gives whether there are some.

@@ -6,7 +6,7 @@ use crate::clock::Clocks;
 use crate::connection::Connection;
 use crate::notify::{self, notify};
 use crate::owner::Owner;
-use crate::pace::Pace;
+use crate::pace::{Hearing, Pace};
 use crate::process::{self, Looker};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notes};
@@ -134,6 +134,13 @@ fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
 
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
+const EACH_WRITE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
+
+/// What the kernel says when that program wakes the daemon.
+fn data_of_wake(id: Id) -> epoll::EventData {
+    epoll::EventData::new_u64(id * 2 + 1)
+}
+
 const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Who has connected must say so soon what it is.
 const OPENING_TIME: Duration = Duration::from_secs(5);
@@ -460,11 +467,12 @@ impl Agent {
                 let flags =
                     rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
                 let wake = Arc::new(rustix::event::eventfd(0, flags)?);
-                let data = epoll::EventData::new_u64(id * 2 + 1);
-                let each_write = epoll::EventFlags::IN | epoll::EventFlags::ET;
-                epoll::add(&self.epoll, wake.as_fd(), data, each_write)?;
+                epoll::add(&self.epoll, wake.as_fd(), data_of_wake(id), EACH_WRITE)?;
+                let process = self.looker.look(pid, uid)?;
+                // If it still runs, that was it. This must come last.
+                let is_left = peer.connection.is_left();
                 let application = Application {
-                    process: self.looker.look(pid, uid)?,
+                    process: if is_left { process.ended() } else { process },
                     pid_inner,
                     program: hello.program,
                     release: hello.release,
@@ -479,6 +487,7 @@ impl Agent {
                     next_number: 0,
                     next_look: None,
                     pace: Pace::default(),
+                    hearing: Hearing::default(),
                     is_in_trouble: false,
                     is_asleep: false,
                     pinged: 0,
@@ -487,7 +496,7 @@ impl Agent {
                 self.applications.insert(id, application);
             }
             Role::Command => {
-                let is_privileged = process::is_privileged(pid, uid, gid, self.group);
+                let is_privileged = peer.connection.is_privileged(peer.peer, self.group);
                 let decoder: Decoder<Request> = decoder.followed_by();
                 let owner = Owner { uid, gid };
                 peer.state =
@@ -580,11 +589,12 @@ impl Agent {
                 application.program, application.process.pid
             ));
         }
-        let broken = application.catalog.as_ref().map_or(0, Catalog::broken);
-        if broken > 0 {
+        let refused = application.catalog.as_ref().map_or(0, Catalog::refused);
+        if refused > 0 {
             (self.options.log)(&format!(
-                "{} ({}): {broken} event types could not be understood, nor can their events",
-                application.program, application.process.pid
+                "{} ({}): {refused} event types were not recorded: too many ({} at most, fewer with long \
+                 descriptions), or not what types may be",
+                application.program, application.process.pid, ROOM.types
             ));
         }
         application.traces.clear();
@@ -611,16 +621,24 @@ impl Agent {
 
     /// A program has found the daemon asleep.
     fn woken(&mut self, id: Id) {
-        if let Some(application) = self.applications.get_mut(&id) {
-            // It is never read, which a program could make wait: each write to it counts anew.
-            application.next_look = Some(Instant::now());
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        // It is never read, which a program could make wait: each write to it counts anew.
+        let look = application.hearing.woken(Instant::now());
+        application.next_look = Some(application.next_look.map_or(look, |next| next.min(look)));
+        if application.hearing.is_deaf() {
+            let none = epoll::EventFlags::empty();
+            let _ = epoll::modify(&self.epoll, &application.wake, data_of_wake(id), none);
         }
     }
 
     fn look_at_rings(&mut self, now: Instant) {
-        for application in self.applications.values_mut() {
+        for (id, application) in &mut self.applications {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
+            }
+            if application.hearing.looked() {
+                let wake = data_of_wake(*id);
+                let _ = epoll::modify(&self.epoll, &application.wake, wake, EACH_WRITE);
             }
             let mut drained = application.drain(ROOM);
             if !drained.found && drained.trouble.is_none() {

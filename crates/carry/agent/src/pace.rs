@@ -6,7 +6,7 @@
 //! each time, less and less often, so that packets hold more than a few events. Rings that fill up bring it
 //! back sooner.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(2);
@@ -48,9 +48,67 @@ impl Pace {
     }
 }
 
+/// Whether a program is heard when it wakes the daemon. One that keeps to the rules does so once until its
+/// rings have been looked at. Another one could do nothing else, and have the daemon do nothing else: it is
+/// not heard until the next look.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hearing {
+    last: Option<Instant>,
+    is_deaf: bool,
+    /// To listen again is to be woken, whether anything has happened or not.
+    is_anew: bool,
+}
+
+impl Hearing {
+    /// It was woken; gives when to look at the rings, and notes whether not to listen until then.
+    pub(crate) fn woken(&mut self, now: Instant) -> Instant {
+        let is_soon = self.last.is_some_and(|last| now < last + SHORTEST);
+        let is_anew = std::mem::take(&mut self.is_anew);
+        self.is_deaf = is_soon && !is_anew;
+        self.last = Some(now);
+        if self.is_deaf { now + SHORTEST } else { now }
+    }
+
+    pub(crate) fn is_deaf(&self) -> bool {
+        self.is_deaf
+    }
+
+    /// The rings are looked at; whether it is to listen again.
+    pub(crate) fn looked(&mut self) -> bool {
+        self.is_anew |= self.is_deaf;
+        std::mem::take(&mut self.is_deaf)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_wakes_again_at_once_is_not_heard() {
+        let mut hearing = Hearing::default();
+        let start = Instant::now();
+        let at = |microseconds| start + Duration::from_micros(microseconds);
+        for begin in [0, 1000] {
+            // As soon as may be.
+            assert_eq!((hearing.woken(at(begin)), hearing.is_deaf()), (at(begin), false));
+            assert!(!hearing.looked());
+            let next = at(begin + 10) + SHORTEST;
+            assert_eq!((hearing.woken(at(begin + 10)), hearing.is_deaf()), (next, true));
+            assert!(hearing.looked());
+            // That is from listening again; and the next one is the program.
+            assert_eq!(
+                (hearing.woken(at(begin + 161)), hearing.is_deaf()),
+                (at(begin + 161), false)
+            );
+            assert!(!hearing.looked());
+            hearing.woken(at(begin + 162));
+            assert!(hearing.is_deaf());
+            assert!(hearing.looked());
+            hearing.woken(at(begin + 320));
+            assert!(!hearing.looked());
+        }
+    }
 
     #[test]
     fn looks_become_rarer_and_come_back() {

@@ -64,6 +64,11 @@ impl Process {
         Process { pid, uid, executable: executable_of(pid), ancestors }
     }
 
+    /// One of which only that is known; what has its number now may be another one.
+    pub(crate) fn ended(self) -> Process {
+        Process { executable: PathBuf::new(), ancestors: Vec::new(), ..self }
+    }
+
     /// Whether it is one of these.
     pub(crate) fn is_among(&self, processes: &Processes) -> bool {
         if processes.pids.is_empty() && processes.executables.is_empty() {
@@ -101,17 +106,6 @@ fn parent_of(pid: u32) -> Option<u32> {
     // The name is in parentheses, and may hold any of them.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()
-}
-
-/// Whether a process may control everybody's sessions: it is root's, or in that group.
-pub(crate) fn is_privileged(pid: u32, uid: u32, gid: u32, group: Option<u32>) -> bool {
-    let Some(group) = group.filter(|_| uid != 0) else { return uid == 0 };
-    let groups = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
-        line.split_whitespace().any(|found| found.parse() == Ok(group))
-    };
-    gid == group || groups()
 }
 
 /// The number of a group, as `/etc/group` has it.

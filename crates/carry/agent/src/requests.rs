@@ -1,6 +1,7 @@
 //! What commands ask for: who may, what it means, and when it is done.
 
 use crate::attach::{SUBBUFFER_COUNT, SUBBUFFER_SIZE, shape_of};
+use crate::catalog::Catalog;
 use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
@@ -458,6 +459,7 @@ impl Agent {
                 release: application.release.clone(),
                 clock: application.clock,
                 event_type_count: types.len() as u32,
+                event_types_refused: application.catalog.as_ref().map_or(0, Catalog::refused),
             }));
             if wanted.event_types {
                 replies.extend(types.iter().cloned().map(Reply::EventType));

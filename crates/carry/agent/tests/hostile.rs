@@ -6,12 +6,14 @@ use blkkin_control::{
     Applications, Channel, Mode, NewChannel, Processes, Purpose, Reply, Request, Session, catalog,
 };
 use blkkin_ring::{Outcome, packet};
+use std::io::Write;
+use std::process::Command;
 use std::sync::atomic::{
     AtomicBool,
     Ordering::{Relaxed, Release},
 };
 use std::time::{Duration, Instant};
-use support::{Node, Program, eventually, read, record_with, trace_below};
+use support::{Node, Program, eventually, figure, read, record_with, trace_below};
 
 /// Says that it is over when it is dropped.
 struct Over<'d>(&'d AtomicBool);
@@ -36,22 +38,31 @@ impl Random {
 
 /// How long programs do what they should not.
 fn long() -> Duration {
-    let seconds = std::env::var("BLKKIN_HOSTILE_SECONDS").ok().and_then(|text| text.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(3))
+    seconds("BLKKIN_HOSTILE_SECONDS", 3)
+}
+
+fn seconds(variable: &str, usual: u64) -> Duration {
+    let seconds = std::env::var(variable).ok().and_then(|text| text.parse().ok());
+    Duration::from_secs(seconds.unwrap_or(usual))
 }
 
 /// The memory of rings is written to at random, words and bytes of all parts.
 #[test]
 fn scribbled_rings() {
-    check(|node, random, done| {
+    check(scribble);
+}
+
+/// A ring that had nonsense is read no more, so there are new ones now and then.
+fn scribble(node: &Node, random: &mut Random, done: &AtomicBool) {
+    while !done.load(Relaxed) {
         let mut program = Program::start(node);
         program.tell(0, "hostile:event");
-        while !done.load(Relaxed) {
+        for _ in 0..200 {
             let memory = &program.memories[&0];
             for _ in 0..1000 {
                 let size = memory.size() as u64;
                 // Most often where it hurts.
-                let limit = if random.next() % 4 == 0 { size } else { 8192 };
+                let limit = if random.next().is_multiple_of(4) { size } else { 8192 };
                 let at = (random.next() % (limit / 8) * 8) as usize;
                 let value = match random.next() % 4 {
                     0 => random.next(),
@@ -64,7 +75,7 @@ fn scribbled_rings() {
             program.wake();
             program.obey();
         }
-    });
+    }
 }
 
 /// Descriptions of types that are none, and words that point anywhere.
@@ -197,6 +208,111 @@ fn add_to_what_is_read(program: &Program, done: &AtomicBool) {
             memory.word(control).store(*written, Release);
         }
     }
+}
+
+/// What a program does to its agent, as quick as it can; the first two of them may.
+const LOADS: [(&str, Load); 5] = [
+    ("records", |node, done| {
+        let mut program = Program::start(node);
+        program.tell(0, "honest:event");
+        while !done.load(Relaxed) {
+            for number in 0..1000 {
+                program.record(0, 0, number);
+            }
+            program.obey();
+        }
+    }),
+    ("comes and goes", |node, done| {
+        while !done.load(Relaxed) {
+            let mut program = Program::start(node);
+            program.tell(0, "honest:event");
+            for number in 0..1000 {
+                program.record(0, 0, number);
+            }
+            program.goodbye();
+        }
+    }),
+    ("scribbles", |node, done| scribble(node, &mut Random(7), done)),
+    ("claims", |node, done| {
+        let mut program = Program::start(node);
+        program.tell(0, "hostile:event");
+        std::thread::scope(|scope| {
+            scope.spawn(|| add_to_what_is_read(&program, done));
+            while !done.load(Relaxed) {
+                program.wake();
+                std::thread::sleep(Duration::from_micros(100));
+            }
+        });
+    }),
+    ("wakes", |node, done| {
+        let program = Program::start(node);
+        while !done.load(Relaxed) {
+            program.wake();
+        }
+    }),
+];
+
+type Load = fn(&Node, &AtomicBool);
+
+/// In percent of one processor's time.
+const SHARE_MAX: u64 = 75;
+
+/// A program of the test below, alone in its process with its agent: says for which part of the time that
+/// worked, in percent.
+#[test]
+#[ignore = "a program of other tests"]
+fn agent_under_load() {
+    let wanted = std::env::var("TEST_LOAD").unwrap();
+    let (_, load) = LOADS.iter().find(|(name, _)| *name == wanted).unwrap();
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let done = AtomicBool::new(false);
+    let (begun, before) = (Instant::now(), agent_time());
+    std::thread::scope(|scope| {
+        scope.spawn(|| load(&node, &done));
+        let _over = Over(&done);
+        std::thread::sleep(seconds("BLKKIN_SHARE_SECONDS", 2));
+    });
+    let share = (agent_time() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    let said = writeln!(std::io::stdout(), "\nshare {:.0}", share * 100.0);
+    said.unwrap();
+}
+
+/// How long the agent's threads of this process have worked.
+fn agent_time() -> Duration {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let ticks = |thread: std::fs::DirEntry| {
+        let stat = std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        let own = stat.split_once("(blkkin-")?.1.rsplit_once(") ")?.1;
+        let parts = own.split(' ').skip(11).take(2);
+        Some(parts.map(|part| part.parse::<u64>().unwrap()).sum::<u64>())
+    };
+    Duration::from_millis(10 * threads.filter_map(ticks).sum::<u64>())
+}
+
+/// A program that does wrong has its agent work about as much as one that does right: half as much again at
+/// most, and not for all of a processor's time.
+#[test]
+fn shares_of_the_agents_time() {
+    let share = |load: &str| -> u64 {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "--nocapture", "agent_under_load"])
+            .env("TEST_LOAD", load)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let share = text.lines().find_map(|line| line.strip_prefix("share "));
+        share.unwrap_or_else(|| panic!("{load}: {output:?}")).parse().unwrap()
+    };
+    let shares = LOADS.map(|(name, _)| (name, share(name)));
+    let most = shares[..2].iter().map(|(_, share)| share).max().unwrap();
+    for (load, share) in &shares[2..] {
+        let is_fair = *share <= SHARE_MAX && *share <= most * 3 / 2 + 10;
+        assert!(is_fair, "a program that {load} has the agent work too much: {shares:?}");
+    }
+    let shares = shares.map(|(load, share)| format!("{load} {share} %"));
+    let shares = shares.join(", ");
+    figure("H1", &format!("the agent's share of a processor, where a program {shares}"));
 }
 
 /// What a program says of itself is shown as what it says; the kernel says who it is.

@@ -210,6 +210,7 @@ fn events_are_listed() {
         "release": "0.2",
         "clock": "tsc",
         "event_type_count": 2,
+        "event_types_refused": 0,
         "event_types": [
             {
                 "name": "disk:read",

@@ -258,6 +258,7 @@ fn replies() {
         release: "9".into(),
         clock: Clock::Tsc,
         event_type_count: 3,
+        event_types_refused: 4,
     };
     let ring = Ring {
         session: "s".into(),
@@ -312,8 +313,8 @@ fn replies() {
         ),
         (
             Reply::Application(application),
-            r#"27000000 0604 09000000 01000000 e8030000 02000000"dd" 07000000"/bin/dd"
-               01000000"9" 00 03000000"#,
+            r#"2b000000 0604 09000000 01000000 e8030000 02000000"dd" 07000000"/bin/dd"
+               01000000"9" 00 03000000 04000000"#,
         ),
         (Reply::EventType(event_type()), &format!("57000000 0704 {EVENT_TYPE}")),
         (

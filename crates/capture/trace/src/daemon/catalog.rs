@@ -9,14 +9,16 @@ use super::connection::OTHER;
 use super::settings;
 use crate::event::{EventType, Kind};
 use crate::registry;
-use blkkin_control::catalog::{COUNT, DESCRIPTIONS, Description, MAGIC, SIZE, word, word_of};
+use blkkin_control::catalog::{
+    COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, word, word_of,
+};
 use blkkin_control::{FieldKind, Width};
 use blkkin_sys::descriptor::{Held, raise};
 use blkkin_sys::{SharedMemory, WipedOnFork};
 use std::fs::File;
 use std::io;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 
 /// Catalogs of this process and of those that it descends from by forks; none is made beyond.
 const CATALOGS: usize = 256;
@@ -70,6 +72,7 @@ fn make() -> io::Result<File> {
     let [current] = CURRENT.words();
     current.store(place as u64 + 1, Ordering::SeqCst);
     registry::look_at_all();
+    tell_refused();
     Ok(file)
 }
 
@@ -103,6 +106,16 @@ pub(crate) fn tell(event: &EventType) {
     if described.is_some() {
         place_of_word.store(word(&(start..end)), Ordering::Release);
         memory.word(COUNT).fetch_max(u64::from(id) + 1, Ordering::Release);
+    }
+}
+
+/// Tells how many types were refused, if there is a catalog. Who makes one does so after that is current, and
+/// who refuses a type after that is counted; so one of them tells it.
+pub(crate) fn tell_refused() {
+    fence(Ordering::SeqCst);
+    if let Some(memory) = current() {
+        let refused = registry::types_refused() as u64;
+        memory.word(REFUSED).fetch_max(refused, Ordering::Relaxed);
     }
 }
 

@@ -35,6 +35,14 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
+/// Tells what a test has done, to whoever runs it to see that promises hold.
+pub(crate) fn figure(promise: &str, what: &str) {
+    use std::io::Write;
+    let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
+    let mut file = File::options().append(true).create(true).open(path).unwrap();
+    file.write_all(format!("{promise}\t{what}\n").as_bytes()).unwrap();
+}
+
 /// An agent, and a command that is connected with it.
 pub(crate) struct Node {
     pub(crate) agent: Option<Background>,

@@ -63,6 +63,7 @@ pub(crate) fn application(application: &Application) -> Value {
         "release": application.release,
         "clock": application.clock.word(),
         "event_type_count": application.event_type_count,
+        "event_types_refused": application.event_types_refused,
     })
 }
 

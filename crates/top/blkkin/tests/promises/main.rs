@@ -7,12 +7,13 @@ mod support;
 
 mod conditions;
 mod deaths;
+mod identity;
 mod others;
 mod scale;
 
 use blkkin_ring::packet;
 use blkkin_sys::SharedMemory;
-use blkkin_trace::{Level, event};
+use blkkin_trace::{EventType, Level, event};
 use std::fs::{self, File};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::PermissionsExt;
@@ -120,6 +121,22 @@ fn crowd() {
         std::io::stdin().read_line(&mut line).unwrap();
     });
     say(1 + threads * each);
+}
+
+/// Has as many types of events as it is told, and records one of each.
+#[test]
+#[ignore = "a program of other tests"]
+fn greedy() {
+    let first = amount("TEST_FIRST", 0);
+    for number in 0..amount("TEST_COUNT", 100) {
+        let name = format!("test:t{number}").leak();
+        let one = EventType::new(name, Level::Info, &["n"], ("", 0));
+        Box::leak(Box::new(one)).record((first + number,));
+    }
+    say("\nready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    say(0);
 }
 
 fn record(number: u64) {

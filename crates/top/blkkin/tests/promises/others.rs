@@ -170,6 +170,57 @@ fn h3_more_connections_than_one_user_may_have() {
     );
 }
 
+/// What is too much is refused, in words and counted; other programs lose nothing.
+#[test]
+fn h3_more_types_than_one_program_may_have() {
+    let node = Node::new();
+    let log = node.directory.path().join("log");
+    let mut command = node.command(&["agent"]);
+    command.stderr(File::create(&log).unwrap());
+    let _agent = Running(command.spawn().unwrap());
+    eventually("the agent listens", || node.socket().exists().then_some(()));
+    node.record_all();
+    let other = node.program(100, 1000);
+    let (told, refused) = (16_384, 616);
+    let mut command = node.test_program(&[], "greedy");
+    let first = 1 << 40;
+    command.env("TEST_COUNT", (told + refused).to_string()).env("TEST_FIRST", first.to_string());
+    let greedy = Program::start(command);
+    let id = greedy.id();
+    let json = || -> serde_json::Value {
+        serde_json::from_str(&node.do_it(&["status", "--json"])).unwrap()
+    };
+    let own = |status: serde_json::Value| {
+        let programs = status["applications"].as_array().unwrap().clone();
+        programs.into_iter().find(|one| one["pid"] == id).unwrap()
+    };
+    eventually("its types are known", || (own(json())["event_type_count"] == told).then_some(()));
+    assert_eq!(own(json())["event_types_refused"], refused);
+    let status = node.do_it(&["status"]);
+    let words = format!("({id}): {refused} event types not recorded: too many (16384 at most");
+    assert!(status.contains(&words), "{status}");
+    greedy.end();
+    eventually("the agent tells of it", || {
+        fs::read_to_string(&log)
+            .unwrap()
+            .contains(&format!("({id}): {refused} event types"))
+            .then_some(())
+    });
+    let tried = other.end();
+    node.end_session();
+    let (numbers, lost) = read(&node.output());
+    check_distinct(&numbers);
+    let (others, own): (Vec<u64>, Vec<u64>) = numbers.iter().partition(|number| **number < first);
+    assert_eq!((others.len() as u64, own.len(), lost), (tried, told, 0));
+    figure(
+        "H3",
+        &format!(
+            "{} event types: {refused} refused, in words, and counted; {tried} events of another program, 0 lost",
+            told + refused
+        ),
+    );
+}
+
 #[test]
 fn k2_a_program_in_namespaces_of_its_own() {
     if !can("k2_a_program_in_namespaces_of_its_own", &["unshare"]) {
@@ -308,4 +359,38 @@ fn p1_root_gives_up_what_it_does_not_need() {
         assert_eq!(status_of(thread, "Groups"), "");
     }
     figure("P1", "powers 800c2 at most, no new privileges, system calls filtered");
+}
+
+/// A user's agent has no powers at all, whatever it is told to do.
+#[test]
+fn p1_a_users_agent_has_no_powers() {
+    let test = "p1_a_users_agent_has_no_powers";
+    if !can(test, &["setpriv"]) {
+        return;
+    }
+    let node = Node::new();
+    let directory = node.directory.path();
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o777)).unwrap();
+    let program = directory.join("blkkin");
+    fs::copy(env!("CARGO_BIN_EXE_blkkin"), &program).unwrap();
+    let as_nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"]);
+        command.arg(&program).args(arguments).env("BLKKIN_SOCKET", node.socket());
+        command
+    };
+    let agent = node.agent_by(as_nobody(&["agent"]));
+    let output = node.output();
+    run(&mut as_nobody(&["session", "create", "s", "-o", output.to_str().unwrap()]));
+    run(&mut as_nobody(&["event", "enable", "test:*"]));
+    run(&mut as_nobody(&["session", "start", "s"]));
+    for thread in fs::read_dir(format!("/proc/{}/task", agent.id())).unwrap().flatten() {
+        let thread = thread.file_name().to_string_lossy().parse().unwrap();
+        for set in ["CapEff", "CapPrm", "CapInh", "CapAmb"] {
+            assert_eq!(status_of(thread, set), "0".repeat(16), "{set}");
+        }
+        assert_eq!(status_of(thread, "NoNewPrivs"), "1");
+        assert_eq!(status_of(thread, "Seccomp"), "2");
+    }
+    figure("P1", "a user's agent: no powers, no new privileges, system calls filtered");
 }

@@ -141,3 +141,55 @@ fn l6_a_processor_without_a_ring_uses_the_last_one() {
         &format!("a processor without a ring: {tried} events, {lost} counted as lost, 0 torn"),
     );
 }
+
+/// Turns processors off and on again while a program records on all of them. Who else uses the machine would
+/// notice, so it is done only where that was said to be wanted, as in a guest.
+#[test]
+fn l6_processors_are_turned_off_and_on() {
+    let test = "l6_processors_are_turned_off_and_on";
+    if !can(test, &[]) {
+        return;
+    }
+    let cycles = amount("TEST_HOTPLUG", 0);
+    if cycles == 0 {
+        return skip(
+            test,
+            "TEST_HOTPLUG does not say how often to turn this machine's processors off",
+        );
+    }
+    let switches: Vec<PathBuf> = (1..processors())
+        .map(|processor| format!("/sys/devices/system/cpu/cpu{processor}/online").into())
+        .filter(|switch: &PathBuf| switch.exists())
+        .collect();
+    if switches.is_empty() {
+        return skip(test, "no processor of this machine can be turned off");
+    }
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let programs: Vec<Program> = (0..processors()).map(|_| node.program(100, 300)).collect();
+    for cycle in 0..cycles as usize {
+        let switch = &switches[cycle % switches.len()];
+        for state in ["0", "1"] {
+            fs::write(switch, state).unwrap();
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+    let ids: Vec<u32> = programs.iter().map(Program::id).collect();
+    let tried: Vec<u64> = programs.into_iter().map(Program::end).collect();
+    node.end_session();
+    let traces = traces_below(&node.output());
+    let mut lost = 0;
+    for (id, tried) in ids.iter().zip(&tried) {
+        let is_own = |trace: &&PathBuf| trace.to_string_lossy().contains(&format!("-{id}-"));
+        lost += check_all(traces.iter().find(is_own).expect("its trace"), *tried);
+    }
+    let tried: u64 = tried.iter().sum();
+    figure(
+        "L6",
+        &format!(
+            "{cycles} times a processor of {} off and on: {tried} events, {lost} counted as lost, 0 torn",
+            switches.len() + 1
+        ),
+    );
+}

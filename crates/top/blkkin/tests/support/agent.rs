@@ -82,6 +82,7 @@ pub fn application(pid: u32) -> Reply {
         release: "0.2".into(),
         clock: Clock::Tsc,
         event_type_count: 2,
+        event_types_refused: 0,
     })
 }
 

@@ -158,17 +158,7 @@ impl Node {
 
     /// Programs that have found the agent.
     pub fn applications(&self) -> Vec<Application> {
-        let all = Applications { processes: Processes::default(), event_types: false };
-        let Ok(mut client) = Client::connect(&[self.socket()], "test", "0", Patience::default())
-        else {
-            return Vec::new();
-        };
-        let replies = client.ask_all(&Request::ListApplications(all)).unwrap_or_default();
-        let application = |reply| match reply {
-            Reply::Application(application) => Some(application),
-            _ => None,
-        };
-        replies.into_iter().filter_map(application).collect()
+        applications_of(&self.socket())
     }
 
     /// A program that records, and that has found the agent.
@@ -195,7 +185,8 @@ impl Node {
             }
         };
         command
-            .args(["--ignored", "--exact", "--nocapture", name])
+            // With several threads the harness tells after a minute that the program still runs.
+            .args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name])
             .env("BLKKIN_SOCKET", self.socket())
             .env("BLKKIN_WAIT", "5000")
             .current_dir(self.directory.path());
@@ -252,6 +243,21 @@ impl Program {
         assert!(self.running.0.wait().unwrap().success());
         count
     }
+}
+
+/// Programs that have found the agent that listens there.
+pub fn applications_of(socket: &Path) -> Vec<Application> {
+    let all = Applications { processes: Processes::default(), event_types: false };
+    let Ok(mut client) = Client::connect(&[socket.to_owned()], "test", "0", Patience::default())
+    else {
+        return Vec::new();
+    };
+    let replies = client.ask_all(&Request::ListApplications(all)).unwrap_or_default();
+    let application = |reply| match reply {
+        Reply::Application(application) => Some(application),
+        _ => None,
+    };
+    replies.into_iter().filter_map(application).collect()
 }
 
 #[track_caller]

@@ -7,6 +7,7 @@ use crate::conversation::json;
 use crate::output::plural;
 use crate::table::{Align, Cell, Table};
 use blkkin_control::Application;
+use blkkin_control::limits::EVENT_TYPES_MAX;
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -22,7 +23,10 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     };
     text += &match status.applications.is_empty() {
         true => "no program that could be traced\n\n".to_owned(),
-        false => format!("{}\n", programs(&status.applications, color)),
+        false => {
+            let programs = programs(&status.applications, color);
+            format!("{programs}\n{}", refusals(&status.applications))
+        }
     };
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
@@ -60,6 +64,21 @@ fn programs(applications: &[Application], color: bool) -> String {
         table.row(vec![program.as_str().into(), pid, uid, count, release.as_str().into()]);
     }
     table.print(color)
+}
+
+/// Which programs have event types of which no events are recorded.
+fn refusals(applications: &[Application]) -> String {
+    let with = applications.iter().filter(|application| application.event_types_refused > 0);
+    let line = |Application { program, pid, event_types_refused, .. }: &Application| {
+        let count = u64::from(*event_types_refused);
+        let types = plural(count, "event type");
+        format!(
+            "{program} ({pid}): {types} not recorded: too many ({EVENT_TYPES_MAX} at most, fewer with long \
+             descriptions), or not what types may be\n"
+        )
+    };
+    let lines: String = with.map(line).collect();
+    if lines.is_empty() { lines } else { lines + "\n" }
 }
 
 fn ring_table(status: &Status, rows: &[Row], rings: bool) -> Table {

@@ -1,0 +1,185 @@
+//! H2: who connects and dies at once, while somebody holds the connection and another process gets the same
+//! number, is not taken for that process.
+
+use super::*;
+use blkkin_control::{
+    Answer, Clock, Decoder, Hello, Messages, Opening, Received, Reply, Request, Role, Version,
+    encode,
+};
+use blkkin_sys::socket::{Listener, Socket};
+
+/// A program of the test below: connects, gives the connection to somebody else, and ends.
+#[test]
+#[ignore = "a program of other tests"]
+fn connects() {
+    let path = |variable| PathBuf::from(std::env::var_os(variable).unwrap());
+    let agent = Socket::connect(&path("TEST_AGENT")).unwrap();
+    let holder = Socket::connect(&path("TEST_HOLDER")).unwrap();
+    assert_eq!(holder.send(b"x", &[agent.as_fd()]).unwrap(), 1);
+}
+
+/// What holds a connection of somebody else.
+struct Held {
+    socket: Socket,
+    /// Who has connected.
+    pid: u32,
+}
+
+impl Held {
+    fn say<M: Messages>(&self, message: &M) {
+        let mut bytes = Vec::new();
+        encode(message, &mut bytes).unwrap();
+        assert_eq!(self.socket.send(&bytes, &[]).unwrap(), bytes.len());
+    }
+
+    fn hear<M: Messages>(&self, decoder: &mut Decoder<M>) -> M {
+        eventually("an answer", || {
+            let (mut bytes, mut descriptors) = ([0; 4096], Vec::new());
+            match self.socket.receive(&mut bytes, &mut descriptors) {
+                Ok(0) => panic!("the agent has closed the connection"),
+                Ok(size) => decoder.feed(&bytes[..size], descriptors),
+                Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+            }
+            match decoder.take().unwrap() {
+                Some(Received::Message { message, .. }) => Some(message),
+                _ => None,
+            }
+        })
+    }
+
+    fn greet(&self, role: Role) -> Decoder<Answer> {
+        let (program, release) = ("of-nobody".into(), "0".into());
+        self.say(&Opening::Hello(Hello { version: Version::OURS, role, program, release }));
+        let mut decoder = Decoder::new();
+        assert!(matches!(self.hear(&mut decoder), Answer::Welcome(_)));
+        decoder
+    }
+}
+
+/// Programs of that user and those groups.
+fn as_user(user: u32, groups: &str) -> Command {
+    let mut command = Command::new("setpriv");
+    let user = user.to_string();
+    command.args(["--reuid", &user, "--regid", &user, "--groups", groups]);
+    command
+}
+
+/// A user of no groups; one who may control everything; and the group by which he may.
+const STRANGER: u32 = 65534;
+const MASTER: u32 = 12;
+const GROUP: (&str, &str) = ("daemon", "1");
+
+struct Place {
+    /// In which everybody may look.
+    folder: PathBuf,
+    tests: PathBuf,
+    holder: Listener,
+    agent: Running,
+}
+
+const SOCKET: &str = "/run/blkkin/agent.sock";
+
+impl Place {
+    fn new(folder: &Path) -> Place {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+        let tests = folder.join("tests");
+        fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
+        let holder = folder.join("holder");
+        let listener = Listener::bind(&holder).unwrap();
+        fs::set_permissions(&holder, fs::Permissions::from_mode(0o666)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+        command.args(["agent", "--group", GROUP.0]).env_remove("BLKKIN_SOCKET");
+        let agent = Running(command.stderr(Stdio::null()).spawn().unwrap());
+        eventually("the agent listens", || Path::new(SOCKET).exists().then_some(()));
+        Place { folder: folder.to_owned(), tests, holder: listener, agent }
+    }
+
+    /// A connection that a stranger has made who is no more.
+    fn connection(&self) -> Held {
+        let mut command = as_user(STRANGER, &STRANGER.to_string());
+        command.arg(&self.tests).args(["--ignored", "--exact", "identity::connects"]);
+        command.env("TEST_AGENT", SOCKET).env("TEST_HOLDER", self.folder.join("holder"));
+        let mut child = command.stdout(Stdio::null()).spawn().unwrap();
+        let socket = eventually("it connects", || self.holder.accept().ok());
+        let mut held = Vec::new();
+        eventually("it gives its connection away", || {
+            socket.receive(&mut [0; 9], &mut held).is_ok().then_some(())
+        });
+        assert!(child.wait().unwrap().success());
+        Held { socket: Socket::from(held.pop().unwrap()), pid: child.id() }
+    }
+}
+
+/// A process of the master's with that number.
+fn take_number(pid: u32) -> Running {
+    eventually("the number is used again", || {
+        fs::write("/proc/sys/kernel/ns_last_pid", (pid - 1).to_string()).unwrap();
+        let mut command = as_user(MASTER, GROUP.1);
+        let other = Running(command.args(["sleep", "1000"]).spawn().unwrap());
+        (other.id() == pid).then_some(other)
+    })
+}
+
+/// A program of the test below, with numbers of processes and a `/run` of its own.
+#[test]
+#[ignore = "a program of other tests"]
+fn numbers_are_used_again() {
+    let node = Node::new();
+    let place = Place::new(node.directory.path());
+    let mut list = Command::new(env!("CARGO_BIN_EXE_blkkin"));
+    list.args(["session", "create", "roots", "-o"]).arg(node.directory.path().join("roots"));
+    run(&mut list);
+    for round in 0..amount("TEST_NUMBERS", 20) {
+        // The agent lets it in when it is long gone, or hears what it is.
+        let is_late = round % 2 == 0;
+        if is_late {
+            signal(place.agent.id(), "STOP");
+        }
+        let [program, command] = [place.connection(), place.connection()];
+        let [other, another] = [take_number(program.pid), take_number(command.pid)];
+        for process in [&other, &another] {
+            let runs = || fs::read_link(format!("/proc/{}/exe", process.id())).ok();
+            let is_sleep = || runs().is_some_and(|path| path.ends_with("sleep"));
+            eventually("it sleeps", || is_sleep().then_some(()));
+        }
+        if is_late {
+            signal(place.agent.id(), "CONT");
+        }
+        program.greet(Role::Application { pid: 1, clock: Clock::Monotonic });
+        let found = listed();
+        let [found] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((found.pid, found.uid), (program.pid, STRANGER));
+        assert_eq!(found.executable, "", "that is another process's");
+        let mut decoder: Decoder<Reply> = command.greet(Role::Command).followed_by();
+        command.say(&Request::ListSessions(None));
+        let reply = command.hear(&mut decoder);
+        assert_eq!(reply, Reply::Done, "it sees what only the master and root may");
+        drop((program, other, another));
+        eventually("it is gone", || listed().is_empty().then_some(()));
+    }
+    say("\nwas never taken for another");
+}
+
+fn listed() -> Vec<blkkin_control::Application> {
+    support::node::applications_of(Path::new(SOCKET))
+}
+
+#[test]
+fn h2_who_is_gone_is_not_taken_for_who_has_its_number_now() {
+    let test = "h2_who_is_gone_is_not_taken_for_who_has_its_number_now";
+    if !can(test, &["unshare", "mount", "setpriv", "sleep"]) {
+        return;
+    }
+    if !Path::new("/proc/sys/kernel/ns_last_pid").exists() {
+        return skip(test, "this kernel does not let one choose the number of the next process");
+    }
+    let rounds = amount("TEST_NUMBERS", 20);
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child", "--mount", "--mount-proc", "sh", "-ec"]);
+    command.arg("mount -t tmpfs run /run && exec \"$0\" \"$@\"");
+    command.arg(std::env::current_exe().unwrap());
+    command.args(["--ignored", "--exact", "--nocapture", "identity::numbers_are_used_again"]);
+    let said = run(command.env_remove("BLKKIN_SOCKET"));
+    assert!(said.contains("was never taken for another"), "{said}");
+    figure("H2", &format!("{rounds} numbers of processes used again: 0 taken for another"));
+}

@@ -1,0 +1,165 @@
+//! How tests are built: as always, with a sanitizer, or as models. Each way has a folder of its own below the
+//! ordinary one, so that none has others build anew.
+
+use super::trials::{TRIALS, Trial};
+use crate::{cargo, target_dir, workspace_root};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A way to build tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Build {
+    Ordinary,
+    /// Words and threads are loom's.
+    Models,
+    /// With ThreadSanitizer, which reports data races. It does not see what assembly does, so that rings are
+    /// written with locks, and what the standard library does in code of its own.
+    Threads,
+    /// With AddressSanitizer, which reports accesses to memory that is not there, or no more.
+    Addresses,
+}
+
+/// What has come of a build.
+pub(super) enum Built {
+    Programs(Vec<Program>),
+    /// What it would take, and is not there.
+    Missing(String),
+}
+
+/// A program of tests.
+pub(super) struct Program {
+    /// Of its package.
+    pub(super) folder: PathBuf,
+    /// The file of tests; empty for those beside the code.
+    name: String,
+    pub(super) path: PathBuf,
+}
+
+/// The only one for which this project has tried sanitizers.
+const TRIPLE: &str = "x86_64-unknown-linux-gnu";
+
+impl Build {
+    pub(super) fn run(self) -> Result<Built, String> {
+        if let Some(missing) = self.missing() {
+            return Ok(Built::Missing(missing));
+        }
+        let output = self
+            .command()
+            .current_dir(workspace_root())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| format!("cannot start cargo: {error}"))?;
+        if !output.status.success() {
+            return Err(format!("the tests do not build: {self:?}"));
+        }
+        let programs = output.stdout.split(|byte| *byte == b'\n').filter_map(program);
+        Ok(Built::Programs(programs.collect()))
+    }
+
+    fn command(self) -> Command {
+        let mut command = Command::new(cargo());
+        command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+        // Always the same ones: which packages are chosen decides how what they share is built.
+        let own = TRIALS.iter().filter(|trial| trial.build == self);
+        let packages: BTreeSet<&str> = own.map(|trial| trial.package).collect();
+        command.args(packages.iter().flat_map(|package| ["--package", package]));
+        match self {
+            Build::Ordinary => {}
+            Build::Models => {
+                command.args(["--release", "--lib", "--target-dir"]).arg(target_dir().join("loom"));
+                command.env("RUSTFLAGS", "--cfg loom");
+            }
+            Build::Threads | Build::Addresses => {
+                let folder = target_dir().join(format!("{}-sanitizer", self.sanitizer()));
+                command.args(["--target", TRIPLE, "--target-dir"]).arg(folder);
+                // Sanitizers are not stable; nothing that is shipped is built so.
+                command.env("RUSTC_BOOTSTRAP", "1").env("RUSTFLAGS", self.flags());
+            }
+        }
+        command
+    }
+
+    fn sanitizer(self) -> &'static str {
+        if self == Build::Threads { "thread" } else { "address" }
+    }
+
+    fn flags(self) -> String {
+        let flag = format!("-Zsanitizer={}", self.sanitizer());
+        match self {
+            // The standard library is as it comes.
+            Build::Threads => {
+                format!("{flag} -Cunsafe-allow-abi-mismatch=sanitizer --cfg thread_sanitizer")
+            }
+            _ => flag,
+        }
+    }
+
+    /// What is not there that it needs.
+    fn missing(self) -> Option<String> {
+        let runtime = match self {
+            Build::Ordinary | Build::Models => return None,
+            Build::Threads => "tsan",
+            Build::Addresses => "asan",
+        };
+        let folder = libraries().unwrap_or_default();
+        let files = folder.read_dir().into_iter().flatten().flatten();
+        let ending = format!("_rt.{runtime}.a");
+        let mut names = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let is_there = names.any(|name| name.ends_with(&ending));
+        let sanitizer = self.sanitizer();
+        (!is_there).then(|| format!("this toolchain has no {sanitizer} sanitizer for {TRIPLE}"))
+    }
+
+    /// What a program that is built so is to find in its environment.
+    pub(super) fn surroundings(self) -> Option<(&'static str, String)> {
+        match self {
+            Build::Ordinary | Build::Models => None,
+            Build::Threads => {
+                let known = workspace_root().join("xtask/thread-sanitizer.supp");
+                Some(("TSAN_OPTIONS", format!("suppressions={}", known.display())))
+            }
+            // What lives until a program ends is not lost; and locks know by a variable's place on the stack
+            // whether its function has been left, so variables are to stay there.
+            Build::Addresses => {
+                let options = "detect_leaks=0:detect_stack_use_after_return=0";
+                Some(("ASAN_OPTIONS", options.to_owned()))
+            }
+        }
+    }
+}
+
+/// Where the toolchain's libraries are.
+fn libraries() -> Option<PathBuf> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).args(["--print", "sysroot"]).output().ok()?;
+    let root = String::from_utf8(output.stdout).ok()?;
+    Some(Path::new(root.trim()).join("lib/rustlib").join(TRIPLE).join("lib"))
+}
+
+/// What a line of cargo's tells of a program of tests.
+fn program(line: &[u8]) -> Option<Program> {
+    let line: serde_json::Value = serde_json::from_slice(line).ok()?;
+    let is_test = line["profile"]["test"].as_bool()?;
+    let path = line["executable"].as_str().filter(|_| is_test)?.into();
+    let folder = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
+    let name = match line["target"]["kind"][0].as_str()? {
+        "test" => line["target"]["name"].as_str()?.to_owned(),
+        "bin" => return None,
+        _ => String::new(),
+    };
+    Some(Program { folder, name, path })
+}
+
+impl Program {
+    /// That of a trial.
+    pub(super) fn of<'p>(trial: &Trial, programs: &'p [Program]) -> Result<&'p Program, String> {
+        let is_own = |program: &&Program| {
+            program.folder.ends_with(trial.folder()) && program.name == trial.file
+        };
+        let found = programs.iter().find(is_own);
+        found.ok_or_else(|| {
+            format!("cargo has built no tests `{}` of {}", trial.file, trial.package)
+        })
+    }
+}

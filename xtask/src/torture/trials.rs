@@ -1,0 +1,219 @@
+//! What is tried: a trial is some tests of a file, how they are built, and how much they are to do.
+
+use super::build::Build;
+
+/// Tests that try a promise.
+pub(super) struct Trial {
+    pub(super) promise: &'static str,
+    pub(super) what: &'static str,
+    pub(super) package: &'static str,
+    /// The file of tests; empty for those beside the code.
+    pub(super) file: &'static str,
+    /// How their names begin, or parts of them.
+    pub(super) tests: &'static [&'static str],
+    pub(super) amounts: &'static [Amount],
+    pub(super) build: Build,
+    /// Whether it runs in a guest.
+    pub(super) in_guest: bool,
+}
+
+/// How much of something is done.
+pub(super) struct Amount {
+    pub(super) variable: &'static str,
+    pub(super) a_minute: u64,
+    pub(super) most: u64,
+}
+
+impl Amount {
+    /// What the variable is to say in a run of so many minutes.
+    pub(super) fn in_time(&self, minutes: u64) -> (&'static str, u64) {
+        (self.variable, self.most.min(self.a_minute.saturating_mul(minutes.max(1))))
+    }
+}
+
+const fn amount(variable: &'static str, a_minute: u64, most: u64) -> Amount {
+    Amount { variable, a_minute, most }
+}
+
+/// The same, however long it takes.
+const fn fixed(variable: &'static str, most: u64) -> Amount {
+    Amount { variable, a_minute: most, most }
+}
+
+const fn end_to_end(
+    promise: &'static str,
+    what: &'static str,
+    tests: &'static [&'static str],
+    amounts: &'static [Amount],
+) -> Trial {
+    part(promise, what, "blkkin", "promises", tests, amounts)
+}
+
+const fn part(
+    promise: &'static str,
+    what: &'static str,
+    package: &'static str,
+    file: &'static str,
+    tests: &'static [&'static str],
+    amounts: &'static [Amount],
+) -> Trial {
+    Trial { promise, what, package, file, tests, amounts, build: Build::Ordinary, in_guest: false }
+}
+
+/// All tests of a file, built otherwise.
+const fn built(
+    build: Build,
+    what: &'static str,
+    package: &'static str,
+    file: &'static str,
+    tests: &'static [&'static str],
+) -> Trial {
+    Trial { build, ..part("L8", what, package, file, tests, &[]) }
+}
+
+/// Of each of several tests, which together must end in time.
+const HOSTILE: Amount = amount("BLKKIN_HOSTILE_SECONDS", 2, 200);
+
+pub(super) const TRIALS: &[Trial] = &[
+    end_to_end(
+        "L1",
+        "a program does not notice how its agent is, nor that the disk is full",
+        &["l1_"],
+        &[
+            fixed("TEST_EVENTS", 1_000_000),
+            fixed("TEST_TIMED", 200_000),
+            amount("TEST_FULL", 1, 20),
+        ],
+    ),
+    end_to_end("L2", "agents are started anew", &["l2_"], &[amount("TEST_RESTARTS", 10, 1000)]),
+    part(
+        "L2",
+        "agents are killed at any moment",
+        "blkkin",
+        "recording",
+        &["killed_agents"],
+        &[amount("TEST_KILLS", 20, 1000)],
+    ),
+    end_to_end("L3", "programs are killed", &["l3_"], &[amount("TEST_DEATHS", 20, 1000)]),
+    part("L3", "writers of one ring are killed", "blkkin-ring", "kill", &[], &[]),
+    part(
+        "L4",
+        "programs fork, execute, become daemons, load plugins",
+        "blkkin-capi",
+        "programs",
+        &["life"],
+        &[],
+    ),
+    part(
+        "L4",
+        "forks, signal handlers, confined threads",
+        "blkkin-trace",
+        "daemon",
+        &["fork", "signal", "confined", "threads", "child"],
+        &[],
+    ),
+    end_to_end(
+        "L5",
+        "many threads and processes",
+        &["l5_"],
+        &[fixed("TEST_THREADS", 10_000), fixed("TEST_PROCESSES", 1000)],
+    ),
+    end_to_end(
+        "L6",
+        "programs are moved between processors",
+        &["l6_programs", "l6_a_processor"],
+        &[amount("TEST_MOVES", 500, 10_000)],
+    ),
+    Trial {
+        in_guest: true,
+        ..end_to_end(
+            "L6",
+            "processors are turned off and on, in a guest",
+            &["l6_processors"],
+            &[amount("TEST_HOTPLUG", 20, 1000)],
+        )
+    },
+    end_to_end("L7", "the last records are in memory alone", &["l7_"], &[]),
+    part("L8", "threads and signals beyond number", "blkkin-ring", "storm", &[], &[]),
+    part("L8", "rings as their model has them", "blkkin-ring", "model", &[], &[]),
+    built(Build::Models, "all orders of a few events", "blkkin-ring", "", &["models"]),
+    built(Build::Threads, "data races: rings with locks, slots", "blkkin-ring", "", &[]),
+    built(Build::Threads, "data races: types, rules, ids", "blkkin-trace", "", &[]),
+    built(Build::Threads, "data races: events", "blkkin-trace", "events", &[]),
+    built(Build::Threads, "data races: spans", "blkkin-trace", "spans", &[]),
+    built(Build::Addresses, "memory: rings", "blkkin-ring", "", &[]),
+    built(Build::Addresses, "memory: slots", "blkkin-ring", "slot", &[]),
+    built(Build::Addresses, "memory: scribbled rings", "blkkin-ring", "hostile", &[]),
+    built(Build::Addresses, "memory: types, rules, ids", "blkkin-trace", "", &[]),
+    built(Build::Addresses, "memory: C's pointers", "blkkin-capi", "", &[]),
+    part(
+        "H1",
+        "rings, catalogs and sockets are scribbled on",
+        "blkkin-agent",
+        "hostile",
+        &[],
+        &[HOSTILE, amount("BLKKIN_SHARE_SECONDS", 1, 20)],
+    ),
+    part("H1", "a reader beside a scribbler", "blkkin-ring", "hostile", &[], &[]),
+    part("H2", "forged numbers", "blkkin-agent", "hostile", &["forged"], &[]),
+    end_to_end("H2", "other users", &["h2_other"], &[]),
+    end_to_end(
+        "H2",
+        "processes that have the number of one that is gone",
+        &["h2_who"],
+        &[amount("TEST_NUMBERS", 20, 1000)],
+    ),
+    end_to_end(
+        "H3",
+        "connections without number",
+        &["h3_more_connections"],
+        &[fixed("TEST_CONNECTIONS", 6000)],
+    ),
+    end_to_end("H3", "event types without number", &["h3_more_types"], &[]),
+    part(
+        "H3",
+        "sessions, channels and types without number",
+        "blkkin-agent",
+        "hostile",
+        &["quotas"],
+        &[],
+    ),
+    end_to_end(
+        "K2",
+        "namespaces, frozen groups, idleness",
+        &["k2_"],
+        &[amount("TEST_IDLE_SECONDS", 5, 60)],
+    ),
+    end_to_end("P1", "what the agent may do", &["p1_"], &[]),
+    part("P1", "what is left to who finds a way in", "blkkin-agent", "", &["confine"], &[]),
+];
+
+impl Trial {
+    /// The folder of its package has its name, without what all have in common.
+    pub(super) fn folder(&self) -> &str {
+        self.package.trim_start_matches("blkkin-")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TRIALS;
+    use crate::workspace_root;
+
+    /// A name that fits no test would try nothing.
+    #[test]
+    fn trials_have_files() {
+        for trial in TRIALS {
+            let found = ["capture", "carry", "top"].iter().any(|station| {
+                let package = workspace_root().join("crates").join(station).join(trial.folder());
+                match trial.file {
+                    "" => package.join("src/lib.rs").is_file(),
+                    file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
+                        .iter()
+                        .any(|file| package.join(file).is_file()),
+                }
+            });
+            assert!(found, "{} {}", trial.package, trial.file);
+        }
+    }
+}
