@@ -121,6 +121,11 @@ impl Attachment {
         }
     }
 
+    /// Whether it is of that session; all are of none.
+    fn is_of(&self, session: Option<SessionId>) -> bool {
+        session.is_none_or(|session| session == self.session)
+    }
+
     /// Its stream's number in traces: that of the channel.
     pub(crate) fn stream(&self) -> u32 {
         self.channel as u32
@@ -275,11 +280,12 @@ impl Application {
         }
     }
 
-    /// Writes what is in the rings now.
-    pub(crate) fn drain(&mut self, room: Room) -> Drained {
+    /// Writes what is in the rings now, of one session or of all.
+    pub(crate) fn drain(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let mut drained = Drained::default();
         let mut packets = Packets::default();
-        let readable = |one: &&mut Attachment| one.is_written && one.rings.is_sealed();
+        let readable =
+            |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
         let look = |catalog: &mut Option<Catalog>| {
             catalog.as_mut().map_or(Ok(false), |catalog| catalog.look(room))
         };
@@ -331,25 +337,24 @@ impl Application {
         drained
     }
 
-    /// Writes all that was in the rings when it was called. What programs record meanwhile is not waited for:
-    /// they may be quicker for ever.
-    pub(crate) fn drain_all(&mut self, room: Room) -> Drained {
-        let mut last = self.drain(room);
+    /// Writes all that was in the rings, of one session or of all, when it was called. What programs record
+    /// meanwhile is not waited for: they may be quicker for ever.
+    pub(crate) fn drain_all(&mut self, room: Room, session: Option<SessionId>) -> Drained {
+        let mut last = self.drain(room, session);
         for _ in 1..LOOKS_AT_FULL_RINGS {
             if !last.found || last.trouble.is_some() {
                 break;
             }
-            last = self.drain(room);
+            last = self.drain(room, session);
         }
         last
     }
 
     /// Writes all that there is, when the program has ended or lets go of its rings.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
-        let is_own = |one: &Attachment| session.is_none_or(|session| session == one.session);
-        let sealed = self.seal(is_own);
-        let mut last = self.drain_all(room);
-        let readable = |one: &&mut Attachment| is_own(one) && one.rings.is_sealed();
+        let sealed = self.seal(|attachment| attachment.is_of(session));
+        let mut last = self.drain_all(room, session);
+        let readable = |one: &&mut Attachment| one.is_of(session) && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
             // What the program has counted since its last event.
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };

@@ -622,10 +622,10 @@ impl Agent {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
             }
-            let mut drained = application.drain(ROOM);
+            let mut drained = application.drain(ROOM, None);
             if !drained.found && drained.trouble.is_none() {
                 application.fall_asleep();
-                drained = application.drain(ROOM);
+                drained = application.drain(ROOM, None);
             }
             let trouble = drained.trouble.is_some();
             application.next_look = match (drained.found, trouble) {

@@ -5,7 +5,7 @@ use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
 use crate::process;
-use crate::session::{Session, SessionChannel};
+use crate::session::{Session, SessionChannel, SessionId};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
@@ -43,10 +43,10 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 enum Then {
     Nothing,
-    /// What the session's programs have recorded is to be written.
-    Write,
+    /// What programs have recorded for the session of that number is to be written.
+    Write(SessionId),
     /// The session is to go, of that number.
-    Destroy(u64),
+    Destroy(SessionId),
 }
 
 const PATIENCE: Duration = Duration::from_millis(2000);
@@ -88,7 +88,7 @@ impl Agent {
         );
         let outcome = self.act(who, request, &mut end);
         // What programs have to follow in is noted when they have.
-        let is_done = !matches!(end, End::When(Then::Write | Then::Destroy(_)));
+        let is_done = !matches!(end, End::When(Then::Write(_) | Then::Destroy(_)));
         if changes && is_done && outcome.is_ok() {
             self.begun.retain(|_, begun| self.sessions.iter().any(|one| one.id == begun.session));
             self.save();
@@ -142,7 +142,7 @@ impl Agent {
     }
 
     /// Has a program let go of the rings of a session; gives whether it had some.
-    fn let_go(&mut self, id: Id, session: u64) -> bool {
+    fn let_go(&mut self, id: Id, session: SessionId) -> bool {
         let Some(application) = self.applications.get(&id) else { return false };
         let own = application.attachments.iter().filter(|one| one.session == session);
         let numbers: Vec<u32> = own.map(|one| one.number).collect();
@@ -167,7 +167,7 @@ impl Agent {
             let Pending { command, then, .. } = self.pending.swap_remove(at);
             let trouble = match then {
                 Then::Nothing => None,
-                Then::Write => self.write_all(),
+                Then::Write(session) => self.write_all(session),
                 Then::Destroy(session) => {
                     let trouble = self.detach(session);
                     self.ended.retain(|(ended, _), _| *ended != session);
@@ -188,11 +188,13 @@ impl Agent {
         }
     }
 
-    /// Writes what is in all rings now.
-    fn write_all(&mut self) -> Option<io::Error> {
+    /// Writes what is in all rings of a session now. What cannot be written of others is not this one's
+    /// trouble.
+    fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
         for application in self.applications.values_mut() {
-            trouble = application.drain_all(crate::engine::ROOM).trouble.or(trouble);
+            let drained = application.drain_all(crate::engine::ROOM, Some(session));
+            trouble = drained.trouble.or(trouble);
         }
         trouble
     }
@@ -221,7 +223,7 @@ impl Agent {
                     return Err(failed(code::WRONG_STATE, message));
                 }
                 session.activity = Activity::Stopped;
-                *end = End::When(Then::Write);
+                *end = End::When(Then::Write(session.id));
                 Ok(vec![])
             }
             Request::DestroySession(name) => {

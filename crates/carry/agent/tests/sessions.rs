@@ -134,3 +134,27 @@ fn snapshots_hold_the_latest_events() {
     });
     assert_eq!(snapshot(&mut node), numbers);
 }
+
+/// What cannot be written of one session is not told to who stops another.
+#[test]
+fn each_session_has_its_own_trouble() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let output = node.directory.path().join("other");
+    node.record_all_as("other", Purpose::Record, output.clone());
+    // Where no directory can be made.
+    fs::write(output.join("ust"), "").unwrap();
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    for channel in [0, 1] {
+        program.record(channel, 0, 7);
+    }
+    program.obeying(|| {
+        node.ask(&Request::StopSession("s".into()));
+        let refusal = node.refusal(&Request::StopSession("other".into()));
+        assert!(refusal.contains("not all that was recorded can be written"), "{refusal}");
+        node.ask(&Request::DestroySession("s".into()));
+    });
+    let trace = trace_below(&node.output()).unwrap();
+    assert_eq!(read(&trace).numbers, [(0, 7)]);
+}

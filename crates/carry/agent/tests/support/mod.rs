@@ -16,8 +16,10 @@ use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::{Release, SeqCst};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::time::{Duration, Instant};
 
 /// For anything that should happen at once.
@@ -65,10 +67,16 @@ impl Node {
 
     /// A session that records all events.
     pub(crate) fn record_all(&mut self, purpose: Purpose) {
-        let session = Session { name: "s".into(), purpose, output: Some(self.output()) };
+        let output = self.output();
+        self.record_all_as("s", purpose, output);
+    }
+
+    /// Another session that does.
+    pub(crate) fn record_all_as(&mut self, name: &str, purpose: Purpose, output: PathBuf) {
+        let session = Session { name: name.into(), purpose, output: Some(output) };
         self.ask(&Request::CreateSession(session));
-        self.ask(&Request::EnableEvents(events("*")));
-        self.ask(&Request::StartSession("s".into()));
+        self.ask(&Request::EnableEvents(Events { session: name.into(), ..events("*") }));
+        self.ask(&Request::StartSession(name.into()));
     }
 }
 
@@ -171,6 +179,22 @@ impl Program {
             }
         }
         is_done
+    }
+
+    /// Does what it is told, on a thread of its own, as long as `work` takes.
+    pub(crate) fn obeying<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    self.obey();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let worked = std::panic::catch_unwind(AssertUnwindSafe(work));
+            done.store(true, Relaxed);
+            worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Tells a type with one field, a number.
