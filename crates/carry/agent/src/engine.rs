@@ -74,7 +74,7 @@ pub struct Agent {
     /// Traces that programs' rings go to, by UUID.
     pub(crate) begun: HashMap<[u8; 16], Begun>,
     /// Rules of sampling, by user.
-    pub(crate) sampling: HashMap<u32, Option<String>>,
+    pub(crate) sampling: HashMap<u32, String>,
     /// What the rings have seen of programs that are no more, by session and channel.
     pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
     next_id: Id,
@@ -219,7 +219,7 @@ impl Agent {
             begun: notes.traces,
             pending: Vec::new(),
             resumed: Vec::new(),
-            sampling: HashMap::new(),
+            sampling: notes.sampling,
             ended: BTreeMap::new(),
             next_id: 1,
         })

@@ -5,7 +5,7 @@ use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
 use crate::process;
-use crate::session::{Session, SessionChannel, SessionId};
+use crate::session::{Session, SessionChannel, SessionId, size_of_selection};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
@@ -54,6 +54,8 @@ const PATIENCE: Duration = Duration::from_millis(2000);
 const SESSIONS_MAX: usize = 256;
 /// Channels of a session.
 const CHANNELS_MAX: usize = 32;
+/// Bytes of all rules of one user: what programs take for a channel.
+const RULES_SIZE_MAX: usize = 64 * limits::FILTER_SIZE_MAX;
 /// The channel that is made for events when there is none: LTTng's name.
 const FIRST_CHANNEL: &str = "channel0";
 
@@ -261,14 +263,17 @@ impl Agent {
             Request::ListApplications(wanted) => Ok(self.list_applications(who, &wanted)),
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
-                let rules = self.sampling.get(&who.owner.uid).cloned().flatten();
-                Ok(vec![Reply::Sampling(rules)])
+                let rules = self.sampling.get(&who.owner.uid);
+                Ok(vec![Reply::Sampling(rules.cloned())])
             }
             Request::SetSampling(rules) => {
                 if let Some(Err(error)) = rules.as_deref().map(str::parse::<Rules>) {
                     return Err(failed(code::BAD_VALUE, error.to_string()));
                 }
-                self.sampling.insert(who.owner.uid, rules.clone());
+                match &rules {
+                    Some(rules) => self.sampling.insert(who.owner.uid, rules.clone()),
+                    None => self.sampling.remove(&who.owner.uid),
+                };
                 let own = self.applications.iter();
                 let own = own.filter(|(_, one)| one.process.uid == who.owner.uid);
                 let own: Vec<Id> = own.map(|(id, _)| *id).collect();
@@ -354,12 +359,33 @@ impl Agent {
         Ok(())
     }
 
+    /// Whether the owner of a session may have one more rule there.
+    fn check_room_for(&self, at: usize, events: &Events) -> Result<(), Failed> {
+        let uid = self.sessions[at].owner.uid;
+        let own = self.sessions.iter().filter(|session| session.owner.uid == uid);
+        let channels = own.flat_map(|session| &session.channels);
+        let used: usize = channels.map(SessionChannel::rules_size).sum();
+        if used + size_of_selection(&events.selection) <= RULES_SIZE_MAX {
+            return Ok(());
+        }
+        let message =
+            format!("the rules of user {uid} would take more than {} MiB", RULES_SIZE_MAX >> 20);
+        let mut failed = failed(code::QUOTA, message);
+        failed.hint = Some(
+            "end sessions with `blkkin session destroy`, or use fewer rules: a pattern such as \
+             `disk:*` instead of many names"
+                .into(),
+        );
+        Err(failed)
+    }
+
     /// Enables or disables events.
     fn change_events(&mut self, who: Who, enabled: bool, events: Events, end: &mut End) -> Outcome {
         let at = self.find(who, &events.session)?;
         if let Some(Err(error)) = events.selection.filter.as_deref().map(Filter::parse) {
             return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
         }
+        self.check_room_for(at, &events)?;
         if self.sessions[at].channels.is_empty() && enabled {
             let mode = match self.sessions[at].purpose {
                 Purpose::Record => Mode::Discard,

@@ -5,7 +5,7 @@ use crate::engine::Agent;
 use crate::owner::Owner;
 use crate::session::{Session, SessionChannel, SessionId};
 use blkkin_control::{
-    Decoder, Received, Rule, Saved, SavedSession, SavedTrace, SessionState, encode,
+    Decoder, Received, Rule, Saved, SavedSampling, SavedSession, SavedTrace, SessionState, encode,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::collections::HashMap;
@@ -28,6 +28,8 @@ pub(crate) struct Notes {
     pub(crate) sessions: Vec<Session>,
     /// By UUID.
     pub(crate) traces: HashMap<[u8; 16], Begun>,
+    /// Rules of sampling, by user.
+    pub(crate) sampling: HashMap<u32, String>,
 }
 
 /// Longest file that is read.
@@ -84,6 +86,9 @@ impl Notes {
                 let SavedTrace { session, pid, directory, .. } = trace;
                 self.traces.insert(uuid, Begun { session, pid, directory });
             }
+            Saved::Sampling(SavedSampling { user, rules }) => {
+                self.sampling.insert(user, rules);
+            }
         }
     }
 }
@@ -126,6 +131,9 @@ impl Agent {
             }
             let rules = session.channels.iter().flat_map(SessionChannel::told_rules);
             rules.map(Saved::Rule).for_each(&mut note);
+        }
+        for (user, rules) in &self.sampling {
+            note(Saved::Sampling(SavedSampling { user: *user, rules: rules.clone() }));
         }
         for (uuid, begun) in &self.begun {
             if let Some(trace) = self.saved_trace(uuid, begun) {

@@ -49,6 +49,11 @@ impl SessionChannel {
         self.rules.len() <= limits::RULES_MAX || self.rules.pop().is_none()
     }
 
+    /// Bytes that the rules take.
+    pub(crate) fn rules_size(&self) -> usize {
+        self.rules.iter().map(|(_, selection)| size_of_selection(selection)).sum()
+    }
+
     /// What is to be recorded of a process.
     pub(crate) fn rules_for(&self, process: &Process) -> Vec<EventRule> {
         let meant = self.rules.iter().filter(|(_, rule)| process.is_among(&rule.processes));
@@ -70,6 +75,14 @@ impl SessionChannel {
             selection: selection.clone(),
         })
     }
+}
+
+/// Bytes that a rule takes.
+pub(crate) fn size_of_selection(selection: &Selection) -> usize {
+    let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
+    let texts = names.chain(&selection.processes.executables);
+    let text_size: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
+    size_of::<Selection>() + text_size + size_of_val(&selection.processes.pids[..])
 }
 
 impl Session {

@@ -11,7 +11,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use std::time::{Duration, Instant};
-use support::{Node, Program, eventually, read, record_with, trace_below};
+use support::{Node, Program, events, eventually, read, record_with, trace_below};
 
 /// Says that it is over when it is dropped.
 struct Over<'d>(&'d AtomicBool);
@@ -272,6 +272,35 @@ fn quotas() {
         let found = read(&trace);
         (found.is_whole && found.numbers.len() == 1000 && found.discarded == 0).then_some(())
     });
+}
+
+/// Rules without end are refused, in words that say what to do; sessions that are ended make room again.
+#[test]
+fn rules_take_no_more_than_their_room() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let output = node.directory.path().join("other");
+    node.record_all_as("other", Purpose::Record, output);
+    // About as long as can be.
+    let rule = |session: &str, number: usize| {
+        let mut rule = events(&format!("test:{number}"));
+        rule.session = session.into();
+        rule.selection.filter = Some(format!("n == {number:<65000}"));
+        rule
+    };
+    let mut taken = 0;
+    let refusal = loop {
+        let session = ["s", "other"][taken % 2];
+        match node.client.ask_all(&Request::EnableEvents(rule(session, taken))) {
+            Ok(_) => taken += 1,
+            Err(refusal) => break refusal.to_string(),
+        }
+        assert!(taken < 100, "4 MiB are enough for anybody");
+    };
+    assert!(taken > 60, "{taken}");
+    assert!(refusal.contains("more than 4 MiB"), "{refusal}");
+    node.ask(&Request::DestroySession("other".into()));
+    node.ask(&Request::EnableEvents(rule("s", taken)));
 }
 
 /// Two programs of `others` beside an honest one; its trace has all of its events, and the agent answers.

@@ -3,14 +3,31 @@
 
 mod support;
 
+use blkkin_trace::{Endpoint, Trace, sample};
+use std::io::BufRead;
 use std::time::Duration;
-use support::node::{Node, amount, check_all, check_distinct, figure, numbers, read, traces_below};
+use support::node::{
+    Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
+    say, traces_below,
+};
 
 /// A program of the tests below.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
+}
+
+/// Says, whenever it is asked, how many of a hundred requests it follows.
+#[test]
+#[ignore = "a program of other tests"]
+fn requests() {
+    say("\nready");
+    let endpoint = Endpoint::named("test");
+    for _ in std::io::stdin().lock().lines() {
+        let root = || Trace::root("request", &endpoint, sample::global());
+        say((0..100).filter(|_| root().is_followed()).count());
+    }
 }
 
 #[test]
@@ -102,4 +119,29 @@ fn processes_are_chosen() {
         let recorded = std::fs::exists(node.output().join(name).join("ust")).unwrap();
         assert_eq!(recorded, expected, "{name}");
     }
+}
+
+/// Rules of sampling outlive the agent, and programs follow them.
+#[test]
+fn sampling_outlives_the_agent() {
+    let node = Node::new();
+    let mut agent = node.agent();
+    let mut program = Program::start(node.test_program(&[], "requests"));
+    assert_eq!(program.count(), 100);
+    let restart = |agent: Running| {
+        agent.kill();
+        let agent = node.agent();
+        eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        agent
+    };
+    node.do_it(&["sampling", "0/s"]);
+    eventually("it follows none", || (program.count() == 0).then_some(()));
+    agent = restart(agent);
+    assert_eq!(node.do_it(&["sampling"]), "0/s\n");
+    eventually("it follows none again", || (program.count() == 0).then_some(()));
+    node.do_it(&["sampling", "--default"]);
+    eventually("it follows all", || (program.count() == 100).then_some(()));
+    let _agent = restart(agent);
+    assert_eq!(node.do_it(&["sampling"]), "default\n");
+    assert_eq!(program.count(), 100);
 }
