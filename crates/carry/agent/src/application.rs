@@ -36,6 +36,8 @@ pub(crate) struct Application {
     pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
     /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told.
     pub(crate) released: Vec<u32>,
+    /// Whether it has said that it ends.
+    pub(crate) is_ending: bool,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -361,9 +363,15 @@ impl Application {
             for ring in 0..attachment.rings.count() {
                 let mut packets = Packets::default();
                 attachment.rings.finish(ring, &mut packets);
-                if !packets.is_empty() {
-                    let written = trace.append(attachment.stream(), ring as u32, &packets);
-                    last.trouble = written.err().or(last.trouble);
+                if packets.is_empty() {
+                    continue;
+                }
+                let (stream, cpu) = (attachment.stream(), ring as u32);
+                let before = trace.size(stream, cpu);
+                attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+                if let Err(error) = trace.append(stream, cpu, &packets) {
+                    attachment.rings.announce(ring, (before, before));
+                    last.trouble = Some(error);
                 }
             }
         }

@@ -5,7 +5,7 @@ use crate::application::{Application, Attachment};
 use crate::date;
 use crate::engine::{Agent, Id};
 use crate::rings::{Rings, online_processors};
-use crate::saved::Begun;
+use crate::saved::Note;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
@@ -89,6 +89,7 @@ impl Agent {
                 None => channels.push(vec![(orphan, left)]),
             }
         }
+        self.end_connections_before(id, channels.iter().flatten().map(|(_, rings)| rings));
         for channel in channels {
             let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
             let Err(error) = self.adopt_channel(id, channel) else { continue };
@@ -109,9 +110,10 @@ impl Agent {
         let Some((last, rings)) = left.last() else { return Ok(()) };
         let (uuid, channel) = (rings.shape().uuid, rings.shape().stream as usize);
         let replaces = (!last.is_spent).then_some(last.number);
-        let begun = self.begun.get(&uuid).filter(|begun| begun.pid == application.process.pid);
-        let begun = begun.ok_or_else(|| invalid("its trace is not known"))?;
-        let at = self.sessions.iter().position(|session| session.id == begun.session);
+        let pid = application.process.pid;
+        let session = self.session_of(application, uuid);
+        let session = session.ok_or_else(|| invalid("its trace is not known"))?;
+        let at = self.sessions.iter().position(|one| one.id == session);
         let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
         let session = &self.sessions[at];
         let is_there = application
@@ -132,13 +134,50 @@ impl Agent {
         if left.iter().any(|(_, rings)| of_a_ring(rings.shape()) != of_a_ring(&wanted)) {
             return Err(invalid("its rings have another shape"));
         }
-        let trace = match application.traces.contains_key(&session.id) {
-            true => None,
-            // One that cannot be gone on with is left as it is, and another one is begun.
-            false => Trace::go_on(begun.directory.clone(), session.owner, uuid).ok(),
+        let kept = self.kept.iter().position(|kept| kept.is_of(pid, uuid));
+        let begun = self.begun.remove(&uuid);
+        let trace = match kept.map(|kept| self.kept.remove(kept).trace) {
+            None if !application.traces.contains_key(&session.id) => begun.and_then(|begun| {
+                let note = Note::new(self.notebook.clone(), session, pid, uuid);
+                // One that cannot be gone on with is left as it is, and another one is begun.
+                Trace::go_on(begun.directory, session.owner, note).ok()
+            }),
+            kept => kept,
         };
+        // The same rings, as the connection before had them.
+        for application in self.departed.iter_mut().filter(|one| one.process.pid == pid) {
+            let is_other = |one: &Attachment| {
+                let shape = one.rings.shape();
+                (shape.uuid, shape.stream as usize) != (uuid, channel)
+            };
+            application.attachments.retain(is_other);
+        }
+        self.departed.retain(|application| !application.attachments.is_empty());
         let left = left.into_iter().map(|(orphan, rings)| (orphan.number, rings)).collect();
         self.attach(id, at, channel, Some(Adopted { uuid, replaces, left, trace })).map(drop)
+    }
+
+    /// The session of a trace that a program's rings went to.
+    fn session_of(&self, application: &Application, uuid: [u8; 16]) -> Option<SessionId> {
+        let pid = application.process.pid;
+        let mut own = application.uuids.iter().filter(|(_, own)| **own == uuid);
+        let kept = || self.kept.iter().find(|kept| kept.is_of(pid, uuid))?.trace.note();
+        let begun = || self.begun.get(&uuid).filter(|begun| begun.pid == pid);
+        let own = own.next().map(|(session, _)| *session);
+        own.or_else(|| kept().map(Note::session)).or_else(|| begun().map(|begun| begun.session))
+    }
+
+    /// A program that has rings of a connection before has come back, although that was not seen to end.
+    fn end_connections_before<'r>(&mut self, id: Id, rings: impl Iterator<Item = &'r Rings>) {
+        let Some(pid) = self.applications.get(&id).map(|one| one.process.pid) else { return };
+        let uuids: Vec<[u8; 16]> = rings.map(|rings| rings.shape().uuid).collect();
+        let before = self.applications.iter().filter(|(other, one)| {
+            let has_them = || one.uuids.values().any(|uuid| uuids.contains(uuid));
+            **other != id && one.process.pid == pid && has_them()
+        });
+        for other in before.map(|(other, _)| *other).collect::<Vec<Id>>() {
+            self.disconnect(other);
+        }
     }
 
     /// Asks a program to say when it has done all that it was told; the number of the question.
@@ -246,17 +285,19 @@ impl Agent {
         let clock = ring_clock(application.clock);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
-        let mut begun = None;
-        if !application.traces.contains_key(&session.id) {
+        let is_new = !application.traces.contains_key(&session.id);
+        if is_new {
             let earlier = adopted.as_mut().and_then(|adopted| adopted.trace.take());
-            let trace = earlier.unwrap_or_else(|| {
+            let mut trace = earlier.unwrap_or_else(|| {
                 let directory = directory_of(&session.output, application);
                 let about = about(&self.clocks, session, application, uuid);
-                Trace::new(directory, session.owner, about, true)
+                let pid = application.process.pid;
+                let note = Note::new(self.notebook.clone(), session, pid, uuid);
+                Trace::new(directory, session.owner, about, Some(note))
             });
-            let (session, pid) = (session.id, application.process.pid);
-            begun = Some(Begun { session, pid, directory: trace.directory().to_owned() });
-            application.traces.insert(session, trace);
+            // Before the program has rings for it.
+            trace.note_directory();
+            application.traces.insert(session.id, trace);
         }
         if let Some(trace) = application.traces.get_mut(&session.id) {
             trace.add_channel(number as u32, &channel.name, &channel.contexts);
@@ -269,7 +310,15 @@ impl Agent {
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
         let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
         if let Some(adopted) = adopted {
-            attachment.take_over(adopted.left, application.traces.get_mut(&place.0))?;
+            let taken = attachment.take_over(adopted.left, application.traces.get_mut(&place.0));
+            if let Err(error) = taken {
+                if is_new {
+                    // It is there in part, and cannot be gone on with: another one is begun.
+                    application.traces.remove(&place.0);
+                    application.uuids.remove(&place.0);
+                }
+                return Err(error);
+            }
         }
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
@@ -282,9 +331,7 @@ impl Agent {
             replaces,
         });
         let descriptors = vec![file, application.wake.clone()];
-        if let Some(begun) = begun {
-            self.save_trace(uuid, begun);
-        }
+        self.save_if_long();
         self.send(id, &message, descriptors);
         Ok(own)
     }
@@ -307,7 +354,7 @@ impl Agent {
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
             let about = about(&self.clocks, session, application, uuid);
             let path = directory_of(&directory, application);
-            let mut trace = Trace::new(path, session.owner, about, false);
+            let mut trace = Trace::new(path, session.owner, about, None);
             for (number, channel) in session.channels.iter().enumerate() {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
@@ -334,6 +381,7 @@ impl Agent {
             application.uuids.remove(&session);
         }
         self.departed.retain(|application| !application.attachments.is_empty());
+        self.kept.retain(|kept| kept.trace.note().is_none_or(|note| note.session() != session));
         for attachment in &gone {
             self.count_ended(attachment);
         }

@@ -7,10 +7,11 @@ use crate::connection::Connection;
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
-use crate::process::{self, Looker};
+use crate::process::{self, Looker, Process};
 use crate::requests::{Command, Pending};
-use crate::saved::{self, Begun, Notes};
+use crate::saved::{self, Begun, Notebook, Notes};
 use crate::session::{Session, SessionId};
+use crate::trace::Trace;
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
     ToApplication, Version, Welcome,
@@ -71,14 +72,33 @@ pub struct Agent {
     pub(crate) pending: Vec<Pending>,
     /// Commands of which the next request may be taken.
     pub(crate) resumed: Vec<Id>,
-    /// Traces that programs' rings go to, by UUID.
+    /// Traces that programs' rings went to, which nobody has open, by UUID.
     pub(crate) begun: HashMap<[u8; 16], Begun>,
+    /// Traces that are open, the oldest first, for programs that may come back.
+    pub(crate) kept: Vec<Kept>,
+    pub(crate) notebook: Notebook,
     /// Rules of sampling, by user.
     pub(crate) sampling: HashMap<u32, String>,
     /// What the rings have seen of programs that are no more, by session and channel.
     pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
     next_id: Id,
     pub(crate) next_session: SessionId,
+}
+
+/// A trace of a program whose connection has ended, which it may have closed without knowing. The daemon
+/// could not open it again: see `confine`.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pid: u32,
+    uid: u32,
+    pub(crate) trace: Trace,
+    until: Instant,
+}
+
+impl Kept {
+    pub(crate) fn is_of(&self, pid: u32, uuid: [u8; 16]) -> bool {
+        self.pid == pid && self.trace.note().is_some_and(|note| note.uuid() == uuid)
+    }
 }
 
 /// Sums over rings.
@@ -149,6 +169,10 @@ const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
 const ORPHANS_MAX: usize = 64;
+/// How long a trace is kept open for a program that may come back; longer than that keeps its rings.
+const KEPT_TIME: Duration = Duration::from_secs(8);
+/// Traces of one user that are.
+const KEPT_MAX: usize = 32;
 /// Programs that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
@@ -201,6 +225,7 @@ impl Agent {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
             Notes::default()
         });
+        let notebook = Notebook::of(&path, options.log);
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
             group,
@@ -217,6 +242,8 @@ impl Agent {
             next_session: notes.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
             sessions: notes.sessions,
             begun: notes.traces,
+            kept: Vec::new(),
+            notebook,
             pending: Vec::new(),
             resumed: Vec::new(),
             sampling: notes.sampling,
@@ -232,6 +259,10 @@ impl Agent {
             self.begun.values().map(|begun| begun.directory.clone()).collect();
         for missing in crate::confine::confine(&traces) {
             (self.options.log)(&missing);
+        }
+        if !self.sessions.is_empty() || !self.begun.is_empty() || !self.sampling.is_empty() {
+            // Without what was noted in part, behind which nothing can be added.
+            self.save();
         }
         // Confined as this thread is.
         self.closer = Some(start_closer()?);
@@ -274,6 +305,7 @@ impl Agent {
             let now = Instant::now();
             self.look_at_rings(now);
             self.end_openings(now);
+            self.end_kept(now);
             self.settle(now);
             while let Some(id) = self.resumed.pop() {
                 self.take_messages(id);
@@ -295,7 +327,8 @@ impl Agent {
             State::Opening(_) => Some(peer.opened + OPENING_TIME),
             _ => None,
         });
-        looks.chain(pending).chain(openings).min()
+        let kept = self.kept.iter().map(|kept| kept.until);
+        looks.chain(pending).chain(openings).chain(kept).min()
     }
 
     fn accept(&mut self) {
@@ -335,6 +368,36 @@ impl Agent {
                 self.peers.insert(id, connected);
             }
         }
+    }
+
+    /// Keeps the traces of a program open for a while, if it may come back.
+    fn keep_traces(&mut self, application: &mut Application) {
+        let Process { pid, uid, .. } = application.process;
+        let traces = std::mem::take(&mut application.traces).into_values();
+        if application.is_ending || !saved::process_exists(pid) {
+            return;
+        }
+        let until = Instant::now() + KEPT_TIME;
+        self.kept.extend(traces.map(|trace| Kept { pid, uid, trace, until }));
+        let own = self.kept.iter().filter(|kept| kept.uid == uid).count();
+        for _ in KEPT_MAX..own {
+            if let Some(oldest) = self.kept.iter().position(|kept| kept.uid == uid) {
+                self.close_kept(oldest);
+            }
+        }
+    }
+
+    fn end_kept(&mut self, now: Instant) {
+        while self.kept.first().is_some_and(|kept| kept.until <= now) {
+            self.close_kept(0);
+        }
+    }
+
+    /// Who comes back later has another trace begun, in which nothing is missing.
+    fn close_kept(&mut self, at: usize) {
+        let kept = self.kept.remove(at);
+        let note = kept.trace.note().filter(|_| saved::process_exists(kept.pid));
+        self.begun.extend(note.map(|note| (note.uuid(), note.begun())));
     }
 
     fn end_openings(&mut self, now: Instant) {
@@ -475,6 +538,7 @@ impl Agent {
                     uuids: BTreeMap::new(),
                     orphans: Vec::new(),
                     released: Vec::new(),
+                    is_ending: false,
                     wake,
                     next_number: 0,
                     next_look: None,
@@ -528,6 +592,7 @@ impl Agent {
             }
             // Its other threads and its destructors may record until it is gone.
             FromApplication::Goodbye => {
+                application.is_ending = true;
                 application.next_look = Some(Instant::now());
                 Ok(())
             }
@@ -565,7 +630,7 @@ impl Agent {
     }
 
     /// Lets a connection go; of a program, all that it has recorded is kept.
-    fn disconnect(&mut self, id: Id) {
+    pub(crate) fn disconnect(&mut self, id: Id) {
         // With what nobody has taken out of the socket.
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
@@ -587,7 +652,7 @@ impl Agent {
                 application.program, application.process.pid
             ));
         }
-        application.traces.clear();
+        self.keep_traces(&mut application);
         // Rings of recordings are done with; those for snapshots are kept for a while.
         let (kept, done) = std::mem::take(&mut application.attachments)
             .into_iter()

@@ -92,7 +92,6 @@ impl Agent {
         // What programs have to follow in is noted when they have.
         let is_done = !matches!(end, End::When(Then::Write(_) | Then::Destroy(_)));
         if changes && is_done && outcome.is_ok() {
-            self.begun.retain(|_, begun| self.sessions.iter().any(|one| one.id == begun.session));
             self.save();
         }
         match outcome {

@@ -8,7 +8,7 @@ use blkkin_ring::Outcome;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use support::{Node, Program, events, eventually, read, trace_below};
+use support::{Found, Node, Program, events, eventually, read, trace_below};
 
 #[test]
 fn what_a_program_records_is_in_the_trace() {
@@ -101,18 +101,21 @@ fn events_that_find_no_room_are_counted() {
     });
 }
 
+/// What the only program's rings hold.
+fn snapshot(node: &mut Node) -> Found {
+    let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
+    let replies = node.ask(&request);
+    let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
+    read(&trace_below(path).unwrap())
+}
+
 #[test]
 fn snapshots_hold_the_latest_events() {
     let mut node = Node::new();
     node.record_all(Purpose::Snapshot);
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
-    let snapshot = |node: &mut Node| {
-        let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
-        let replies = node.ask(&request);
-        let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
-        read(&trace_below(path).unwrap()).numbers
-    };
+    let snapshot = |node: &mut Node| snapshot(node).numbers;
     for number in 0..10 {
         program.record(0, 0, number);
     }
@@ -157,4 +160,99 @@ fn each_session_has_its_own_trouble() {
     });
     let trace = trace_below(&node.output()).unwrap();
     assert_eq!(read(&trace).numbers, [(0, 7)]);
+}
+
+/// A program that loses its connection, and has another before the agent sees that or after, goes on in
+/// its trace: all of its events are there, and those that were lost are counted.
+#[test]
+fn programs_that_come_back_go_on() {
+    for purpose in [Purpose::Record, Purpose::Snapshot] {
+        for is_open in [false, true] {
+            check_coming_back(purpose, is_open);
+        }
+    }
+}
+
+fn check_coming_back(purpose: Purpose, is_open: bool) {
+    let mut node = Node::new();
+    node.record_all(purpose);
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    let (mut count, mut lost) = (0, 0);
+    let mut record = |program: &Program, more: u64| {
+        for number in count..count + more {
+            lost += u64::from(program.record(0, 0, number) == Outcome::Full);
+        }
+        count += more;
+    };
+    let mut open = Vec::new();
+    for round in 0..3 {
+        record(&program, 1000);
+        if purpose == Purpose::Record {
+            eventually("it is written", || trace_below(&node.output()));
+        }
+        if !is_open {
+            program.lose_connection();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // Where nobody reads it yet; and more than there is room for.
+        let much = if purpose == Purpose::Record && round == 1 { 300_000 } else { 1000 };
+        record(&program, much);
+        let before = program.come_back(&node);
+        if is_open {
+            open.push(before);
+        }
+    }
+    record(&program, 1000);
+    let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
+    if purpose == Purpose::Snapshot {
+        let found = snapshot(&mut node);
+        assert!(found.numbers == expected, "{} of {count}", found.numbers.len());
+        return;
+    }
+    program.goodbye();
+    eventually("all of it is one trace", || {
+        let found = read(&trace_below(&node.output())?);
+        let is_distinct = found.numbers.windows(2).all(|pair| pair[0].1 < pair[1].1);
+        let accounted = found.numbers.len() as u64 + found.discarded;
+        let is_exact = is_distinct && found.discarded == lost && accounted == count;
+        (found.is_whole && is_exact).then_some(())
+    });
+    assert!(is_open || lost > 0);
+}
+
+/// What is noted of programs goes with them, and notes do not grow with the programs that there were.
+#[test]
+fn notes_go_with_programs() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let notes = node.agent.as_ref().unwrap().socket().with_extension("sessions");
+    let noted = || {
+        let notes = fs::read(&notes).unwrap();
+        notes.windows(8).filter(|part| part == b"prog_ram").count()
+    };
+    let program = Program::start(&node);
+    assert_eq!(noted(), 1);
+    let mut most = 0;
+    for _ in 0..350 {
+        Program::start(&node).goodbye();
+        most = most.max(noted());
+    }
+    assert!((200..400).contains(&most), "{most}");
+    // Of those that say nothing when they go, some may come back.
+    for _ in 0..40 {
+        drop(Program::start(&node));
+    }
+    eventually("only this one is noted, and those that may come back", || {
+        node.ask(&Request::EnableEvents(events("*")));
+        (noted() == 1 + 40).then_some(())
+    });
+    program.goodbye();
+    let kept = "those are noted as long as this process is there";
+    eventually(kept, || {
+        node.ask(&Request::EnableEvents(events("*")));
+        (noted() == 40).then_some(())
+    });
+    node.ask(&Request::DestroySession("s".into()));
+    assert_eq!(noted(), 0);
 }

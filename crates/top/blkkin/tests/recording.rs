@@ -5,6 +5,8 @@ mod support;
 
 use blkkin_trace::{Endpoint, Trace, sample};
 use std::io::BufRead;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 use support::node::{
     Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
@@ -144,4 +146,48 @@ fn sampling_outlives_the_agent() {
     let _agent = restart(agent);
     assert_eq!(node.do_it(&["sampling"]), "default\n");
     assert_eq!(program.count(), 100);
+}
+
+/// The next agent goes on with a trace that has another name than it was to have, because somebody had
+/// that already.
+#[test]
+fn traces_beside_others_are_gone_on_with() {
+    let node = Node::new();
+    let mut agent = node.agent();
+    let mut program = node.program(20, 1000);
+    let [application] = &node.applications()[..] else { panic!("one program") };
+    let output = node.output();
+    node.do_it(&["session", "create", "s", "-o", output.to_str().unwrap()]);
+    node.do_it(&["event", "enable", "test:*"]);
+    for second in 0..30 {
+        let arguments = ["-d", &format!("+{second} seconds"), "+%Y%m%d-%H%M%S"];
+        let date = Command::new("date").args(arguments).output().unwrap().stdout;
+        let date = String::from_utf8(date).unwrap();
+        let name = format!("{}-{}-{}", application.program, application.pid, date.trim());
+        std::fs::create_dir_all(output.join("ust/pid").join(name)).unwrap();
+    }
+    let begun = program.count();
+    node.do_it(&["session", "start", "s"]);
+    let written = || {
+        let traces = traces_below(&output).into_iter();
+        let written = traces.filter(|trace| trace.join("metadata").exists());
+        written.collect::<Vec<PathBuf>>()
+    };
+    let [first] = &eventually("it is written", || Some(written()).filter(|it| !it.is_empty()))[..]
+    else {
+        panic!("one trace")
+    };
+    assert!(first.to_string_lossy().ends_with("-2"), "{first:?}");
+    for _ in 0..3 {
+        agent.kill();
+        agent = node.agent();
+        eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let tried = program.end();
+    node.end_session();
+    assert_eq!(written(), [first.clone()], "all of it is one trace");
+    let (numbers, lost) = read(first);
+    check_distinct(&numbers);
+    assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
 }

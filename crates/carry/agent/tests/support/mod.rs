@@ -7,8 +7,8 @@ use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
     Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Levels,
-    Messages, Opening, Processes, Purpose, Received, Reply, Request, Role, Selection, Session,
-    ToApplication, Version, Width, encode,
+    Messages, Opening, Orphan, Processes, Purpose, Received, Reply, Request, Role, Selection,
+    Session, ToApplication, Version, Width, encode,
 };
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
@@ -106,6 +106,11 @@ pub(crate) struct Program {
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
     /// Kept open as long as the writers.
     wakes: Vec<OwnedFd>,
+    /// For the agent that comes next.
+    catalog_file: File,
+    files: BTreeMap<u32, File>,
+    /// What it has of connections before, and whether others have taken its place.
+    orphans: Vec<Option<(File, bool)>>,
 }
 
 impl Program {
@@ -116,16 +121,7 @@ impl Program {
 
     /// The same, as a process that says it has that number.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
-        let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
-        let role = Role::Application { pid, clock: Clock::Tsc };
-        let (program, release) = ("prog/ram".into(), "0".into());
-        let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
-        send(&socket, &hello, &[]);
-        let mut answers: Decoder<Answer> = Decoder::new();
-        eventually("an answer", || {
-            receive(&socket, &mut answers);
-            answers.take().unwrap()
-        });
+        let (socket, decoder) = connect(node, pid);
         let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
         for (at, word) in catalog::MAGIC.iter().enumerate() {
             catalog.word(8 * at).store(*word, Release);
@@ -133,7 +129,7 @@ impl Program {
         send(&socket, &FromApplication::Catalog, &[&file]);
         let mut program = Program {
             socket,
-            decoder: answers.followed_by(),
+            decoder,
             catalog,
             next_place: catalog::DESCRIPTIONS,
             writers: BTreeMap::new(),
@@ -141,9 +137,35 @@ impl Program {
             in_force: BTreeMap::new(),
             memories: BTreeMap::new(),
             wakes: Vec::new(),
+            catalog_file: file,
+            files: BTreeMap::new(),
+            orphans: Vec::new(),
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
+    }
+
+    /// Its connection ends, which nobody tells it.
+    pub(crate) fn lose_connection(&mut self) {
+        let (nobody, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        self.socket = Socket::from(OwnedFd::from(nobody));
+    }
+
+    /// Connects anew, with the rings that it has; gives the connection that it had.
+    pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
+        let (socket, decoder) = connect(node, std::process::id());
+        let live = std::mem::take(&mut self.files).into_values().map(|file| Some((file, false)));
+        self.orphans.extend(live);
+        for (number, orphan) in (0..).zip(&self.orphans) {
+            let Some((file, is_spent)) = orphan else { continue };
+            let orphan = Orphan { number, is_spent: *is_spent };
+            send(&socket, &FromApplication::Orphan(orphan), &[file]);
+        }
+        send(&socket, &FromApplication::Catalog, &[&self.catalog_file]);
+        self.decoder = decoder;
+        let before = std::mem::replace(&mut self.socket, socket);
+        eventually("a ping", || self.obey().then_some(()));
+        before
     }
 
     /// Does what it has been told meanwhile; whether that was all, up to a ping.
@@ -154,12 +176,16 @@ impl Program {
             let Received::Message { message, descriptors } = received else { continue };
             match message {
                 ToApplication::AddChannel(channel) => {
-                    let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-                    let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
+                    let [file, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+                    let cells = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
                     let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
                     self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
-                    let memory = SharedMemory::map(memory.as_fd()).unwrap();
+                    let memory = SharedMemory::map(file.as_fd()).unwrap();
                     self.memories.insert(channel.channel, memory);
+                    self.files.insert(channel.channel, File::from(file));
+                    if let Some(replaced) = channel.replaces {
+                        self.orphans[replaced as usize].as_mut().unwrap().1 = true;
+                    }
                     self.wakes.push(wake);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
@@ -174,8 +200,8 @@ impl Program {
                     send(&self.socket, &FromApplication::Pong(number), &[]);
                     is_done = true;
                 }
-                ToApplication::Sampling(_) | ToApplication::Pong(_) | ToApplication::Release(_) => {
-                }
+                ToApplication::Release(number) => self.orphans[number as usize] = None,
+                ToApplication::Sampling(_) | ToApplication::Pong(_) => {}
             }
         }
         is_done
@@ -235,6 +261,21 @@ impl Program {
     pub(crate) fn goodbye(self) {
         send(&self.socket, &FromApplication::Goodbye, &[]);
     }
+}
+
+/// Connects, and is welcome.
+fn connect(node: &Node, pid: u32) -> (Socket, Decoder<ToApplication>) {
+    let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
+    let role = Role::Application { pid, clock: Clock::Tsc };
+    let (program, release) = ("prog/ram".into(), "0".into());
+    let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
+    send(&socket, &hello, &[]);
+    let mut answers: Decoder<Answer> = Decoder::new();
+    eventually("an answer", || {
+        receive(&socket, &mut answers);
+        answers.take().unwrap()
+    });
+    (socket, answers.followed_by())
 }
 
 fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
