@@ -164,7 +164,16 @@ impl Attachment {
         // By which rules they were recorded nobody knows.
         self.had_others = true;
         let Some(trace) = trace.filter(|_| self.is_written) else {
-            // A flight recorder; all of it is there.
+            // A flight recorder: all of it is there that was not cleared.
+            for ring in 0..most_rings(&self.rings, &left) {
+                let mut is_wanted = true;
+                for (_, set) in left.iter_mut().rev() {
+                    let Some(was) = set.left(ring) else { continue };
+                    let position = if is_wanted { was.read } else { set.end(ring) };
+                    set.read_behind(ring, (position, was), None);
+                    is_wanted &= !was.is_first;
+                }
+            }
             self.left_behind = left;
             return Ok(());
         };
@@ -391,11 +400,12 @@ impl Application {
         for attachment in self.attachments.iter().filter(readable) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
-                for (_, left) in attachment.left_behind.iter().filter(|(_, one)| ring < one.count())
-                {
-                    left.snapshot(ring, &mut packets);
-                }
-                attachment.rings.snapshot(ring, &mut packets);
+                let left = attachment.left_behind.iter().map(|(_, left)| left);
+                let sets = left.chain([&attachment.rings]).filter(|set| ring < set.count());
+                let sets: Vec<&Rings> = sets.collect();
+                // What is older than something that was overwritten is not kept either.
+                let first = sets.iter().rposition(|set| set.is_overtaken(ring)).unwrap_or(0);
+                sets[first..].iter().for_each(|set| set.snapshot(ring, &mut packets));
                 if packets.is_empty() {
                     continue;
                 }
@@ -414,18 +424,10 @@ impl Application {
 
     /// Drops what is in the rings of a session.
     pub(crate) fn forget(&mut self, session: SessionId) {
-        let mut packets = Packets::default();
-        let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
-        for attachment in self.attachments.iter_mut().filter(readable) {
+        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
             let left = attachment.left_behind.drain(..);
             self.released.extend(left.map(|(number, _)| number));
-            for ring in 0..attachment.rings.count() {
-                packets.clear();
-                attachment.rings.take(ring, &mut packets);
-                // The file is going to be empty.
-                attachment.rings.announce(ring, (0, 0));
-                attachment.rings.free(ring);
-            }
+            (0..attachment.rings.count()).for_each(|ring| attachment.rings.forget(ring));
         }
     }
 
@@ -455,6 +457,9 @@ fn resume(sets: &[Left], mut size: u64) -> Resumed {
     for (set, left) in sets.iter().enumerate().rev() {
         if left.size_after == 0 && left.next == left.start && left.read == left.start {
             // It never wrote.
+            if left.is_first {
+                return Resumed { size, set, position: None };
+            }
             continue;
         }
         let is_done = size == left.size_after;
@@ -479,7 +484,17 @@ mod tests {
 
     /// What a daemon that read up to `read`, and announced `next`, has left.
     fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> Left {
-        Left { start: 0, read, next, size_before, size_after, discarded_before: 0 }
+        let (discarded_before, discarded_forgotten, is_first) = (0, 0, false);
+        Left {
+            start: 0,
+            read,
+            next,
+            size_before,
+            size_after,
+            discarded_before,
+            discarded_forgotten,
+            is_first,
+        }
     }
 
     #[test]
@@ -503,5 +518,8 @@ mod tests {
         check(&[first, left(0, 0, (90, 500))], 500, (500, 1, None));
         check(&[first, left(0, 70, (500, 570))], 500, (500, 1, Some(0)));
         check(&[first, left(70, 70, (500, 570)), left(0, 0, (0, 0))], 570, (570, 1, Some(70)));
+        // All was cleared, before anything had been recorded into the last one.
+        let cleared = Left { is_first: true, ..left(0, 0, (0, 0)) };
+        check(&[first, cleared], 0, (0, 1, None));
     }
 }

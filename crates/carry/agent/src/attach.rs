@@ -369,6 +369,7 @@ impl Agent {
     pub(crate) fn detach(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
         let mut gone: Vec<Attachment> = Vec::new();
+        let mut closed: Vec<Trace> = Vec::new();
         for application in self.applications.values_mut().chain(&mut self.departed) {
             let finished = application.finish(crate::engine::ROOM, Some(session));
             trouble = finished.trouble.or(trouble);
@@ -377,9 +378,10 @@ impl Agent {
                 attachments.into_iter().partition(|attachment| attachment.session == session);
             application.attachments = others;
             gone.extend(own);
-            application.traces.remove(&session);
+            closed.extend(application.traces.remove(&session));
             application.uuids.remove(&session);
         }
+        closed.iter().for_each(|trace| self.spare(session, trace.directory()));
         self.departed.retain(|application| !application.attachments.is_empty());
         self.kept.retain(|kept| kept.trace.note().is_none_or(|note| note.session() != session));
         for attachment in &gone {

@@ -2,6 +2,7 @@
 
 use crate::application::Application;
 use crate::catalog::{Catalog, Room};
+use crate::clear::Clearing;
 use crate::clock::Clocks;
 use crate::connection::Connection;
 use crate::notify::{self, notify};
@@ -70,6 +71,8 @@ pub struct Agent {
     pub(crate) departed: VecDeque<Application>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) pending: Vec<Pending>,
+    /// Sessions of which traces are being removed.
+    pub(crate) clearings: Vec<Clearing>,
     /// Commands of which the next request may be taken.
     pub(crate) resumed: Vec<Id>,
     /// Traces that programs' rings went to, which nobody has open, by UUID.
@@ -245,6 +248,7 @@ impl Agent {
             kept: Vec::new(),
             notebook,
             pending: Vec::new(),
+            clearings: Vec::new(),
             resumed: Vec::new(),
             sampling: notes.sampling,
             ended: BTreeMap::new(),
@@ -307,6 +311,7 @@ impl Agent {
             self.end_openings(now);
             self.end_kept(now);
             self.settle(now);
+            self.go_on_clearing();
             while let Some(id) = self.resumed.pop() {
                 self.take_messages(id);
             }
@@ -328,7 +333,8 @@ impl Agent {
             _ => None,
         });
         let kept = self.kept.iter().map(|kept| kept.until);
-        looks.chain(pending).chain(openings).chain(kept).min()
+        let clearings = self.clearings.iter().map(|_| Instant::now());
+        looks.chain(pending).chain(openings).chain(kept).chain(clearings).min()
     }
 
     fn accept(&mut self) {
@@ -373,7 +379,11 @@ impl Agent {
     /// Keeps the traces of a program open for a while, if it may come back.
     fn keep_traces(&mut self, application: &mut Application) {
         let Process { pid, uid, .. } = application.process;
-        let traces = std::mem::take(&mut application.traces).into_values();
+        let traces = std::mem::take(&mut application.traces);
+        for (session, trace) in &traces {
+            self.spare(*session, trace.directory());
+        }
+        let traces = traces.into_values();
         if application.is_ending || !saved::process_exists(pid) {
             return;
         }

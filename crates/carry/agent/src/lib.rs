@@ -11,6 +11,7 @@ mod application;
 mod attach;
 mod background;
 mod catalog;
+mod clear;
 mod clock;
 mod confine;
 mod connection;

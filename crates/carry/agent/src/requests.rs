@@ -65,6 +65,8 @@ type Outcome = Result<Vec<Reply>, Failed>;
 enum End {
     Now,
     When(Then),
+    /// When what the session at that place has recorded is dropped.
+    Cleared(usize),
 }
 
 fn failed(code: &str, message: impl Into<String>) -> Failed {
@@ -103,6 +105,7 @@ impl Agent {
                 match end {
                     End::Now => self.answer(id, &Reply::Done),
                     End::When(then) => self.answer_when_settled(id, then),
+                    End::Cleared(at) => self.clear(id, at),
                 }
             }
         }
@@ -116,7 +119,7 @@ impl Agent {
     }
 
     /// Gives a request's last reply; the next request may be taken.
-    fn answer(&mut self, id: Id, reply: &Reply) {
+    pub(crate) fn answer(&mut self, id: Id, reply: &Reply) {
         if let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state) {
             command.is_busy = false;
         }
@@ -233,7 +236,10 @@ impl Agent {
                 *end = End::When(Then::Destroy(session.id));
                 Ok(vec![])
             }
-            Request::ClearSession(name) => self.clear(who, &name),
+            Request::ClearSession(name) => {
+                *end = End::Cleared(self.find(who, &name)?);
+                Ok(vec![])
+            }
             Request::Snapshot(Snapshot { session, output }) => {
                 let at = self.find(who, &session)?;
                 if self.sessions[at].purpose == Purpose::Record {
@@ -428,22 +434,6 @@ impl Agent {
         }
         *end = End::When(Then::Nothing);
         Ok(vec![])
-    }
-
-    fn clear(&mut self, who: Who, name: &str) -> Outcome {
-        let at = self.find(who, name)?;
-        let id = self.sessions[at].id;
-        let mut trouble = None;
-        for application in self.applications.values_mut() {
-            application.forget(id);
-            if let Some(trace) = application.traces.get_mut(&id) {
-                trouble = trace.clear().err().or(trouble);
-            }
-        }
-        match trouble {
-            None => Ok(vec![]),
-            Some(error) => Err(failed(code::OUTPUT, error.to_string())),
-        }
     }
 
     fn list(&self, who: Who, name: Option<&str>) -> Outcome {

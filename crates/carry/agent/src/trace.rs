@@ -73,7 +73,30 @@ const INDEX_ENTRY_SIZE: usize = 72;
 const SAME_NAME_MAX: u32 = 1000;
 /// Packets behind the last one that the index has.
 const UNINDEXED_MAX: u32 = 1 << 17;
+const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
+
+/// What a file of a trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Metadata,
+    Stream,
+    Index,
+}
+
+/// What a file of that name is, if it is one of a trace.
+pub(crate) fn part_named(name: &str) -> Option<Part> {
+    if [METADATA, METADATA_NEW].contains(&name) {
+        return Some(Part::Metadata);
+    }
+    let (stream, part) = match name.strip_suffix(".idx") {
+        Some(stream) => (stream, Part::Index),
+        None => (name, Part::Stream),
+    };
+    let (_, cpu) = stream.rsplit_once('_')?;
+    let is_number = !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(part)
+}
 
 impl Trace {
     /// One in that directory; if that is there already, in one beside it.
@@ -97,7 +120,7 @@ impl Trace {
     pub(crate) fn go_on(directory: PathBuf, owner: Owner, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
-        let file = owner.open_file(&directory.join("metadata"))?;
+        let file = owner.open_file(&directory.join(METADATA))?;
         file.take(METADATA_SIZE_MAX as u64).read_to_string(&mut text)?;
         let schema = blkkin_ctf::metadata::parse(text.as_bytes())
             .map_err(|error| invalid(error.to_string()))?;
@@ -211,6 +234,10 @@ impl Trace {
         Ok(())
     }
 
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     /// Notes where it is, or is to be.
     pub(crate) fn note_directory(&mut self) {
         if let Some(note) = &mut self.note {
@@ -253,7 +280,7 @@ impl Trace {
         if self.text_on_disk == self.text.len() && self.text_on_disk > 0 {
             return Ok(());
         }
-        let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join("metadata"));
+        let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
         // What an earlier daemon was about to write, or somebody has put there.
         let removed = self.owner.act(|| fs::remove_file(&new));

@@ -8,7 +8,7 @@ use blkkin_ring::Outcome;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use support::{Found, Node, Program, events, eventually, read, trace_below};
+use support::{Found, Node, Program, events, eventually, read, trace_below, traces_below};
 
 #[test]
 fn what_a_program_records_is_in_the_trace() {
@@ -208,6 +208,7 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
     if purpose == Purpose::Snapshot {
         let found = snapshot(&mut node);
         assert!(found.numbers == expected, "{} of {count}", found.numbers.len());
+        assert_eq!((found.gaps, found.discarded), (0, 0));
         return;
     }
     program.goodbye();
@@ -216,7 +217,7 @@ fn check_coming_back(purpose: Purpose, is_open: bool) {
         let is_distinct = found.numbers.windows(2).all(|pair| pair[0].1 < pair[1].1);
         let accounted = found.numbers.len() as u64 + found.discarded;
         let is_exact = is_distinct && found.discarded == lost && accounted == count;
-        (found.is_whole && is_exact).then_some(())
+        (found.is_whole && is_exact && found.gaps == 0).then_some(())
     });
     assert!(is_open || lost > 0);
 }
@@ -255,4 +256,87 @@ fn notes_go_with_programs() {
     });
     node.ask(&Request::DestroySession("s".into()));
     assert_eq!(noted(), 0);
+}
+
+/// What was recorded before it is dropped, whoever recorded it, and what was lost by then; all that comes
+/// later is there or counted.
+#[test]
+fn clear_drops_all_that_was_recorded() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let clear = Request::ClearSession("s".into());
+    let count_of = |number| {
+        move |node: &Node| {
+            let traces = traces_below(&node.output());
+            (traces.iter().map(|trace| read(trace).numbers.len()).sum::<usize>() == number)
+                .then_some(())
+        }
+    };
+    // One that ends, one that may come back, and one that has lost some.
+    let start = |node: &Node| {
+        let mut program = Program::start(node);
+        program.tell(0, "test:first");
+        program.record(0, 0, 1);
+        program
+    };
+    start(&node).goodbye();
+    drop(start(&node));
+    let mut program = start(&node);
+    eventually("all is written", || count_of(3)(&node));
+    program.lose_connection();
+    let tried = 300_000;
+    let lost = (0..tried).filter(|_| program.record(0, 0, 2) == Outcome::Full).count();
+    assert!(lost > 0);
+    program.come_back(&node);
+    eventually("all is written", || count_of(3 + tried as usize - lost)(&node));
+    let traces = traces_below(&node.output());
+    // What is no agent's stays, and so does its directory.
+    let foreign = traces[0].join("notes.txt");
+    fs::write(&foreign, "").unwrap();
+    node.ask(&clear);
+    eventually("nothing is left", || count_of(0)(&node));
+    assert!(foreign.exists());
+    fs::remove_file(foreign).unwrap();
+    node.ask(&clear);
+    for number in 10..20 {
+        assert_eq!(program.record(0, 0, number), Outcome::Recorded);
+    }
+    start(&node).goodbye();
+    program.goodbye();
+    eventually("what came later is there", || count_of(11)(&node));
+    let left = traces_below(&node.output());
+    assert!(left.iter().all(|trace| read(trace).is_whole && read(trace).discarded == 0));
+    // One is empty, of the program that may come back.
+    assert_eq!(left.len(), 3, "{left:?}");
+    node.ask(&clear);
+    eventually("nothing is left", || count_of(0)(&node));
+}
+
+/// The same for what is kept in memory alone.
+#[test]
+fn clear_drops_flight_recorders() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Snapshot);
+    let start = |node: &Node| {
+        let mut program = Program::start(node);
+        program.tell(0, "test:first");
+        program.record(0, 0, 1);
+        program
+    };
+    start(&node).goodbye();
+    let mut program = start(&node);
+    // As an agent before would have left it.
+    program.lose_connection();
+    program.come_back(&node);
+    program.record(0, 0, 2);
+    node.ask(&Request::ClearSession("s".into()));
+    for number in 10..20 {
+        program.record(0, 0, number);
+    }
+    let expected: Vec<(u16, u64)> = (10..20).map(|number| (0, number)).collect();
+    assert_eq!(snapshot(&mut node).numbers, expected);
+    // Nor does it come back with the program.
+    program.lose_connection();
+    program.come_back(&node);
+    assert_eq!(snapshot(&mut node).numbers, expected);
 }

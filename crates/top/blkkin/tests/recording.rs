@@ -12,6 +12,7 @@ use support::node::{
     Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
     say, traces_below,
 };
+use support::process::signal;
 
 /// A program of the tests below.
 #[test]
@@ -190,4 +191,32 @@ fn traces_beside_others_are_gone_on_with() {
     let (numbers, lost) = read(first);
     check_distinct(&numbers);
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
+}
+
+/// What was recorded before a clear is gone, also of programs that have ended and of those that stand still
+/// meanwhile; also if the agent is killed behind it. What comes later is there.
+#[test]
+fn what_was_cleared_does_not_come_back() {
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let ended = node.program(1000, 1000);
+    let mut program = node.program(50, 1000);
+    std::thread::sleep(Duration::from_millis(100));
+    ended.end();
+    let before = program.count();
+    signal(program.id(), "STOP");
+    eventually("both have traces", || (traces_below(&node.output()).len() == 2).then_some(()));
+    node.do_it(&["session", "clear", "s"]);
+    assert_eq!(traces_below(&node.output()).len(), 1);
+    agent.kill();
+    let _agent = node.agent();
+    signal(program.id(), "CONT");
+    eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+    let tried = program.end();
+    node.end_session();
+    let (numbers, lost) = read(&node.output());
+    check_distinct(&numbers);
+    assert!(numbers[0] >= before, "{} {before}", numbers[0]);
+    assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
 }

@@ -313,6 +313,8 @@ pub(crate) struct Found {
     pub(crate) discarded: u64,
     /// Whether no file ends within a packet.
     pub(crate) is_whole: bool,
+    /// Packets that are missing between others, by their numbers and in any direction.
+    pub(crate) gaps: u64,
 }
 
 /// The traces below a directory, in the order in which they were made.
@@ -341,6 +343,7 @@ pub(crate) fn read(trace: &Path) -> Found {
         let bytes = std::fs::read(entry.path()).unwrap();
         let mut rest = &bytes[..];
         let mut discarded = 0;
+        let mut next = None;
         while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
             let header = packet::Header::from_bytes(header).expect("a packet");
             let size = header.packet_size as usize;
@@ -350,6 +353,8 @@ pub(crate) fn read(trace: &Path) -> Found {
                 let number = u64::from_le_bytes(event[10..].try_into().unwrap());
                 found.numbers.push((u16::from_le_bytes([event[0], event[1]]), number));
             }
+            found.gaps += next.map_or(0, |next: u64| next.abs_diff(header.number));
+            next = Some(header.number + 1);
             discarded = header.discarded;
             rest = others;
         }
