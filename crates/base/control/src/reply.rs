@@ -38,6 +38,8 @@ messages! {
         0x040a Written(path: PathBuf = Path),
         /// What the rings of programs that have ended have seen, for each channel that had some.
         0x040b Ended(ended: Ended = Own),
+        /// What was kept of a channel for snapshots, and had to make room.
+        0x040d Released(released: Released = Own),
     }
 }
 
@@ -192,5 +194,20 @@ record! {
         pub packets_lost: u64 = Number,
         /// Bytes written to them.
         pub bytes_written: u64 = Number,
+    }
+}
+
+record! {
+    /// Rings whose programs or daemons have ended, which were kept for snapshots until their user's programs
+    /// needed the room.
+    pub struct Released {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Name of the channel.
+        pub channel: String = NAME,
+        /// How many rings they were.
+        pub rings: u64 = Number,
+        /// Packets that no snapshot will have.
+        pub packets_lost: u64 = Number,
     }
 }

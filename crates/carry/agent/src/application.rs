@@ -81,6 +81,13 @@ pub(crate) struct Attachment {
     pub(crate) left_behind: Vec<(u32, Rings)>,
 }
 
+/// Rings that were kept for snapshots, and had to make room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Released {
+    pub(crate) rings: u64,
+    pub(crate) packets_lost: u64,
+}
+
 /// A look takes as many bytes of packets as fit into a ring. Of one that was full, headers may be left that
 /// were made anew; and the look before that may have been at what an earlier daemon has left.
 const LOOKS_AT_FULL_RINGS: u32 = 3;
@@ -245,6 +252,52 @@ impl Attachment {
         Ok(std::mem::take(left).into_iter().map(|(number, _)| number).collect())
     }
 
+    /// What is kept of a ring, in all sets that have some of it, the oldest first.
+    fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
+        let left = self.left_behind.iter().map(|(_, left)| left);
+        let mut sets: Vec<&Rings> = left.chain([&self.rings]).collect();
+        sets.retain(|set| ring < set.count());
+        // What is older than something that was overwritten is not kept either.
+        let first = sets.iter().rposition(|set| set.is_overtaken(ring)).unwrap_or(0);
+        sets.split_off(first)
+    }
+
+    /// Packets that only the oldest set has, for snapshots.
+    fn packets_of_oldest(&self) -> u64 {
+        let oldest = self.left_behind.first().map_or(&self.rings, |(_, oldest)| oldest);
+        let kept = (0..oldest.count()).map(|ring| {
+            let sets = self.kept_sets(ring);
+            let has_oldest = sets.first().is_some_and(|first| std::ptr::eq(*first, oldest));
+            if has_oldest { oldest.packets_kept(ring) } else { 0 }
+        });
+        kept.sum()
+    }
+
+    /// Bytes that the rings take, also those of earlier daemons.
+    pub(crate) fn memory_size(&self) -> usize {
+        let left = self.left_behind.iter().map(|(_, left)| left);
+        left.chain([&self.rings]).map(|set| set.shape().memory_size()).sum()
+    }
+
+    /// Gives up the oldest set of rings that is kept for snapshots, of an earlier daemon: the program's
+    /// number for it.
+    pub(crate) fn release_oldest(&mut self, totals: &mut Released) -> Option<u32> {
+        if self.is_written || self.left_behind.is_empty() {
+            return None;
+        }
+        totals.packets_lost += self.packets_of_oldest();
+        let (number, oldest) = self.left_behind.remove(0);
+        totals.rings += oldest.count() as u64;
+        Some(number)
+    }
+
+    /// Gives up all that is kept of a program that has ended.
+    pub(crate) fn release_all(&mut self, totals: &mut Released) {
+        while self.release_oldest(totals).is_some() {}
+        totals.packets_lost += self.packets_of_oldest();
+        totals.rings += self.rings.count() as u64;
+    }
+
     /// Describes all types of which events may be in the rings.
     fn describe(&mut self, types: &[EventType], trace: &mut Trace) {
         for event_type in &types[self.described.min(types.len())..] {
@@ -400,12 +453,7 @@ impl Application {
         for attachment in self.attachments.iter().filter(readable) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
-                let left = attachment.left_behind.iter().map(|(_, left)| left);
-                let sets = left.chain([&attachment.rings]).filter(|set| ring < set.count());
-                let sets: Vec<&Rings> = sets.collect();
-                // What is older than something that was overwritten is not kept either.
-                let first = sets.iter().rposition(|set| set.is_overtaken(ring)).unwrap_or(0);
-                sets[first..].iter().for_each(|set| set.snapshot(ring, &mut packets));
+                attachment.kept_sets(ring).iter().for_each(|set| set.snapshot(ring, &mut packets));
                 if packets.is_empty() {
                     continue;
                 }

@@ -22,8 +22,8 @@ use std::time::Instant;
 pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring, where nobody says another number.
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
-/// Memory for the rings of one user's programs.
-const RINGS_SIZE_MAX: usize = 4 << 30;
+/// Memory for the rings of one user's programs, where nobody says another.
+pub const RINGS_SIZE_MAX: usize = 4 << 30;
 
 /// What earlier daemons have left of a channel.
 struct Adopted {
@@ -248,6 +248,51 @@ impl Agent {
         true
     }
 
+    /// Sees that a program's user may have rings for a channel. What is kept for snapshots of programs and
+    /// daemons that have ended makes room, the oldest first.
+    fn make_room(
+        &mut self,
+        id: Id,
+        (at, number): (usize, usize),
+        adopted: Option<&mut Adopted>,
+    ) -> io::Result<()> {
+        let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let session = &self.sessions[at];
+        let place = (session.id, number);
+        let channel = &session.channels[number].channel;
+        let own = shape_of(channel, number as u32, [0; 16]).memory_size();
+        // What is written is there no longer than that takes.
+        let is_kept = session.purpose == Purpose::Snapshot;
+        let mut left = adopted.filter(|_| is_kept).map(|adopted| &mut adopted.left);
+        let size_of = |(_, rings): &(u32, Rings)| rings.shape().memory_size();
+        loop {
+            let all = self.applications.values().chain(&self.departed);
+            let all = all.filter(|one| one.process.uid == uid).flat_map(|one| &one.attachments);
+            let used: usize = all.map(Attachment::memory_size).sum();
+            let own_left: usize = left.iter().flat_map(|left| left.iter()).map(size_of).sum();
+            if used + own + own_left <= self.options.rings_size_max {
+                return Ok(());
+            }
+            if self.forget_oldest(uid) {
+                continue;
+            }
+            let oldest = left.as_mut().filter(|left| !left.is_empty()).map(|left| left.remove(0));
+            let Some((oldest, rings)) = oldest else { break };
+            let totals = self.released.entry(place).or_default();
+            totals.rings += rings.count() as u64;
+            totals.packets_lost +=
+                (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
+            self.send(id, &ToApplication::Release(oldest), vec![]);
+        }
+        let why = format!(
+            "the rings of user {uid} would take more than {} MiB; use smaller sub-buffers, or end sessions",
+            self.options.rings_size_max >> 20
+        );
+        Err(io::Error::new(io::ErrorKind::QuotaExceeded, why))
+    }
+
     /// Gives a program rings for a channel.
     fn attach(
         &mut self,
@@ -256,15 +301,7 @@ impl Agent {
         number: usize,
         mut adopted: Option<Adopted>,
     ) -> io::Result<usize> {
-        let size_of = |application: &Application| {
-            let attachments = application.attachments.iter();
-            attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
-        };
-        let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let all = self.applications.values().chain(&self.departed);
-        let used: usize = all.filter(|one| one.process.uid == uid).map(size_of).sum();
+        self.make_room(id, (at, number), adopted.as_mut())?;
         let session = &self.sessions[at];
         let channel = &session.channels[number].channel;
         let Some(application) = self.applications.get_mut(&id) else {
@@ -274,14 +311,6 @@ impl Agent {
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
-        if used + shape.memory_size() > RINGS_SIZE_MAX {
-            let why = format!(
-                "the rings of user {uid} would take more than {} GiB; use smaller sub-buffers, or \
-                 end sessions",
-                RINGS_SIZE_MAX >> 30
-            );
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
-        }
         let clock = ring_clock(application.clock);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;

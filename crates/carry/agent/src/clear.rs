@@ -120,6 +120,7 @@ impl Agent {
             application.attachments.retain(|attachment| attachment.session != id);
         }
         self.departed.retain(|application| !application.attachments.is_empty());
+        self.released.retain(|(released, _), _| *released != id);
         self.clearings.push(clearing);
     }
 

@@ -1,6 +1,6 @@
 //! The loop: who has connected, what has come, whose rings are to be looked at.
 
-use crate::application::Application;
+use crate::application::{Application, Released};
 use crate::catalog::{Catalog, Room};
 use crate::clear::Clearing;
 use crate::clock::Clocks;
@@ -44,6 +44,8 @@ pub struct Options {
     /// The socket of the service manager that wants to know when it is ready and when it ends, if there is
     /// one: what `NOTIFY_SOCKET` says.
     pub manager: Option<OsString>,
+    /// Bytes of the rings of one user's programs, also of those that have ended.
+    pub rings_size_max: usize,
     /// What to do with a line that somebody should read.
     pub log: fn(&str),
 }
@@ -84,6 +86,8 @@ pub struct Agent {
     pub(crate) sampling: HashMap<u32, String>,
     /// What the rings have seen of programs that are no more, by session and channel.
     pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
+    /// What was kept for snapshots, and had to make room, by session and channel.
+    pub(crate) released: BTreeMap<(SessionId, usize), Released>,
     next_id: Id,
     pub(crate) next_session: SessionId,
 }
@@ -252,6 +256,7 @@ impl Agent {
             resumed: Vec::new(),
             sampling: notes.sampling,
             ended: BTreeMap::new(),
+            released: BTreeMap::new(),
             next_id: 1,
         })
     }
@@ -674,13 +679,35 @@ impl Agent {
         }
         if !application.attachments.is_empty() {
             self.departed.push_back(application);
-            if self.departed.len() > DEPARTED_MAX
-                && let Some(oldest) = self.departed.pop_front()
-            {
-                for attachment in &oldest.attachments {
-                    self.count_ended(attachment);
+            if self.departed.len() > DEPARTED_MAX {
+                self.release_departed(0);
+            }
+        }
+    }
+
+    /// Gives up what was kept first of a user's programs and daemons that have ended, if there is some.
+    pub(crate) fn forget_oldest(&mut self, uid: u32) -> bool {
+        let all = self.applications.values_mut().chain(&mut self.departed);
+        for application in all.filter(|one| one.process.uid == uid) {
+            for attachment in &mut application.attachments {
+                let totals = self.released.entry((attachment.session, attachment.channel));
+                if let Some(number) = attachment.release_oldest(totals.or_default()) {
+                    application.released.push(number);
+                    application.next_look = Some(Instant::now());
+                    return true;
                 }
             }
+        }
+        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
+        oldest.map(|oldest| self.release_departed(oldest)).is_some()
+    }
+
+    fn release_departed(&mut self, at: usize) {
+        let Some(mut departed) = self.departed.remove(at) else { return };
+        for attachment in &mut departed.attachments {
+            let totals = self.released.entry((attachment.session, attachment.channel));
+            attachment.release_all(totals.or_default());
+            self.count_ended(attachment);
         }
     }
 

@@ -28,6 +28,7 @@ mod saved;
 mod session;
 mod trace;
 
+pub use attach::RINGS_SIZE_MAX;
 pub use background::Background;
 pub use date::now as date_now;
 pub use engine::{Agent, Options};

@@ -175,6 +175,7 @@ impl Agent {
                 Then::Destroy(session) => {
                     let trouble = self.detach(session);
                     self.ended.retain(|(ended, _), _| *ended != session);
+                    self.released.retain(|(released, _), _| *released != session);
                     trouble
                 }
             };
@@ -524,6 +525,18 @@ impl Agent {
             for (number, channel) in session.channels.iter().enumerate() {
                 let Some(totals) = self.ended.get(&(session.id, number)) else { continue };
                 replies.push(Reply::Ended(totals.told(&session.name, &channel.channel.name)));
+            }
+            for (number, channel) in session.channels.iter().enumerate() {
+                let released = self.released.get(&(session.id, number));
+                let Some(released) = released.filter(|released| released.rings > 0) else {
+                    continue;
+                };
+                replies.push(Reply::Released(blkkin_control::Released {
+                    session: session.name.clone(),
+                    channel: channel.channel.name.clone(),
+                    rings: released.rings,
+                    packets_lost: released.packets_lost,
+                }));
             }
         }
         Ok(replies)

@@ -247,6 +247,13 @@ impl Rings {
         self.readers[ring].0.is_overtaken(&self.cells, &self.shape)
     }
 
+    /// Packets that a snapshot of a ring would have.
+    pub(crate) fn packets_kept(&self, ring: usize) -> u64 {
+        let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
+        let waiting = reader.waiting(&self.cells, &self.shape);
+        waiting.div_ceil(self.shape.subbuffer_size as u64)
+    }
+
     /// What a ring holds now, without taking it, behind what others held before.
     pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);

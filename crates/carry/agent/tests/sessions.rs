@@ -2,7 +2,10 @@
 
 mod support;
 
-use blkkin_control::{Activity, Mode, Purpose, Reply, Request, Snapshot};
+use blkkin_agent::Background;
+use blkkin_control::{
+    Activity, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
+};
 use blkkin_ctf::metadata;
 use blkkin_ring::Outcome;
 use std::fs;
@@ -339,4 +342,73 @@ fn clear_drops_flight_recorders() {
     program.lose_connection();
     program.come_back(&node);
     assert_eq!(snapshot(&mut node).numbers, expected);
+}
+
+/// What is kept for snapshots of programs and agents that are gone counts as what their user has, and makes
+/// room for what is recorded now; what is lost by that is told.
+#[test]
+fn what_is_kept_makes_room() {
+    // For three sets of rings.
+    let subbuffer: usize = 256 << 10;
+    let rings = online_processors() + 1;
+    let set = 4 * subbuffer * rings;
+    let room = 7 * set / 2;
+    let mut node = Node::with(Background::start_with(|_| (), room).unwrap());
+    let output = Some(node.output());
+    let session = Session { name: "s".into(), purpose: Purpose::Snapshot, output };
+    node.ask(&Request::CreateSession(session));
+    let channel = Channel {
+        name: "c".into(),
+        mode: Mode::Overwrite,
+        subbuffer_size: Some(subbuffer as u64),
+        subbuffer_count: Some(4),
+        contexts: vec![],
+    };
+    node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
+    node.ask(&Request::EnableEvents(events("*")));
+    node.ask(&Request::StartSession("s".into()));
+    let told = |node: &mut Node| {
+        let replies = node.ask(&Request::Status(None));
+        replies.into_iter().find_map(|reply| match reply {
+            Reply::Released(released) => Some((released.rings, released.packets_lost)),
+            _ => None,
+        })
+    };
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    for number in 0..3 {
+        program.record(0, 0, number);
+        program.lose_connection();
+        program.come_back(&node);
+        program.record(0, 0, 100 + number);
+    }
+    // The fourth set has made the first one go.
+    assert_eq!(told(&mut node), Some((rings as u64, 1)));
+    let found = snapshot(&mut node);
+    let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
+    assert_eq!((&found.numbers[..], found.gaps), (&kept[..], 0));
+    program.obey();
+    assert_eq!(program.orphan_count(), 2);
+    // A program that has ended, and one that comes.
+    program.goodbye();
+    let mut next = Program::start(&node);
+    next.tell(0, "test:first");
+    next.record(0, 0, 7);
+    let (released, lost) = told(&mut node).unwrap();
+    assert!(released > rings as u64 && lost > 1, "{released} {lost}");
+    next.goodbye();
+    for number in 8..20 {
+        let mut next = Program::start(&node);
+        next.tell(0, "test:first");
+        assert_eq!(next.record(0, 0, number), Outcome::Recorded);
+        next.goodbye();
+    }
+    node.ask(&Request::ClearSession("s".into()));
+    assert_eq!(told(&mut node), None);
+}
+
+fn online_processors() -> usize {
+    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let last = list.trim().rsplit([',', '-']).next().unwrap();
+    last.parse::<usize>().unwrap() + 1
 }

@@ -2,7 +2,7 @@
 
 mod support;
 
-use blkkin_control::{Applications, Ended, Processes, Reply, Request, Ring};
+use blkkin_control::{Applications, Ended, Processes, Released, Reply, Request, Ring};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::agent::{answer, check, check_failure, command, list, no_such_session, tell};
@@ -52,6 +52,12 @@ fn busy() -> StandIn {
             ring("web", 8, None, look),
             ring("flight", 7, Some(0), look),
             Reply::Ended(ended),
+            Reply::Released(Released {
+                session: "flight".into(),
+                channel: "main".into(),
+                rings: 3,
+                packets_lost: 4,
+            }),
             Reply::Done,
         ]
     })
@@ -78,7 +84,10 @@ web      main     osd8       8      1       -         -    10.0k     30%   5 (+4
 web      main     (ended)    -      4      12         -        -       -          2             0
 ";
 
-const STATUS_LOST: &str = "\nlost in all: 7 events, 3 packets\n";
+const STATUS_LOST: &str = "
+to make room, 3 old rings of session flight, channel main, had to go: 4 packets
+lost in all: 7 events, 7 packets
+";
 
 fn status_requests(name: Option<&str>) -> [Request; 4] {
     let status = || Request::Status(name.map(str::to_owned));
@@ -130,8 +139,12 @@ fn a_status_as_json() {
     let told = tell(&busy(), &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let keys = ["schema", "agent", "release", "lost"].map(|key| object[key].clone());
-    let lost = serde_json::json!({ "events": 7, "packets": 3 });
+    let lost = serde_json::json!({ "events": 7, "packets": 7 });
     assert_eq!(keys, ["blkkin.status.v1".into(), "AGENT".into(), "0.9".into(), lost]);
+    let released = serde_json::json!([
+        { "session": "flight", "channel": "main", "rings": 3, "packets_lost": 4 }
+    ]);
+    assert_eq!(object["released"], released);
     let row = |session: &str, ended: bool, pid| {
         let seen = object["programs"].as_array().expect("a list");
         let found = seen

@@ -46,7 +46,10 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new() -> Node {
-        let agent = Background::start(|_| ()).unwrap();
+        Node::with(Background::start(|_| ()).unwrap())
+    }
+
+    pub(crate) fn with(agent: Background) -> Node {
         let addresses = [agent.socket().to_owned()];
         let client = Client::connect(&addresses, "test", "0", Patience::default()).unwrap();
         Node { agent: Some(agent), client, directory: tempfile::tempdir().unwrap() }
@@ -143,6 +146,11 @@ impl Program {
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
+    }
+
+    /// Sets of rings that it has of connections before.
+    pub(crate) fn orphan_count(&self) -> usize {
+        self.orphans.iter().flatten().count()
     }
 
     /// Its connection ends, which nobody tells it.

@@ -9,7 +9,7 @@ use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{Application, Applications, Ended, Processes, Reply, Request, Ring};
+use blkkin_control::{Application, Applications, Ended, Processes, Released, Reply, Request, Ring};
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -68,13 +68,14 @@ struct Status {
     before: Vec<Ring>,
     rings: Vec<Ring>,
     ended: Vec<Ended>,
+    released: Vec<Released>,
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let request = Request::Status(args.session.clone());
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let (mut before, _) = rings(&mut conversation, &request)?;
+    let (mut before, ..) = rings(&mut conversation, &request)?;
     if !args.watch {
         thread::sleep(args.interval);
         let status = ask(&mut conversation, &args, &request, before)?;
@@ -136,7 +137,7 @@ fn ask(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let (rings, ended) = rings(conversation, request)?;
+    let (rings, ended, released) = rings(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
         release: conversation.release().to_owned(),
@@ -145,22 +146,24 @@ fn ask(
         before,
         rings,
         ended,
+        released,
     })
 }
 
 fn rings(
     conversation: &mut Conversation,
     request: &Request,
-) -> Result<(Vec<Ring>, Vec<Ended>), Error> {
-    let (mut rings, mut ended) = (Vec::new(), Vec::new());
+) -> Result<(Vec<Ring>, Vec<Ended>, Vec<Released>), Error> {
+    let (mut rings, mut ended, mut released) = (Vec::new(), Vec::new(), Vec::new());
     for reply in conversation.ask(request)? {
         match reply {
             Reply::Ring(ring) => rings.push(ring),
             Reply::Ended(gone) => ended.push(gone),
+            Reply::Released(gone) => released.push(gone),
             _ => {}
         }
     }
-    Ok((rings, ended))
+    Ok((rings, ended, released))
 }
 
 fn text(status: &Status, args: &Args) -> String {

@@ -6,7 +6,7 @@ use crate::commands::session::list::lines;
 use crate::conversation::json;
 use crate::output::plural;
 use crate::table::{Align, Cell, Table};
-use blkkin_control::Application;
+use blkkin_control::{Application, Released};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -27,11 +27,18 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
     }
-    text + &lost_line(rows, color)
+    let released: String = status.released.iter().map(released_line).collect();
+    text + &released + &lost_line(status, rows, color)
 }
 
-fn lost_line(rows: &[Row], color: bool) -> String {
-    let lost = lost(rows);
+fn released_line(released: &Released) -> String {
+    let Released { session, channel, rings, packets_lost } = released;
+    let (rings, packets) = (plural(*rings, "old ring"), plural(*packets_lost, "packet"));
+    format!("to make room, {rings} of session {session}, channel {channel}, had to go: {packets}\n")
+}
+
+fn lost_line(status: &Status, rows: &[Row], color: bool) -> String {
+    let lost = lost(rows, &status.released);
     let parts = [
         (lost.events, plural(lost.events, "event")),
         (lost.packets, plural(lost.packets, "packet")),
@@ -139,7 +146,15 @@ fn short(number: f64) -> String {
 }
 
 pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
-    let lost = lost(rows);
+    let lost = lost(rows, &status.released);
+    let released = status.released.iter().map(|released| {
+        json!({
+            "session": released.session,
+            "channel": released.channel,
+            "rings": released.rings,
+            "packets_lost": released.packets_lost,
+        })
+    });
     let names = names(status);
     let key = if rings { "rings" } else { "programs" };
     json!({
@@ -149,6 +164,7 @@ pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
         "sessions": status.sessions.iter().map(json::session).collect::<Vec<_>>(),
         "applications": status.applications.iter().map(json::application).collect::<Vec<_>>(),
         key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
+        "released": released.collect::<Vec<_>>(),
         "lost": { "events": lost.events, "packets": lost.packets },
     })
 }
