@@ -134,7 +134,7 @@ impl Agent {
         if left.iter().any(|(_, rings)| of_a_ring(rings.shape()) != of_a_ring(&wanted)) {
             return Err(invalid("its rings have another shape"));
         }
-        let kept = self.kept.iter().position(|kept| kept.is_of(pid, uuid));
+        let kept = self.kept.iter().position(|kept| kept.is_of(&application.process, uuid));
         let begun = self.begun.remove(&uuid);
         let trace = match kept.map(|kept| self.kept.remove(kept).trace) {
             None if !application.traces.contains_key(&session.id) => begun.and_then(|begun| {
@@ -159,10 +159,10 @@ impl Agent {
 
     /// The session of a trace that a program's rings went to.
     fn session_of(&self, application: &Application, uuid: [u8; 16]) -> Option<SessionId> {
-        let pid = application.process.pid;
+        let process = &application.process;
         let mut own = application.uuids.iter().filter(|(_, own)| **own == uuid);
-        let kept = || self.kept.iter().find(|kept| kept.is_of(pid, uuid))?.trace.note();
-        let begun = || self.begun.get(&uuid).filter(|begun| begun.pid == pid);
+        let kept = || self.kept.iter().find(|kept| kept.is_of(process, uuid))?.trace.note();
+        let begun = || self.begun.get(&uuid).filter(|begun| begun.pid == process.pid);
         let own = own.next().map(|(session, _)| *session);
         own.or_else(|| kept().map(Note::session)).or_else(|| begun().map(|begun| begun.session))
     }

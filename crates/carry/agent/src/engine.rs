@@ -103,8 +103,9 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    pub(crate) fn is_of(&self, pid: u32, uuid: [u8; 16]) -> bool {
-        self.pid == pid && self.trace.note().is_some_and(|note| note.uuid() == uuid)
+    pub(crate) fn is_of(&self, process: &Process, uuid: [u8; 16]) -> bool {
+        (self.pid, self.uid) == (process.pid, process.uid)
+            && self.trace.note().is_some_and(|note| note.uuid() == uuid)
     }
 }
 
@@ -180,6 +181,8 @@ const ORPHANS_MAX: usize = 64;
 const KEPT_TIME: Duration = Duration::from_secs(8);
 /// Traces of one user that are.
 const KEPT_MAX: usize = 32;
+/// Traces of one process that nobody has open, and that it may come back to.
+const BEGUN_MAX: usize = 64;
 /// Programs that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
@@ -411,7 +414,9 @@ impl Agent {
     /// Who comes back later has another trace begun, in which nothing is missing.
     fn close_kept(&mut self, at: usize) {
         let kept = self.kept.remove(at);
-        let note = kept.trace.note().filter(|_| saved::process_exists(kept.pid));
+        let same = self.begun.values().filter(|begun| begun.pid == kept.pid).count();
+        let may_come = same < BEGUN_MAX && saved::process_exists(kept.pid);
+        let note = kept.trace.note().filter(|_| may_come);
         self.begun.extend(note.map(|note| (note.uuid(), note.begun())));
     }
 

@@ -187,7 +187,7 @@ fn traces_beside_others_are_gone_on_with() {
     }
     let tried = program.end();
     node.end_session();
-    assert_eq!(written(), [first.clone()], "all of it is one trace");
+    assert_eq!(written(), std::slice::from_ref(first), "all of it is one trace");
     let (numbers, lost) = read(first);
     check_distinct(&numbers);
     assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);

@@ -71,11 +71,19 @@ struct Status {
     released: Vec<Released>,
 }
 
+/// What one look gives.
+#[derive(Default)]
+struct Look {
+    rings: Vec<Ring>,
+    ended: Vec<Ended>,
+    released: Vec<Released>,
+}
+
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let request = Request::Status(args.session.clone());
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let (mut before, ..) = rings(&mut conversation, &request)?;
+    let mut before = look(&mut conversation, &request)?.rings;
     if !args.watch {
         thread::sleep(args.interval);
         let status = ask(&mut conversation, &args, &request, before)?;
@@ -137,7 +145,7 @@ fn ask(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let (rings, ended, released) = rings(conversation, request)?;
+    let Look { rings, ended, released } = look(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
         release: conversation.release().to_owned(),
@@ -150,20 +158,17 @@ fn ask(
     })
 }
 
-fn rings(
-    conversation: &mut Conversation,
-    request: &Request,
-) -> Result<(Vec<Ring>, Vec<Ended>, Vec<Released>), Error> {
-    let (mut rings, mut ended, mut released) = (Vec::new(), Vec::new(), Vec::new());
+fn look(conversation: &mut Conversation, request: &Request) -> Result<Look, Error> {
+    let mut look = Look::default();
     for reply in conversation.ask(request)? {
         match reply {
-            Reply::Ring(ring) => rings.push(ring),
-            Reply::Ended(gone) => ended.push(gone),
-            Reply::Released(gone) => released.push(gone),
+            Reply::Ring(ring) => look.rings.push(ring),
+            Reply::Ended(gone) => look.ended.push(gone),
+            Reply::Released(gone) => look.released.push(gone),
             _ => {}
         }
     }
-    Ok((rings, ended, released))
+    Ok(look)
 }
 
 fn text(status: &Status, args: &Args) -> String {
