@@ -140,19 +140,22 @@ impl Reader {
     /// The same for snapshots of what this reader, which takes nothing, has not passed over.
     #[must_use]
     pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
-        let mut reader = Reader { frees: Frees::Never, ..self.clone() };
-        // Acquire: as above.
-        let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
-        let oldest = reader.oldest(shape, write).filter(|oldest| reader.is_behind(*oldest));
-        reader.position = oldest.unwrap_or(reader.position);
-        reader
+        let position = self.overtaken_to(cells, shape).unwrap_or(self.position);
+        // Where events are discarded, nothing is overwritten that it has not passed over.
+        let frees = if shape.mode == Mode::Discard { Frees::Nobody } else { Frees::Never };
+        Reader { position, frees, ..self.clone() }
     }
 
     /// Whether so much has been written behind this reader's position that it was overwritten.
     pub fn is_overtaken(&self, cells: &Cells, shape: &Shape) -> bool {
-        // Relaxed: it may be so a moment later.
-        let write = cells.load(shape.control_of(self.ring), Word::Write, Relaxed);
-        self.oldest(shape, write).is_some_and(|oldest| self.is_behind(oldest))
+        self.overtaken_to(cells, shape).is_some()
+    }
+
+    fn overtaken_to(&self, cells: &Cells, shape: &Shape) -> Option<u64> {
+        // Acquire: as above.
+        let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
+        let oldest = self.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
+        oldest.filter(|oldest| self.is_behind(*oldest))
     }
 
     /// Passes over all that is there, as if nothing had been recorded or discarded so far.

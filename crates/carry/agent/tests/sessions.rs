@@ -344,6 +344,51 @@ fn clear_drops_flight_recorders() {
     assert_eq!(snapshot(&mut node).numbers, expected);
 }
 
+/// Rings that keep the first events rather than the last: snapshots have all of them, over connections, and
+/// a clear makes room for others.
+#[test]
+fn snapshots_of_what_came_first() {
+    let mut node = Node::new();
+    let output = Some(node.output());
+    let session = Session { name: "s".into(), purpose: Purpose::Snapshot, output };
+    node.ask(&Request::CreateSession(session));
+    let channel = Channel {
+        name: "c".into(),
+        mode: Mode::Discard,
+        subbuffer_size: Some(4096),
+        subbuffer_count: Some(4),
+        contexts: vec![],
+    };
+    node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
+    node.ask(&Request::EnableEvents(events("*")));
+    node.ask(&Request::StartSession("s".into()));
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    let mut number = 0;
+    for is_cleared in [false, true] {
+        if is_cleared {
+            node.ask(&Request::ClearSession("s".into()));
+        }
+        let mut expected = Vec::new();
+        let mut lost = 0;
+        for _ in 0..2 {
+            // More than the rings of all processors hold.
+            for _ in 0..300 * (online_processors() + 1) * 4 {
+                match program.record(0, 0, number) {
+                    Outcome::Recorded => expected.push((0, number)),
+                    _ => lost += 1,
+                }
+                number += 1;
+            }
+            let found = snapshot(&mut node);
+            assert!(found.numbers == expected, "{} {}", found.numbers.len(), expected.len());
+            assert!(lost > 0 && found.gaps == 0);
+            program.lose_connection();
+            program.come_back(&node);
+        }
+    }
+}
+
 /// What is kept for snapshots of programs and agents that are gone counts as what their user has, and makes
 /// room for what is recorded now; what is lost by that is told.
 #[test]
