@@ -6,7 +6,7 @@ mod support;
 use blkkin_trace::{Endpoint, Trace, sample};
 use std::io::BufRead;
 use std::path::PathBuf;
-use std::process::Command;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use support::node::{
     Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
@@ -219,4 +219,36 @@ fn what_was_cleared_does_not_come_back() {
     check_distinct(&numbers);
     assert!(numbers[0] >= before, "{} {before}", numbers[0]);
     assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
+}
+
+/// A program that stood still so long that the agent gave it up connects anew, and goes on in its trace.
+#[test]
+fn programs_that_were_given_up_go_on() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let program = node.program(50, 1000);
+    eventually("it is written", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    for round in 0..2 {
+        signal(program.id(), "STOP");
+        // More than the agent has it be told while it does not listen.
+        let rules: Vec<Child> = (0..12)
+            .map(|number| {
+                let filter = format!("n == {number:<65000}");
+                let name = format!("other{round}:{number}");
+                let mut enable = node.command(&["event", "enable", "--filter", &filter, &name]);
+                enable.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+            })
+            .collect();
+        eventually("it is given up", || node.applications().is_empty().then_some(()));
+        signal(program.id(), "CONT");
+        eventually("it is found again", || (!node.applications().is_empty()).then_some(()));
+        for mut rule in rules {
+            assert!(rule.wait().unwrap().success());
+        }
+    }
+    let tried = program.end();
+    node.end_session();
+    check_all(&node.output(), tried);
+    assert_eq!(traces_below(&node.output()).len(), 1, "all of it is one trace");
 }
