@@ -77,8 +77,27 @@ impl Severity {
     }
 
     /// The level for a number.
-    pub fn from_number(number: u64) -> Option<Severity> {
-        WORDS.iter().map(|(_, level)| *level).find(|level| level.number() == number)
+    // In so many words it is compiled to a comparison, which is worth it to who records annotations.
+    #[inline]
+    pub const fn from_number(number: u64) -> Option<Severity> {
+        Some(match number {
+            0 => Emergency,
+            1 => Alert,
+            2 => Critical,
+            3 => Error,
+            4 => Warning,
+            5 => Notice,
+            6 => Info,
+            7 => DebugSystem,
+            8 => DebugProgram,
+            9 => DebugProcess,
+            10 => DebugModule,
+            11 => DebugUnit,
+            12 => DebugFunction,
+            13 => DebugLine,
+            14 => Debug,
+            _ => return None,
+        })
     }
 
     /// The shortest word for the level.

@@ -3,10 +3,10 @@
 use crate::guard;
 use crate::layout::{Endpoint, Trace};
 use crate::record::Said;
-use blkkin_ring::Encoder;
+use blkkin_ring::Pen;
 use blkkin_trace::family::{self, Annotation, PutString};
-use blkkin_trace::{Level, registry};
-use std::ffi::c_char;
+use blkkin_trace::registry;
+use std::ffi::{c_char, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros and inline
@@ -49,69 +49,50 @@ fn follow_rules() {
     ENABLED_LEVELS.store(levels, Ordering::Relaxed);
 }
 
-/// Whether somebody listens to this level.
-pub fn is_enabled(level: Level) -> bool {
-    ENABLED_LEVELS.load(Ordering::Relaxed) & 1 << level as i32 != 0
+/// Whether somebody listens to this level, which is one of the fifteen.
+pub(crate) fn is_enabled(level: c_uint) -> bool {
+    ENABLED_LEVELS.load(Ordering::Relaxed) >> level & 1 != 0
 }
 
 /// A string of C that can be read.
 #[derive(Clone, Copy)]
 struct CString(*const c_char);
 
-impl CString {
-    /// # Safety
-    ///
-    /// It ends with a NUL, and stays as it is as long as this is used.
-    #[inline(always)]
-    unsafe fn new(string: *const c_char) -> CString {
-        CString(string)
-    }
-}
-
 impl PutString for CString {
     #[inline(always)]
-    fn put(self, encoder: &mut Encoder<'_>) {
+    fn put(self, pen: &mut impl Pen) -> Option<()> {
         // SAFETY: who made this has promised it.
-        unsafe { encoder.put_c_string(self.0) }
+        unsafe { pen.put_c_string(self.0) }
+    }
+
+    fn guard(work: impl FnOnce()) {
+        guard::quietly((), work);
     }
 }
 
-/// Records an annotation.
+/// Records an annotation of a level that is one of the fifteen.
 ///
 /// # Safety
 ///
 /// No string may be NULL; all end with a NUL, and stay as they are during the call.
 #[inline(always)]
-pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: Level, said: Said) {
-    // SAFETY: the caller's promise holds for each of these strings, of which none is kept.
-    let string = |string| unsafe { CString::new(string) };
+pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: c_uint, said: Said) {
+    let said = match said {
+        Said::Event(event) => family::Said::Event(CString(event)),
+        Said::String { key, val } => family::Said::String { key: CString(key), val: CString(val) },
+        Said::Integer { key, val } => family::Said::Integer { key: CString(key), val },
+    };
     let annotation = Annotation {
-        trace_name: string(trace.name),
-        service_name: string(endpoint.name),
+        trace_name: CString(trace.name),
+        service_name: CString(endpoint.name),
         port_no: endpoint.port,
-        ip: string(endpoint.ip),
+        ip: CString(endpoint.ip),
         trace_id: trace.info.trace_id,
         span_id: trace.info.span_id,
         parent_span_id: trace.info.parent_span_id,
-        said: match said {
-            Said::Event(event) => family::Said::Event(string(event)),
-            Said::String { key, val } => {
-                family::Said::String { key: string(key), val: string(val) }
-            }
-            Said::Integer { key, val } => family::Said::Integer { key: string(key), val },
-        },
+        said,
     };
-    // On the way of all but the first annotation there is nothing that panics, and the guard would cost
-    // a tenth of it.
-    if annotation.family().at(level).is_known() {
-        annotation.record(level);
-    } else {
-        record_first(annotation, level);
+    if let Some(event) = annotation.family().types().get(level as usize) {
+        annotation.record(event);
     }
-}
-
-#[cold]
-#[inline(never)]
-fn record_first(annotation: Annotation<CString>, level: Level) {
-    guard::quietly((), || annotation.record(level));
 }

@@ -2,27 +2,10 @@
 
 use crate::emit;
 use crate::layout::{Endpoint, INVALID, OK, Trace};
-use blkkin_trace::Level;
 use std::ffi::{c_char, c_int, c_uint};
 
-/// By their numbers.
-pub(crate) const LEVELS: [Level; 15] = [
-    Level::Emergency,
-    Level::Alert,
-    Level::Critical,
-    Level::Error,
-    Level::Warning,
-    Level::Notice,
-    Level::Info,
-    Level::DebugSystem,
-    Level::DebugProgram,
-    Level::DebugProcess,
-    Level::DebugModule,
-    Level::DebugUnit,
-    Level::DebugFunction,
-    Level::DebugLine,
-    Level::Debug,
-];
+/// How many levels there are.
+const LEVELS: c_uint = 15;
 
 /// The level of everything that is recorded by blkin's functions.
 pub(crate) const WARNING: c_uint = 4;
@@ -60,28 +43,111 @@ pub(crate) unsafe fn record(
     level: c_uint,
     said: Said,
 ) -> c_int {
-    let level = usize::try_from(level).ok().and_then(|level| LEVELS.get(level));
-    let Some(level) = level.filter(|_| !said.lacks_something()) else { return INVALID };
-    // SAFETY: the caller's pointers are NULL or valid.
-    let Some((trace, endpoint)) = (unsafe { complete(trace, endpoint) }) else { return INVALID };
-    if emit::is_enabled(*level) {
-        // SAFETY: no string is NULL; all live and stay as they are until this function returns.
-        unsafe { emit::emit(&trace, &endpoint, *level, said) };
+    if level >= LEVELS {
+        return INVALID;
     }
-    OK
+    // SAFETY: the caller owes the same.
+    unsafe {
+        if !emit::is_enabled(level) {
+            return if checked(trace, endpoint, said).is_some() { OK } else { INVALID };
+        }
+        match said {
+            Said::Event(said) => event(trace, endpoint, level, said),
+            Said::String { key, val } => string(trace, endpoint, level, key, val),
+            Said::Integer { key, val } => integer(trace, endpoint, level, key, val),
+        }
+    }
 }
 
-/// The trace and its effective endpoint, if none of their strings is NULL.
+/// Something happened. As the two below, it gets all in registers, and is not inlined: the memory for an
+/// event would become the caller's, also of one who has nothing to record.
 ///
 /// # Safety
 ///
 /// See the crate.
-unsafe fn complete(trace: *const Trace, endpoint: *const Endpoint) -> Option<(Trace, Endpoint)> {
-    // SAFETY: not NULL inside `then`, so valid; all fields of a trace are set.
-    let trace = (!trace.is_null()).then(|| unsafe { trace.read() })?;
+#[inline(never)]
+unsafe fn event(
+    trace: *const Trace,
+    endpoint: *const Endpoint,
+    level: c_uint,
+    event: *const c_char,
+) -> c_int {
+    // SAFETY: the caller owes the same.
+    unsafe { check_and_emit(trace, endpoint, level, Said::Event(event)) }
+}
+
+/// Something is the case, told as a string.
+///
+/// # Safety
+///
+/// See the crate.
+#[inline(never)]
+unsafe fn string(
+    trace: *const Trace,
+    endpoint: *const Endpoint,
+    level: c_uint,
+    key: *const c_char,
+    val: *const c_char,
+) -> c_int {
+    // SAFETY: the caller owes the same.
+    unsafe { check_and_emit(trace, endpoint, level, Said::String { key, val }) }
+}
+
+/// Something is the case, told as an integer.
+///
+/// # Safety
+///
+/// See the crate.
+#[inline(never)]
+unsafe fn integer(
+    trace: *const Trace,
+    endpoint: *const Endpoint,
+    level: c_uint,
+    key: *const c_char,
+    val: i64,
+) -> c_int {
+    // SAFETY: the caller owes the same.
+    unsafe { check_and_emit(trace, endpoint, level, Said::Integer { key, val }) }
+}
+
+/// # Safety
+///
+/// See the crate.
+#[inline(always)]
+unsafe fn check_and_emit(
+    trace: *const Trace,
+    endpoint: *const Endpoint,
+    level: c_uint,
+    said: Said,
+) -> c_int {
+    // SAFETY: the caller's pointers are NULL or valid; no string of a checked annotation is NULL, and all
+    // stay as they are during the call.
+    unsafe {
+        let Some((trace, endpoint)) = checked(trace, endpoint, said) else { return INVALID };
+        emit::emit(trace, endpoint, level, said);
+    }
+    OK
+}
+
+/// The trace and its effective endpoint, if no string that is needed is NULL.
+///
+/// # Safety
+///
+/// See the crate.
+#[inline(always)]
+unsafe fn checked<'a>(
+    trace: *const Trace,
+    endpoint: *const Endpoint,
+    said: Said,
+) -> Option<(&'a Trace, &'a Endpoint)> {
+    if said.lacks_something() {
+        return None;
+    }
+    // SAFETY: NULL, or valid; all fields of a trace are set, and nobody changes them during the call.
+    let trace = unsafe { trace.as_ref() }?;
     let endpoint = if endpoint.is_null() { trace.endpoint } else { endpoint };
     // SAFETY: as above.
-    let endpoint = (!endpoint.is_null()).then(|| unsafe { endpoint.read() })?;
+    let endpoint = unsafe { endpoint.as_ref() }?;
     let is_complete = !(trace.name.is_null() || endpoint.ip.is_null() || endpoint.name.is_null());
     is_complete.then_some((trace, endpoint))
 }

@@ -6,7 +6,7 @@ use crate::emit;
 use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent};
 use crate::layout::*;
 use crate::own::*;
-use crate::record::{LEVELS, WARNING};
+use crate::record::WARNING;
 use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
@@ -18,6 +18,25 @@ use std::ptr::null;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+/// By their numbers.
+const LEVELS: [Level; 15] = [
+    Level::Emergency,
+    Level::Alert,
+    Level::Critical,
+    Level::Error,
+    Level::Warning,
+    Level::Notice,
+    Level::Info,
+    Level::DebugSystem,
+    Level::DebugProgram,
+    Level::DebugProcess,
+    Level::DebugModule,
+    Level::DebugUnit,
+    Level::DebugFunction,
+    Level::DebugLine,
+    Level::Debug,
+];
 
 fn endpoint() -> Endpoint {
     Endpoint { ip: c"10.0.0.7".as_ptr(), port: 50_000, name: c"osd.3".as_ptr() }

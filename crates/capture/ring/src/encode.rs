@@ -16,8 +16,11 @@ pub const HEADER_SIZE: usize = 10;
 /// Where in an event its time is.
 pub(crate) const TIME_AT: usize = 2;
 
-/// Sizes of copies are multiples of this, so that they need no remainder.
+/// Strings are encoded by so many bytes.
 pub(crate) const GRAIN: usize = 16;
+
+/// Events are copied into rings by so many bytes, so that there is no remainder.
+pub(crate) const COPIED: usize = 32;
 
 /// Bytes that an [`Encoder`] has room for.
 pub const EVENT_SIZE_MAX: usize = 4096;
@@ -62,6 +65,7 @@ const RESERVE: usize = 256;
 
 /// A grain more than what counts, so that strings can be copied in whole grains.
 const ROOM: usize = EVENT_SIZE_MAX + GRAIN;
+const _: () = assert!(EVENT_SIZE_MAX.is_multiple_of(COPIED));
 
 impl<'r> Encoder<'r> {
     /// An event of this class, without fields.
@@ -118,32 +122,51 @@ impl<'r> Encoder<'r> {
 
     /// The same with bytes that are known to be a string.
     #[inline(always)]
-    #[expect(unsafe_code)]
     pub fn put_bytes_as_string(&mut self, string: &[u8]) {
-        let (mut from, mut left) = (string.as_ptr(), string.len());
-        loop {
+        // Most strings are less than a grain, for which no jump is taken. Of an empty one nothing may be
+        // loaded.
+        let is_short = string.len().wrapping_sub(1) < GRAIN - 1;
+        if is_short && self.size + GRAIN <= STRINGS_END && is_grain_readable(string.as_ptr()) {
+            // SAFETY: there is room for a grain behind `size`; the string is not empty.
+            #[expect(unsafe_code)]
+            let nuls =
+                unsafe { copy_grain(string.as_ptr(), self.start.add(self.size), string.len()) };
+            self.size += nuls.trailing_zeros() as usize + 1;
+        } else {
+            *self = self.passed_on().with_string(string);
+        }
+    }
+
+    /// The same one, as a value: passed on by reference it would be kept in memory from then on, and each
+    /// field's place known only when the one before has been written there and read back.
+    #[inline(always)]
+    fn passed_on(&self) -> Encoder<'r> {
+        Encoder { room: PhantomData, ..*self }
+    }
+
+    /// With any string behind.
+    #[inline(never)]
+    #[expect(unsafe_code)]
+    fn with_string(mut self, string: &[u8]) -> Encoder<'r> {
+        for grain in string.chunks(GRAIN) {
             if self.size + GRAIN > STRINGS_END {
-                return self.put_string_by_bytes(&string[string.len() - left..]);
+                let at = grain.as_ptr().addr() - string.as_ptr().addr();
+                self.put_string_by_bytes(&string[at..]);
+                return self;
             }
-            // SAFETY: there is room for a grain behind `size`; `left` bytes of the string are there.
-            let nuls = unsafe { copy_grain(from, self.start.add(self.size), left) };
-            if left <= GRAIN {
-                // The string's end, or what comes before it.
-                let length = (nuls | 1 << left).trailing_zeros() as usize;
-                // SAFETY: there is room for a grain and one byte.
-                unsafe { self.start.add(self.size + length).write(0) };
-                self.size += length + 1;
-                return;
-            }
+            // SAFETY: there is room for a grain behind `size`, and the chunk is not empty.
+            let nuls = unsafe {
+                let (from, into) = (grain.as_ptr(), self.start.add(self.size));
+                copy_any_grain(from, into, grain.len())
+            };
             if nuls != 0 {
                 self.size += nuls.trailing_zeros() as usize + 1;
-                return;
+                return self;
             }
             self.size += GRAIN;
-            left -= GRAIN;
-            // SAFETY: so many bytes were left.
-            from = unsafe { from.add(GRAIN) };
         }
+        self.put([0]);
+        self
     }
 
     #[cold]
@@ -167,22 +190,45 @@ impl<'r> Encoder<'r> {
     #[inline(always)]
     #[expect(unsafe_code)]
     pub unsafe fn put_c_string(&mut self, string: *const std::ffi::c_char) {
-        let mut from = string.cast::<u8>();
-        loop {
-            if self.size + GRAIN > STRINGS_END {
-                // SAFETY: the caller's promise holds for the rest of the string.
-                return unsafe { self.put_c_string_by_bytes(from) };
-            }
+        let from = string.cast::<u8>();
+        // As above.
+        if self.size + GRAIN <= STRINGS_END && is_grain_readable(from) {
             // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
-            let nuls = unsafe { copy_grain(from, self.start.add(self.size), usize::MAX) };
+            let nuls = unsafe { copy_grain(from, self.start.add(self.size), GRAIN) };
             if nuls != 0 {
                 self.size += nuls.trailing_zeros() as usize + 1;
                 return;
+            }
+        }
+        // SAFETY: by the caller's promise.
+        *self = unsafe { self.passed_on().with_c_string(from) };
+    }
+
+    /// With any string of C behind.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Encoder::put_c_string`].
+    #[inline(never)]
+    #[expect(unsafe_code)]
+    unsafe fn with_c_string(mut self, mut from: *const u8) -> Encoder<'r> {
+        while self.size + GRAIN <= STRINGS_END {
+            // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
+            let nuls = unsafe {
+                let into = self.start.add(self.size);
+                copy_any_grain(from, into, GRAIN)
+            };
+            if nuls != 0 {
+                self.size += nuls.trailing_zeros() as usize + 1;
+                return self;
             }
             self.size += GRAIN;
             // SAFETY: no NUL was among these bytes, so the string goes on.
             from = unsafe { from.add(GRAIN) };
         }
+        // SAFETY: the caller's promise holds for the rest of the string.
+        unsafe { self.put_c_string_by_bytes(from) };
+        self
     }
 
     /// # Safety
@@ -221,7 +267,7 @@ impl<'r> Encoder<'r> {
     /// counted as too large.
     #[inline(always)]
     pub fn event(&mut self) -> Event<'_> {
-        Event { start: self.start, size: self.size, place: PhantomData }
+        Event::of(self.start, self.size)
     }
 
     /// The fields so far; none if one of them found no place.
@@ -235,46 +281,75 @@ impl<'r> Encoder<'r> {
     }
 }
 
-/// Copies sixteen bytes, and says which of them are NULs: a bit for each, the lowest for the first. No
-/// more than `left` bytes from `from` on, nor any behind a NUL, have to be there: what is copied beyond,
-/// and what is said of it, is anything.
+/// Copies a string's first sixteen bytes, and says which of them are NULs: a bit for each, the lowest for
+/// the first. If it ends before, there is a NUL behind its end; if by a NUL of its own, then what is
+/// copied from behind that, and said of it, is anything.
 ///
 /// # Safety
 ///
-/// `from` is where a string is that has `left` bytes or ends with a NUL before; `into` has room for
-/// [`GRAIN`] bytes.
+/// `from` is where a string is that has `left` bytes, at least one, or ends with a NUL before; `into` has room
+/// for [`GRAIN`] bytes.
+#[inline(always)]
+#[expect(unsafe_code)]
+pub(crate) unsafe fn copy_any_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        match is_grain_readable(from) {
+            true => copy_grain(from, into, left),
+            false => copy_grain_by_bytes(from, into, left),
+        }
+    }
+}
+
+/// Whether sixteen bytes can be loaded if there is one: they are all on one page. (Also no if they are the
+/// page's last ones, which takes one instruction less to find out.)
+#[inline(always)]
+pub(crate) fn is_grain_readable(from: *const u8) -> bool {
+    const PAGE: usize = 4096;
+    from.addr().wrapping_add(GRAIN) & (PAGE - GRAIN) != 0
+}
+
+/// As [`copy_any_grain`], where [`is_grain_readable`] says that all bytes can be loaded.
+///
+/// # Safety
+///
+/// As above.
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 #[inline(always)]
 #[expect(unsafe_code)]
-unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    const PAGE: usize = 4096;
-    if from.addr() % PAGE > PAGE - GRAIN {
-        // SAFETY: by the caller's promise.
-        return unsafe { copy_grain_by_bytes(from, into, left) };
-    }
-    let zeros: u32;
-    // SAFETY: no byte crosses a page, and the first one's page can be read if there is a byte; with
-    // none it may not be there, which is why nothing is loaded then. Bytes behind the string's end
-    // are nobody's business, and so they are loaded here and not by an expression of the language.
-    unsafe {
-        if left == 0 {
-            return 0;
+pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
+    use std::arch::x86_64::{
+        __m128i, _mm_and_si128, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8,
+        _mm_setzero_si128, _mm_storeu_si128,
+    };
+    /// As many ones as the string has bytes are right before the middle.
+    static ENDS: [u8; 2 * GRAIN] = {
+        let mut ends = [0; 2 * GRAIN];
+        let mut at = 0;
+        while at < GRAIN {
+            ends[at] = 0xff;
+            at += 1;
         }
+        ends
+    };
+    let mut bytes: __m128i;
+    // SAFETY: no byte crosses a page, and the first one can be read. Bytes behind the string's end are
+    // nobody's business, and so they are loaded here and not by an expression of the language. The
+    // ends are loaded from `left` bytes before the middle on, of which there are at most sixteen.
+    unsafe {
         std::arch::asm!(
             "movdqu {bytes}, xmmword ptr [{from}]",
-            "movdqu xmmword ptr [{into}], {bytes}",
-            "pxor {zero}, {zero}",
-            "pcmpeqb {bytes}, {zero}",
-            "pmovmskb {zeros:e}, {bytes}",
             from = in(reg) from,
-            into = in(reg) into,
-            bytes = out(xmm_reg) _,
-            zero = out(xmm_reg) _,
-            zeros = lateout(reg) zeros,
-            options(nostack),
+            bytes = lateout(xmm_reg) bytes,
+            options(nostack, preserves_flags, readonly),
         );
+        if left < GRAIN {
+            let ends = ENDS.as_ptr().add(GRAIN - left);
+            bytes = _mm_and_si128(bytes, _mm_loadu_si128(ends.cast()));
+        }
+        _mm_storeu_si128(into.cast(), bytes);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_setzero_si128())).cast_unsigned()
     }
-    zeros
 }
 
 /// # Safety
@@ -282,20 +357,25 @@ unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
 /// As above.
 #[cfg(not(all(target_arch = "x86_64", not(loom))))]
 #[expect(unsafe_code)]
-unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
+pub(crate) unsafe fn copy_grain(from: *const u8, into: *mut u8, left: usize) -> u32 {
     // SAFETY: by the caller's promise.
     unsafe { copy_grain_by_bytes(from, into, left) }
 }
 
+/// As [`copy_any_grain`], without a look at any byte behind the string's end.
+///
 /// # Safety
 ///
-/// As above.
+/// `from` is where a string is that has `left` bytes or ends with a NUL before; `into` has room for [`GRAIN`]
+/// bytes.
+#[cold]
+#[inline(never)]
 #[expect(unsafe_code)]
 unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> u32 {
-    for index in 0..left.min(GRAIN) {
-        // SAFETY: no NUL was before, and the string has so many bytes.
+    for index in 0..GRAIN {
+        // SAFETY: no NUL was before, and the string has a byte there if it is not over.
         unsafe {
-            let byte = from.add(index).read();
+            let byte = if index < left { from.add(index).read() } else { 0 };
             into.add(index).write(byte);
             if byte == 0 {
                 return 1 << index;
@@ -308,7 +388,7 @@ unsafe fn copy_grain_by_bytes(from: *const u8, into: *mut u8, left: usize) -> u3
 /// An encoded event.
 #[derive(Debug)]
 pub struct Event<'e> {
-    /// What can be read from here on: `size`, rounded up to grains.
+    /// What can be read from here on: `size`, rounded up to [`COPIED`].
     start: *mut u8,
     size: usize,
     place: PhantomData<&'e mut [u8]>,
@@ -316,17 +396,29 @@ pub struct Event<'e> {
 
 impl<'e> Event<'e> {
     /// The event of class `id` whose fields are in `bytes` from [`HEADER_SIZE`] to `size`. `bytes`
-    /// must have room up to the next multiple of 16, because whole sixteens are copied; `None` if
+    /// must have room up to the next multiple of 32, because so many are copied at a time; `None` if
     /// it has not.
     pub fn new(bytes: &'e mut [u8], size: usize, id: u16) -> Option<Event<'e>> {
-        if size < HEADER_SIZE || size.checked_next_multiple_of(GRAIN)? > bytes.len() {
+        if size < HEADER_SIZE || size.checked_next_multiple_of(COPIED)? > bytes.len() {
             return None;
         }
         bytes[..2].copy_from_slice(&id.to_le_bytes());
         Some(Event { start: bytes.as_mut_ptr(), size, place: PhantomData })
     }
 
-    /// Where it starts; [`Event::grains_size`] bytes can be read from there on, of which those
+    /// The event of this size that an encoder has written from `start` on.
+    #[inline(always)]
+    pub(crate) fn of(start: *mut u8, size: usize) -> Event<'e> {
+        Event { start, size, place: PhantomData }
+    }
+
+    /// The same one.
+    #[inline(always)]
+    pub(crate) fn again(&mut self) -> Event<'_> {
+        Event { place: PhantomData, ..*self }
+    }
+
+    /// Where it starts; [`Event::copied_size`] bytes can be read from there on, of which those
     /// behind its size may never have been written.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     #[inline(always)]
@@ -334,10 +426,10 @@ impl<'e> Event<'e> {
         self.start
     }
 
-    /// Its size, rounded up to whole grains.
+    /// Its size, rounded up to what is copied.
     #[inline(always)]
-    pub(crate) fn grains_size(&self) -> usize {
-        self.size.next_multiple_of(GRAIN)
+    pub(crate) fn copied_size(&self) -> usize {
+        self.size.next_multiple_of(COPIED)
     }
 
     #[inline(always)]
@@ -385,7 +477,7 @@ mod tests {
         let event = encoder.event();
         assert_eq!(event.bytes()[..HEADER_SIZE], [2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(event.size(), HEADER_SIZE + expected.len());
-        assert_eq!(event.grains_size(), 48);
+        assert_eq!(event.copied_size(), 64);
     }
 
     /// At any place in a page, also right before one that is not there, and of any length.

@@ -61,6 +61,7 @@
 //! bytes before it looks at them. It makes packet headers anew. Nonsense ends the ring
 //! ([`Taken::Nonsense`]) and costs no other.
 
+mod brief;
 mod cells;
 mod encode;
 mod locked;
@@ -75,6 +76,7 @@ mod shape;
 mod slot;
 mod write;
 
+pub use brief::{Brief, BriefRoom, Pen};
 pub use cells::Cells;
 pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE, Room};
 pub use read::{Left, Packet, Reader, Taken};

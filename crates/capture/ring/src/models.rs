@@ -31,7 +31,7 @@ fn shape(rings: usize) -> Shape {
 const EVENT_SIZE: usize = 16;
 
 fn record(writer: &Writer, name: u8) -> Outcome {
-    let mut bytes = [name; EVENT_SIZE];
+    let mut bytes = [name; 2 * EVENT_SIZE];
     let mut event = Event::new(&mut bytes, EVENT_SIZE, 7).unwrap();
     writer.record(&mut event)
 }

@@ -200,6 +200,11 @@ pub(crate) enum Done {
     RecordedForSleeper,
 }
 
+/// What the sequence says: the reader's word, 0 while it is awake, and this if it does not know or has not
+/// got so far.
+const MAY_SLEEP: u64 = 1;
+const NOTHING: u64 = 2;
+
 /// How often the processor must differ; a thread is not moved as often in so short a time.
 const STRANGER_TRIES: usize = 4;
 
@@ -268,10 +273,10 @@ impl Sequences {
     /// instruction also moves a register, by being one for strings.
     #[inline(always)]
     pub(crate) fn record(self, slot: &AtomicPtr<Writer>, event: &Event<'_>) -> Done {
-        let (done, sleeping): (u64, u64);
+        let done: u64;
         // SAFETY: a writer in the slot is alive while it is there, and until all sequences were
         // restarted afterwards. The event goes behind the ring's position, into the same
-        // sub-buffer, which it fits into in whole grains: both is checked. It has at least one grain.
+        // sub-buffer, which it fits into with all that is copied: both is checked.
         #[expect(unsafe_code)]
         unsafe {
             asm!(
@@ -287,8 +292,10 @@ impl Sequences {
                 "23:",
                 "lea rdx, [{control} + 8]",
                 "cmp rdi, rdx",
-                "jne 24f",
-                "mov eax, 1",
+                "mov edx, {may_sleep}",
+                "je 26f",
+                "24:",
+                "mov edx, {nothing}",
                 "jmp 26f",
                 ".popsection",
                 "xor edi, edi",
@@ -298,18 +305,18 @@ impl Sequences {
                 "21:",
                 "mov {writer}, qword ptr [{slot}]",
                 "test {writer}, {writer}",
-                "jz 24f",
+                "jz 24b",
                 // The ring. A processor of none, as a number without sign, is too high.
                 "mov {place:e}, dword ptr fs:[{area} + 4]",
                 "cmp {place}, qword ptr [{writer} + {frame} + {processors}]",
-                "jae 24f",
+                "jae 24b",
                 // Also what the processor says, if that is cheap.
                 "cmp qword ptr [{writer} + {frame} + {has_rdpid}], 0",
                 "je 27f",
                 "rdpid {write}",
                 "and {write:e}, {cpu_mask}",
                 "cmp {write:e}, {place:e}",
-                "jne 24f",
+                "jne 24b",
                 "27:",
                 "mov {control}, {place}",
                 "shl {control}, {control_bits}",
@@ -320,10 +327,10 @@ impl Sequences {
                 "mov {write}, qword ptr [{control}]",
                 "mov rax, {write}",
                 "and rax, qword ptr [{writer} + {frame} + {subbuffer_mask}]",
-                "jz 24f",
+                "jz 24b",
                 "add rax, {left}",
                 "cmp rax, qword ptr [{writer} + {frame} + {subbuffer_size}]",
-                "jae 24f",
+                "jae 24b",
                 "mov rax, {write}",
                 "and rax, qword ptr [{writer} + {frame} + {ring_mask}]",
                 "add {place}, rax",
@@ -334,9 +341,11 @@ impl Sequences {
                 "or rax, rdx",
                 // From the end to the start, so that one register counts and addresses.
                 "25:",
-                "movups {grain}, xmmword ptr [{from} + {left} - 16]",
-                "movups xmmword ptr [{place} + {left} - 16], {grain}",
-                "sub {left}, 16",
+                "movups {grain}, xmmword ptr [{from} + {left} - 32]",
+                "movups {next_grain}, xmmword ptr [{from} + {left} - 16]",
+                "movups xmmword ptr [{place} + {left} - 32], {grain}",
+                "movups xmmword ptr [{place} + {left} - 16], {next_grain}",
+                "sub {left}, 32",
                 "jnz 25b",
                 "mov qword ptr [{place} + {time_at}], rax",
                 "mov qword ptr [{control} + {last_time}], rax",
@@ -344,30 +353,27 @@ impl Sequences {
                 "mov rdi, {control}",
                 // Of no use but in a child of `vfork`.
                 "cmp qword ptr [{control}], {write}",
-                "jne 24f",
+                "jne 24b",
                 // Stores the position, and moves `rdi` behind it.
                 "stosq",
                 "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
                 "mov rdx, qword ptr [rdx]",
                 "22:",
-                "mov eax, 1",
-                "jmp 26f",
-                "24:",
-                "xor eax, eax",
                 "26:",
                 "mov qword ptr fs:[{area} + 8], 0",
                 area = in(reg) self.offset,
                 slot = in(reg) slot.as_ptr(),
                 from = in(reg) event.start(),
-                left = inout(reg) event.grains_size() => _,
+                left = inout(reg) event.copied_size() => _,
                 size = in(reg) event.size(),
                 writer = out(reg) _,
                 control = out(reg) _,
                 place = out(reg) _,
                 write = out(reg) _,
                 grain = out(xmm_reg) _,
-                out("rax") done,
-                out("rdx") sleeping,
+                next_grain = out(xmm_reg) _,
+                out("rax") _,
+                out("rdx") done,
                 out("rdi") _,
                 frame = const offset_of!(Writer, frame),
                 processors = const offset_of!(Frame, processors),
@@ -383,22 +389,24 @@ impl Sequences {
                 control_bits = const CONTROL_SIZE.trailing_zeros(),
                 last_time = const Word::LastTime as usize,
                 time_at = const TIME_AT,
+                may_sleep = const MAY_SLEEP,
+                nothing = const NOTHING,
                 options(nostack),
             );
         }
-        match (done, sleeping) {
-            (0, _) => Done::Nothing,
-            (_, 0) => Done::Recorded,
+        match done {
+            0 => Done::Recorded,
+            NOTHING => Done::Nothing,
             _ => Done::RecordedForSleeper,
         }
     }
 
     /// Appends an event; `false` if something came in between.
     pub(crate) fn append(self, cells: &Cells, append: &Append<'_>) -> bool {
-        debug_assert!(append.data + append.event.grains_size() <= cells.size());
+        debug_assert!(append.data + append.event.copied_size() <= cells.size());
         let control = cells.word(append.control, Word::Write).as_ptr();
         let mut done: u32 = 0;
-        // SAFETY: `data` and as many bytes as the event's grains have are in the memory:
+        // SAFETY: `data` and as many bytes as are copied are in the memory:
         // `Plan::Append` says so, for the position that the sequence checks. What is overwritten is behind `write`, where nothing counts.
         #[expect(unsafe_code)]
         unsafe {
@@ -423,7 +431,7 @@ impl Sequences {
                 last_time = in(reg) append.last_time,
                 from = in(reg) append.event.start(),
                 into = in(reg) into,
-                left = inout(reg) append.event.grains_size() => _,
+                left = inout(reg) append.event.copied_size() => _,
                 time = in(reg) append.time,
                 next = in(reg) append.next,
                 scratch = out(reg) _,

@@ -55,7 +55,8 @@ impl Slot {
                 Done::Nothing => {}
             }
         }
-        self.record_with_care(event)
+        // A copy, so that the event's own size and place need not be in memory before.
+        self.record_with_care(&mut event.again())
     }
 
     #[cold]

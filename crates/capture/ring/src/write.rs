@@ -251,7 +251,7 @@ impl Writer {
             let control = self.shape.control_of(cpu);
             // Only threads on this processor store it, and the sequence checks it again.
             let write = self.cells.load_own(control, Word::Write);
-            match Plan::new(&self.shape, write, event.grains_size()) {
+            match Plan::new(&self.shape, write, event.copied_size()) {
                 Some(Plan::Append) => {
                     // Read after `write`, so that it is not before any event up to there; and no
                     // event comes in between if the sequence succeeds. Nor does a sequence that was
@@ -333,7 +333,7 @@ impl Writer {
         let control = self.shape.control_of(held.ring);
         loop {
             let write = self.cells.load_own(control, Word::Write);
-            match Plan::new(&self.shape, write, event.grains_size()) {
+            match Plan::new(&self.shape, write, event.copied_size()) {
                 Some(Plan::Append) => {
                     let last_time = self.cells.load_own(control, Word::LastTime);
                     let time = self.now_everywhere().max(last_time);

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use support::{Harvest, Random, Set, move_to, record, shape, size_of};
 
 const HEADER: usize = blkkin_ring::packet::SIZE;
-const GRAIN: usize = 16;
+const GRAIN: usize = 32;
 
 /// What a ring is thought to do.
 struct Model {

@@ -13,8 +13,12 @@ pub const CHANNELS_MAX: usize = 31;
 /// Children find them empty, whoever made them, so that they do not write to the rings of their parents.
 /// What a child inherits of those stays mapped: a signal handler that forks may have interrupted somebody
 /// who uses it.
-static SLOTS: WipedOnFork<[Slot; CHANNELS_MAX]> =
-    WipedOnFork::of([const { Slot::new() }; CHANNELS_MAX]);
+static SLOTS: WipedOnFork<[Slot; SLOTS_SIZE]> =
+    WipedOnFork::of([const { Slot::new() }; SLOTS_SIZE]);
+
+/// One more than are used, so that a remainder says of every bit which one is meant.
+const SLOTS_SIZE: usize = CHANNELS_MAX + 1;
+const _: () = assert!(SLOTS_SIZE.is_power_of_two());
 
 /// Has children find no writers. False if the kernel cannot do that.
 pub(crate) fn prepare() -> bool {
@@ -24,13 +28,17 @@ pub(crate) fn prepare() -> bool {
 /// A channel's slot.
 #[inline(always)]
 pub(crate) fn slot(channel: usize) -> &'static Slot {
-    // The number of a bit of an event's type is below 31; the remainder tells the compiler.
-    &SLOTS.get()[channel % CHANNELS_MAX]
+    &SLOTS.get()[channel % SLOTS_SIZE]
+}
+
+/// The same, if there is such a channel.
+fn find_slot(channel: usize) -> Option<&'static Slot> {
+    (channel < CHANNELS_MAX).then(|| slot(channel))
 }
 
 /// Gives a channel its rings; gives them back if it has some already, or there is no such channel.
 pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
-    match SLOTS.get().get(channel) {
+    match find_slot(channel) {
         Some(slot) => {
             let clock = writer.clock();
             slot.put(writer)?;
@@ -43,7 +51,7 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
 
 /// Takes a channel's rings away, when no thread uses them any more.
 pub fn detach(channel: usize, patience: Duration) -> Result<Option<Box<Writer>>, StillUsed> {
-    match SLOTS.get().get(channel) {
+    match find_slot(channel) {
         Some(slot) => slot.take(patience),
         None => Ok(None),
     }
@@ -86,7 +94,7 @@ pub(crate) fn attach_somewhere(mut writer: Box<Writer>, has_contexts: bool) -> O
 /// Gives other rings to a channel: each event goes to one of them. False, and nothing has changed, if the
 /// channel has none. The old ones are let go.
 pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
-    SLOTS.get().get(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())
+    find_slot(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())
 }
 
 /// How long threads have to finish with rings that are taken away.

@@ -4,7 +4,7 @@
 use crate::channels::{self, CHANNELS_MAX};
 use crate::registry;
 use crate::{Level, value::Fields};
-use blkkin_ring::{Encoder, Room};
+use blkkin_ring::{Brief, BriefRoom, Encoder, Event, Pen, Room};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A kind of event: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
@@ -132,20 +132,37 @@ impl EventType {
         if wanted_by == 0 {
             return;
         }
-        // An id is one of `registry`, where there are fewer than 65,536.
         let mut room = Room::new();
-        let mut encoder = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
+        let mut encoder = Encoder::new(&mut room, self.header_id());
         encode(&mut encoder);
         if wanted_by >> WITH_CARE != 0 {
             // Passed on and back as a value, so that on the path without this it may stay in registers.
             encoder = self.record_with_care(encoder, wanted_by >> WITH_CARE);
         }
-        let mut wanted_by = wanted_by as u32;
-        while wanted_by != 0 {
-            let channel = wanted_by.trailing_zeros() as usize;
-            channels::slot(channel).record(&mut encoder.event());
-            wanted_by &= wanted_by - 1;
+        record_as_it_is(&mut encoder.event(), wanted_by as u32);
+    }
+
+    /// Records an event with these fields, if they are brief and all who want it want it just as it is. Else
+    /// it returns false, and nothing has happened.
+    #[inline(always)]
+    pub(crate) fn record_brief(&'static self, payload: &impl Payload) -> bool {
+        let wanted_by = self.wanted_by.load(Ordering::Acquire);
+        // By somebody, and no bits in the upper half.
+        let is_simple = wanted_by.wrapping_sub(1) < (1 << WITH_CARE) - 1;
+        let mut room = BriefRoom::new();
+        let mut brief = Brief::new(&mut room, self.header_id());
+        let is_simple = is_simple && payload.encode(&mut brief).is_some();
+        if is_simple {
+            record_as_it_is(&mut brief.event(), wanted_by as u32);
         }
+        is_simple
+    }
+
+    /// The id of a type that is wanted.
+    #[inline(always)]
+    fn header_id(&self) -> u16 {
+        // One of `registry`, where there are fewer than 65,536.
+        self.id.load(Ordering::Relaxed) as u16
     }
 
     /// Records an encoded event into channels that have filters or contexts. What they want is held
@@ -183,7 +200,7 @@ impl EventType {
             return;
         }
         let mut room = Room::new();
-        let mut whole = Encoder::new(&mut room, self.id.load(Ordering::Relaxed) as u16);
+        let mut whole = Encoder::new(&mut room, self.header_id());
         orders.encode_contexts(&mut whole);
         let (grains, rest) = encoder.fields().as_chunks::<16>();
         grains.iter().for_each(|grain| whole.put(*grain));
@@ -258,6 +275,28 @@ impl EventType {
     /// Source file and line.
     pub fn place(&self) -> (&'static str, u32) {
         self.place
+    }
+}
+
+/// Fields that either encoder can take.
+pub(crate) trait Payload {
+    /// Writes them, as far as the pen takes them. To be inlined always, as what is inlined into that; closures
+    /// cannot say so of themselves.
+    fn encode(&self, pen: &mut impl Pen) -> Option<()>;
+
+    /// Does what could panic, if something is wrong with the tracer itself.
+    fn guard(work: impl FnOnce()) {
+        work();
+    }
+}
+
+/// Records an encoded event into these channels.
+#[inline(always)]
+fn record_as_it_is(event: &mut Event<'_>, mut channels: u32) {
+    while channels != 0 {
+        let channel = channels.trailing_zeros() as usize;
+        channels::slot(channel).record(event);
+        channels &= channels - 1;
     }
 }
 

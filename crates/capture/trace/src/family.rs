@@ -5,8 +5,9 @@
 //! Names and fields of annotations are those of blkin, which tools know from LTTng's traces. Their
 //! trace ids have 64 bits; what an id has beyond is said once by a [`WIDE_TRACE_ID`] event.
 
+use crate::event::Payload;
 use crate::{EventType, Kind, Level};
-use blkkin_ring::Encoder;
+use blkkin_ring::Pen;
 
 /// How many levels there are.
 const LEVELS: usize = 15;
@@ -115,10 +116,23 @@ impl Family {
         &self.types
     }
 
-    /// Records an event of this family.
+    /// Records an event of one of its types, if somebody wants it.
     #[inline(always)]
-    pub(crate) fn record(&'static self, level: Level, encode: impl FnOnce(&mut Encoder<'_>)) {
-        self.at(level).record_with(self.kinds, encode);
+    pub(crate) fn record<P: Payload>(&'static self, event: &'static EventType, payload: P) {
+        if !event.record_brief(&payload) {
+            self.record_any(event, payload);
+        }
+    }
+
+    /// As above, whatever there is to do.
+    #[inline(never)]
+    fn record_any<P: Payload>(&'static self, event: &'static EventType, payload: P) {
+        P::guard(|| {
+            event.record_with(self.kinds, |encoder| {
+                // It takes everything.
+                let _ = payload.encode(encoder);
+            });
+        });
     }
 }
 
@@ -132,14 +146,20 @@ pub fn record_wide_trace_id(low: u64, high: u64) {
 
 /// A string of an annotation: Rust's, or, from another crate, C's.
 pub trait PutString: Copy {
-    /// Appends it to an event, with its NUL.
-    fn put(self, encoder: &mut Encoder<'_>);
+    /// Appends it to an event, with its NUL, if the pen takes it.
+    fn put(self, pen: &mut impl Pen) -> Option<()>;
+
+    /// Does what could panic, if something is wrong with the tracer itself. See where annotations of C are
+    /// recorded.
+    fn guard(work: impl FnOnce()) {
+        work();
+    }
 }
 
 impl PutString for &str {
     #[inline(always)]
-    fn put(self, encoder: &mut Encoder<'_>) {
-        encoder.put_string(self);
+    fn put(self, pen: &mut impl Pen) -> Option<()> {
+        pen.put_string(self)
     }
 }
 
@@ -167,10 +187,10 @@ pub struct Annotation<S> {
 }
 
 impl<S: PutString> Annotation<S> {
-    /// Records it, if somebody wants it.
+    /// Records it as an event of this type, which is one of its family, if somebody wants it.
     #[inline(always)]
-    pub fn record(self, level: Level) {
-        self.family().record(level, |encoder| self.encode(encoder));
+    pub fn record(self, event: &'static EventType) {
+        self.family().record(event, self);
     }
 
     /// The events that it belongs to.
@@ -182,24 +202,30 @@ impl<S: PutString> Annotation<S> {
             Said::Integer { .. } => &KEYVAL_INTEGER,
         }
     }
+}
+
+impl<S: PutString> Payload for Annotation<S> {
+    fn guard(work: impl FnOnce()) {
+        S::guard(work);
+    }
 
     #[inline(always)]
-    fn encode(self, encoder: &mut Encoder<'_>) {
-        self.trace_name.put(encoder);
-        self.service_name.put(encoder);
-        encoder.put(self.port_no.to_le_bytes());
-        self.ip.put(encoder);
+    fn encode(&self, pen: &mut impl Pen) -> Option<()> {
+        self.trace_name.put(pen)?;
+        self.service_name.put(pen)?;
+        pen.put(self.port_no.to_le_bytes())?;
+        self.ip.put(pen)?;
         let ids = [self.trace_id, self.span_id, self.parent_span_id];
-        encoder.put_words(ids.map(i64::cast_unsigned));
+        pen.put_words(ids.map(i64::cast_unsigned))?;
         match self.said {
-            Said::Event(event) => event.put(encoder),
+            Said::Event(event) => event.put(pen),
             Said::String { key, val } => {
-                key.put(encoder);
-                val.put(encoder);
+                key.put(pen)?;
+                val.put(pen)
             }
             Said::Integer { key, val } => {
-                key.put(encoder);
-                encoder.put(val.to_le_bytes());
+                key.put(pen)?;
+                pen.put(val.to_le_bytes())
             }
         }
     }

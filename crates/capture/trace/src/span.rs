@@ -52,9 +52,11 @@ pub(crate) use moment::follow;
 
 use crate::Level;
 use crate::context::{Decision, Incoming, SpanContext, Text, b3, packed, w3c};
+use crate::event::Payload;
 use crate::family::{self, DEFAULT_LEVEL};
 use crate::id::{SpanId, TraceId, make};
 use crate::sample::Sampler;
+use blkkin_ring::Pen;
 use blkkin_sys::monotonic_ns;
 use std::ops::Deref;
 
@@ -353,7 +355,21 @@ impl<'a> Span<'a> {
     #[inline(never)]
     fn record(&self) {
         let Some((start, duration)) = self.start.elapsed() else { return };
-        let Trace { name, endpoint, ids, decision, random_trace_id } = &self.trace;
+        family::SPAN.record(family::SPAN.at(self.level), Ended { span: self, start, duration });
+    }
+}
+
+/// A span that has ended, as it is recorded.
+struct Ended<'s> {
+    span: &'s Span<'s>,
+    start: u64,
+    duration: u64,
+}
+
+impl Payload for Ended<'_> {
+    #[inline(always)]
+    fn encode(&self, pen: &mut impl Pen) -> Option<()> {
+        let Trace { name, endpoint, ids, decision, random_trace_id } = &self.span.trace;
         let mut flags = 0;
         if *decision == Decision::Debug {
             flags |= flags::DEBUG;
@@ -361,15 +377,13 @@ impl<'a> Span<'a> {
         if *random_trace_id {
             flags |= flags::RANDOM_TRACE_ID;
         }
-        family::SPAN.record(self.level, |encoder| {
-            let [low, high] = ids.trace;
-            encoder.put_words([low, high, ids.span, ids.parent, start, duration]);
-            encoder.put([self.kind as u8, flags]);
-            encoder.put(endpoint.port().to_le_bytes());
-            encoder.put_string(name);
-            encoder.put_string(endpoint.service_name());
-            encoder.put_string(endpoint.ip());
-        });
+        let [low, high] = ids.trace;
+        pen.put_words([low, high, ids.span, ids.parent, self.start, self.duration])?;
+        pen.put([self.span.kind as u8, flags])?;
+        pen.put(endpoint.port().to_le_bytes())?;
+        pen.put_string(name)?;
+        pen.put_string(endpoint.service_name())?;
+        pen.put_string(endpoint.ip())
     }
 }
 

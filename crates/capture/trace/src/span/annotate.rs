@@ -167,7 +167,7 @@ impl<'a> Trace<'a> {
     /// Of a size that calls should not repeat.
     #[inline(never)]
     fn annotate(&self, level: Level, said: Said<&str>) {
-        Annotation {
+        let annotation = Annotation {
             trace_name: self.name,
             service_name: self.endpoint.service_name(),
             port_no: self.endpoint.port(),
@@ -176,8 +176,8 @@ impl<'a> Trace<'a> {
             span_id: self.ids.span.cast_signed(),
             parent_span_id: self.ids.parent.cast_signed(),
             said,
-        }
-        .record(level);
+        };
+        annotation.record(annotation.family().at(level));
     }
 }
 

@@ -1,0 +1,243 @@
+//! Events as most are: a few numbers, and strings of less than 32 bytes. Encoding them takes no jump, needs
+//! little of the stack, and knows at compile time that there is room, so that all of it stays in
+//! registers. For what is longer there is [`Encoder`].
+
+use crate::encode::{
+    COPIED, Encoder, Event, GRAIN, HEADER_SIZE, TIME_AT, copy_grain, is_grain_readable,
+};
+use std::ffi::c_char;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
+use std::num::NonZeroU32;
+
+/// Bytes that a [`Brief`] has room for.
+const SIZE: usize = 512;
+const _: () = assert!(SIZE.is_multiple_of(COPIED));
+
+/// What fields are written with, one after the other: an [`Encoder`] or a [`Brief`], of which one takes
+/// everything, and the other says `None` where it does not, and is of no more use then.
+pub trait Pen {
+    /// See [`Encoder::put`].
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()>;
+
+    /// See [`Encoder::put_words`].
+    fn put_words<const N: usize>(&mut self, words: [u64; N]) -> Option<()>;
+
+    /// See [`Encoder::put_string`].
+    fn put_string(&mut self, string: &str) -> Option<()>;
+
+    /// See [`Encoder::put_c_string`].
+    ///
+    /// # Safety
+    ///
+    /// `string` points to bytes that end with a NUL, which nobody changes during the call.
+    #[expect(unsafe_code)]
+    unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()>;
+}
+
+/// Memory for a brief event, on the stack of who records it.
+#[derive(Debug)]
+#[repr(align(16))]
+pub struct BriefRoom(MaybeUninit<[u8; SIZE]>);
+
+impl BriefRoom {
+    /// Memory that has not been written to.
+    #[inline(always)]
+    pub const fn new() -> BriefRoom {
+        BriefRoom(MaybeUninit::uninit())
+    }
+}
+
+impl Default for BriefRoom {
+    fn default() -> BriefRoom {
+        BriefRoom::new()
+    }
+}
+
+/// Encodes a brief event.
+#[derive(Debug)]
+pub struct Brief<'r> {
+    /// Of [`SIZE`] bytes, the first `size` are written.
+    start: *mut u8,
+    /// Not above [`SIZE`].
+    size: usize,
+    room: PhantomData<&'r mut BriefRoom>,
+}
+
+impl<'r> Brief<'r> {
+    /// An event of this class, without fields.
+    #[inline(always)]
+    pub fn new(room: &'r mut BriefRoom, id: u16) -> Brief<'r> {
+        let start = room.0.as_mut_ptr().cast::<u8>();
+        // SAFETY: there is room for that; the time comes when it is recorded.
+        #[expect(unsafe_code)]
+        unsafe {
+            start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
+            start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
+        }
+        Brief { start, size: HEADER_SIZE, room: PhantomData }
+    }
+
+    /// The event, to be recorded.
+    #[inline(always)]
+    pub fn event(&mut self) -> Event<'_> {
+        Event::of(self.start, self.size)
+    }
+
+    /// Where the next field goes, if there is room for so many bytes.
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    fn place(&mut self, size: usize) -> Option<*mut u8> {
+        // SAFETY: within the room.
+        (self.size + size <= SIZE).then(|| unsafe { self.start.add(self.size) })
+    }
+}
+
+impl Pen for Brief<'_> {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()> {
+        let place = self.place(N)?;
+        // SAFETY: there is room for so many bytes.
+        #[expect(unsafe_code)]
+        unsafe {
+            place.cast::<[u8; N]>().write_unaligned(bytes);
+        }
+        self.size += N;
+        Some(())
+    }
+
+    #[inline(always)]
+    fn put_words<const N: usize>(&mut self, words: [u64; N]) -> Option<()> {
+        let place = self.place(8 * N)?;
+        // SAFETY: there is room for so many bytes.
+        #[expect(unsafe_code)]
+        unsafe {
+            place.cast::<[u64; N]>().write_unaligned(words.map(u64::to_le));
+        }
+        self.size += 8 * N;
+        Some(())
+    }
+
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    fn put_string(&mut self, string: &str) -> Option<()> {
+        let place = self.place(2 * GRAIN)?;
+        // SAFETY: there is room for two grains.
+        self.size += unsafe { copy_string(string.as_ptr(), place, string.len()) }?;
+        Some(())
+    }
+
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()> {
+        let place = self.place(2 * GRAIN)?;
+        // SAFETY: there is room for two grains, and the string is one by the caller's promise.
+        self.size += unsafe { copy_string(string.cast(), place, usize::MAX) }?;
+        Some(())
+    }
+}
+
+/// Copies a string; how many bytes it takes, with its NUL. `None` if there is more to it than two grains, of
+/// which none crosses a page. (There is no call for those that do: it would cost the others, too.)
+///
+/// # Safety
+///
+/// `from` is where a string is that has `size` bytes or ends with a NUL before; `into` has room for two grains.
+#[inline(always)]
+#[expect(unsafe_code)]
+unsafe fn copy_string(from: *const u8, into: *mut u8, size: usize) -> Option<usize> {
+    // Of an empty string nothing may be loaded.
+    if size == 0 || !is_grain_readable(from) {
+        return None;
+    }
+    // SAFETY: the string has a first byte, and there is room for a grain.
+    if let Some(nuls) = NonZeroU32::new(unsafe { copy_grain(from, into, size.min(GRAIN)) }) {
+        return Some(nuls.trailing_zeros() as usize + 1);
+    }
+    // SAFETY: the string goes on, or ends there.
+    let (from, into) = unsafe { (from.add(GRAIN), into.add(GRAIN)) };
+    if size == GRAIN || !is_grain_readable(from) {
+        return None;
+    }
+    // SAFETY: the string has one more byte, and there is room for another grain.
+    let nuls = NonZeroU32::new(unsafe { copy_grain(from, into, (size - GRAIN).min(GRAIN)) })?;
+    Some(GRAIN + nuls.trailing_zeros() as usize + 1)
+}
+
+impl Pen for Encoder<'_> {
+    #[inline(always)]
+    fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Option<()> {
+        Encoder::put(self, bytes);
+        Some(())
+    }
+
+    #[inline(always)]
+    fn put_words<const N: usize>(&mut self, words: [u64; N]) -> Option<()> {
+        Encoder::put_words(self, words);
+        Some(())
+    }
+
+    #[inline(always)]
+    fn put_string(&mut self, string: &str) -> Option<()> {
+        Encoder::put_string(self, string);
+        Some(())
+    }
+
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    unsafe fn put_c_string(&mut self, string: *const c_char) -> Option<()> {
+        // SAFETY: the caller owes the same.
+        unsafe { Encoder::put_c_string(self, string) };
+        Some(())
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::encode::Room;
+    use std::ffi::CString;
+
+    /// All fields that a brief event takes are as an encoder has them, whatever came before.
+    #[test]
+    fn brief_events_are_as_others() {
+        let long: String = ('a'..='z').cycle().take(100).collect();
+        let (mut taken, mut refused) = (0, 0);
+        for size in 0..100 {
+            for nul in [None, Some(0), Some(size / 2)] {
+                for before in [0, 1, 400, 470, 480] {
+                    let mut text = long[..size].to_owned();
+                    if let Some(at) = nul.filter(|at| *at < size) {
+                        text.replace_range(at..=at, "\0");
+                    }
+                    let c_text: Vec<u8> = text.bytes().take_while(|byte| *byte != 0).collect();
+                    let c_text = CString::new(c_text).unwrap();
+                    let write = |pen: &mut dyn FnMut(u8) -> Option<()>| {
+                        (0..before).try_for_each(|index| pen(index as u8))
+                    };
+                    let (mut room, mut brief_room) = (Room::new(), BriefRoom::new());
+                    let mut encoder = Encoder::new(&mut room, 7);
+                    let mut brief = Brief::new(&mut brief_room, 7);
+                    write(&mut |byte| Pen::put(&mut encoder, [byte])).unwrap();
+                    write(&mut |byte| brief.put([byte])).unwrap();
+                    // SAFETY: a string of C that lives long enough.
+                    #[expect(unsafe_code)]
+                    let is_taken = brief.put_string(&text).is_some()
+                        && unsafe { brief.put_c_string(c_text.as_ptr()) }.is_some()
+                        && brief.put_words([1, u64::MAX]).is_some();
+                    if !is_taken {
+                        refused += 1;
+                        continue;
+                    }
+                    taken += 1;
+                    assert!(c_text.count_bytes() < 2 * GRAIN);
+                    encoder.put_string(&text);
+                    encoder.put_string(&text);
+                    encoder.put_words([1, u64::MAX]);
+                    assert_eq!(brief.event().bytes(), encoder.event().bytes(), "{text:?} {before}");
+                }
+            }
+        }
+        assert!(taken > 200 && refused > 200, "{taken} {refused}");
+    }
+}
