@@ -7,7 +7,7 @@ use crate::connection::Connection;
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
-use crate::process::{self, Looker};
+use crate::process::{Looker, group_number};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notes};
 use crate::session::{Session, SessionId};
@@ -54,7 +54,9 @@ pub(crate) type Id = u64;
 pub struct Agent {
     pub(crate) options: Options,
     pub(crate) own_uid: u32,
-    pub(crate) group: Option<u32>,
+    group: Option<u32>,
+    /// Whether it was said that the kernel does not tell of groups.
+    misses_groups: bool,
     listener: Listener,
     /// Held while the daemon lives.
     _lock: File,
@@ -196,7 +198,7 @@ impl Agent {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let readable = epoll::EventFlags::IN;
         epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
-        let group = process::group_number(&options.group);
+        let group = group_number(&options.group);
         let notes = saved::read(&path).unwrap_or_else(|error| {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
             Notes::default()
@@ -204,6 +206,7 @@ impl Agent {
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
             group,
+            misses_groups: false,
             options,
             listener,
             _lock: lock,
@@ -487,14 +490,36 @@ impl Agent {
                 self.applications.insert(id, application);
             }
             Role::Command => {
-                let is_privileged = process::is_privileged(pid, uid, gid, self.group);
                 let decoder: Decoder<Request> = decoder.followed_by();
                 let owner = Owner { uid, gid };
-                peer.state =
-                    State::Command(Command { decoder, owner, is_privileged, is_busy: false });
+                let is_privileged = self.is_privileged(id)?;
+                let command = Command { decoder, owner, is_privileged, is_busy: false };
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.state = State::Command(command);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody may control everybody's sessions: root, and who is in the group. As of when it
+    /// connected: what has its number by now may be another process.
+    fn is_privileged(&mut self, id: Id) -> io::Result<bool> {
+        let (Some(peer), Some(group)) = (self.peers.get(&id), self.group) else {
+            return Ok(self.peers.get(&id).is_some_and(|peer| peer.peer.uid == 0));
+        };
+        if peer.peer.uid == 0 || peer.peer.gid == group {
+            return Ok(true);
+        }
+        let groups = peer.connection.peer_groups()?;
+        if groups.is_none() && !std::mem::replace(&mut self.misses_groups, true) {
+            (self.options.log)(&format!(
+                "this kernel (before 4.13) does not say which further groups who connects is in: of the \
+                 group `{name}`, only those control all sessions whose first group it is (`newgrp {name}`)",
+                name = self.options.group
+            ));
+        }
+        Ok(groups.is_some_and(|groups| groups.contains(&group)))
     }
 
     /// What a program says.

@@ -103,17 +103,6 @@ fn parent_of(pid: u32) -> Option<u32> {
     rest.split_whitespace().nth(1)?.parse().ok()
 }
 
-/// Whether a process may control everybody's sessions: it is root's, or in that group.
-pub(crate) fn is_privileged(pid: u32, uid: u32, gid: u32, group: Option<u32>) -> bool {
-    let Some(group) = group.filter(|_| uid != 0) else { return uid == 0 };
-    let groups = || {
-        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap_or_default();
-        line.split_whitespace().any(|found| found.parse() == Ok(group))
-    };
-    gid == group || groups()
-}
-
 /// The number of a group, as `/etc/group` has it.
 pub(crate) fn group_number(name: &str) -> Option<u32> {
     let groups = fs::read_to_string("/etc/group").ok()?;
