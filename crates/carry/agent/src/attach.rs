@@ -4,6 +4,7 @@
 use crate::application::{Application, Attachment};
 use crate::date;
 use crate::engine::{Agent, Id};
+use crate::owner::Owner;
 use crate::rings::{Rings, online_processors};
 use crate::saved::Begun;
 use crate::session::{Session, SessionId};
@@ -289,16 +290,21 @@ impl Agent {
         Ok(own)
     }
 
-    /// What the session's programs have recorded so far, in a directory of its own.
-    pub(crate) fn snapshot(&mut self, at: usize, output: Option<PathBuf>) -> io::Result<PathBuf> {
+    /// What the session's programs have recorded so far, in a directory of its own: where `output` says, it
+    /// is made with the rights of who asks, and belongs to them.
+    pub(crate) fn snapshot(
+        &mut self,
+        at: usize,
+        output: Option<(PathBuf, Owner)>,
+    ) -> io::Result<PathBuf> {
         let session = &mut self.sessions[at];
         let number = session.snapshots;
         session.snapshots += 1;
-        let directory = output.unwrap_or_else(|| {
+        let (directory, owner) = output.unwrap_or_else(|| {
             let date = date::for_names(&Zoned::now());
-            session.output.join(format!("snapshot-1-{date}-{number}"))
+            (session.output.join(format!("snapshot-1-{date}-{number}")), session.owner)
         });
-        session.owner.create_directory(&directory)?;
+        owner.create_directory(&directory)?;
         let session = &self.sessions[at];
         for application in self.applications.values_mut().chain(&mut self.departed) {
             if !application.attachments.iter().any(|one| one.session == session.id) {
@@ -307,7 +313,7 @@ impl Agent {
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
             let about = about(&self.clocks, session, application, uuid);
             let path = directory_of(&directory, application);
-            let mut trace = Trace::new(path, session.owner, about, false);
+            let mut trace = Trace::new(path, owner, about, false);
             for (number, channel) in session.channels.iter().enumerate() {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);

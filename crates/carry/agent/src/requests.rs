@@ -244,7 +244,7 @@ impl Agent {
                         Some("make one with `blkkin session create NAME --snapshot`".into());
                     return Err(failed);
                 }
-                let written = self.snapshot(at, output);
+                let written = self.snapshot(at, output.map(|output| (output, who.owner)));
                 let path = written.map_err(|error| failed(code::OUTPUT, error.to_string()))?;
                 Ok(vec![Reply::Written(path)])
             }

@@ -15,6 +15,7 @@ use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Release, SeqCst};
@@ -33,6 +34,16 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         assert!(Instant::now() < end, "{what} does not happen");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// Says that a test could not do its work; where everything must be there, that is a failure.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = File::options().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
+    }
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{line}");
 }
 
 /// An agent, and a command that is connected with it.
@@ -108,7 +119,16 @@ impl Program {
 
     /// The same, as a process that says it has that number.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
-        let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
+        Program::start_at_as(node.agent.as_ref().unwrap().socket(), pid)
+    }
+
+    /// One of the agent that listens there.
+    pub(crate) fn start_at(socket: &Path) -> Program {
+        Program::start_at_as(socket, std::process::id())
+    }
+
+    fn start_at_as(socket: &Path, pid: u32) -> Program {
+        let socket = Socket::connect(socket).unwrap();
         let role = Role::Application { pid, clock: Clock::Tsc };
         let (program, release) = ("prog/ram".into(), "0".into());
         let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
@@ -201,7 +221,6 @@ impl Program {
 
     /// Wakes the agent.
     pub(crate) fn wake(&self) {
-        use std::io::Write;
         for wake in &self.wakes {
             let mut wake = File::from(wake.try_clone().unwrap());
             let _ = wake.write(&1u64.to_ne_bytes());
