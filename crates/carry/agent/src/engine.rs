@@ -4,6 +4,7 @@ use crate::application::Application;
 use crate::catalog::{Catalog, Room};
 use crate::clock::Clocks;
 use crate::connection::Connection;
+use crate::door::{Door, Knock};
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
@@ -57,7 +58,7 @@ pub struct Agent {
     group: Option<u32>,
     /// Whether it was said that the kernel does not tell of groups.
     misses_groups: bool,
-    listener: Listener,
+    door: Door,
     /// Held while the daemon lives.
     _lock: File,
     epoll: OwnedFd,
@@ -134,7 +135,7 @@ fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     Ok(closer)
 }
 
-const LISTENER: u64 = 0;
+const DOOR: u64 = 0;
 const STOP: u64 = 1;
 const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Who has connected must say so soon what it is.
@@ -196,8 +197,7 @@ impl Agent {
         let mode = if options.is_public { 0o666 } else { 0o600 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let readable = epoll::EventFlags::IN;
-        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
+        let door = Door::open(listener, &epoll, DOOR)?;
         let group = group_number(&options.group);
         let notes = saved::read(&path).unwrap_or_else(|error| {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
@@ -208,7 +208,7 @@ impl Agent {
             group,
             misses_groups: false,
             options,
-            listener,
+            door,
             _lock: lock,
             epoll,
             looker: Looker::start()?,
@@ -264,7 +264,7 @@ impl Agent {
             }
             for event in &events {
                 match event.data.u64() {
-                    LISTENER => self.accept(),
+                    DOOR => self.accept(),
                     STOP => {
                         self.tell_manager(notify::STOPPING);
                         self.end();
@@ -275,6 +275,9 @@ impl Agent {
                 }
             }
             let now = Instant::now();
+            if self.door.next().is_some_and(|next| next <= now) {
+                self.accept();
+            }
             self.look_at_rings(now);
             self.end_openings(now);
             self.settle(now);
@@ -298,20 +301,17 @@ impl Agent {
             State::Opening(_) => Some(peer.opened + OPENING_TIME),
             _ => None,
         });
-        looks.chain(pending).chain(openings).min()
+        looks.chain(pending).chain(openings).chain(self.door.next()).min()
     }
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let socket = match self.listener.accept() {
-                Ok(socket) => socket,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    (self.options.log)(&format!("cannot accept a connection: {error}"));
-                    // Whatever there is too little of is not there at once.
-                    std::thread::sleep(Duration::from_millis(10));
-                    return;
-                }
+            let (knock, line) = self.door.knock(&self.epoll, Instant::now());
+            line.iter().for_each(|line| (self.options.log)(line));
+            let (socket, superfluous) = match knock {
+                Knock::Nobody => return,
+                Knock::Somebody(socket) => (socket, None),
+                Knock::Superfluous(socket, reason) => (socket, Some(reason)),
             };
             let Ok(peer) = socket.peer() else { continue };
             let same = self.peers.values().filter(|other| other.peer.uid == peer.uid).count();
@@ -320,8 +320,9 @@ impl Agent {
                 continue;
             }
             let mut connection = Connection::new(socket);
-            if same >= CONNECTIONS_MAX {
-                let reason = format!("user {} has {CONNECTIONS_MAX} connections already", peer.uid);
+            let too_many = (same >= CONNECTIONS_MAX)
+                .then(|| format!("user {} has {CONNECTIONS_MAX} connections already", peer.uid));
+            if let Some(reason) = superfluous.or(too_many) {
                 let refused = Refused { version: Version::OURS, try_again: true, reason };
                 // Who cannot take even that is not waited for.
                 let _ = connection.send(&Answer::Refused(refused), vec![]);
@@ -595,6 +596,7 @@ impl Agent {
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
             close(self.closer.as_ref(), peer);
+            self.door.look_soon(Instant::now());
         }
         let Some(mut application) = self.applications.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, application.wake.as_fd());

@@ -15,6 +15,7 @@ mod clock;
 mod confine;
 mod connection;
 mod date;
+mod door;
 mod engine;
 mod metadata;
 mod notify;
