@@ -152,7 +152,7 @@ const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
 const ORPHANS_MAX: usize = 64;
-/// Programs that have ended whose rings are kept.
+/// Programs of one user that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
 impl Agent {
@@ -625,15 +625,25 @@ impl Agent {
             self.count_ended(attachment);
         }
         if !application.attachments.is_empty() {
+            let uid = application.process.uid;
             self.departed.push_back(application);
-            if self.departed.len() > DEPARTED_MAX
-                && let Some(oldest) = self.departed.pop_front()
-            {
-                for attachment in &oldest.attachments {
-                    self.count_ended(attachment);
-                }
+            let own = self.departed.iter().filter(|one| one.process.uid == uid);
+            if own.count() > DEPARTED_MAX {
+                self.forget_oldest(uid);
             }
         }
+    }
+
+    /// Gives up what was kept of the user's program that has ended first, if there is one.
+    pub(crate) fn forget_oldest(&mut self, uid: u32) -> bool {
+        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
+        let Some(oldest) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
+            return false;
+        };
+        for attachment in &oldest.attachments {
+            self.count_ended(attachment);
+        }
+        true
     }
 
     /// A program has found the daemon asleep.

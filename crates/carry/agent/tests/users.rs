@@ -5,7 +5,9 @@ mod support;
 
 use blkkin_agent::{Agent, Options};
 use blkkin_client::{Client, Patience};
-use blkkin_control::{Purpose, Reply, Request, Session, Snapshot};
+use blkkin_control::{
+    Applications, Channel, Mode, NewChannel, Processes, Purpose, Reply, Request, Session, Snapshot,
+};
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::fs;
@@ -14,7 +16,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::thread::JoinHandle;
-use support::{events, skip};
+use support::{Program, events, eventually, skip};
 
 /// The group of this agent: one that each machine has.
 const GROUP: (&str, u32) = ("daemon", 1);
@@ -57,17 +59,23 @@ impl Public {
 
     /// A command of a user in these groups, the first of which is the user's own.
     fn client_of(&self, user: u32, groups: [u32; 2]) -> Client {
-        std::thread::scope(|scope| {
-            let connect = || {
-                let all = groups.map(|group| Gid::from_raw(group));
-                let (uid, gid) = (Uid::from_raw(user), all[0]);
-                set_thread_groups(&all[1..]).unwrap();
-                set_thread_res_gid(gid, gid, gid).unwrap();
-                set_thread_res_uid(uid, uid, uid).unwrap();
-                self.client()
-            };
-            scope.spawn(connect).join().unwrap()
-        })
+        as_user(user, groups, || self.client())
+    }
+
+    fn program(&self) -> Program {
+        Program::start_at(&self.directory.path().join("agent.sock"))
+    }
+
+    /// Takes a snapshot; the numbers in each of its traces.
+    fn snapshot(&self, client: &mut Client) -> Vec<Vec<u64>> {
+        let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
+        let replies = client.ask_all(&request).unwrap();
+        let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
+        let traces = support::traces_below(path).into_iter();
+        let numbers = |trace: PathBuf| {
+            support::read(&trace).numbers.into_iter().map(|(_, number)| number).collect()
+        };
+        traces.map(numbers).collect()
     }
 
     /// A directory that a user and nobody else can write to.
@@ -78,6 +86,21 @@ impl Public {
         std::os::unix::fs::chown(&path, Some(user), Some(user)).unwrap();
         path
     }
+}
+
+/// Does something as another user, on a thread of its own.
+fn as_user<T: Send>(user: u32, groups: [u32; 2], work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let work = || {
+            let all = groups.map(Gid::from_raw);
+            let (uid, gid) = (Uid::from_raw(user), all[0]);
+            set_thread_groups(&all[1..]).unwrap();
+            set_thread_res_gid(gid, gid, gid).unwrap();
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            work()
+        };
+        scope.spawn(work).join().unwrap()
+    })
 }
 
 impl Drop for Public {
@@ -123,7 +146,7 @@ fn snapshots_are_made_by_who_asks_for_them() {
     ] {
         root.ask_all(&request).unwrap();
     }
-    let mut program = support::Program::start_at(&public.directory.path().join("agent.sock"));
+    let mut program = public.program();
     program.tell(0, "test:first");
     program.record(0, 0, 1);
     let mut member = public.client_of(SOMEBODY, [GROUP.1, SOMEBODY]);
@@ -147,4 +170,54 @@ fn snapshots_are_made_by_who_asks_for_them() {
         (path.parent(), fs::metadata(path).unwrap().uid()),
         (Some(&*roots.join("trace")), 0)
     );
+}
+
+/// What is kept of programs that have ended is bounded for each user: many of one do not push others' out.
+#[test]
+fn what_has_ended_is_kept_for_each_user() {
+    let public = Public::start("what_has_ended_is_kept_for_each_user");
+    let Some(public) = public else { return };
+    let mut root = public.client();
+    let channel = Channel {
+        name: "small".into(),
+        mode: Mode::Overwrite,
+        subbuffer_size: Some(4096),
+        subbuffer_count: Some(4),
+        contexts: vec![],
+    };
+    for request in [
+        session(public.directory.path().join("trace")),
+        Request::CreateChannel(NewChannel { session: "s".into(), channel }),
+        Request::EnableEvents(events("*")),
+        Request::StartSession("s".into()),
+    ] {
+        root.ask_all(&request).unwrap();
+    }
+    let all = Applications { processes: Processes::default(), event_types: false };
+    let run = |root: &mut Client, number: u64| {
+        let mut program = public.program();
+        program.tell(0, "test:first");
+        program.record(0, 0, number);
+        program.goodbye();
+        eventually("it is gone", || {
+            let listed = root.ask_all(&Request::ListApplications(all.clone())).unwrap();
+            listed.is_empty().then_some(())
+        });
+    };
+    run(&mut root, 1000);
+    for number in 0..70 {
+        let root = &mut root;
+        as_user(SOMEBODY, [SOMEBODY, SOMEBODY], || run(root, number));
+    }
+    let mut found = public.snapshot(&mut root);
+    found.sort();
+    let expected: Vec<Vec<u64>> = (6..70).chain([1000]).map(|number| vec![number]).collect();
+    assert_eq!(found, expected);
+    // What is not kept any more is counted.
+    let status = root.ask_all(&Request::Status(None)).unwrap();
+    let rings = |reply: &Reply| match reply {
+        Reply::Ended(ended) => Some(ended.rings),
+        _ => None,
+    };
+    assert!(status.iter().find_map(rings).is_some_and(|rings| rings >= 6), "{status:?}");
 }
