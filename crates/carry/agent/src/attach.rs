@@ -1,10 +1,12 @@
 //! What a program is to record, as its sessions have it: rings are given and rules are sent as far as they
 //! differ from what it has.
 
-use crate::application::{Application, Attachment};
+use crate::application::{Application, Attachment, Holds};
+use crate::catalog::Catalog;
 use crate::date;
-use crate::engine::{Agent, Id};
+use crate::engine::{Agent, Id, OWN_DESCRIPTORS};
 use crate::owner::Owner;
+use crate::quota::What;
 use crate::rings::{Rings, online_processors};
 use crate::saved::Begun;
 use crate::session::{Session, SessionId};
@@ -23,8 +25,6 @@ use std::time::Instant;
 pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring, where nobody says another number.
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
-/// Memory for the rings of one user's programs.
-const RINGS_SIZE_MAX: usize = 4 << 30;
 
 /// What earlier daemons have left of a channel.
 struct Adopted {
@@ -90,6 +90,8 @@ impl Agent {
                 None => channels.push(vec![(orphan, left)]),
             }
         }
+        // It becomes less, which is never refused.
+        let _ = application.descriptors.set(OWN_DESCRIPTORS);
         for channel in channels {
             let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
             let Err(error) = self.adopt_channel(id, channel) else { continue };
@@ -210,6 +212,33 @@ impl Agent {
         true
     }
 
+    /// Takes what rings of a channel, beside those that are left of it, take of what the user may have. What
+    /// is kept of the user's programs that have ended makes room.
+    fn hold(
+        &mut self,
+        id: Id,
+        (at, number): (usize, usize),
+        left: &[(u32, Rings)],
+    ) -> io::Result<Holds> {
+        let Some(application) = self.applications.get(&id) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let account = application.account.clone();
+        let type_bytes = application.catalog.as_ref().map_or(0, Catalog::size) as u64;
+        let session = &self.sessions[at];
+        let shape = shape_of(&session.channels[number].channel, number as u32, [0; 16]);
+        let left = left.iter().map(|(_, rings)| rings.shape().memory_size());
+        let ring_bytes = (shape.memory_size() + left.sum::<usize>()) as u64;
+        // A file and its index for each ring, and the memory until it is sealed.
+        let files = if session.purpose == Purpose::Record { 2 * shape.rings as u64 } else { 0 };
+        while !account.has(What::RingBytes, ring_bytes) && self.forget_oldest(account.uid()) {}
+        Ok(Holds {
+            ring_bytes: account.take(What::RingBytes, ring_bytes)?,
+            type_bytes: account.take(What::TypeBytes, type_bytes)?,
+            _descriptors: account.take(What::Descriptors, 1 + files)?,
+        })
+    }
+
     /// Gives a program rings for a channel.
     fn attach(
         &mut self,
@@ -218,15 +247,8 @@ impl Agent {
         number: usize,
         mut adopted: Option<Adopted>,
     ) -> io::Result<usize> {
-        let size_of = |application: &Application| {
-            let attachments = application.attachments.iter();
-            attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
-        };
-        let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let all = self.applications.values().chain(&self.departed);
-        let used: usize = all.filter(|one| one.process.uid == uid).map(size_of).sum();
+        let left = adopted.as_ref().map_or(&[][..], |adopted| &adopted.left);
+        let holds = self.hold(id, (at, number), left)?;
         let session = &self.sessions[at];
         let channel = &session.channels[number].channel;
         let Some(application) = self.applications.get_mut(&id) else {
@@ -236,14 +258,6 @@ impl Agent {
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
-        if used + shape.memory_size() > RINGS_SIZE_MAX {
-            let why = format!(
-                "the rings of user {uid} would take more than {} GiB; use smaller sub-buffers, or \
-                 end sessions",
-                RINGS_SIZE_MAX >> 30
-            );
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
-        }
         let clock = ring_clock(application.clock);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
@@ -267,6 +281,7 @@ impl Agent {
         let place = (session.id, number);
         // The program has mapped the memory when it answers the next question.
         let mapped = application.pinged + 1;
+        let rings = (rings, holds);
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
         let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
         if let Some(adopted) = adopted {

@@ -1,6 +1,7 @@
 //! An agent of one's own, on a thread: nobody else finds it, and it goes with its owner.
 
 use crate::engine::{Agent, Options};
+use crate::quota::Limits;
 use std::fs::{self, DirBuilder};
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
@@ -29,6 +30,7 @@ impl Background {
             group: String::new(),
             traces: None,
             manager: None,
+            limits: Limits::default(),
             log,
         };
         let agent = Agent::bind(options);

@@ -78,6 +78,11 @@ impl Connection {
         self.socket.peer_groups()
     }
 
+    /// Bytes that wait to be sent.
+    pub(crate) fn waiting_size(&self) -> usize {
+        self.waiting_size
+    }
+
     /// Whether something waits to be sent.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

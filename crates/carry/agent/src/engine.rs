@@ -9,6 +9,7 @@ use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
 use crate::process::{Looker, group_number};
+use crate::quota::{Account, Accounts, Limits, Share, What};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notes};
 use crate::session::{Session, SessionId};
@@ -43,6 +44,8 @@ pub struct Options {
     /// The socket of the service manager that wants to know when it is ready and when it ends, if there is
     /// one: what `NOTIFY_SOCKET` says.
     pub manager: Option<OsString>,
+    /// What one user may have it hold.
+    pub limits: Limits,
     /// What to do with a line that somebody should read.
     pub log: fn(&str),
 }
@@ -71,6 +74,7 @@ pub struct Agent {
     /// Programs that have ended, of which a session keeps the rings for snapshots.
     pub(crate) departed: VecDeque<Application>,
     pub(crate) sessions: Vec<Session>,
+    pub(crate) accounts: Accounts,
     pub(crate) pending: Vec<Pending>,
     /// Commands of which the next request may be taken.
     pub(crate) resumed: Vec<Id>,
@@ -103,9 +107,40 @@ pub(crate) struct Connected {
     /// Until when it must have said what it is.
     opened: Instant,
     watched: epoll::EventFlags,
+    holds: Holds,
+}
+
+/// What a connection takes of what its user may have.
+#[derive(Debug)]
+struct Holds {
+    _connection: Share,
+    descriptors: Share,
+    message_bytes: Share,
+}
+
+impl Holds {
+    fn new(account: &Arc<Account>) -> io::Result<Holds> {
+        Ok(Holds {
+            _connection: account.take(What::Connections, 1)?,
+            descriptors: account.take(What::Descriptors, 1)?,
+            message_bytes: account.take(What::MessageBytes, 0)?,
+        })
+    }
 }
 
 impl Connected {
+    /// Notes what waits in it.
+    fn weigh(&mut self) -> io::Result<()> {
+        let (bytes, descriptors) = match &self.state {
+            State::Opening(decoder) => decoder.waiting(),
+            State::Application(decoder) => decoder.waiting(),
+            State::Command(command) => command.decoder.waiting(),
+            State::Closing => (0, 0),
+        };
+        self.holds.descriptors.set(1 + descriptors as u64)?;
+        self.holds.message_bytes.set((bytes + self.connection.waiting_size()) as u64)
+    }
+
     /// Whether it waits for an answer.
     fn is_busy(&self) -> bool {
         matches!(&self.state, State::Command(command) if command.is_busy)
@@ -127,6 +162,14 @@ fn close(closer: Option<&Sender<Box<dyn Send>>>, what: impl Send + 'static) {
     }
 }
 
+/// For one user of a public agent, something is left for others.
+fn limits_of(options: &Options) -> Limits {
+    use rustix::process::{Resource, getrlimit};
+    let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = if options.is_public { all / 4 * 3 } else { all };
+    Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
+}
+
 /// Starts the thread that closes what others have passed.
 fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     let (closer, closed) = channel::<Box<dyn Send>>();
@@ -142,12 +185,12 @@ const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec:
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Connections of one user.
-const CONNECTIONS_MAX: usize = 4096;
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// After it the last stores of a processor are seen by all others.
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
+/// Of a program, beside its connection: by which it wakes the daemon, and of its types.
+pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
@@ -207,6 +250,7 @@ impl Agent {
             own_uid: blkkin_sys::user_id(),
             group,
             misses_groups: false,
+            accounts: Accounts::new(limits_of(&options)),
             options,
             door,
             _lock: lock,
@@ -314,20 +358,24 @@ impl Agent {
                 Knock::Superfluous(socket, reason) => (socket, Some(reason)),
             };
             let Ok(peer) = socket.peer() else { continue };
-            let same = self.peers.values().filter(|other| other.peer.uid == peer.uid).count();
             let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
             if !may {
                 continue;
             }
             let mut connection = Connection::new(socket);
-            let too_many = (same >= CONNECTIONS_MAX)
-                .then(|| format!("user {} has {CONNECTIONS_MAX} connections already", peer.uid));
-            if let Some(reason) = superfluous.or(too_many) {
-                let refused = Refused { version: Version::OURS, try_again: true, reason };
-                // Who cannot take even that is not waited for.
-                let _ = connection.send(&Answer::Refused(refused), vec![]);
-                continue;
-            }
+            let holds = match superfluous {
+                Some(reason) => Err(reason),
+                None => Holds::new(&self.accounts.of(peer.uid)).map_err(|error| error.to_string()),
+            };
+            let holds = match holds {
+                Ok(holds) => holds,
+                Err(reason) => {
+                    let refused = Refused { version: Version::OURS, try_again: true, reason };
+                    // Who cannot take even that is not waited for.
+                    let _ = connection.send(&Answer::Refused(refused), vec![]);
+                    continue;
+                }
+            };
             let id = self.next_id;
             self.next_id += 1;
             let data = epoll::EventData::new_u64(id * 2);
@@ -335,7 +383,7 @@ impl Agent {
                 let state = State::Opening(Decoder::new());
                 let opened = Instant::now();
                 let watched = epoll::EventFlags::IN;
-                let connected = Connected { connection, peer, state, opened, watched };
+                let connected = Connected { connection, peer, state, opened, watched, holds };
                 self.peers.insert(id, connected);
             }
         }
@@ -382,6 +430,10 @@ impl Agent {
     /// Has the kernel say when more can be sent, if something waits for that.
     pub(crate) fn watch(&mut self, id: Id) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let Err(error) = peer.weigh() {
+            self.complain(id, &error);
+            return self.disconnect(id);
+        }
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, !peer.is_busy());
         flags.set(epoll::EventFlags::OUT, peer.connection.is_waiting());
@@ -454,10 +506,20 @@ impl Agent {
         let Some(peer) = self.peers.get_mut(&id) else { return Ok(()) };
         let state = std::mem::replace(&mut peer.state, State::Closing);
         let State::Opening(decoder) = state else { return Ok(()) };
+        let Peer { pid, uid, gid } = peer.peer;
+        let account = self.accounts.of(uid);
+        let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
+        let descriptors = match account.take(What::Descriptors, own) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                let (version, reason) = (Version::OURS, error.to_string());
+                let refused = Refused { version, try_again: true, reason };
+                return peer.connection.send(&Answer::Refused(refused), vec![]);
+            }
+        };
         let release = env!("CARGO_PKG_VERSION").to_owned();
         let welcome = Answer::Welcome(Welcome { version: Version::OURS, release });
         peer.connection.send(&welcome, vec![])?;
-        let Peer { pid, uid, gid } = peer.peer;
         match hello.role {
             Role::Application { pid: pid_inner, clock } => {
                 peer.state = State::Application(decoder.followed_by());
@@ -469,6 +531,8 @@ impl Agent {
                 epoll::add(&self.epoll, wake.as_fd(), data, each_write)?;
                 let application = Application {
                     process: self.looker.look(pid, uid)?,
+                    account,
+                    descriptors,
                     pid_inner,
                     program: hello.program,
                     release: hello.release,
@@ -541,7 +605,8 @@ impl Agent {
                 let Some(file) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it told twice where its event types are"));
                 };
-                application.catalog = Some(Catalog::open(file)?);
+                let share = application.account.take(What::TypeBytes, 0)?;
+                application.catalog = Some(Catalog::open(file, share)?);
                 self.begin_to_record(id)
             }
             FromApplication::Orphan(orphan) => {
@@ -549,6 +614,7 @@ impl Agent {
                 let Some(memory) = descriptors.pop().filter(|_| room) else {
                     return Err(io::Error::other("it tells of rings that it should not have"));
                 };
+                application.descriptors.grow(1)?;
                 application.orphans.push((orphan, memory));
                 Ok(())
             }

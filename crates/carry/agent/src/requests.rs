@@ -5,6 +5,7 @@ use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
 use crate::process;
+use crate::quota::Account;
 use crate::session::{Session, SessionChannel};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
@@ -298,8 +299,12 @@ impl Agent {
             return Err(failed(code::SESSION_EXISTS, message));
         }
         if self.sessions.iter().filter(|one| who.owns(one)).count() >= SESSIONS_MAX {
-            let message = format!("there are {SESSIONS_MAX} sessions already");
-            return Err(failed(code::QUOTA, message));
+            let mut failed = failed(
+                code::QUOTA,
+                format!("user {} has {SESSIONS_MAX} sessions already", who.owner.uid),
+            );
+            failed.hint = Some("end some with `blkkin session destroy`".into());
+            return Err(failed);
         }
         let created = Zoned::now();
         let output = match wanted.output {
@@ -509,6 +514,10 @@ impl Agent {
                 replies.push(Reply::Ended(totals.told(&session.name, &channel.channel.name)));
             }
         }
+        let accounts = self.accounts.all().into_iter();
+        let seen = |account: &&Account| who.is_privileged || account.uid() == who.owner.uid;
+        let quotas = accounts.filter(seen).flat_map(Account::told);
+        replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(replies)
     }
 }

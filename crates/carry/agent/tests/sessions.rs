@@ -41,7 +41,8 @@ fn what_a_program_records_is_in_the_trace() {
         (found.is_whole && found.numbers == expected).then_some(())
     });
     let ended = node.ask(&Request::Status(None));
-    let [Reply::Ended(ended)] = &ended[..] else { panic!("{ended:?}") };
+    let [Reply::Ended(ended), quotas @ ..] = &ended[..] else { panic!("{ended:?}") };
+    assert!(quotas.iter().all(|reply| matches!(reply, Reply::Quota(_))), "{quotas:?}");
     assert_eq!((ended.events_discarded, ended.packets_lost), (0, 0));
 }
 

@@ -3,18 +3,20 @@
 
 mod support;
 
-use blkkin_agent::{Agent, Options};
+use blkkin_agent::{Agent, Limits, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::{
-    Applications, Channel, Mode, NewChannel, Processes, Purpose, Reply, Request, Session, Snapshot,
+    Applications, Channel, Hello, Mode, NewChannel, Opening, Processes, Purpose, Reply, Request,
+    Role, Session, Snapshot, Version, encode,
 };
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::fs;
-use std::io::PipeWriter;
+use std::io::{PipeWriter, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
 use support::{Program, events, eventually, skip};
 
@@ -32,6 +34,10 @@ struct Public {
 impl Public {
     /// None for anybody but root.
     fn start(test: &str) -> Option<Public> {
+        Public::start_with(test, Limits::default())
+    }
+
+    fn start_with(test: &str, limits: Limits) -> Option<Public> {
         if blkkin_sys::user_id() != 0 {
             skip(test, "only root can be other users");
             return None;
@@ -44,6 +50,7 @@ impl Public {
             group: GROUP.0.to_owned(),
             traces: None,
             manager: None,
+            limits,
             log: |_| (),
         };
         let mut agent = Agent::bind(options).unwrap();
@@ -53,8 +60,15 @@ impl Public {
     }
 
     fn client(&self) -> Client {
-        let addresses = [self.directory.path().join("agent.sock")];
-        Client::connect(&addresses, "test", "0", Patience::default()).unwrap()
+        self.try_client().unwrap()
+    }
+
+    fn try_client(&self) -> Result<Client, blkkin_client::Error> {
+        Client::connect(&[self.socket()], "test", "0", Patience::default())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("agent.sock")
     }
 
     /// A command of a user in these groups, the first of which is the user's own.
@@ -63,7 +77,7 @@ impl Public {
     }
 
     fn program(&self) -> Program {
-        Program::start_at(&self.directory.path().join("agent.sock"))
+        Program::start_at(&self.socket())
     }
 
     /// Takes a snapshot; the numbers in each of its traces.
@@ -220,4 +234,206 @@ fn what_has_ended_is_kept_for_each_user() {
         _ => None,
     };
     assert!(status.iter().find_map(rings).is_some_and(|rings| rings >= 6), "{status:?}");
+}
+
+/// As much as `what` says that a user holds, and how often more was refused.
+fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
+    let status = client.ask_all(&Request::Status(None)).unwrap();
+    let found = status.into_iter().find_map(|reply| match reply {
+        Reply::Quota(quota) if quota.uid == user && quota.what == what => Some(quota),
+        _ => None,
+    });
+    found.map_or((0, 0), |quota| (quota.used, quota.refused))
+}
+
+const OWN: [u32; 2] = [SOMEBODY, SOMEBODY];
+
+/// Programs and commands of one user count together; who is refused is told why, and others are not.
+#[test]
+fn a_quota_of_connections() {
+    let limits = Limits { connections: 4, ..Limits::default() };
+    let Some(public) = Public::start_with("a_quota_of_connections", limits) else { return };
+    let mut root = public.client();
+    let (commands, programs) = as_user(SOMEBODY, OWN, || {
+        (public.client(), [public.program(), public.program(), public.program()])
+    });
+    let refused = as_user(SOMEBODY, OWN, || public.try_client().unwrap_err().to_string());
+    let expected = format!(
+        "user {SOMEBODY} would have more than 4 connections; end some programs or commands"
+    );
+    assert!(refused.contains(&expected), "{refused}");
+    assert_eq!(quota(&mut root, SOMEBODY, "connections"), (4, 1));
+    assert_eq!(quota(&mut root, 0, "connections"), (1, 0));
+    drop((commands, programs));
+    eventually("they are gone", || {
+        (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
+    });
+    let mut own = public.client_of(SOMEBODY, OWN);
+    // Of others nobody is told.
+    assert_eq!(quota(&mut own, SOMEBODY, "connections").0, 1);
+    assert_eq!(quota(&mut own, 0, "connections"), (0, 0));
+}
+
+/// Messages that never end are counted together, however many connections they come over.
+#[test]
+fn a_quota_of_messages() {
+    let limits = Limits { message_bytes: 100_000, ..Limits::default() };
+    let Some(public) = Public::start_with("a_quota_of_messages", limits) else { return };
+    let mut root = public.client();
+    let _halves: Vec<Half> =
+        (0..5).map(|_| as_user(SOMEBODY, OWN, || Half::send(&public.socket(), 30_000))).collect();
+    eventually("those of three are kept", || {
+        let (used, refused) = quota(&mut root, SOMEBODY, "message-bytes");
+        assert!(used <= 100_000, "{used}");
+        (used >= 90_000 && refused == 2).then_some(())
+    });
+    let (used, refused) = quota(&mut root, SOMEBODY, "connections");
+    assert_eq!((used, refused), (3, 0), "two were dropped");
+    let _half = Half::send(&public.socket(), 30_000);
+    eventually("it is another user's", || {
+        (quota(&mut root, 0, "message-bytes").0 >= 30_000).then_some(())
+    });
+}
+
+/// Event types of all programs of one user count together, each time that a trace describes them.
+#[test]
+fn a_quota_of_event_types() {
+    let limits = Limits { type_bytes: 100_000, ..Limits::default() };
+    let Some(public) = Public::start_with("a_quota_of_event_types", limits) else { return };
+    let mut root = public.client();
+    for request in record_all(&public, Purpose::Record) {
+        root.ask_all(&request).unwrap();
+    }
+    // Half of them for the program, and half for its trace.
+    let greedy = || {
+        let mut program = public.program();
+        (0..700).for_each(|index| program.tell(index, "greedy:event"));
+        program.record(0, 0, 1);
+        program
+    };
+    let used_by = |root: &mut Client, user| quota(root, user, "type-bytes");
+    let _roots = greedy();
+    let all = eventually("its types are described", || {
+        let (used, refused) = used_by(&mut root, 0);
+        assert_eq!(refused, 0);
+        (used > 50_000).then_some(used)
+    });
+    let _first = as_user(SOMEBODY, OWN, greedy);
+    eventually("they are described", || (used_by(&mut root, SOMEBODY).0 == all).then_some(()));
+    let _second = as_user(SOMEBODY, OWN, greedy);
+    eventually("those of the second are refused in part", || {
+        let (used, refused) = used_by(&mut root, SOMEBODY);
+        assert!(used <= 100_000, "{used}");
+        (used > all && refused > 0).then_some(())
+    });
+    assert_eq!(used_by(&mut root, 0), (all, 0), "it is another user's");
+}
+
+/// Rings of all programs of one user count together. Those of programs that have ended make room for others.
+#[test]
+fn a_quota_of_rings() {
+    let test = "a_quota_of_rings";
+    let limits = Limits::default();
+    let Some(public) = Public::start_with(test, limits) else { return };
+    let mut root = public.client();
+    for request in record_all(&public, Purpose::Snapshot) {
+        root.ask_all(&request).unwrap();
+    }
+    let program = public.program();
+    let (size, _) = quota(&mut root, 0, "ring-bytes");
+    assert!(size > 3 << 20);
+    drop((program, root, public));
+
+    let limits = Limits { ring_bytes: 2 * size + 1, ..limits };
+    let Some(public) = Public::start_with(test, limits) else { return };
+    let mut root = public.client();
+    for request in record_all(&public, Purpose::Snapshot) {
+        root.ask_all(&request).unwrap();
+    }
+    let [first, second, third] =
+        as_user(SOMEBODY, OWN, || [public.program(), public.program(), public.program()]);
+    let has_rings = |program: &Program| !program.writers.is_empty();
+    assert!(has_rings(&first) && has_rings(&second) && !has_rings(&third));
+    assert!(has_rings(&public.program()), "it is another user's");
+    assert_eq!(quota(&mut root, SOMEBODY, "ring-bytes"), (2 * size, 1));
+    // What has ended is kept, as long as there is room.
+    drop((first, second, third));
+    let count = |root: &mut Client| {
+        let applications = Applications { processes: Processes::default(), event_types: false };
+        root.ask_all(&Request::ListApplications(applications)).unwrap().len()
+    };
+    eventually("they have ended", || (count(&mut root) == 0).then_some(()));
+    assert_eq!(quota(&mut root, SOMEBODY, "ring-bytes").0, 2 * size);
+    assert!(as_user(SOMEBODY, OWN, || has_rings(&public.program())));
+}
+
+/// Descriptors that the agent has for one user, for whatever it is.
+#[test]
+fn a_quota_of_descriptors() {
+    let test = "a_quota_of_descriptors";
+    let recording = |limits| {
+        let public = Public::start_with(test, limits)?;
+        let mut root = public.client();
+        for request in record_all(&public, Purpose::Record) {
+            root.ask_all(&request).unwrap();
+        }
+        Some((public, root))
+    };
+    let Some((public, mut root)) = recording(Limits::default()) else { return };
+    let program = as_user(SOMEBODY, OWN, || public.program());
+    let (each, _) = quota(&mut root, SOMEBODY, "descriptors");
+    // Its connection, its types, what it wakes the agent with; and files.
+    assert!(each > 3 + 2, "{each}");
+    drop((program, root, public));
+
+    let limits = Limits { descriptors: 2 * each + 3, ..Limits::default() };
+    let (public, mut root) = recording(limits).unwrap();
+    let [first, second, third] =
+        as_user(SOMEBODY, OWN, || [public.program(), public.program(), public.program()]);
+    let has_rings = |program: &Program| !program.writers.is_empty();
+    assert!(has_rings(&first) && has_rings(&second) && !has_rings(&third));
+    let refused = as_user(SOMEBODY, OWN, || public.try_client().unwrap_err().to_string());
+    assert!(refused.contains("descriptors; end programs or sessions"), "{refused}");
+    assert_eq!(quota(&mut root, SOMEBODY, "descriptors"), (limits.descriptors, 2));
+    assert!(has_rings(&public.program()), "it is another user's");
+    drop((first, second, third));
+    eventually("they are given back", || {
+        (quota(&mut root, SOMEBODY, "descriptors").0 == 0).then_some(())
+    });
+}
+
+/// What it takes to record all programs.
+fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
+    let (name, output) = ("s".into(), Some(public.directory.path().join("trace")));
+    [
+        Request::CreateSession(Session { name, purpose, output }),
+        Request::EnableEvents(events("*")),
+        Request::StartSession("s".into()),
+    ]
+}
+
+/// A command that never ends what it says.
+struct Half(#[expect(dead_code, reason = "held open")] UnixStream);
+
+impl Half {
+    fn send(socket: &Path, size: usize) -> Half {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let hello = Hello {
+            version: Version::OURS,
+            role: Role::Command,
+            program: "half".into(),
+            release: "0".into(),
+        };
+        let mut bytes = Vec::new();
+        encode(&Opening::Hello(hello), &mut bytes).unwrap();
+        let mut request = Vec::new();
+        encode(&Request::ListSessions(None), &mut request).unwrap();
+        // It says that a megabyte is to come.
+        request[..4].copy_from_slice(&(1u32 << 20).to_le_bytes());
+        request.resize(size, 0);
+        bytes.extend(request);
+        // Whoever is dropped cannot say all of it.
+        let _ = stream.write_all(&bytes);
+        Half(stream)
+    }
 }

@@ -206,6 +206,7 @@ mod tests {
             before,
             rings,
             ended: vec![],
+            quotas: vec![],
         }
     }
 

@@ -6,7 +6,7 @@ use crate::commands::session::list::lines;
 use crate::conversation::json;
 use crate::output::plural;
 use crate::table::{Align, Cell, Table};
-use blkkin_control::Application;
+use blkkin_control::{Application, Quota};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -26,6 +26,11 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     };
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
+    }
+    for quota in status.quotas.iter().filter(|quota| quota.refused > 0) {
+        let Quota { uid, what, used, limit, refused } = quota;
+        let times = plural(*refused, "time");
+        text += &format!("refused {times}: user {uid} has {used} of {limit} {what}\n");
     }
     text + &lost_line(rows, color)
 }
@@ -149,8 +154,14 @@ pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
         "sessions": status.sessions.iter().map(json::session).collect::<Vec<_>>(),
         "applications": status.applications.iter().map(json::application).collect::<Vec<_>>(),
         key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
+        "quotas": status.quotas.iter().map(quota_json).collect::<Vec<_>>(),
         "lost": { "events": lost.events, "packets": lost.packets },
     })
+}
+
+fn quota_json(quota: &Quota) -> Value {
+    let Quota { uid, what, used, limit, refused } = quota;
+    json!({ "uid": uid, "what": what, "used": used, "limit": limit, "refused": refused })
 }
 
 fn row_json(names: &HashMap<u32, &str>, row: &Row) -> Value {
