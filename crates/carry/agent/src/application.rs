@@ -37,6 +37,8 @@ pub(crate) struct Application {
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
     /// Rings of an earlier daemon, with the program's numbers for them.
     pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
+    /// How many there were beyond those for which there is room.
+    pub(crate) orphans_lost: u64,
     /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told.
     pub(crate) released: Vec<u32>,
     /// By which it wakes the daemon.

@@ -4,7 +4,7 @@
 use crate::application::{Application, Attachment, Holds};
 use crate::catalog::Catalog;
 use crate::date;
-use crate::engine::{Agent, Id, OWN_DESCRIPTORS};
+use crate::engine::{Agent, Id, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::owner::Owner;
 use crate::quota::What;
 use crate::rings::{Rings, online_processors};
@@ -18,6 +18,7 @@ use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
 use jiff::Zoned;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -72,16 +73,49 @@ impl Agent {
         Ok(())
     }
 
+    /// There is no room for rings that an earlier daemon has left: what is in them is counted as lost.
+    pub(crate) fn lose(&mut self, id: Id, number: u32, memory: &OwnedFd) {
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        application.orphans_lost += 1;
+        application.released.push(number);
+        let Ok(left) = Rings::left_behind(memory, ring_clock(application.clock)) else { return };
+        let begun = self.begun.get(&left.shape().uuid);
+        let Some(begun) = begun.filter(|begun| begun.pid == application.process.pid) else {
+            return;
+        };
+        let place = (begun.session, left.shape().stream as usize);
+        let is_known =
+            |session: &Session| session.id == place.0 && place.1 < session.channels.len();
+        if self.sessions.iter().any(is_known) {
+            let totals = self.ended.entry(place).or_default();
+            for ring in 0..left.count() {
+                let packets = left.waiting(ring).div_ceil(left.shape().subbuffer_size as u64);
+                totals.rings += 1;
+                totals.packets_lost = totals.packets_lost.saturating_add(packets);
+            }
+        }
+    }
+
     /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
     /// are still there.
     fn adopt(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
+        if application.orphans_lost > 0 {
+            (self.options.log)(&format!(
+                "{} ({}): earlier agents have left more than {ORPHANS_MAX} sets of rings; the others are \
+                 lost: {}",
+                application.program, application.process.pid, application.orphans_lost
+            ));
+        }
         let clock = ring_clock(application.clock);
         // Those of one channel together, in their order.
         let mut channels: Vec<Vec<(Orphan, Rings)>> = Vec::new();
         let place = |rings: &Rings| (rings.shape().uuid, rings.shape().stream);
         for (orphan, memory) in std::mem::take(&mut application.orphans) {
-            let Ok(left) = Rings::left_behind(&memory, clock) else { continue };
+            let Ok(left) = Rings::left_behind(&memory, clock) else {
+                application.released.push(orphan.number);
+                continue;
+            };
             let same = |channel: &&mut Vec<(Orphan, Rings)>| {
                 channel.first().is_some_and(|(_, other)| place(other) == place(&left))
             };

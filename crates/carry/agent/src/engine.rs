@@ -194,7 +194,7 @@ pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
-const ORPHANS_MAX: usize = 64;
+pub(crate) const ORPHANS_MAX: usize = 64;
 /// Programs of one user that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
@@ -542,6 +542,7 @@ impl Agent {
                     traces: BTreeMap::new(),
                     uuids: BTreeMap::new(),
                     orphans: Vec::new(),
+                    orphans_lost: 0,
                     released: Vec::new(),
                     wake,
                     next_number: 0,
@@ -610,12 +611,16 @@ impl Agent {
                 self.begin_to_record(id)
             }
             FromApplication::Orphan(orphan) => {
-                let room = application.catalog.is_none() && application.orphans.len() < ORPHANS_MAX;
-                let Some(memory) = descriptors.pop().filter(|_| room) else {
+                let is_first = application.catalog.is_none();
+                let Some(memory) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it tells of rings that it should not have"));
                 };
-                application.descriptors.grow(1)?;
-                application.orphans.push((orphan, memory));
+                let is_full = application.orphans.len() >= ORPHANS_MAX;
+                if is_full || application.descriptors.grow(1).is_err() {
+                    self.lose(id, orphan.number, &memory);
+                } else {
+                    application.orphans.push((orphan, memory));
+                }
                 Ok(())
             }
             // Its other threads and its destructors may record until it is gone.

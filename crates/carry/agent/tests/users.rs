@@ -3,7 +3,7 @@
 
 mod support;
 
-use blkkin_agent::{Agent, Limits, Options};
+use blkkin_agent::{Limits, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::{
     Applications, Channel, Hello, Mode, NewChannel, Opening, Processes, Purpose, Reply, Request,
@@ -12,13 +12,11 @@ use blkkin_control::{
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::fs;
-use std::io::{PipeWriter, Write};
-use std::os::fd::AsFd;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::thread::JoinHandle;
-use support::{Program, events, eventually, skip};
+use support::{Program, Running, events, eventually, skip};
 
 /// The group of this agent: one that each machine has.
 const GROUP: (&str, u32) = ("daemon", 1);
@@ -26,9 +24,9 @@ const SOMEBODY: u32 = 54_321;
 
 /// An agent for all users, on a thread.
 struct Public {
+    /// Ends first.
+    _agent: Running,
     directory: tempfile::TempDir,
-    stop: Option<PipeWriter>,
-    thread: Option<JoinHandle<std::io::Result<()>>>,
 }
 
 impl Public {
@@ -53,10 +51,7 @@ impl Public {
             limits,
             log: |_| (),
         };
-        let mut agent = Agent::bind(options).unwrap();
-        let (stopped, stop) = std::io::pipe().unwrap();
-        let thread = std::thread::spawn(move || agent.run(stopped.as_fd()));
-        Some(Public { directory, stop: Some(stop), thread: Some(thread) })
+        Some(Public { _agent: Running::start(options), directory })
     }
 
     fn client(&self) -> Client {
@@ -115,13 +110,6 @@ fn as_user<T: Send>(user: u32, groups: [u32; 2], work: impl FnOnce() -> T + Send
         };
         scope.spawn(work).join().unwrap()
     })
-}
-
-impl Drop for Public {
-    fn drop(&mut self) {
-        drop(self.stop.take());
-        let _ = self.thread.take().map(JoinHandle::join);
-    }
 }
 
 fn session(output: PathBuf) -> Request {
@@ -287,8 +275,9 @@ fn a_quota_of_messages() {
         assert!(used <= 100_000, "{used}");
         (used >= 90_000 && refused == 2).then_some(())
     });
-    let (used, refused) = quota(&mut root, SOMEBODY, "connections");
-    assert_eq!((used, refused), (3, 0), "two were dropped");
+    eventually("two are dropped", || {
+        (quota(&mut root, SOMEBODY, "connections") == (3, 0)).then_some(())
+    });
     let _half = Half::send(&public.socket(), 30_000);
     eventually("it is another user's", || {
         (quota(&mut root, 0, "message-bytes").0 >= 30_000).then_some(())

@@ -2,23 +2,24 @@
 //! have it do wrong things too.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use blkkin_agent::Background;
+use blkkin_agent::{Agent, Background, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
     Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Levels,
-    Messages, Opening, Processes, Purpose, Received, Reply, Request, Role, Selection, Session,
-    ToApplication, Version, Width, encode,
+    Messages, Opening, Orphan, Processes, Purpose, Received, Reply, Request, Role, Selection,
+    Session, ToApplication, Version, Width, encode,
 };
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::{Release, SeqCst};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// For anything that should happen at once.
@@ -44,6 +45,28 @@ pub(crate) fn skip(test: &str, reason: &str) {
         file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
     }
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{line}");
+}
+
+/// An agent on a thread, where its socket and notes may outlive it.
+pub(crate) struct Running {
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    pub(crate) fn start(options: Options) -> Running {
+        let mut agent = Agent::bind(options).unwrap();
+        let (stopped, stop) = io::pipe().unwrap();
+        let thread = std::thread::spawn(move || agent.run(stopped.as_fd()));
+        Running { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 /// An agent, and a command that is connected with it.
@@ -109,6 +132,10 @@ pub(crate) struct Program {
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
     /// Kept open as long as the writers.
     wakes: Vec<OwnedFd>,
+    /// The memory of rings, to offer it to the next agent.
+    pub(crate) files: BTreeMap<u32, OwnedFd>,
+    /// Rings of an earlier agent that it has released.
+    pub(crate) released: Vec<u32>,
 }
 
 impl Program {
@@ -128,6 +155,11 @@ impl Program {
     }
 
     fn start_at_as(socket: &Path, pid: u32) -> Program {
+        Program::start_with(socket, pid, &[])
+    }
+
+    /// One that has rings of an earlier agent, all but the last of which it does not write to any more.
+    pub(crate) fn start_with(socket: &Path, pid: u32, orphans: &[&OwnedFd]) -> Program {
         let socket = Socket::connect(socket).unwrap();
         let role = Role::Application { pid, clock: Clock::Tsc };
         let (program, release) = ("prog/ram".into(), "0".into());
@@ -142,6 +174,11 @@ impl Program {
         for (at, word) in catalog::MAGIC.iter().enumerate() {
             catalog.word(8 * at).store(*word, Release);
         }
+        for (number, memory) in (0..).zip(orphans) {
+            let is_spent = number as usize + 1 < orphans.len();
+            let orphan = FromApplication::Orphan(Orphan { number, is_spent });
+            send(&socket, &orphan, &[&File::from(memory.try_clone().unwrap())]);
+        }
         send(&socket, &FromApplication::Catalog, &[&file]);
         let mut program = Program {
             socket,
@@ -153,6 +190,8 @@ impl Program {
             in_force: BTreeMap::new(),
             memories: BTreeMap::new(),
             wakes: Vec::new(),
+            files: BTreeMap::new(),
+            released: Vec::new(),
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
@@ -170,8 +209,9 @@ impl Program {
                     let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
                     let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
                     self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
-                    let memory = SharedMemory::map(memory.as_fd()).unwrap();
-                    self.memories.insert(channel.channel, memory);
+                    let mapped = SharedMemory::map(memory.as_fd()).unwrap();
+                    self.memories.insert(channel.channel, mapped);
+                    self.files.insert(channel.channel, memory);
                     self.wakes.push(wake);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
@@ -186,8 +226,8 @@ impl Program {
                     send(&self.socket, &FromApplication::Pong(number), &[]);
                     is_done = true;
                 }
-                ToApplication::Sampling(_) | ToApplication::Pong(_) | ToApplication::Release(_) => {
-                }
+                ToApplication::Release(number) => self.released.push(number),
+                ToApplication::Sampling(_) | ToApplication::Pong(_) => {}
             }
         }
         is_done
@@ -242,6 +282,11 @@ fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
 /// Records an event of the first type.
 pub(crate) fn record_with(writer: &Writer, number: u64) -> Outcome {
     record_as(writer, 0, number)
+}
+
+/// Memory whose size stays, with nothing in it.
+pub(crate) fn sealed_memory() -> OwnedFd {
+    OwnedFd::from(SharedMemory::create(c"empty", 4096).unwrap().0)
 }
 
 fn send<M: Messages>(socket: &Socket, message: &M, files: &[&File]) {
