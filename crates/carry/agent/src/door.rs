@@ -99,11 +99,7 @@ impl Door {
             let line = self.trouble(now, &reason);
             return (Knock::Superfluous(socket, reason), line);
         }
-        let is_over = |trouble: &mut Trouble| now >= trouble.last + QUIET;
-        let line = self
-            .trouble
-            .take_if(is_over)
-            .map(|trouble| format!("lets others in again; {} attempts had failed", trouble.count));
+        let line = self.calm(now);
         (Knock::Somebody(socket), line)
     }
 
@@ -130,6 +126,12 @@ impl Door {
         self.pause = PAUSE_MAX.min(self.pause * 2);
     }
 
+    /// Somebody was let in; a line if that is over which was told.
+    fn calm(&mut self, now: Instant) -> Line {
+        let trouble = self.trouble.take_if(|trouble| now >= trouble.last + QUIET)?;
+        Some(format!("lets others in again; {} attempts had failed", trouble.count))
+    }
+
     /// Counts it; a line for the first of many.
     fn trouble(&mut self, now: Instant, reason: &str) -> Line {
         let trouble = self.trouble.take().filter(|trouble| now < trouble.last + QUIET);
@@ -140,5 +142,43 @@ impl Door {
                 "cannot let others in: {reason}. It is tried again, and not told again meanwhile"
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_failures_is_told_once_and_paused_longer_each_time() {
+        let path = std::env::temp_dir().join(format!("blkkin-door-{}", std::process::id()));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let mut door = Door::open(Listener::bind(&path).unwrap(), &epoll, 7).unwrap();
+        let asks = |epoll: &OwnedFd| {
+            let mut events = Vec::with_capacity(1);
+            let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+            epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).unwrap()
+        };
+        let _waits = Socket::connect(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(asks(&epoll), 1);
+        let (begun, mut now) = (Instant::now(), Instant::now());
+        for number in 0..10 {
+            door.shut(&epoll, now);
+            let expected = (PAUSE_MIN * (1 << number)).min(PAUSE_MAX);
+            assert_eq!(door.next(), Some(now + expected));
+            assert_eq!(door.trouble(now, "too few").is_some(), number == 0);
+            now += expected;
+        }
+        assert_eq!(asks(&epoll), 0, "nobody is asked about it");
+        assert!(now < begun + QUIET && door.calm(now).is_none());
+        door.look_soon(begun);
+        assert_eq!(door.next(), Some(begun + PAUSE_MIN));
+        assert!(matches!(door.knock(&epoll, now), (Knock::Somebody(_), None)));
+        assert!(matches!(door.knock(&epoll, now), (Knock::Nobody, None)));
+        assert_eq!(door.next(), None);
+        now += QUIET;
+        assert_eq!(door.calm(now).unwrap(), "lets others in again; 10 attempts had failed");
+        assert!(door.calm(now).is_none() && door.trouble(now, "too few").is_some());
     }
 }
