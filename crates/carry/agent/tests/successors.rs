@@ -28,7 +28,9 @@ fn more_rings_than_are_taken() {
             log: |line| LOG.lock().unwrap().push(line.to_owned()),
         })
     };
-    let client = || Client::connect(&[socket.clone()], "test", "0", Patience::default()).unwrap();
+    let client = || {
+        Client::connect(std::slice::from_ref(&socket), "test", "0", Patience::default()).unwrap()
+    };
     let first = agent();
     let output = Some(directory.path().join("trace"));
     let session = Session { name: "s".into(), purpose: Purpose::Record, output };
