@@ -40,8 +40,12 @@ fn what_a_program_records_is_in_the_trace() {
         let found = read(&trace);
         (found.is_whole && found.numbers == expected).then_some(())
     });
-    let ended = node.ask(&Request::Status(None));
-    let [Reply::Ended(ended), quotas @ ..] = &ended[..] else { panic!("{ended:?}") };
+    // It says goodbye before it is gone.
+    let told = eventually("it has ended", || {
+        let told = node.ask(&Request::Status(None));
+        (!matches!(told[0], Reply::Ring(_))).then_some(told)
+    });
+    let [Reply::Ended(ended), quotas @ ..] = &told[..] else { panic!("{told:?}") };
     assert!(quotas.iter().all(|reply| matches!(reply, Reply::Quota(_))), "{quotas:?}");
     assert_eq!((ended.events_discarded, ended.packets_lost), (0, 0));
 }

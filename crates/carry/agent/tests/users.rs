@@ -268,19 +268,19 @@ fn a_quota_of_messages() {
     let limits = Limits { message_bytes: 100_000, ..Limits::default() };
     let Some(public) = Public::start_with("a_quota_of_messages", limits) else { return };
     let mut root = public.client();
-    let _halves: Vec<Half> =
-        (0..5).map(|_| as_user(SOMEBODY, OWN, || Half::send(&public.socket(), 30_000))).collect();
-    eventually("those of three are kept", || {
-        let (used, refused) = quota(&mut root, SOMEBODY, "message-bytes");
-        assert!(used <= 100_000, "{used}");
-        (used >= 90_000 && refused == 2).then_some(())
-    });
-    eventually("two are dropped", || {
-        (quota(&mut root, SOMEBODY, "connections") == (3, 0)).then_some(())
-    });
-    let _half = Half::send(&public.socket(), 30_000);
+    let mut halves = Vec::new();
+    for (kept, refused) in [(1, 0), (2, 0), (3, 0), (3, 1), (3, 2)] {
+        halves.push(as_user(SOMEBODY, OWN, || Half::send(&public.socket())));
+        eventually("three are kept, and others dropped", || {
+            let bytes = quota(&mut root, SOMEBODY, "message-bytes");
+            assert!(bytes.0 <= 100_000, "{bytes:?}");
+            let connections = quota(&mut root, SOMEBODY, "connections");
+            (bytes == (kept * HALF_SIZE, refused) && connections == (kept, 0)).then_some(())
+        });
+    }
+    let _half = Half::send(&public.socket());
     eventually("it is another user's", || {
-        (quota(&mut root, 0, "message-bytes").0 >= 30_000).then_some(())
+        (quota(&mut root, 0, "message-bytes") == (HALF_SIZE, 0)).then_some(())
     });
 }
 
@@ -401,11 +401,14 @@ fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
     ]
 }
 
+/// So much is said of a request.
+const HALF_SIZE: u64 = 30_000;
+
 /// A command that never ends what it says.
 struct Half(#[expect(dead_code, reason = "held open")] UnixStream);
 
 impl Half {
-    fn send(socket: &Path, size: usize) -> Half {
+    fn send(socket: &Path) -> Half {
         let mut stream = UnixStream::connect(socket).unwrap();
         let hello = Hello {
             version: Version::OURS,
@@ -419,7 +422,7 @@ impl Half {
         encode(&Request::ListSessions(None), &mut request).unwrap();
         // It says that a megabyte is to come.
         request[..4].copy_from_slice(&(1u32 << 20).to_le_bytes());
-        request.resize(size, 0);
+        request.resize(HALF_SIZE as usize, 0);
         bytes.extend(request);
         // Whoever is dropped cannot say all of it.
         let _ = stream.write_all(&bytes);
