@@ -77,7 +77,7 @@ pub use fault::{DecodeError, Fault, Reason};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use opening::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use reply::{
-    Activity, Application, Ended, Failed, Released, Reply, Ring, Rule, SessionState, code,
+    Activity, Application, Ended, Failed, Quota, Released, Reply, Ring, Rule, SessionState, code,
 };
 pub use request::{Applications, Events, NewChannel, Purpose, Request, Session, Snapshot};
 pub use saved::{Saved, SavedSampling, SavedSession, SavedTrace};

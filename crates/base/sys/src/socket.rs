@@ -13,6 +13,9 @@ use std::path::Path;
 /// Most descriptors that are sent or taken with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
 
+/// Groups of a process: the kernel's own limit.
+const GROUPS_MAX: usize = 1 << 16;
+
 /// One end of a connection.
 #[derive(Debug)]
 pub struct Socket(OwnedFd);
@@ -92,6 +95,40 @@ impl Socket {
             return Err(io::Error::last_os_error());
         }
         Ok(Peer { pid: found.pid.unsigned_abs(), uid: found.uid, gid: found.gid })
+    }
+
+    /// The further groups of who is on the other side, as of when it connected; `None` if this kernel cannot
+    /// say, which is one before 4.13.
+    pub fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
+        let mut groups: Vec<libc::gid_t> = vec![0; 32];
+        loop {
+            let mut size = size_of_val(&groups[..]) as libc::socklen_t;
+            // SAFETY: the kernel writes at most `size` bytes to `groups`, which has so many.
+            #[expect(unsafe_code)]
+            let result = unsafe {
+                libc::getsockopt(
+                    self.0.as_raw_fd(),
+                    libc::SOL_SOCKET,
+                    libc::SO_PEERGROUPS,
+                    groups.as_mut_ptr().cast(),
+                    &raw mut size,
+                )
+            };
+            let count = size as usize / size_of::<libc::gid_t>();
+            if result == 0 {
+                groups.truncate(count);
+                return Ok(Some(groups));
+            }
+            let error = io::Error::last_os_error();
+            match error.raw_os_error() {
+                // It says how many there are.
+                Some(libc::ERANGE) if count > groups.len() && count <= GROUPS_MAX => {
+                    groups.resize(count, 0);
+                }
+                Some(libc::ENOPROTOOPT) => return Ok(None),
+                _ => return Err(error),
+            }
+        }
     }
 }
 
@@ -174,5 +211,40 @@ mod tests {
         drop(ours);
         assert_eq!(theirs.receive(&mut bytes, &mut descriptors).unwrap(), 0);
         assert!(theirs.send(b"x", &[]).is_err());
+    }
+
+    /// Whatever groups it has later, and however many they are.
+    #[test]
+    fn groups_are_those_of_the_moment_of_connecting() {
+        let path = std::env::temp_dir().join(format!("blkkin-groups-{}", std::process::id()));
+        let listener = Listener::bind(&path).unwrap();
+        let ours = Socket::connect(&path).unwrap();
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+        let own: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        assert_eq!(listener.accept().unwrap().peer_groups().unwrap(), Some(own));
+        drop(ours);
+        // Only root can choose; threads have groups of their own, until they end.
+        if crate::user_id() == 0 {
+            for count in [0, 1, 32, 33, 1000] {
+                let wanted: Vec<u32> = (0..count).map(|number| 70_000 + number).collect();
+                let (groups, path) = (wanted.clone(), &path);
+                let connected = move || {
+                    // SAFETY: so many groups are there; the call is for this thread only.
+                    #[expect(unsafe_code)]
+                    let set = |groups: &[u32]| unsafe {
+                        libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr())
+                    };
+                    assert_eq!(set(&groups), 0);
+                    let connected = Socket::connect(path).unwrap();
+                    assert_eq!(set(&[]), 0);
+                    connected
+                };
+                let _ours = std::thread::scope(|scope| scope.spawn(connected).join().unwrap());
+                let found = listener.accept().unwrap().peer_groups().unwrap();
+                assert_eq!(found, Some(wanted));
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -3,6 +3,7 @@
 use crate::catalog::{Catalog, Room};
 use crate::pace::Pace;
 use crate::process::Process;
+use crate::quota::{Account, Share};
 use crate::rings::{Packets, Rings};
 use crate::session::SessionId;
 use crate::trace::Trace;
@@ -20,6 +21,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Application {
     pub(crate) process: Process,
+    pub(crate) account: Arc<Account>,
+    pub(crate) descriptors: Share,
     /// Its process, as it says that it sees itself.
     pub(crate) pid_inner: u32,
     pub(crate) program: String,
@@ -34,6 +37,8 @@ pub(crate) struct Application {
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
     /// Rings of an earlier daemon, with the program's numbers for them.
     pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
+    /// How many there were beyond those for which there is room.
+    pub(crate) orphans_lost: u64,
     /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told.
     pub(crate) released: Vec<u32>,
     /// Whether it has said that it ends.
@@ -62,6 +67,7 @@ pub(crate) struct Attachment {
     /// The number by which the program knows it.
     pub(crate) number: u32,
     pub(crate) rings: Rings,
+    holds: Holds,
     /// What is written as it comes, rather than kept for snapshots.
     pub(crate) is_written: bool,
     /// The answer of the program by which it has mapped the rings.
@@ -79,6 +85,17 @@ pub(crate) struct Attachment {
     /// Rings of earlier daemons, of which these take the place, the oldest first; with the program's
     /// numbers for them.
     pub(crate) left_behind: Vec<(u32, Rings)>,
+}
+
+/// What an attachment takes of what the program's user may have.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    /// Of the rings, and of those that are left behind.
+    pub(crate) ring_bytes: Share,
+    /// Of the types that its stream describes.
+    pub(crate) type_bytes: Share,
+    /// The rings' memory, and the stream's files.
+    pub(crate) _descriptors: Share,
 }
 
 /// Rings that were kept for snapshots, and had to make room.
@@ -110,7 +127,7 @@ impl Attachment {
     pub(crate) fn new(
         (session, channel): (SessionId, usize),
         number: u32,
-        rings: Rings,
+        (rings, holds): (Rings, Holds),
         is_written: bool,
         mapped: u64,
     ) -> Attachment {
@@ -119,6 +136,7 @@ impl Attachment {
             channel,
             number,
             rings,
+            holds,
             is_written,
             mapped,
             rules: Vec::new(),
@@ -273,10 +291,19 @@ impl Attachment {
         kept.sum()
     }
 
-    /// Bytes that the rings take, also those of earlier daemons.
-    pub(crate) fn memory_size(&self) -> usize {
+    /// Notes what the rings take, when some of those that were left behind are done with.
+    fn weigh_rings(&mut self) {
         let left = self.left_behind.iter().map(|(_, left)| left);
-        left.chain([&self.rings]).map(|set| set.shape().memory_size()).sum()
+        let sizes = left.chain([&self.rings]).map(|set| set.shape().memory_size() as u64);
+        // It becomes less, which is never refused.
+        let _ = self.holds.ring_bytes.set(sizes.sum());
+    }
+
+    /// What its stream takes when the rings are done with.
+    pub(crate) fn into_holds_of_stream(self) -> Holds {
+        let mut holds = self.holds;
+        let _ = holds.ring_bytes.set(0);
+        holds
     }
 
     /// Gives up the oldest set of rings that is kept for snapshots, of an earlier daemon: the program's
@@ -288,6 +315,7 @@ impl Attachment {
         totals.packets_lost += self.packets_of_oldest();
         let (number, oldest) = self.left_behind.remove(0);
         totals.rings += oldest.count() as u64;
+        self.weigh_rings();
         Some(number)
     }
 
@@ -299,13 +327,18 @@ impl Attachment {
     }
 
     /// Describes all types of which events may be in the rings.
-    fn describe(&mut self, types: &[EventType], trace: &mut Trace) {
+    fn describe(&mut self, catalog: Option<&Catalog>, trace: &mut Trace) -> io::Result<()> {
+        let Some(catalog) = catalog else { return Ok(()) };
+        let types = catalog.types();
+        // It takes no more than that.
+        self.holds.type_bytes.set(catalog.size() as u64)?;
         for event_type in &types[self.described.min(types.len())..] {
             if self.may_have(event_type) {
                 trace.add_event(self.stream(), event_type);
             }
         }
         self.described = types.len();
+        Ok(())
     }
 }
 
@@ -357,12 +390,14 @@ impl Application {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             if !attachment.left_behind.is_empty() {
                 let written = look(&mut self.catalog).and_then(|_| {
-                    let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
-                    attachment.describe(types, trace);
+                    attachment.describe(self.catalog.as_ref(), trace)?;
                     attachment.write_left_behind(trace)
                 });
                 match written {
-                    Ok(numbers) => self.released.extend(numbers),
+                    Ok(numbers) => {
+                        self.released.extend(numbers);
+                        attachment.weigh_rings();
+                    }
                     Err(error) => {
                         drained.trouble = Some(error);
                         continue;
@@ -384,12 +419,12 @@ impl Application {
                 // Types are told before their first event is in a ring; so those of all events that were
                 // just taken are found now.
                 let looked = look(&mut self.catalog);
-                let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
-                attachment.describe(types, trace);
+                let described =
+                    looked.and_then(|_| attachment.describe(self.catalog.as_ref(), trace));
                 let (stream, cpu) = (attachment.stream(), ring as u32);
                 let before = trace.size(stream, cpu);
                 attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
-                match looked.and_then(|_| trace.append(stream, cpu, &packets)) {
+                match described.and_then(|()| trace.append(stream, cpu, &packets)) {
                     Ok(()) => attachment.rings.free(ring),
                     Err(error) => {
                         attachment.rings.go_back(ring, mark);
@@ -475,6 +510,7 @@ impl Application {
         for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
             let left = attachment.left_behind.drain(..);
             self.released.extend(left.map(|(number, _)| number));
+            attachment.weigh_rings();
             (0..attachment.rings.count()).for_each(|ring| attachment.rings.forget(ring));
         }
     }

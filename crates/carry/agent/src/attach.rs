@@ -1,9 +1,12 @@
 //! What a program is to record, as its sessions have it: rings are given and rules are sent as far as they
 //! differ from what it has.
 
-use crate::application::{Application, Attachment};
+use crate::application::{Application, Attachment, Holds};
+use crate::catalog::Catalog;
 use crate::date;
-use crate::engine::{Agent, Id};
+use crate::engine::{Agent, Id, ORPHANS_MAX, OWN_DESCRIPTORS};
+use crate::owner::Owner;
+use crate::quota::{Account, What};
 use crate::rings::{Rings, online_processors};
 use crate::saved::Note;
 use crate::session::{Session, SessionId};
@@ -15,6 +18,7 @@ use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
 use jiff::Zoned;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -22,8 +26,6 @@ use std::time::Instant;
 pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring, where nobody says another number.
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
-/// Memory for the rings of one user's programs, where nobody says another.
-pub const RINGS_SIZE_MAX: usize = 4 << 30;
 
 /// What earlier daemons have left of a channel.
 struct Adopted {
@@ -57,6 +59,11 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
     }
 }
 
+/// Bytes that sets of rings take.
+fn size_of_sets(sets: &[(u32, Rings)]) -> u64 {
+    sets.iter().map(|(_, rings)| rings.shape().memory_size() as u64).sum()
+}
+
 impl Agent {
     /// A program has said where its types are: it is told what to record.
     pub(crate) fn begin_to_record(&mut self, id: Id) -> io::Result<()> {
@@ -71,16 +78,49 @@ impl Agent {
         Ok(())
     }
 
+    /// There is no room for rings that an earlier daemon has left: what is in them is counted as lost.
+    pub(crate) fn lose(&mut self, id: Id, number: u32, memory: &OwnedFd) {
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        application.orphans_lost += 1;
+        application.released.push(number);
+        let Ok(left) = Rings::left_behind(memory, ring_clock(application.clock)) else { return };
+        // The program had another connection, over which they may still be read.
+        self.end_connections_before(id, [&left].into_iter());
+        let Some(application) = self.applications.get(&id) else { return };
+        let Some(session) = self.session_of(application, left.shape().uuid) else { return };
+        let place = (session, left.shape().stream as usize);
+        let is_known =
+            |session: &Session| session.id == place.0 && place.1 < session.channels.len();
+        if self.sessions.iter().any(is_known) {
+            let totals = self.ended.entry(place).or_default();
+            for ring in 0..left.count() {
+                let packets = left.waiting(ring).div_ceil(left.shape().subbuffer_size as u64);
+                totals.rings += 1;
+                totals.packets_lost = totals.packets_lost.saturating_add(packets);
+            }
+        }
+    }
+
     /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
     /// are still there.
     fn adopt(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
+        if application.orphans_lost > 0 {
+            (self.options.log)(&format!(
+                "{} ({}): earlier agents have left more than {ORPHANS_MAX} sets of rings; the others are \
+                 lost: {}",
+                application.program, application.process.pid, application.orphans_lost
+            ));
+        }
         let clock = ring_clock(application.clock);
         // Those of one channel together, in their order.
         let mut channels: Vec<Vec<(Orphan, Rings)>> = Vec::new();
         let place = |rings: &Rings| (rings.shape().uuid, rings.shape().stream);
         for (orphan, memory) in std::mem::take(&mut application.orphans) {
-            let Ok(left) = Rings::left_behind(&memory, clock) else { continue };
+            let Ok(left) = Rings::left_behind(&memory, clock) else {
+                application.released.push(orphan.number);
+                continue;
+            };
             let same = |channel: &&mut Vec<(Orphan, Rings)>| {
                 channel.first().is_some_and(|(_, other)| place(other) == place(&left))
             };
@@ -89,6 +129,8 @@ impl Agent {
                 None => channels.push(vec![(orphan, left)]),
             }
         }
+        // It becomes less, which is never refused.
+        let _ = application.descriptors.set(OWN_DESCRIPTORS);
         self.end_connections_before(id, channels.iter().flatten().map(|(_, rings)| rings));
         for channel in channels {
             let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
@@ -248,49 +290,73 @@ impl Agent {
         true
     }
 
-    /// Sees that a program's user may have rings for a channel. What is kept for snapshots of programs and
-    /// daemons that have ended makes room, the oldest first.
-    fn make_room(
+    /// Takes what rings of a channel, beside those that are left of it, take of what the user may have. What
+    /// is kept only in case makes room.
+    fn hold(
         &mut self,
         id: Id,
         (at, number): (usize, usize),
         adopted: Option<&mut Adopted>,
-    ) -> io::Result<()> {
-        let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
+    ) -> io::Result<Holds> {
+        let Some(application) = self.applications.get(&id) else {
             return Err(io::ErrorKind::NotFound.into());
         };
+        let account = application.account.clone();
+        let type_bytes = application.catalog.as_ref().map_or(0, Catalog::size) as u64;
         let session = &self.sessions[at];
         let place = (session.id, number);
-        let channel = &session.channels[number].channel;
-        let own = shape_of(channel, number as u32, [0; 16]).memory_size();
-        // What is written is there no longer than that takes.
-        let is_kept = session.purpose == Purpose::Snapshot;
-        let mut left = adopted.filter(|_| is_kept).map(|adopted| &mut adopted.left);
-        let size_of = |(_, rings): &(u32, Rings)| rings.shape().memory_size();
-        loop {
-            let all = self.applications.values().chain(&self.departed);
-            let all = all.filter(|one| one.process.uid == uid).flat_map(|one| &one.attachments);
-            let used: usize = all.map(Attachment::memory_size).sum();
-            let own_left: usize = left.iter().flat_map(|left| left.iter()).map(size_of).sum();
-            if used + own + own_left <= self.options.rings_size_max {
-                return Ok(());
-            }
-            if self.forget_oldest(uid) {
+        let is_written = session.purpose == Purpose::Record;
+        let shape = shape_of(&session.channels[number].channel, number as u32, [0; 16]);
+        let own = shape.memory_size() as u64;
+        // A file and its index for each ring, and the memory until it is sealed.
+        let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
+        let has_both = || {
+            account.has(What::Descriptors, descriptors) && account.has(What::TypeBytes, type_bytes)
+        };
+        while !has_both() && self.close_oldest_kept(account.uid()) {}
+        let mut nothing = Vec::new();
+        let left = adopted.map_or(&mut nothing, |adopted| &mut adopted.left);
+        let ring_bytes = if is_written {
+            self.make_room(id, place, (&account, own), &mut Vec::new());
+            let mut ring_bytes = account.take(What::RingBytes, own)?;
+            // They are there no longer than it takes to write them.
+            ring_bytes.owe(size_of_sets(left));
+            ring_bytes
+        } else {
+            self.make_room(id, place, (&account, own), left);
+            account.take(What::RingBytes, own + size_of_sets(left))?
+        };
+        Ok(Holds {
+            ring_bytes,
+            type_bytes: account.take(What::TypeBytes, type_bytes)?,
+            _descriptors: account.take(What::Descriptors, descriptors)?,
+        })
+    }
+
+    /// Gives up what is kept for snapshots of a user's programs and daemons that have ended, the oldest first
+    /// and what is `left` of a channel itself last, until there is room for that channel's rings and for what
+    /// is left of it.
+    fn make_room(
+        &mut self,
+        id: Id,
+        place: (SessionId, usize),
+        (account, own): (&Account, u64),
+        left: &mut Vec<(u32, Rings)>,
+    ) {
+        while !account.has(What::RingBytes, own + size_of_sets(left)) {
+            if self.forget_oldest(account.uid()) {
                 continue;
             }
-            let oldest = left.as_mut().filter(|left| !left.is_empty()).map(|left| left.remove(0));
-            let Some((oldest, rings)) = oldest else { break };
+            if left.is_empty() {
+                return;
+            }
+            let (oldest, rings) = left.remove(0);
             let totals = self.released.entry(place).or_default();
             totals.rings += rings.count() as u64;
             totals.packets_lost +=
                 (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
             self.send(id, &ToApplication::Release(oldest), vec![]);
         }
-        let why = format!(
-            "the rings of user {uid} would take more than {} MiB; use smaller sub-buffers, or end sessions",
-            self.options.rings_size_max >> 20
-        );
-        Err(io::Error::new(io::ErrorKind::QuotaExceeded, why))
     }
 
     /// Gives a program rings for a channel.
@@ -301,7 +367,7 @@ impl Agent {
         number: usize,
         mut adopted: Option<Adopted>,
     ) -> io::Result<usize> {
-        self.make_room(id, (at, number), adopted.as_mut())?;
+        let holds = self.hold(id, (at, number), adopted.as_mut())?;
         let session = &self.sessions[at];
         let channel = &session.channels[number].channel;
         let Some(application) = self.applications.get_mut(&id) else {
@@ -336,6 +402,7 @@ impl Agent {
         let place = (session.id, number);
         // The program has mapped the memory when it answers the next question.
         let mapped = application.pinged + 1;
+        let rings = (rings, holds);
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
         let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
         if let Some(adopted) = adopted {
@@ -365,16 +432,21 @@ impl Agent {
         Ok(own)
     }
 
-    /// What the session's programs have recorded so far, in a directory of its own.
-    pub(crate) fn snapshot(&mut self, at: usize, output: Option<PathBuf>) -> io::Result<PathBuf> {
+    /// What the session's programs have recorded so far, in a directory of its own: where `output` says, it
+    /// is made with the rights of who asks, and belongs to them.
+    pub(crate) fn snapshot(
+        &mut self,
+        at: usize,
+        output: Option<(PathBuf, Owner)>,
+    ) -> io::Result<PathBuf> {
         let session = &mut self.sessions[at];
         let number = session.snapshots;
         session.snapshots += 1;
-        let directory = output.unwrap_or_else(|| {
+        let (directory, owner) = output.unwrap_or_else(|| {
             let date = date::for_names(&Zoned::now());
-            session.output.join(format!("snapshot-1-{date}-{number}"))
+            (session.output.join(format!("snapshot-1-{date}-{number}")), session.owner)
         });
-        session.owner.create_directory(&directory)?;
+        owner.create_directory(&directory)?;
         let session = &self.sessions[at];
         for application in self.applications.values_mut().chain(&mut self.departed) {
             if !application.attachments.iter().any(|one| one.session == session.id) {
@@ -383,7 +455,7 @@ impl Agent {
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
             let about = about(&self.clocks, session, application, uuid);
             let path = directory_of(&directory, application);
-            let mut trace = Trace::new(path, session.owner, about, None);
+            let mut trace = Trace::new(path, owner, about, None);
             for (number, channel) in session.channels.iter().enumerate() {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);

@@ -1,7 +1,7 @@
 //! An agent of one's own, on a thread: nobody else finds it, and it goes with its owner.
 
-use crate::attach::RINGS_SIZE_MAX;
 use crate::engine::{Agent, Options};
+use crate::quota::Limits;
 use std::fs::{self, DirBuilder};
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
@@ -22,11 +22,11 @@ pub struct Background {
 impl Background {
     /// Starts it, in a directory that only this user can enter.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
-        Background::start_with(log, RINGS_SIZE_MAX)
+        Background::start_with(log, Limits::default())
     }
 
-    /// The same, with so much memory for the rings of one user's programs.
-    pub fn start_with(log: fn(&str), rings_size_max: usize) -> io::Result<Background> {
+    /// The same, where one user may have it hold so much.
+    pub fn start_with(log: fn(&str), limits: Limits) -> io::Result<Background> {
         let directory = private_directory()?;
         let socket = directory.join("agent.sock");
         let options = Options {
@@ -35,7 +35,7 @@ impl Background {
             group: String::new(),
             traces: None,
             manager: None,
-            rings_size_max,
+            limits,
             log,
         };
         let agent = Agent::bind(options);

@@ -6,7 +6,8 @@
 
 use crate::engine::{Agent, Id};
 use crate::owner::Owner;
-use crate::session::SessionId;
+use crate::quota::Share;
+use crate::session::{Session, SessionId};
 use crate::trace::{Part, part_named};
 use blkkin_control::{Failed, Reply, code};
 use std::collections::HashSet;
@@ -24,18 +25,23 @@ pub(crate) struct Clearing {
     owner: Owner,
     /// Traces that have been open since it began: they hold what was recorded since then.
     spared: HashSet<PathBuf>,
-    /// Directories that are being gone through, each in the one before: all traces, one, and its index.
+    /// Directories that are being gone through, each in the one before.
     open: Vec<(PathBuf, ReadDir)>,
+    _descriptors: Share,
     trouble: Option<io::Error>,
 }
 
+/// Directories that are open at once: all traces, one, and its index.
+pub(crate) const DEPTH_MAX: u64 = 3;
 /// Files and directories that are looked at before others get their turn.
 const ENTRIES_AT_ONCE: usize = 128;
 
 impl Clearing {
-    fn begin(command: Id, session: SessionId, owner: Owner, output: &Path) -> Clearing {
+    fn begin(command: Id, session: &Session, _descriptors: Share) -> Clearing {
         let (spared, open, trouble) = (HashSet::new(), Vec::new(), None);
-        let mut clearing = Clearing { command, session, owner, spared, open, trouble };
+        let Session { id: session, owner, ref output, .. } = *session;
+        let mut clearing =
+            Clearing { command, session, owner, spared, open, _descriptors, trouble };
         clearing.enter(output.join("ust").join("pid"));
         clearing
     }
@@ -100,10 +106,10 @@ fn is_part(name: &OsStr, parts: &[Part]) -> bool {
 
 impl Agent {
     /// Drops what a session has recorded so far.
-    pub(crate) fn clear(&mut self, command: Id, at: usize) {
+    pub(crate) fn clear(&mut self, command: Id, at: usize, descriptors: Share) {
         let session = &self.sessions[at];
         let id = session.id;
-        let mut clearing = Clearing::begin(command, id, session.owner, &session.output);
+        let mut clearing = Clearing::begin(command, session, descriptors);
         let mut traces = Vec::new();
         for application in self.applications.values_mut() {
             application.forget(id);

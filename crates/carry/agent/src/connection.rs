@@ -73,6 +73,16 @@ impl Connection {
         Ok(())
     }
 
+    /// The further groups of who is on the other side; see [`Socket::peer_groups`].
+    pub(crate) fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
+        self.socket.peer_groups()
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn waiting_size(&self) -> usize {
+        self.waiting_size
+    }
+
     /// Whether something waits to be sent.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waiting.is_empty()

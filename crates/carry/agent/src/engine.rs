@@ -1,14 +1,16 @@
 //! The loop: who has connected, what has come, whose rings are to be looked at.
 
-use crate::application::{Application, Released};
+use crate::application::{self, Application, Attachment, Released};
 use crate::catalog::{Catalog, Room};
 use crate::clear::Clearing;
 use crate::clock::Clocks;
 use crate::connection::Connection;
+use crate::door::{Door, Knock};
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::Pace;
-use crate::process::{self, Looker, Process};
+use crate::process::{Looker, Process, group_number};
+use crate::quota::{Account, Accounts, Exceeded, Limits, Share, What};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notebook, Notes};
 use crate::session::{Session, SessionId};
@@ -44,8 +46,8 @@ pub struct Options {
     /// The socket of the service manager that wants to know when it is ready and when it ends, if there is
     /// one: what `NOTIFY_SOCKET` says.
     pub manager: Option<OsString>,
-    /// Bytes of the rings of one user's programs, also of those that have ended.
-    pub rings_size_max: usize,
+    /// What one user may have it hold.
+    pub limits: Limits,
     /// What to do with a line that somebody should read.
     pub log: fn(&str),
 }
@@ -58,8 +60,10 @@ pub(crate) type Id = u64;
 pub struct Agent {
     pub(crate) options: Options,
     pub(crate) own_uid: u32,
-    pub(crate) group: Option<u32>,
-    listener: Listener,
+    group: Option<u32>,
+    /// Whether it was said that the kernel does not tell of groups.
+    misses_groups: bool,
+    door: Door,
     /// Held while the daemon lives.
     _lock: File,
     epoll: OwnedFd,
@@ -72,6 +76,7 @@ pub struct Agent {
     /// Programs that have ended, of which a session keeps the rings for snapshots.
     pub(crate) departed: VecDeque<Application>,
     pub(crate) sessions: Vec<Session>,
+    pub(crate) accounts: Accounts,
     pub(crate) pending: Vec<Pending>,
     /// Sessions of which traces are being removed.
     pub(crate) clearings: Vec<Clearing>,
@@ -99,6 +104,8 @@ pub(crate) struct Kept {
     pid: u32,
     uid: u32,
     pub(crate) trace: Trace,
+    /// What its streams take of what the user may have.
+    _holds: Vec<application::Holds>,
     until: Instant,
 }
 
@@ -128,9 +135,40 @@ pub(crate) struct Connected {
     /// Until when it must have said what it is.
     opened: Instant,
     watched: epoll::EventFlags,
+    holds: Holds,
+}
+
+/// What a connection takes of what its user may have.
+#[derive(Debug)]
+struct Holds {
+    _connection: Share,
+    descriptors: Share,
+    message_bytes: Share,
+}
+
+impl Holds {
+    fn new(account: &Arc<Account>) -> Result<Holds, Exceeded> {
+        Ok(Holds {
+            _connection: account.take(What::Connections, 1)?,
+            descriptors: account.take(What::Descriptors, 1)?,
+            message_bytes: account.take(What::MessageBytes, 0)?,
+        })
+    }
 }
 
 impl Connected {
+    /// Notes what waits in it.
+    fn weigh(&mut self) -> Result<(), Exceeded> {
+        let (bytes, descriptors) = match &self.state {
+            State::Opening(decoder) => decoder.waiting(),
+            State::Application(decoder) => decoder.waiting(),
+            State::Command(command) => command.decoder.waiting(),
+            State::Closing => (0, 0),
+        };
+        self.holds.descriptors.set(1 + descriptors as u64)?;
+        self.holds.message_bytes.set((bytes + self.connection.waiting_size()) as u64)
+    }
+
     /// Whether it waits for an answer.
     fn is_busy(&self) -> bool {
         matches!(&self.state, State::Command(command) if command.is_busy)
@@ -152,6 +190,14 @@ fn close(closer: Option<&Sender<Box<dyn Send>>>, what: impl Send + 'static) {
     }
 }
 
+/// For one user of a public agent, something is left for others.
+fn limits_of(options: &Options) -> Limits {
+    use rustix::process::{Resource, getrlimit};
+    let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = if options.is_public { all / 4 * 3 } else { all };
+    Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
+}
+
 /// Starts the thread that closes what others have passed.
 fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     let (closer, closed) = channel::<Box<dyn Send>>();
@@ -160,30 +206,30 @@ fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     Ok(closer)
 }
 
-const LISTENER: u64 = 0;
+const DOOR: u64 = 0;
 const STOP: u64 = 1;
 const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Who has connected must say so soon what it is.
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Connections of one user.
-const CONNECTIONS_MAX: usize = 4096;
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// After it the last stores of a processor are seen by all others.
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
+/// Of a program, beside its connection: by which it wakes the daemon, and of its types.
+pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
-const ORPHANS_MAX: usize = 64;
+pub(crate) const ORPHANS_MAX: usize = 64;
 /// How long a trace is kept open for a program that may come back; longer than that keeps its rings.
 const KEPT_TIME: Duration = Duration::from_secs(8);
 /// Traces of one user that are.
 const KEPT_MAX: usize = 32;
 /// Traces of one process that nobody has open, and that it may come back to.
 const BEGUN_MAX: usize = 64;
-/// Programs that have ended whose rings are kept.
+/// Programs of one user that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
 impl Agent {
@@ -228,10 +274,10 @@ impl Agent {
         let mode = if options.is_public { 0o666 } else { 0o600 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let readable = epoll::EventFlags::IN;
-        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
-        let group = process::group_number(&options.group);
-        let notes = saved::read(&path).unwrap_or_else(|error| {
+        let door = Door::open(listener, &epoll, DOOR)?;
+        let group = group_number(&options.group);
+        let mut accounts = Accounts::new(limits_of(&options));
+        let notes = saved::read(&path, &mut accounts).unwrap_or_else(|error| {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
             Notes::default()
         });
@@ -239,8 +285,10 @@ impl Agent {
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
             group,
+            misses_groups: false,
+            accounts,
             options,
-            listener,
+            door,
             _lock: lock,
             epoll,
             looker: Looker::start()?,
@@ -304,7 +352,7 @@ impl Agent {
             }
             for event in &events {
                 match event.data.u64() {
-                    LISTENER => self.accept(),
+                    DOOR => self.accept(),
                     STOP => {
                         self.tell_manager(notify::STOPPING);
                         self.end();
@@ -315,6 +363,9 @@ impl Agent {
                 }
             }
             let now = Instant::now();
+            if self.door.next().is_some_and(|next| next <= now) {
+                self.accept();
+            }
             self.look_at_rings(now);
             self.end_openings(now);
             self.end_kept(now);
@@ -342,35 +393,38 @@ impl Agent {
         });
         let kept = self.kept.iter().map(|kept| kept.until);
         let clearings = self.clearings.iter().map(|_| Instant::now());
-        looks.chain(pending).chain(openings).chain(kept).chain(clearings).min()
+        let others = kept.chain(clearings).chain(self.door.next());
+        looks.chain(pending).chain(openings).chain(others).min()
     }
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let socket = match self.listener.accept() {
-                Ok(socket) => socket,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    (self.options.log)(&format!("cannot accept a connection: {error}"));
-                    // Whatever there is too little of is not there at once.
-                    std::thread::sleep(Duration::from_millis(10));
-                    return;
-                }
+            let (knock, line) = self.door.knock(&self.epoll, Instant::now());
+            line.iter().for_each(|line| (self.options.log)(line));
+            let (socket, superfluous) = match knock {
+                Knock::Nobody => return,
+                Knock::Somebody(socket) => (socket, None),
+                Knock::Superfluous(socket, reason) => (socket, Some(reason)),
             };
             let Ok(peer) = socket.peer() else { continue };
-            let same = self.peers.values().filter(|other| other.peer.uid == peer.uid).count();
             let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
             if !may {
                 continue;
             }
             let mut connection = Connection::new(socket);
-            if same >= CONNECTIONS_MAX {
-                let reason = format!("user {} has {CONNECTIONS_MAX} connections already", peer.uid);
-                let refused = Refused { version: Version::OURS, try_again: true, reason };
-                // Who cannot take even that is not waited for.
-                let _ = connection.send(&Answer::Refused(refused), vec![]);
-                continue;
-            }
+            let holds = match superfluous {
+                Some(reason) => Err(reason),
+                None => Holds::new(&self.accounts.of(peer.uid)).map_err(|error| error.to_string()),
+            };
+            let holds = match holds {
+                Ok(holds) => holds,
+                Err(reason) => {
+                    let refused = Refused { version: Version::OURS, try_again: true, reason };
+                    // Who cannot take even that is not waited for.
+                    let _ = connection.send(&Answer::Refused(refused), vec![]);
+                    continue;
+                }
+            };
             let id = self.next_id;
             self.next_id += 1;
             let data = epoll::EventData::new_u64(id * 2);
@@ -378,31 +432,35 @@ impl Agent {
                 let state = State::Opening(Decoder::new());
                 let opened = Instant::now();
                 let watched = epoll::EventFlags::IN;
-                let connected = Connected { connection, peer, state, opened, watched };
+                let connected = Connected { connection, peer, state, opened, watched, holds };
                 self.peers.insert(id, connected);
             }
         }
     }
 
-    /// Keeps the traces of a program open for a while, if it may come back.
-    fn keep_traces(&mut self, application: &mut Application) {
+    /// Keeps the traces of a program open for a while, if it may come back. `done` has written to them.
+    fn keep_traces(&mut self, application: &mut Application, mut done: Vec<Attachment>) {
         let Process { pid, uid, .. } = application.process;
-        let traces = std::mem::take(&mut application.traces);
-        for (session, trace) in &traces {
-            self.spare(*session, trace.directory());
-        }
-        let traces = traces.into_values();
-        if application.is_ending || !saved::process_exists(pid) {
-            return;
-        }
+        let may_come = !application.is_ending && saved::process_exists(pid);
         let until = Instant::now() + KEPT_TIME;
-        self.kept.extend(traces.map(|trace| Kept { pid, uid, trace, until }));
-        let own = self.kept.iter().filter(|kept| kept.uid == uid).count();
-        for _ in KEPT_MAX..own {
-            if let Some(oldest) = self.kept.iter().position(|kept| kept.uid == uid) {
-                self.close_kept(oldest);
+        for (session, trace) in std::mem::take(&mut application.traces) {
+            self.spare(session, trace.directory());
+            if may_come {
+                let own = done.extract_if(.., |attachment| attachment.session == session);
+                let _holds = own.map(Attachment::into_holds_of_stream).collect();
+                self.kept.push(Kept { pid, uid, trace, _holds, until });
             }
         }
+        let own = self.kept.iter().filter(|kept| kept.uid == uid).count();
+        for _ in KEPT_MAX..own {
+            self.close_oldest_kept(uid);
+        }
+    }
+
+    /// Closes the trace of a user that was kept open first, if there is one.
+    pub(crate) fn close_oldest_kept(&mut self, uid: u32) -> bool {
+        let oldest = self.kept.iter().position(|kept| kept.uid == uid);
+        oldest.map(|oldest| self.close_kept(oldest)).is_some()
     }
 
     fn end_kept(&mut self, now: Instant) {
@@ -461,6 +519,10 @@ impl Agent {
     /// Has the kernel say when more can be sent, if something waits for that.
     pub(crate) fn watch(&mut self, id: Id) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let Err(exceeded) = peer.weigh() {
+            self.complain(id, &exceeded.into());
+            return self.disconnect(id);
+        }
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, !peer.is_busy());
         flags.set(epoll::EventFlags::OUT, peer.connection.is_waiting());
@@ -533,10 +595,20 @@ impl Agent {
         let Some(peer) = self.peers.get_mut(&id) else { return Ok(()) };
         let state = std::mem::replace(&mut peer.state, State::Closing);
         let State::Opening(decoder) = state else { return Ok(()) };
+        let Peer { pid, uid, gid } = peer.peer;
+        let account = self.accounts.of(uid);
+        let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
+        let descriptors = match account.take(What::Descriptors, own) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                let (version, reason) = (Version::OURS, error.to_string());
+                let refused = Refused { version, try_again: true, reason };
+                return peer.connection.send(&Answer::Refused(refused), vec![]);
+            }
+        };
         let release = env!("CARGO_PKG_VERSION").to_owned();
         let welcome = Answer::Welcome(Welcome { version: Version::OURS, release });
         peer.connection.send(&welcome, vec![])?;
-        let Peer { pid, uid, gid } = peer.peer;
         match hello.role {
             Role::Application { pid: pid_inner, clock } => {
                 peer.state = State::Application(decoder.followed_by());
@@ -548,6 +620,8 @@ impl Agent {
                 epoll::add(&self.epoll, wake.as_fd(), data, each_write)?;
                 let application = Application {
                     process: self.looker.look(pid, uid)?,
+                    account,
+                    descriptors,
                     pid_inner,
                     program: hello.program,
                     release: hello.release,
@@ -557,6 +631,7 @@ impl Agent {
                     traces: BTreeMap::new(),
                     uuids: BTreeMap::new(),
                     orphans: Vec::new(),
+                    orphans_lost: 0,
                     released: Vec::new(),
                     is_ending: false,
                     wake,
@@ -571,14 +646,36 @@ impl Agent {
                 self.applications.insert(id, application);
             }
             Role::Command => {
-                let is_privileged = process::is_privileged(pid, uid, gid, self.group);
                 let decoder: Decoder<Request> = decoder.followed_by();
                 let owner = Owner { uid, gid };
-                peer.state =
-                    State::Command(Command { decoder, owner, is_privileged, is_busy: false });
+                let is_privileged = self.is_privileged(id)?;
+                let command = Command { decoder, owner, is_privileged, is_busy: false };
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.state = State::Command(command);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody may control everybody's sessions: root, and who is in the group. As of when it
+    /// connected: what has its number by now may be another process.
+    fn is_privileged(&mut self, id: Id) -> io::Result<bool> {
+        let (Some(peer), Some(group)) = (self.peers.get(&id), self.group) else {
+            return Ok(self.peers.get(&id).is_some_and(|peer| peer.peer.uid == 0));
+        };
+        if peer.peer.uid == 0 || peer.peer.gid == group {
+            return Ok(true);
+        }
+        let groups = peer.connection.peer_groups()?;
+        if groups.is_none() && !std::mem::replace(&mut self.misses_groups, true) {
+            (self.options.log)(&format!(
+                "this kernel (before 4.13) does not say which further groups who connects is in: of the \
+                 group `{name}`, only those control all sessions whose first group it is (`newgrp {name}`)",
+                name = self.options.group
+            ));
+        }
+        Ok(groups.is_some_and(|groups| groups.contains(&group)))
     }
 
     /// What a program says.
@@ -599,15 +696,21 @@ impl Agent {
                 let Some(file) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it told twice where its event types are"));
                 };
-                application.catalog = Some(Catalog::open(file)?);
+                let share = application.account.take(What::TypeBytes, 0)?;
+                application.catalog = Some(Catalog::open(file, share)?);
                 self.begin_to_record(id)
             }
             FromApplication::Orphan(orphan) => {
-                let room = application.catalog.is_none() && application.orphans.len() < ORPHANS_MAX;
-                let Some(memory) = descriptors.pop().filter(|_| room) else {
+                let is_first = application.catalog.is_none();
+                let Some(memory) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it tells of rings that it should not have"));
                 };
-                application.orphans.push((orphan, memory));
+                let is_full = application.orphans.len() >= ORPHANS_MAX;
+                if is_full || application.descriptors.grow(1).is_err() {
+                    self.lose(id, orphan.number, &memory);
+                } else {
+                    application.orphans.push((orphan, memory));
+                }
                 Ok(())
             }
             // Its other threads and its destructors may record until it is gone.
@@ -655,6 +758,7 @@ impl Agent {
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
             close(self.closer.as_ref(), peer);
+            self.door.look_soon(Instant::now());
         }
         let Some(mut application) = self.applications.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, application.wake.as_fd());
@@ -672,20 +776,21 @@ impl Agent {
                 application.program, application.process.pid
             ));
         }
-        self.keep_traces(&mut application);
         // Rings of recordings are done with; those for snapshots are kept for a while.
-        let (kept, done) = std::mem::take(&mut application.attachments)
+        let (kept, done): (Vec<_>, Vec<_>) = std::mem::take(&mut application.attachments)
             .into_iter()
             .partition(|attachment| !attachment.is_written);
         application.attachments = kept;
-        let done: Vec<crate::application::Attachment> = done;
         for attachment in &done {
             self.count_ended(attachment);
         }
+        self.keep_traces(&mut application, done);
         if !application.attachments.is_empty() {
+            let uid = application.process.uid;
             self.departed.push_back(application);
-            if self.departed.len() > DEPARTED_MAX {
-                self.release_departed(0);
+            let own = self.departed.iter().filter(|one| one.process.uid == uid);
+            if own.count() > DEPARTED_MAX {
+                self.forget_departed(uid);
             }
         }
     }
@@ -703,17 +808,21 @@ impl Agent {
                 }
             }
         }
-        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
-        oldest.map(|oldest| self.release_departed(oldest)).is_some()
+        self.forget_departed(uid)
     }
 
-    fn release_departed(&mut self, at: usize) {
-        let Some(mut departed) = self.departed.remove(at) else { return };
+    /// Gives up what was kept of the user's program that has ended first, if there is one.
+    fn forget_departed(&mut self, uid: u32) -> bool {
+        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
+        let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
+            return false;
+        };
         for attachment in &mut departed.attachments {
             let totals = self.released.entry((attachment.session, attachment.channel));
             attachment.release_all(totals.or_default());
             self.count_ended(attachment);
         }
+        true
     }
 
     /// A program has found the daemon asleep.

@@ -1,11 +1,13 @@
 //! What commands ask for: who may, what it means, and when it is done.
 
 use crate::attach::{SUBBUFFER_COUNT, SUBBUFFER_SIZE, shape_of};
+use crate::clear;
 use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
 use crate::process;
-use crate::session::{Session, SessionChannel, SessionId, size_of_selection};
+use crate::quota::{Account, Exceeded, Share, What};
+use crate::session::{Session, SessionChannel, SessionId, SessionRule};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
@@ -54,8 +56,6 @@ const PATIENCE: Duration = Duration::from_millis(2000);
 const SESSIONS_MAX: usize = 256;
 /// Channels of a session.
 const CHANNELS_MAX: usize = 32;
-/// Bytes of all rules of one user: what programs take for a channel.
-const RULES_SIZE_MAX: usize = 64 * limits::FILTER_SIZE_MAX;
 /// The channel that is made for events when there is none: LTTng's name.
 const FIRST_CHANNEL: &str = "channel0";
 
@@ -66,11 +66,15 @@ enum End {
     Now,
     When(Then),
     /// When what the session at that place has recorded is dropped.
-    Cleared(usize),
+    Cleared(usize, Share),
 }
 
 fn failed(code: &str, message: impl Into<String>) -> Failed {
     Failed { code: code.to_owned(), message: message.into(), hint: None }
+}
+
+fn exceeded(exceeded: Exceeded) -> Failed {
+    Failed { hint: Some(exceeded.advice().into()), ..failed(code::QUOTA, exceeded.reason()) }
 }
 
 impl Agent {
@@ -105,7 +109,7 @@ impl Agent {
                 match end {
                     End::Now => self.answer(id, &Reply::Done),
                     End::When(then) => self.answer_when_settled(id, then),
-                    End::Cleared(at) => self.clear(id, at),
+                    End::Cleared(at, descriptors) => self.clear(id, at, descriptors),
                 }
             }
         }
@@ -238,7 +242,10 @@ impl Agent {
                 Ok(vec![])
             }
             Request::ClearSession(name) => {
-                *end = End::Cleared(self.find(who, &name)?);
+                let at = self.find(who, &name)?;
+                let account = self.accounts.of(who.owner.uid);
+                let descriptors = account.take(What::Descriptors, clear::DEPTH_MAX);
+                *end = End::Cleared(at, descriptors.map_err(exceeded)?);
                 Ok(vec![])
             }
             Request::Snapshot(Snapshot { session, output }) => {
@@ -254,7 +261,7 @@ impl Agent {
                         Some("make one with `blkkin session create NAME --snapshot`".into());
                     return Err(failed);
                 }
-                let written = self.snapshot(at, output);
+                let written = self.snapshot(at, output.map(|output| (output, who.owner)));
                 let path = written.map_err(|error| failed(code::OUTPUT, error.to_string()))?;
                 Ok(vec![Reply::Written(path)])
             }
@@ -311,8 +318,12 @@ impl Agent {
             return Err(failed(code::SESSION_EXISTS, message));
         }
         if self.sessions.iter().filter(|one| who.owns(one)).count() >= SESSIONS_MAX {
-            let message = format!("there are {SESSIONS_MAX} sessions already");
-            return Err(failed(code::QUOTA, message));
+            let mut failed = failed(
+                code::QUOTA,
+                format!("user {} has {SESSIONS_MAX} sessions already", who.owner.uid),
+            );
+            failed.hint = Some("end some with `blkkin session destroy`".into());
+            return Err(failed);
         }
         let created = Zoned::now();
         let output = match wanted.output {
@@ -365,33 +376,14 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether the owner of a session may have one more rule there.
-    fn check_room_for(&self, at: usize, events: &Events) -> Result<(), Failed> {
-        let uid = self.sessions[at].owner.uid;
-        let own = self.sessions.iter().filter(|session| session.owner.uid == uid);
-        let channels = own.flat_map(|session| &session.channels);
-        let used: usize = channels.map(SessionChannel::rules_size).sum();
-        if used + size_of_selection(&events.selection) <= RULES_SIZE_MAX {
-            return Ok(());
-        }
-        let message =
-            format!("the rules of user {uid} would take more than {} MiB", RULES_SIZE_MAX >> 20);
-        let mut failed = failed(code::QUOTA, message);
-        failed.hint = Some(
-            "end sessions with `blkkin session destroy`, or use fewer rules: a pattern such as \
-             `disk:*` instead of many names"
-                .into(),
-        );
-        Err(failed)
-    }
-
     /// Enables or disables events.
     fn change_events(&mut self, who: Who, enabled: bool, events: Events, end: &mut End) -> Outcome {
         let at = self.find(who, &events.session)?;
         if let Some(Err(error)) = events.selection.filter.as_deref().map(Filter::parse) {
             return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
         }
-        self.check_room_for(at, &events)?;
+        let account = self.accounts.of(self.sessions[at].owner.uid);
+        let rule = SessionRule::new(&account, enabled, events.selection).map_err(exceeded)?;
         if self.sessions[at].channels.is_empty() && enabled {
             let mode = match self.sessions[at].purpose {
                 Purpose::Record => Mode::Discard,
@@ -429,7 +421,7 @@ impl Agent {
                 (!names.is_empty()).then(|| format!("its channels: {}", names.join(", ")));
             return Err(failed);
         };
-        if !channel.add(enabled, events.selection) {
+        if !channel.add(rule) {
             let message = format!("channel `{}` has too many rules", channel.channel.name);
             return Err(failed(code::QUOTA, message));
         }
@@ -539,6 +531,10 @@ impl Agent {
                 }));
             }
         }
+        let accounts = self.accounts.all().into_iter();
+        let seen = |account: &&Account| who.is_privileged || account.uid() == who.owner.uid;
+        let quotas = accounts.filter(seen).flat_map(Account::told);
+        replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(replies)
     }
 }

@@ -3,7 +3,8 @@
 
 use crate::engine::Agent;
 use crate::owner::Owner;
-use crate::session::{Session, SessionChannel, SessionId};
+use crate::quota::Accounts;
+use crate::session::{Session, SessionChannel, SessionId, SessionRule};
 use crate::trace::Trace;
 use blkkin_control::{
     Decoder, Received, Rule, Saved, SavedSampling, SavedSession, SavedTrace, SessionState, encode,
@@ -71,7 +72,7 @@ fn path_of(socket: &Path) -> PathBuf {
 }
 
 /// Reads what an earlier daemon has noted. A part that cannot be understood ends it.
-pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
+pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<Notes> {
     let mut notes = Notes::default();
     let path = path_of(socket);
     match fs::metadata(&path) {
@@ -84,7 +85,7 @@ pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
     decoder.feed(&fs::read(&path)?, []);
     loop {
         match decoder.take() {
-            Ok(Some(Received::Message { message, .. })) => notes.add(message),
+            Ok(Some(Received::Message { message, .. })) => notes.add(message, accounts),
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(notes),
             // What was noted last may be there in part.
@@ -94,7 +95,7 @@ pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
 }
 
 impl Notes {
-    fn add(&mut self, saved: Saved) {
+    fn add(&mut self, saved: Saved, accounts: &mut Accounts) {
         match saved {
             Saved::Session(saved) => self.sessions.push(session(saved)),
             Saved::Channel(channel) => {
@@ -103,10 +104,11 @@ impl Notes {
                 }
             }
             Saved::Rule(Rule { channel, enabled, selection }) => {
-                let channels = self.sessions.last_mut().map(|session| session.channels.iter_mut());
-                let mut channels = channels.into_iter().flatten();
+                let Some(session) = self.sessions.last_mut() else { return };
+                let account = accounts.of(session.owner.uid);
+                let mut channels = session.channels.iter_mut();
                 if let Some(found) = channels.find(|one| one.channel.name == channel) {
-                    let _ = found.add(enabled, selection);
+                    let _ = found.add(SessionRule::again(&account, enabled, selection));
                 }
             }
             Saved::Trace(trace) => {

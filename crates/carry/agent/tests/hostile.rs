@@ -11,7 +11,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use std::time::{Duration, Instant};
-use support::{Node, Program, events, eventually, read, record_with, trace_below};
+use support::{Node, Program, events, eventually, quota, read, record_with, trace_below};
 
 /// Says that it is over when it is dropped.
 struct Over<'d>(&'d AtomicBool);
@@ -298,9 +298,17 @@ fn rules_take_no_more_than_their_room() {
         assert!(taken < 100, "4 MiB are enough for anybody");
     };
     assert!(taken > 60, "{taken}");
-    assert!(refusal.contains("more than 4 MiB"), "{refusal}");
+    assert!(refusal.contains("more than 4 MiB of rules"), "{refusal}");
+    let told = |node: &mut Node| quota(&mut node.client, blkkin_sys::user_id(), "rule-bytes");
+    let (used, refused) = told(&mut node);
+    assert!((60 * 65_000..=4 << 20).contains(&used) && refused == 1, "{used} {refused}");
     node.ask(&Request::DestroySession("other".into()));
+    assert!(told(&mut node).0 < used * 2 / 3);
     node.ask(&Request::EnableEvents(rule("s", taken)));
+    // One that was there already takes no more room.
+    let before = told(&mut node);
+    node.ask(&Request::EnableEvents(rule("s", taken)));
+    assert_eq!(told(&mut node), before);
 }
 
 /// Two programs of `others` beside an honest one; its trace has all of its events, and the agent answers.

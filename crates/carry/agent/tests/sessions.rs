@@ -2,7 +2,7 @@
 
 mod support;
 
-use blkkin_agent::Background;
+use blkkin_agent::{Background, Limits};
 use blkkin_control::{
     Activity, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
 };
@@ -11,7 +11,7 @@ use blkkin_ring::Outcome;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use support::{Found, Node, Program, events, eventually, read, trace_below, traces_below};
+use support::{Found, Node, Program, events, eventually, quota, read, trace_below, traces_below};
 
 #[test]
 fn what_a_program_records_is_in_the_trace() {
@@ -43,8 +43,13 @@ fn what_a_program_records_is_in_the_trace() {
         let found = read(&trace);
         (found.is_whole && found.numbers == expected).then_some(())
     });
-    let ended = node.ask(&Request::Status(None));
-    let [Reply::Ended(ended)] = &ended[..] else { panic!("{ended:?}") };
+    // It says goodbye before it is gone.
+    let told = eventually("it has ended", || {
+        let told = node.ask(&Request::Status(None));
+        (!matches!(told[0], Reply::Ring(_))).then_some(told)
+    });
+    let [Reply::Ended(ended), quotas @ ..] = &told[..] else { panic!("{told:?}") };
+    assert!(quotas.iter().all(|reply| matches!(reply, Reply::Quota(_))), "{quotas:?}");
     assert_eq!((ended.events_discarded, ended.packets_lost), (0, 0));
 }
 
@@ -397,8 +402,8 @@ fn what_is_kept_makes_room() {
     let subbuffer: usize = 256 << 10;
     let rings = online_processors() + 1;
     let set = 4 * subbuffer * rings;
-    let room = 7 * set / 2;
-    let mut node = Node::with(Background::start_with(|_| (), room).unwrap());
+    let limits = Limits { ring_bytes: 7 * set as u64 / 2, ..Limits::default() };
+    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
     let output = Some(node.output());
     let session = Session { name: "s".into(), purpose: Purpose::Snapshot, output };
     node.ask(&Request::CreateSession(session));
@@ -434,6 +439,8 @@ fn what_is_kept_makes_room() {
     assert_eq!((&found.numbers[..], found.gaps), (&kept[..], 0));
     program.obey();
     assert_eq!(program.orphan_count(), 2);
+    let used = |node: &mut Node| quota(&mut node.client, blkkin_sys::user_id(), "ring-bytes").0;
+    assert!((3 * set as u64..=limits.ring_bytes).contains(&used(&mut node)));
     // A program that has ended, and one that comes.
     program.goodbye();
     let mut next = Program::start(&node);
@@ -448,8 +455,10 @@ fn what_is_kept_makes_room() {
         assert_eq!(next.record(0, 0, number), Outcome::Recorded);
         next.goodbye();
     }
+    assert!((1..=limits.ring_bytes).contains(&used(&mut node)));
     node.ask(&Request::ClearSession("s".into()));
     assert_eq!(told(&mut node), None);
+    assert_eq!(used(&mut node), 0);
 }
 
 fn online_processors() -> usize {

@@ -2,7 +2,7 @@
 
 mod support;
 
-use blkkin_control::{Applications, Ended, Processes, Released, Reply, Request, Ring};
+use blkkin_control::{Applications, Ended, Processes, Quota, Released, Reply, Request, Ring};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::agent::{answer, check, check_failure, command, list, no_such_session, tell};
@@ -174,6 +174,28 @@ fn a_status_as_json() {
     let object: serde_json::Value = serde_json::from_str(&rings.out).expect("JSON");
     assert_eq!(object["rings"].as_array().map(Vec::len), Some(5));
     assert_eq!(object["rings"][2]["cpu"], 1);
+}
+
+/// What users have the agent hold is shown to scripts, and to people where more was refused.
+#[test]
+fn quotas() {
+    let quota = |what: &str, used, refused| {
+        Reply::Quota(Quota { uid: 1000, what: what.into(), used, limit: 5, refused })
+    };
+    let daemon = StandIn::answering(move |request| match request {
+        Request::Status(_) => vec![quota("ring-bytes", 4, 2), quota("things", 3, 0), Reply::Done],
+        _ => vec![Reply::Done],
+    });
+    let told = tell(&daemon, &["status", "--interval=0"]);
+    let expected = "\nrefused 2 times: user 1000 has 4 of 5 ring-bytes\nnothing was lost\n";
+    assert!(told.out.ends_with(expected), "{}", told.out);
+    let told = tell(&daemon, &["status", "--interval=0", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let quota = |what, used, refused| serde_json::json!({ "uid": 1000, "what": what, "used": used, "limit": 5, "refused": refused });
+    assert_eq!(
+        object["quotas"],
+        serde_json::json!([quota("ring-bytes", 4, 2), quota("things", 3, 0)])
+    );
 }
 
 /// Until Ctrl-C, until nobody reads, or until the agent goes.

@@ -2,7 +2,7 @@
 //! have it do wrong things too.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use blkkin_agent::Background;
+use blkkin_agent::{Agent, Background, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
@@ -15,11 +15,13 @@ use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// For anything that should happen at once.
@@ -34,6 +36,38 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         }
         assert!(Instant::now() < end, "{what} does not happen");
         std::thread::sleep(Duration::from_millis(2));
+    }
+}
+
+/// Says that a test could not do its work; where everything must be there, that is a failure.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = File::options().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
+    }
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{line}");
+}
+
+/// An agent on a thread, where its socket and notes may outlive it.
+pub(crate) struct Running {
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    pub(crate) fn start(options: Options) -> Running {
+        let mut agent = Agent::bind(options).unwrap();
+        let (stopped, stop) = io::pipe().unwrap();
+        let thread = std::thread::spawn(move || agent.run(stopped.as_fd()));
+        Running { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -95,6 +129,23 @@ pub(crate) fn events(names: &str) -> Events {
     Events { session: "s".into(), channel: None, selection }
 }
 
+/// Rings of a connection that a program had before.
+pub(crate) struct LeftRings {
+    pub(crate) file: File,
+    /// Whether others have taken their place.
+    pub(crate) is_spent: bool,
+}
+
+/// As much as `what` says that a user holds, and how often more was refused.
+pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
+    let status = client.ask_all(&Request::Status(None)).unwrap();
+    let found = status.into_iter().find_map(|reply| match reply {
+        Reply::Quota(quota) if quota.uid == user && quota.what == what => Some(quota),
+        _ => None,
+    });
+    found.map_or((0, 0), |quota| (quota.used, quota.refused))
+}
+
 /// A program that is connected.
 pub(crate) struct Program {
     socket: Socket,
@@ -111,9 +162,9 @@ pub(crate) struct Program {
     wakes: Vec<OwnedFd>,
     /// For the agent that comes next.
     catalog_file: File,
-    files: BTreeMap<u32, File>,
-    /// What it has of connections before, and whether others have taken its place.
-    orphans: Vec<Option<(File, bool)>>,
+    pub(crate) files: BTreeMap<u32, File>,
+    /// What it has of connections before.
+    orphans: Vec<Option<LeftRings>>,
 }
 
 impl Program {
@@ -124,12 +175,23 @@ impl Program {
 
     /// The same, as a process that says it has that number.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
-        let (socket, decoder) = connect(node, pid);
+        Program::start_with(node.agent.as_ref().unwrap().socket(), pid, vec![])
+    }
+
+    /// One of the agent that listens there.
+    pub(crate) fn start_at(socket: &Path) -> Program {
+        Program::start_with(socket, std::process::id(), vec![])
+    }
+
+    /// One that has rings of earlier agents.
+    pub(crate) fn start_with(socket: &Path, pid: u32, orphans: Vec<LeftRings>) -> Program {
+        let (socket, decoder) = connect(socket, pid);
         let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
         for (at, word) in catalog::MAGIC.iter().enumerate() {
             catalog.word(8 * at).store(*word, Release);
         }
-        send(&socket, &FromApplication::Catalog, &[&file]);
+        let orphans: Vec<Option<LeftRings>> = orphans.into_iter().map(Some).collect();
+        introduce(&socket, &orphans, &file);
         let mut program = Program {
             socket,
             decoder,
@@ -142,7 +204,7 @@ impl Program {
             wakes: Vec::new(),
             catalog_file: file,
             files: BTreeMap::new(),
-            orphans: Vec::new(),
+            orphans,
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
@@ -161,15 +223,11 @@ impl Program {
 
     /// Connects anew, with the rings that it has; gives the connection that it had.
     pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
-        let (socket, decoder) = connect(node, std::process::id());
-        let live = std::mem::take(&mut self.files).into_values().map(|file| Some((file, false)));
-        self.orphans.extend(live);
-        for (number, orphan) in (0..).zip(&self.orphans) {
-            let Some((file, is_spent)) = orphan else { continue };
-            let orphan = Orphan { number, is_spent: *is_spent };
-            send(&socket, &FromApplication::Orphan(orphan), &[file]);
-        }
-        send(&socket, &FromApplication::Catalog, &[&self.catalog_file]);
+        let agent = node.agent.as_ref().unwrap();
+        let (socket, decoder) = connect(agent.socket(), std::process::id());
+        let live = std::mem::take(&mut self.files).into_values();
+        self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
+        introduce(&socket, &self.orphans, &self.catalog_file);
         self.decoder = decoder;
         let before = std::mem::replace(&mut self.socket, socket);
         eventually("a ping", || self.obey().then_some(()));
@@ -192,7 +250,7 @@ impl Program {
                     self.memories.insert(channel.channel, memory);
                     self.files.insert(channel.channel, File::from(file));
                     if let Some(replaced) = channel.replaces {
-                        self.orphans[replaced as usize].as_mut().unwrap().1 = true;
+                        self.orphans[replaced as usize].as_mut().unwrap().is_spent = true;
                     }
                     self.wakes.push(wake);
                 }
@@ -259,7 +317,6 @@ impl Program {
 
     /// Wakes the agent.
     pub(crate) fn wake(&self) {
-        use std::io::Write;
         for wake in &self.wakes {
             let mut wake = File::from(wake.try_clone().unwrap());
             let _ = wake.write(&1u64.to_ne_bytes());
@@ -272,8 +329,8 @@ impl Program {
 }
 
 /// Connects, and is welcome.
-fn connect(node: &Node, pid: u32) -> (Socket, Decoder<ToApplication>) {
-    let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
+fn connect(socket: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
+    let socket = Socket::connect(socket).unwrap();
     let role = Role::Application { pid, clock: Clock::Tsc };
     let (program, release) = ("prog/ram".into(), "0".into());
     let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
@@ -286,6 +343,16 @@ fn connect(node: &Node, pid: u32) -> (Socket, Decoder<ToApplication>) {
     (socket, answers.followed_by())
 }
 
+/// Says what it has of connections before, and where its types are.
+fn introduce(socket: &Socket, orphans: &[Option<LeftRings>], catalog: &File) {
+    for (number, orphan) in (0..).zip(orphans) {
+        let Some(LeftRings { file, is_spent }) = orphan else { continue };
+        let orphan = Orphan { number, is_spent: *is_spent };
+        send(socket, &FromApplication::Orphan(orphan), &[file]);
+    }
+    send(socket, &FromApplication::Catalog, &[catalog]);
+}
+
 fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
     let mut room = Room::new();
     let mut encoder = Encoder::new(&mut room, index as u16);
@@ -296,6 +363,11 @@ fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
 /// Records an event of the first type.
 pub(crate) fn record_with(writer: &Writer, number: u64) -> Outcome {
     record_as(writer, 0, number)
+}
+
+/// Memory whose size stays, with nothing in it.
+pub(crate) fn sealed_memory() -> File {
+    SharedMemory::create(c"empty", 4096).unwrap().0
 }
 
 fn send<M: Messages>(socket: &Socket, message: &M, files: &[&File]) {

@@ -9,7 +9,9 @@ use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{Application, Applications, Ended, Processes, Released, Reply, Request, Ring};
+use blkkin_control::{
+    Application, Applications, Ended, Processes, Quota, Released, Reply, Request, Ring,
+};
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -69,6 +71,7 @@ struct Status {
     rings: Vec<Ring>,
     ended: Vec<Ended>,
     released: Vec<Released>,
+    quotas: Vec<Quota>,
 }
 
 /// What one look gives.
@@ -77,6 +80,7 @@ struct Look {
     rings: Vec<Ring>,
     ended: Vec<Ended>,
     released: Vec<Released>,
+    quotas: Vec<Quota>,
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
@@ -145,7 +149,7 @@ fn ask(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let Look { rings, ended, released } = look(conversation, request)?;
+    let Look { rings, ended, released, quotas } = look(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
         release: conversation.release().to_owned(),
@@ -155,6 +159,7 @@ fn ask(
         rings,
         ended,
         released,
+        quotas,
     })
 }
 
@@ -165,6 +170,7 @@ fn look(conversation: &mut Conversation, request: &Request) -> Result<Look, Erro
             Reply::Ring(ring) => look.rings.push(ring),
             Reply::Ended(gone) => look.ended.push(gone),
             Reply::Released(gone) => look.released.push(gone),
+            Reply::Quota(quota) => look.quotas.push(quota),
             _ => {}
         }
     }

@@ -210,6 +210,7 @@ mod tests {
             rings,
             ended: vec![],
             released: vec![],
+            quotas: vec![],
         }
     }
 
