@@ -461,6 +461,38 @@ fn what_is_kept_makes_room() {
     assert_eq!(used(&mut node), 0);
 }
 
+/// What is still to be written of recordings is not given up where there is no room for it beside the rings
+/// that take its place.
+#[test]
+fn what_is_to_be_written_needs_no_room() {
+    let user = blkkin_sys::user_id();
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let program = Program::start(&node);
+    let (set, _) = quota(&mut node.client, user, "ring-bytes");
+    drop((program, node));
+
+    let limits = Limits { ring_bytes: set + 1, ..Limits::default() };
+    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
+    node.record_all(Purpose::Record);
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    for round in 0..3 {
+        program.record(0, 0, 2 * round);
+        program.lose_connection();
+        program.record(0, 0, 2 * round + 1);
+        program.come_back(&node);
+    }
+    let expected: Vec<(u16, u64)> = (0..6).map(|number| (0, number)).collect();
+    eventually("all of it is one trace", || {
+        let found = read(&trace_below(&node.output())?);
+        (found.is_whole && found.numbers == expected && found.discarded == 0).then_some(())
+    });
+    eventually("there is one set of rings", || {
+        (quota(&mut node.client, user, "ring-bytes") == (set, 0)).then_some(())
+    });
+}
+
 fn online_processors() -> usize {
     let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     let last = list.trim().rsplit([',', '-']).next().unwrap();
