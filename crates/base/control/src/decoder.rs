@@ -153,6 +153,11 @@ impl<M: Messages, D> Decoder<M, D> {
         }
     }
 
+    /// Bytes and descriptors that wait for those that belong to them.
+    pub fn waiting(&self) -> (usize, usize) {
+        (self.bytes.len() - self.done, self.descriptors.len())
+    }
+
     /// What the other side speaks, once it has said so.
     pub fn peer(&self) -> Option<Version> {
         self.peer

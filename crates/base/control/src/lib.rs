@@ -76,9 +76,11 @@ pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use opening::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
-pub use reply::{Activity, Application, Ended, Failed, Reply, Ring, Rule, SessionState, code};
+pub use reply::{
+    Activity, Application, Ended, Failed, Quota, Released, Reply, Ring, Rule, SessionState, code,
+};
 pub use request::{Applications, Events, NewChannel, Purpose, Request, Session, Snapshot};
-pub use saved::{Saved, SavedSession, SavedTrace};
+pub use saved::{Saved, SavedSampling, SavedSession, SavedTrace};
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;
 

@@ -38,6 +38,10 @@ messages! {
         0x040a Written(path: PathBuf = Path),
         /// What the rings of programs that have ended have seen, for each channel that had some.
         0x040b Ended(ended: Ended = Own),
+        /// What a user may have the daemon hold.
+        0x040c Quota(quota: Quota = Own),
+        /// What was kept of a channel for snapshots, and had to make room.
+        0x040d Released(released: Released = Own),
     }
 }
 
@@ -195,5 +199,36 @@ record! {
         pub packets_lost: u64 = Number,
         /// Bytes written to them.
         pub bytes_written: u64 = Number,
+    }
+}
+
+record! {
+    /// What all connections, programs and sessions of one user have the daemon hold.
+    pub struct Quota {
+        /// The user.
+        pub uid: u32 = Number,
+        /// What it is: a word for scripts, such as `ring-bytes`.
+        pub what: String = CODE,
+        /// How much there is of it.
+        pub used: u64 = Number,
+        /// How much there may be.
+        pub limit: u64 = Number,
+        /// How often more was asked for.
+        pub refused: u64 = Number,
+    }
+}
+
+record! {
+    /// Rings whose programs or daemons have ended, which were kept for snapshots until their user's programs
+    /// needed the room.
+    pub struct Released {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Name of the channel.
+        pub channel: String = NAME,
+        /// How many rings they were.
+        pub rings: u64 = Number,
+        /// Packets that no snapshot will have.
+        pub packets_lost: u64 = Number,
     }
 }

@@ -1,7 +1,7 @@
 //! What a daemon notes of its sessions, for the one that is started after it. Frames in a file, as on a
 //! connection; nothing else reads it.
 
-use crate::application::NAME;
+use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
 use crate::form::{Flag, Number, Own, Path};
 use crate::limits::BODY_SIZE_MAX;
@@ -19,6 +19,8 @@ messages! {
         0x0503 Rule(rule: Rule = Own),
         /// A trace of a session that came before.
         0x0504 Trace(trace: SavedTrace = Own),
+        /// Which requests a user's programs follow.
+        0x0505 Sampling(sampling: SavedSampling = Own),
     }
 }
 
@@ -35,6 +37,16 @@ record! {
         pub is_privileged: bool = Flag,
         /// Snapshots so far.
         pub snapshots: u32 = Number,
+    }
+}
+
+record! {
+    /// Rules of sampling.
+    pub struct SavedSampling {
+        /// User id of whose programs follow them.
+        pub user: u32 = Number,
+        /// The rules, as text.
+        pub rules: String = SAMPLING,
     }
 }
 

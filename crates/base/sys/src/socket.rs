@@ -14,9 +14,8 @@ use std::path::Path;
 /// Most descriptors that are sent or taken with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
 
-/// As the kernel has them.
-const GROUPS_MAX: usize = 65_536;
-const SO_PEERGROUPS: i32 = 59;
+/// Groups of a process: the kernel's own limit.
+const GROUPS_MAX: usize = 1 << 16;
 const SO_PEERPIDFD: i32 = 77;
 
 /// One end of a connection.
@@ -88,12 +87,18 @@ impl Socket {
         Ok(Peer { pid: *pid, uid: *uid, gid: *gid })
     }
 
-    /// The groups of who is on the other side, but for that of [`Peer::gid`], as of when it connected.
-    pub fn peer_groups(&self) -> io::Result<Vec<u32>> {
+    /// The further groups of who is on the other side, as of when it connected; `None` if this kernel cannot
+    /// say, which is one before 4.13.
+    pub fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
         let mut groups = vec![0; GROUPS_MAX];
-        let count = self.ask(SO_PEERGROUPS, &mut groups)?.len();
-        groups.truncate(count);
-        Ok(groups)
+        match self.ask(libc::SO_PEERGROUPS, &mut groups).map(<[u32]>::len) {
+            Ok(count) => {
+                groups.truncate(count);
+                Ok(Some(groups))
+            }
+            Err(error) if error.raw_os_error() == Some(libc::ENOPROTOOPT) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 
     /// Whether the process that has connected is known to have ended, so that another one may have its
@@ -193,7 +198,7 @@ mod tests {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let own = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
         let own: Vec<u32> = own.split_whitespace().map(|group| group.parse().unwrap()).collect();
-        assert_eq!(theirs.peer_groups().unwrap(), own);
+        assert_eq!(theirs.peer_groups().unwrap(), Some(own));
         let (mut reads, mut writes) = std::io::pipe().unwrap();
         assert_eq!(ours.send(b"hello", &[reads.as_fd(), writes.as_fd()]).unwrap(), 5);
         let (mut bytes, mut descriptors) = ([0; 9], Vec::new());
@@ -211,5 +216,40 @@ mod tests {
         drop(ours);
         assert_eq!(theirs.receive(&mut bytes, &mut descriptors).unwrap(), 0);
         assert!(theirs.send(b"x", &[]).is_err());
+    }
+
+    /// Whatever groups it has later, and however many they are.
+    #[test]
+    fn groups_are_those_of_the_moment_of_connecting() {
+        let path = std::env::temp_dir().join(format!("blkkin-groups-{}", std::process::id()));
+        let listener = Listener::bind(&path).unwrap();
+        let ours = Socket::connect(&path).unwrap();
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("Groups:")).unwrap();
+        let own: Vec<u32> = line.split_whitespace().map(|word| word.parse().unwrap()).collect();
+        assert_eq!(listener.accept().unwrap().peer_groups().unwrap(), Some(own));
+        drop(ours);
+        // Only root can choose; threads have groups of their own, until they end.
+        if crate::user_id() == 0 {
+            for count in [0, 1, 32, 33, 1000] {
+                let wanted: Vec<u32> = (0..count).map(|number| 70_000 + number).collect();
+                let (groups, path) = (wanted.clone(), &path);
+                let connected = move || {
+                    // SAFETY: so many groups are there; the call is for this thread only.
+                    #[expect(unsafe_code)]
+                    let set = |groups: &[u32]| unsafe {
+                        libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr())
+                    };
+                    assert_eq!(set(&groups), 0);
+                    let connected = Socket::connect(path).unwrap();
+                    assert_eq!(set(&[]), 0);
+                    connected
+                };
+                let _ours = std::thread::scope(|scope| scope.spawn(connected).join().unwrap());
+                let found = listener.accept().unwrap().peer_groups().unwrap();
+                assert_eq!(found, Some(wanted));
+            }
+        }
+        std::fs::remove_file(&path).unwrap();
     }
 }

@@ -26,6 +26,10 @@ pub(crate) enum Word {
     SizeAfter = 152,
     /// Events that were discarded in the ring before this one.
     Before = 160,
+    /// Events that were discarded in this ring, of which nobody is to be told.
+    Forgotten = 168,
+    /// Whether nothing is wanted any more that is in the rings before this one.
+    First = 176,
 }
 
 #[cfg(not(loom))]
@@ -113,7 +117,7 @@ mod model {
     use loom::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering;
 
-    const WORDS: [Word; 10] = [
+    const WORDS: [Word; 12] = [
         Word::Write,
         Word::LastTime,
         Word::Lost,
@@ -124,6 +128,8 @@ mod model {
         Word::SizeBefore,
         Word::SizeAfter,
         Word::Before,
+        Word::Forgotten,
+        Word::First,
     ];
 
     /// Bytes that are looked at together.
@@ -132,7 +138,7 @@ mod model {
     /// Memory, by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
-        controls: Vec<[AtomicU64; 10]>,
+        controls: Vec<[AtomicU64; 12]>,
         control_start: usize,
         control_size: usize,
         data: Vec<UnsafeCell<[u8; PART]>>,
@@ -147,7 +153,7 @@ mod model {
     impl Cells {
         /// What a set of rings starts with.
         pub fn new(shape: &Shape) -> Cells {
-            let control = |_| [0; 10].map(|_| AtomicU64::new(shape.start));
+            let control = |_| [0; 12].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
                 controls: (0..shape.rings).map(control).collect(),
                 control_start: shape.control_of(0),

@@ -22,6 +22,8 @@
 //!   +136     NEXT, SIZE_BEFORE, SIZE_AFTER: what the daemon is writing to a file, for the one that comes
 //!            after it if it is killed meanwhile; see [`Reader::announce`]; reader
 //!   +160     BEFORE     events that were discarded in the ring that this one has replaced; reader
+//!   +168     FORGOTTEN  of LOST and UNPLACED, those from before what was recorded was cleared; reader
+//!   +176     FIRST      not 0: what the ring that this one has replaced holds is not wanted; reader
 //! 4352     control of ring 1, …
 //! page     data of ring 0: sub-buffers, then data of ring 1, …
 //! ```

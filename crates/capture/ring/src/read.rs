@@ -28,6 +28,8 @@ pub struct Reader {
     discarded: u64,
     /// Those of them that were discarded in the ring before this one.
     before: u64,
+    /// Events discarded in this ring that nobody is to be told of.
+    forgotten: u64,
     /// Whether the memory has had nonsense.
     is_over: bool,
 }
@@ -56,8 +58,12 @@ pub struct Left {
     pub size_before: u64,
     /// … which has this one if it was done.
     pub size_after: u64,
-    /// Events that were discarded in the ring before this one.
+    /// Events that were discarded in the ring before this one, …
     pub discarded_before: u64,
+    /// … and in this one, of which nobody is to be told.
+    pub discarded_forgotten: u64,
+    /// Whether nothing is wanted any more that is in the rings before this one.
+    pub is_first: bool,
 }
 
 /// What was found in a ring.
@@ -106,9 +112,18 @@ impl Reader {
     /// A reader of a ring, from its start. `clock` is that of its writers: no packet ends later than
     /// now, or a time from far ahead, once written into the memory, would be that of all later packets.
     pub fn new(shape: &Shape, ring: usize, clock: Clock) -> Reader {
-        let (position, last_time, count, discarded, before) = (shape.start, 0, 0, 0, 0);
-        let (frees, is_over) = (Frees::AsItTakes, false);
-        Reader { ring, clock, position, last_time, count, frees, discarded, before, is_over }
+        Reader {
+            ring,
+            clock,
+            position: shape.start,
+            last_time: 0,
+            count: 0,
+            frees: Frees::AsItTakes,
+            discarded: 0,
+            before: 0,
+            forgotten: 0,
+            is_over: false,
+        }
     }
 
     /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots. It only
@@ -120,6 +135,36 @@ impl Reader {
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
         reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
         reader
+    }
+
+    /// The same for snapshots of what this reader, which takes nothing, has not passed over.
+    #[must_use]
+    pub fn looking(&self, cells: &Cells, shape: &Shape) -> Reader {
+        let position = self.overtaken_to(cells, shape).unwrap_or(self.position);
+        // Where events are discarded, nothing is overwritten that it has not passed over.
+        let frees = if shape.mode == Mode::Discard { Frees::Nobody } else { Frees::Never };
+        Reader { position, frees, ..self.clone() }
+    }
+
+    /// Whether so much has been written behind this reader's position that it was overwritten.
+    pub fn is_overtaken(&self, cells: &Cells, shape: &Shape) -> bool {
+        self.overtaken_to(cells, shape).is_some()
+    }
+
+    fn overtaken_to(&self, cells: &Cells, shape: &Shape) -> Option<u64> {
+        // Acquire: as above.
+        let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
+        let oldest = self.oldest(shape, write).filter(|_| shape.mode == Mode::Overwrite);
+        oldest.filter(|oldest| self.is_behind(*oldest))
+    }
+
+    /// Passes over all that is there, as if nothing had been recorded or discarded so far.
+    pub fn pass_over(&mut self, cells: &Cells, shape: &Shape) {
+        // Acquire: pairs with the release of a writer's last store. Events that are discarded meanwhile
+        // come before or after, as one likes.
+        self.position = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
+        (self.count, self.before, self.discarded) = (0, 0, 0);
+        self.forgotten = cells.lost(shape, self.ring);
     }
 
     /// Has it free what it has taken only when it is told to ([`free`](Self::free)): when that is safe
@@ -139,12 +184,18 @@ impl Reader {
         last: Option<Header>,
     ) -> Reader {
         let reader = Reader { frees: Frees::Nobody, position, ..Reader::new(shape, ring, clock) };
-        Reader { before: left.discarded_before, ..reader.going_on(last) }
+        let (before, forgotten) = (left.discarded_before, left.discarded_forgotten);
+        Reader { before, forgotten, ..reader.going_on(last) }
     }
 
     /// Events that were discarded so far, in this ring and in those before it.
     pub fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
-        self.before.saturating_add(cells.lost(shape, self.ring))
+        self.in_all(cells.lost(shape, self.ring))
+    }
+
+    /// The same, where so many were in this ring.
+    fn in_all(&self, discarded: u64) -> u64 {
+        self.before.saturating_add(discarded.saturating_sub(self.forgotten))
     }
 
     /// Has its packets go on behind those of another ring: in number, time and discarded events.
@@ -166,9 +217,16 @@ impl Reader {
         cells.store(control, Word::Next, self.position, Release);
     }
 
-    /// Notes what was discarded in the ring before, for the process after this one.
+    /// Notes what was discarded in the ring before, and what is forgotten, for the process after this one.
     pub fn note_before(&self, cells: &Cells, shape: &Shape) {
-        cells.store(shape.control_of(self.ring), Word::Before, self.before, Relaxed);
+        let control = shape.control_of(self.ring);
+        cells.store(control, Word::Before, self.before, Relaxed);
+        cells.store(control, Word::Forgotten, self.forgotten, Relaxed);
+    }
+
+    /// Notes that nothing is wanted any more of rings before this one, for the process after this one.
+    pub fn note_first(&self, cells: &Cells, shape: &Shape) {
+        cells.store(shape.control_of(self.ring), Word::First, 1, Relaxed);
     }
 
     /// Frees what was taken.
@@ -267,7 +325,7 @@ impl Reader {
             first.copy_from_slice(&events[TIME_AT..HEADER_SIZE]);
             let times = (u64::from_le_bytes(first), until.time);
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
-            let discarded = self.before.saturating_add(discarded);
+            let discarded = self.in_all(discarded);
             let header = self.header(shape, events.len(), times, discarded);
             header_place.copy_from_slice(&header.to_bytes());
             return Taken::Packet(Packet { header, is_partial });
@@ -289,10 +347,9 @@ impl Reader {
         if shape.mode == Mode::Discard && self.frees != Frees::Never {
             return None;
         }
-        let skipped = self.oldest(shape, write)?.wrapping_sub(self.position);
-        // Behind is also what is far ahead, as positions wrap.
-        let is_ahead = skipped != 0 && skipped < 1 << 63;
-        is_ahead.then(|| {
+        let oldest = self.oldest(shape, write)?;
+        let skipped = oldest.wrapping_sub(self.position);
+        self.is_behind(oldest).then(|| {
             // Readers of CTF learn of lost packets from numbers that are missing. One of which a part
             // has been taken counts too.
             let size = shape.subbuffer_size as u64;
@@ -301,6 +358,11 @@ impl Reader {
             self.position = self.position.wrapping_add(skipped);
             Taken::Overwritten(skipped)
         })
+    }
+
+    /// Whether it is before that position. Behind is also what is far ahead, as positions wrap.
+    fn is_behind(&self, position: u64) -> bool {
+        (1..1 << 63).contains(&position.wrapping_sub(self.position))
     }
 
     /// The next packet's header: whatever the memory says, times and counts do not go back and sizes
@@ -448,6 +510,8 @@ impl Cells {
             size_before: self.load(control, Word::SizeBefore, Relaxed),
             size_after: self.load(control, Word::SizeAfter, Relaxed),
             discarded_before: self.load(control, Word::Before, Relaxed),
+            discarded_forgotten: self.load(control, Word::Forgotten, Relaxed),
+            is_first: self.load(control, Word::First, Relaxed) != 0,
         }
     }
 

@@ -3,6 +3,13 @@
 //! Nobody who records holds a lock or counts itself in. A restartable sequence uses the writer only
 //! within itself, so when the writer is out and all sequences have been restarted, none does. Who
 //! needs longer, because a sub-buffer is full or there are no sequences, counts itself while it does.
+//!
+//! A known limit: who is left meanwhile, by a handler that jumps out of a signal (`siglongjmp`), is counted for
+//! ever. From then on each writer that is taken out or replaced stays mapped, for which the taker waits as long as
+//! it has patience; and a slot that is emptied is not used again. Nobody can tell such a thread for certain from
+//! one that was stopped. The place of its function on the stack, by which the lock of a ring is taken back (see
+//! [`crate::locked`]), can mislead where threads change stacks: a lock that is taken wrongly costs an event,
+//! memory that is unmapped wrongly costs the program.
 
 use crate::encode::Event;
 #[cfg(target_arch = "x86_64")]

@@ -3,6 +3,7 @@
 use crate::catalog::{Catalog, Room};
 use crate::pace::{Hearing, Pace};
 use crate::process::Process;
+use crate::quota::{Account, Share};
 use crate::rings::{Packets, Rings};
 use crate::session::SessionId;
 use crate::trace::Trace;
@@ -20,6 +21,8 @@ use std::time::Instant;
 #[derive(Debug)]
 pub(crate) struct Application {
     pub(crate) process: Process,
+    pub(crate) account: Arc<Account>,
+    pub(crate) descriptors: Share,
     /// Its process, as it says that it sees itself.
     pub(crate) pid_inner: u32,
     pub(crate) program: String,
@@ -34,8 +37,12 @@ pub(crate) struct Application {
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
     /// Rings of an earlier daemon, with the program's numbers for them.
     pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
+    /// How many there were beyond those for which there is room.
+    pub(crate) orphans_lost: u64,
     /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told.
     pub(crate) released: Vec<u32>,
+    /// Whether it has said that it ends.
+    pub(crate) is_ending: bool,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -61,6 +68,7 @@ pub(crate) struct Attachment {
     /// The number by which the program knows it.
     pub(crate) number: u32,
     pub(crate) rings: Rings,
+    holds: Holds,
     /// What is written as it comes, rather than kept for snapshots.
     pub(crate) is_written: bool,
     /// The answer of the program by which it has mapped the rings.
@@ -78,6 +86,24 @@ pub(crate) struct Attachment {
     /// Rings of earlier daemons, of which these take the place, the oldest first; with the program's
     /// numbers for them.
     pub(crate) left_behind: Vec<(u32, Rings)>,
+}
+
+/// What an attachment takes of what the program's user may have.
+#[derive(Debug)]
+pub(crate) struct Holds {
+    /// Of the rings, and of those that are left behind.
+    pub(crate) ring_bytes: Share,
+    /// Of the types that its stream describes.
+    pub(crate) type_bytes: Share,
+    /// The rings' memory, and the stream's files.
+    pub(crate) _descriptors: Share,
+}
+
+/// Rings that were kept for snapshots, and had to make room.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Released {
+    pub(crate) rings: u64,
+    pub(crate) packets_lost: u64,
 }
 
 /// A look takes as many bytes of packets as fit into a ring. Of one that was full, headers may be left that
@@ -102,7 +128,7 @@ impl Attachment {
     pub(crate) fn new(
         (session, channel): (SessionId, usize),
         number: u32,
-        rings: Rings,
+        (rings, holds): (Rings, Holds),
         is_written: bool,
         mapped: u64,
     ) -> Attachment {
@@ -111,6 +137,7 @@ impl Attachment {
             channel,
             number,
             rings,
+            holds,
             is_written,
             mapped,
             rules: Vec::new(),
@@ -120,6 +147,11 @@ impl Attachment {
             described: 0,
             left_behind: Vec::new(),
         }
+    }
+
+    /// Whether it is of that session; all are of none.
+    fn is_of(&self, session: Option<SessionId>) -> bool {
+        session.is_none_or(|session| session == self.session)
     }
 
     /// Its stream's number in traces: that of the channel.
@@ -158,7 +190,16 @@ impl Attachment {
         // By which rules they were recorded nobody knows.
         self.had_others = true;
         let Some(trace) = trace.filter(|_| self.is_written) else {
-            // A flight recorder; all of it is there.
+            // A flight recorder: all of it is there that was not cleared.
+            for ring in 0..most_rings(&self.rings, &left) {
+                let mut is_wanted = true;
+                for (_, set) in left.iter_mut().rev() {
+                    let Some(was) = set.left(ring) else { continue };
+                    let position = if is_wanted { was.read } else { set.end(ring) };
+                    set.read_behind(ring, (position, was), None);
+                    is_wanted &= !was.is_first;
+                }
+            }
             self.left_behind = left;
             return Ok(());
         };
@@ -230,14 +271,75 @@ impl Attachment {
         Ok(std::mem::take(left).into_iter().map(|(number, _)| number).collect())
     }
 
+    /// What is kept of a ring, in all sets that have some of it, the oldest first.
+    fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
+        let left = self.left_behind.iter().map(|(_, left)| left);
+        let mut sets: Vec<&Rings> = left.chain([&self.rings]).collect();
+        sets.retain(|set| ring < set.count());
+        // What is older than something that was overwritten is not kept either.
+        let first = sets.iter().rposition(|set| set.is_overtaken(ring)).unwrap_or(0);
+        sets.split_off(first)
+    }
+
+    /// Packets that only the oldest set has, for snapshots.
+    fn packets_of_oldest(&self) -> u64 {
+        let oldest = self.left_behind.first().map_or(&self.rings, |(_, oldest)| oldest);
+        let kept = (0..oldest.count()).map(|ring| {
+            let sets = self.kept_sets(ring);
+            let has_oldest = sets.first().is_some_and(|first| std::ptr::eq(*first, oldest));
+            if has_oldest { oldest.packets_kept(ring) } else { 0 }
+        });
+        kept.sum()
+    }
+
+    /// Notes what the rings take, when some of those that were left behind are done with.
+    fn weigh_rings(&mut self) {
+        let left = self.left_behind.iter().map(|(_, left)| left);
+        let sizes = left.chain([&self.rings]).map(|set| set.shape().memory_size() as u64);
+        // It becomes less, which is never refused.
+        let _ = self.holds.ring_bytes.set(sizes.sum());
+    }
+
+    /// What its stream takes when the rings are done with.
+    pub(crate) fn into_holds_of_stream(self) -> Holds {
+        let mut holds = self.holds;
+        let _ = holds.ring_bytes.set(0);
+        holds
+    }
+
+    /// Gives up the oldest set of rings that is kept for snapshots, of an earlier daemon: the program's
+    /// number for it.
+    pub(crate) fn release_oldest(&mut self, totals: &mut Released) -> Option<u32> {
+        if self.is_written || self.left_behind.is_empty() {
+            return None;
+        }
+        totals.packets_lost += self.packets_of_oldest();
+        let (number, oldest) = self.left_behind.remove(0);
+        totals.rings += oldest.count() as u64;
+        self.weigh_rings();
+        Some(number)
+    }
+
+    /// Gives up all that is kept of a program that has ended.
+    pub(crate) fn release_all(&mut self, totals: &mut Released) {
+        while self.release_oldest(totals).is_some() {}
+        totals.packets_lost += self.packets_of_oldest();
+        totals.rings += self.rings.count() as u64;
+    }
+
     /// Describes all types of which events may be in the rings.
-    fn describe(&mut self, types: &[EventType], trace: &mut Trace) {
+    fn describe(&mut self, catalog: Option<&Catalog>, trace: &mut Trace) -> io::Result<()> {
+        let Some(catalog) = catalog else { return Ok(()) };
+        let types = catalog.types();
+        // It takes no more than that.
+        self.holds.type_bytes.set(catalog.size() as u64)?;
         for event_type in &types[self.described.min(types.len())..] {
             if self.may_have(event_type) {
                 trace.add_event(self.stream(), event_type);
             }
         }
         self.described = types.len();
+        Ok(())
     }
 }
 
@@ -276,11 +378,12 @@ impl Application {
         }
     }
 
-    /// Writes what is in the rings now.
-    pub(crate) fn drain(&mut self, room: Room) -> Drained {
+    /// Writes what is in the rings now, of one session or of all.
+    pub(crate) fn drain(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let mut drained = Drained::default();
         let mut packets = Packets::default();
-        let readable = |one: &&mut Attachment| one.is_written && one.rings.is_sealed();
+        let readable =
+            |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
         let look = |catalog: &mut Option<Catalog>| {
             catalog.as_mut().map_or(Ok(false), |catalog| catalog.look(room))
         };
@@ -288,12 +391,14 @@ impl Application {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             if !attachment.left_behind.is_empty() {
                 let written = look(&mut self.catalog).and_then(|_| {
-                    let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
-                    attachment.describe(types, trace);
+                    attachment.describe(self.catalog.as_ref(), trace)?;
                     attachment.write_left_behind(trace)
                 });
                 match written {
-                    Ok(numbers) => self.released.extend(numbers),
+                    Ok(numbers) => {
+                        self.released.extend(numbers);
+                        attachment.weigh_rings();
+                    }
                     Err(error) => {
                         drained.trouble = Some(error);
                         continue;
@@ -315,12 +420,12 @@ impl Application {
                 // Types are told before their first event is in a ring; so those of all events that were
                 // just taken are found now.
                 let looked = look(&mut self.catalog);
-                let types = self.catalog.as_ref().map_or(&[][..], Catalog::types);
-                attachment.describe(types, trace);
+                let described =
+                    looked.and_then(|_| attachment.describe(self.catalog.as_ref(), trace));
                 let (stream, cpu) = (attachment.stream(), ring as u32);
                 let before = trace.size(stream, cpu);
                 attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
-                match looked.and_then(|_| trace.append(stream, cpu, &packets)) {
+                match described.and_then(|()| trace.append(stream, cpu, &packets)) {
                     Ok(()) => attachment.rings.free(ring),
                     Err(error) => {
                         attachment.rings.go_back(ring, mark);
@@ -332,34 +437,39 @@ impl Application {
         drained
     }
 
-    /// Writes all that was in the rings when it was called. What programs record meanwhile is not waited for:
-    /// they may be quicker for ever.
-    pub(crate) fn drain_all(&mut self, room: Room) -> Drained {
-        let mut last = self.drain(room);
+    /// Writes all that was in the rings, of one session or of all, when it was called. What programs record
+    /// meanwhile is not waited for: they may be quicker for ever.
+    pub(crate) fn drain_all(&mut self, room: Room, session: Option<SessionId>) -> Drained {
+        let mut last = self.drain(room, session);
         for _ in 1..LOOKS_AT_FULL_RINGS {
             if !last.found || last.trouble.is_some() {
                 break;
             }
-            last = self.drain(room);
+            last = self.drain(room, session);
         }
         last
     }
 
     /// Writes all that there is, when the program has ended or lets go of its rings.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
-        let is_own = |one: &Attachment| session.is_none_or(|session| session == one.session);
-        let sealed = self.seal(is_own);
-        let mut last = self.drain_all(room);
-        let readable = |one: &&mut Attachment| is_own(one) && one.rings.is_sealed();
+        let sealed = self.seal(|attachment| attachment.is_of(session));
+        let mut last = self.drain_all(room, session);
+        let readable = |one: &&mut Attachment| one.is_of(session) && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
             // What the program has counted since its last event.
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
                 let mut packets = Packets::default();
                 attachment.rings.finish(ring, &mut packets);
-                if !packets.is_empty() {
-                    let written = trace.append(attachment.stream(), ring as u32, &packets);
-                    last.trouble = written.err().or(last.trouble);
+                if packets.is_empty() {
+                    continue;
+                }
+                let (stream, cpu) = (attachment.stream(), ring as u32);
+                let before = trace.size(stream, cpu);
+                attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+                if let Err(error) = trace.append(stream, cpu, &packets) {
+                    attachment.rings.announce(ring, (before, before));
+                    last.trouble = Some(error);
                 }
             }
         }
@@ -379,11 +489,7 @@ impl Application {
         for attachment in self.attachments.iter().filter(readable) {
             for ring in 0..attachment.rings.count() {
                 packets.clear();
-                for (_, left) in attachment.left_behind.iter().filter(|(_, one)| ring < one.count())
-                {
-                    left.snapshot(ring, &mut packets);
-                }
-                attachment.rings.snapshot(ring, &mut packets);
+                attachment.kept_sets(ring).iter().for_each(|set| set.snapshot(ring, &mut packets));
                 if packets.is_empty() {
                     continue;
                 }
@@ -402,18 +508,11 @@ impl Application {
 
     /// Drops what is in the rings of a session.
     pub(crate) fn forget(&mut self, session: SessionId) {
-        let mut packets = Packets::default();
-        let readable = |one: &&mut Attachment| one.session == session && one.rings.is_sealed();
-        for attachment in self.attachments.iter_mut().filter(readable) {
+        for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
             let left = attachment.left_behind.drain(..);
             self.released.extend(left.map(|(number, _)| number));
-            for ring in 0..attachment.rings.count() {
-                packets.clear();
-                attachment.rings.take(ring, &mut packets);
-                // The file is going to be empty.
-                attachment.rings.announce(ring, (0, 0));
-                attachment.rings.free(ring);
-            }
+            attachment.weigh_rings();
+            (0..attachment.rings.count()).for_each(|ring| attachment.rings.forget(ring));
         }
     }
 
@@ -443,6 +542,9 @@ fn resume(sets: &[Left], mut size: u64) -> Resumed {
     for (set, left) in sets.iter().enumerate().rev() {
         if left.size_after == 0 && left.next == left.start && left.read == left.start {
             // It never wrote.
+            if left.is_first {
+                return Resumed { size, set, position: None };
+            }
             continue;
         }
         let is_done = size == left.size_after;
@@ -467,7 +569,17 @@ mod tests {
 
     /// What a daemon that read up to `read`, and announced `next`, has left.
     fn left(read: u64, next: u64, (size_before, size_after): (u64, u64)) -> Left {
-        Left { start: 0, read, next, size_before, size_after, discarded_before: 0 }
+        let (discarded_before, discarded_forgotten, is_first) = (0, 0, false);
+        Left {
+            start: 0,
+            read,
+            next,
+            size_before,
+            size_after,
+            discarded_before,
+            discarded_forgotten,
+            is_first,
+        }
     }
 
     #[test]
@@ -491,5 +603,8 @@ mod tests {
         check(&[first, left(0, 0, (90, 500))], 500, (500, 1, None));
         check(&[first, left(0, 70, (500, 570))], 500, (500, 1, Some(0)));
         check(&[first, left(70, 70, (500, 570)), left(0, 0, (0, 0))], 570, (570, 1, Some(70)));
+        // All was cleared, before anything had been recorded into the last one.
+        let cleared = Left { is_first: true, ..left(0, 0, (0, 0)) };
+        check(&[first, cleared], 0, (0, 1, None));
     }
 }

@@ -1,11 +1,14 @@
 //! What a program is to record, as its sessions have it: rings are given and rules are sent as far as they
 //! differ from what it has.
 
-use crate::application::{Application, Attachment};
+use crate::application::{Application, Attachment, Holds};
+use crate::catalog::Catalog;
 use crate::date;
-use crate::engine::{Agent, Id};
+use crate::engine::{Agent, Id, ORPHANS_MAX, OWN_DESCRIPTORS};
+use crate::owner::Owner;
+use crate::quota::{Account, What};
 use crate::rings::{Rings, online_processors};
-use crate::saved::Begun;
+use crate::saved::Note;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
@@ -15,6 +18,7 @@ use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
 use jiff::Zoned;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -22,8 +26,6 @@ use std::time::Instant;
 pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring, where nobody says another number.
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
-/// Memory for the rings of one user's programs.
-const RINGS_SIZE_MAX: usize = 4 << 30;
 
 /// What earlier daemons have left of a channel.
 struct Adopted {
@@ -57,11 +59,16 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
     }
 }
 
+/// Bytes that sets of rings take.
+fn size_of_sets(sets: &[(u32, Rings)]) -> u64 {
+    sets.iter().map(|(_, rings)| rings.shape().memory_size() as u64).sum()
+}
+
 impl Agent {
     /// A program has said where its types are: it is told what to record.
     pub(crate) fn begin_to_record(&mut self, id: Id) -> io::Result<()> {
         let uid = self.applications.get(&id).map(|application| application.process.uid);
-        let rules = uid.and_then(|uid| self.sampling.get(&uid)).cloned().flatten();
+        let rules = uid.and_then(|uid| self.sampling.get(&uid)).cloned();
         if rules.is_some() {
             self.send(id, &ToApplication::Sampling(rules), vec![]);
         }
@@ -71,16 +78,49 @@ impl Agent {
         Ok(())
     }
 
+    /// There is no room for rings that an earlier daemon has left: what is in them is counted as lost.
+    pub(crate) fn lose(&mut self, id: Id, number: u32, memory: &OwnedFd) {
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        application.orphans_lost += 1;
+        application.released.push(number);
+        let Ok(left) = Rings::left_behind(memory, ring_clock(application.clock)) else { return };
+        // The program had another connection, over which they may still be read.
+        self.end_connections_before(id, [&left].into_iter());
+        let Some(application) = self.applications.get(&id) else { return };
+        let Some(session) = self.session_of(application, left.shape().uuid) else { return };
+        let place = (session, left.shape().stream as usize);
+        let is_known =
+            |session: &Session| session.id == place.0 && place.1 < session.channels.len();
+        if self.sessions.iter().any(is_known) {
+            let totals = self.ended.entry(place).or_default();
+            for ring in 0..left.count() {
+                let packets = left.waiting(ring).div_ceil(left.shape().subbuffer_size as u64);
+                totals.rings += 1;
+                totals.packets_lost = totals.packets_lost.saturating_add(packets);
+            }
+        }
+    }
+
     /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
     /// are still there.
     fn adopt(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
+        if application.orphans_lost > 0 {
+            (self.options.log)(&format!(
+                "{} ({}): earlier agents have left more than {ORPHANS_MAX} sets of rings; the others are \
+                 lost: {}",
+                application.program, application.process.pid, application.orphans_lost
+            ));
+        }
         let clock = ring_clock(application.clock);
         // Those of one channel together, in their order.
         let mut channels: Vec<Vec<(Orphan, Rings)>> = Vec::new();
         let place = |rings: &Rings| (rings.shape().uuid, rings.shape().stream);
         for (orphan, memory) in std::mem::take(&mut application.orphans) {
-            let Ok(left) = Rings::left_behind(&memory, clock) else { continue };
+            let Ok(left) = Rings::left_behind(&memory, clock) else {
+                application.released.push(orphan.number);
+                continue;
+            };
             let same = |channel: &&mut Vec<(Orphan, Rings)>| {
                 channel.first().is_some_and(|(_, other)| place(other) == place(&left))
             };
@@ -89,6 +129,9 @@ impl Agent {
                 None => channels.push(vec![(orphan, left)]),
             }
         }
+        // It becomes less, which is never refused.
+        let _ = application.descriptors.set(OWN_DESCRIPTORS);
+        self.end_connections_before(id, channels.iter().flatten().map(|(_, rings)| rings));
         for channel in channels {
             let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
             let Err(error) = self.adopt_channel(id, channel) else { continue };
@@ -109,9 +152,10 @@ impl Agent {
         let Some((last, rings)) = left.last() else { return Ok(()) };
         let (uuid, channel) = (rings.shape().uuid, rings.shape().stream as usize);
         let replaces = (!last.is_spent).then_some(last.number);
-        let begun = self.begun.get(&uuid).filter(|begun| begun.pid == application.process.pid);
-        let begun = begun.ok_or_else(|| invalid("its trace is not known"))?;
-        let at = self.sessions.iter().position(|session| session.id == begun.session);
+        let pid = application.process.pid;
+        let session = self.session_of(application, uuid);
+        let session = session.ok_or_else(|| invalid("its trace is not known"))?;
+        let at = self.sessions.iter().position(|one| one.id == session);
         let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
         let session = &self.sessions[at];
         let is_there = application
@@ -132,13 +176,50 @@ impl Agent {
         if left.iter().any(|(_, rings)| of_a_ring(rings.shape()) != of_a_ring(&wanted)) {
             return Err(invalid("its rings have another shape"));
         }
-        let trace = match application.traces.contains_key(&session.id) {
-            true => None,
-            // One that cannot be gone on with is left as it is, and another one is begun.
-            false => Trace::go_on(begun.directory.clone(), session.owner, uuid).ok(),
+        let kept = self.kept.iter().position(|kept| kept.is_of(&application.process, uuid));
+        let begun = self.begun.remove(&uuid);
+        let trace = match kept.map(|kept| self.kept.remove(kept).trace) {
+            None if !application.traces.contains_key(&session.id) => begun.and_then(|begun| {
+                let note = Note::new(self.notebook.clone(), session, pid, uuid);
+                // One that cannot be gone on with is left as it is, and another one is begun.
+                Trace::go_on(begun.directory, session.owner, note).ok()
+            }),
+            kept => kept,
         };
+        // The same rings, as the connection before had them.
+        for application in self.departed.iter_mut().filter(|one| one.process.pid == pid) {
+            let is_other = |one: &Attachment| {
+                let shape = one.rings.shape();
+                (shape.uuid, shape.stream as usize) != (uuid, channel)
+            };
+            application.attachments.retain(is_other);
+        }
+        self.departed.retain(|application| !application.attachments.is_empty());
         let left = left.into_iter().map(|(orphan, rings)| (orphan.number, rings)).collect();
         self.attach(id, at, channel, Some(Adopted { uuid, replaces, left, trace })).map(drop)
+    }
+
+    /// The session of a trace that a program's rings went to.
+    fn session_of(&self, application: &Application, uuid: [u8; 16]) -> Option<SessionId> {
+        let process = &application.process;
+        let mut own = application.uuids.iter().filter(|(_, own)| **own == uuid);
+        let kept = || self.kept.iter().find(|kept| kept.is_of(process, uuid))?.trace.note();
+        let begun = || self.begun.get(&uuid).filter(|begun| begun.pid == process.pid);
+        let own = own.next().map(|(session, _)| *session);
+        own.or_else(|| kept().map(Note::session)).or_else(|| begun().map(|begun| begun.session))
+    }
+
+    /// A program that has rings of a connection before has come back, although that was not seen to end.
+    fn end_connections_before<'r>(&mut self, id: Id, rings: impl Iterator<Item = &'r Rings>) {
+        let Some(pid) = self.applications.get(&id).map(|one| one.process.pid) else { return };
+        let uuids: Vec<[u8; 16]> = rings.map(|rings| rings.shape().uuid).collect();
+        let before = self.applications.iter().filter(|(other, one)| {
+            let has_them = || one.uuids.values().any(|uuid| uuids.contains(uuid));
+            **other != id && one.process.pid == pid && has_them()
+        });
+        for other in before.map(|(other, _)| *other).collect::<Vec<Id>>() {
+            self.disconnect(other);
+        }
     }
 
     /// Asks a program to say when it has done all that it was told; the number of the question.
@@ -209,6 +290,75 @@ impl Agent {
         true
     }
 
+    /// Takes what rings of a channel, beside those that are left of it, take of what the user may have. What
+    /// is kept only in case makes room.
+    fn hold(
+        &mut self,
+        id: Id,
+        (at, number): (usize, usize),
+        adopted: Option<&mut Adopted>,
+    ) -> io::Result<Holds> {
+        let Some(application) = self.applications.get(&id) else {
+            return Err(io::ErrorKind::NotFound.into());
+        };
+        let account = application.account.clone();
+        let type_bytes = application.catalog.as_ref().map_or(0, Catalog::size) as u64;
+        let session = &self.sessions[at];
+        let place = (session.id, number);
+        let is_written = session.purpose == Purpose::Record;
+        let shape = shape_of(&session.channels[number].channel, number as u32, [0; 16]);
+        let own = shape.memory_size() as u64;
+        // A file and its index for each ring, and the memory until it is sealed.
+        let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
+        let has_both = || {
+            account.has(What::Descriptors, descriptors) && account.has(What::TypeBytes, type_bytes)
+        };
+        while !has_both() && self.close_oldest_kept(account.uid()) {}
+        let mut nothing = Vec::new();
+        let left = adopted.map_or(&mut nothing, |adopted| &mut adopted.left);
+        let ring_bytes = if is_written {
+            self.make_room(id, place, (&account, own), &mut Vec::new());
+            let mut ring_bytes = account.take(What::RingBytes, own)?;
+            // They are there no longer than it takes to write them.
+            ring_bytes.owe(size_of_sets(left));
+            ring_bytes
+        } else {
+            self.make_room(id, place, (&account, own), left);
+            account.take(What::RingBytes, own + size_of_sets(left))?
+        };
+        Ok(Holds {
+            ring_bytes,
+            type_bytes: account.take(What::TypeBytes, type_bytes)?,
+            _descriptors: account.take(What::Descriptors, descriptors)?,
+        })
+    }
+
+    /// Gives up what is kept for snapshots of a user's programs and daemons that have ended, the oldest first
+    /// and what is `left` of a channel itself last, until there is room for that channel's rings and for what
+    /// is left of it.
+    fn make_room(
+        &mut self,
+        id: Id,
+        place: (SessionId, usize),
+        (account, own): (&Account, u64),
+        left: &mut Vec<(u32, Rings)>,
+    ) {
+        while !account.has(What::RingBytes, own + size_of_sets(left)) {
+            if self.forget_oldest(account.uid()) {
+                continue;
+            }
+            if left.is_empty() {
+                return;
+            }
+            let (oldest, rings) = left.remove(0);
+            let totals = self.released.entry(place).or_default();
+            totals.rings += rings.count() as u64;
+            totals.packets_lost +=
+                (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
+            self.send(id, &ToApplication::Release(oldest), vec![]);
+        }
+    }
+
     /// Gives a program rings for a channel.
     fn attach(
         &mut self,
@@ -217,15 +367,7 @@ impl Agent {
         number: usize,
         mut adopted: Option<Adopted>,
     ) -> io::Result<usize> {
-        let size_of = |application: &Application| {
-            let attachments = application.attachments.iter();
-            attachments.map(|attachment| attachment.rings.shape().memory_size()).sum::<usize>()
-        };
-        let Some(uid) = self.applications.get(&id).map(|one| one.process.uid) else {
-            return Err(io::ErrorKind::NotFound.into());
-        };
-        let all = self.applications.values().chain(&self.departed);
-        let used: usize = all.filter(|one| one.process.uid == uid).map(size_of).sum();
+        let holds = self.hold(id, (at, number), adopted.as_mut())?;
         let session = &self.sessions[at];
         let channel = &session.channels[number].channel;
         let Some(application) = self.applications.get_mut(&id) else {
@@ -235,28 +377,22 @@ impl Agent {
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
-        if used + shape.memory_size() > RINGS_SIZE_MAX {
-            let why = format!(
-                "the rings of user {uid} would take more than {} GiB; use smaller sub-buffers, or \
-                 end sessions",
-                RINGS_SIZE_MAX >> 30
-            );
-            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
-        }
         let clock = ring_clock(application.clock);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
-        let mut begun = None;
-        if !application.traces.contains_key(&session.id) {
+        let is_new = !application.traces.contains_key(&session.id);
+        if is_new {
             let earlier = adopted.as_mut().and_then(|adopted| adopted.trace.take());
-            let trace = earlier.unwrap_or_else(|| {
+            let mut trace = earlier.unwrap_or_else(|| {
                 let directory = directory_of(&session.output, application);
                 let about = about(&self.clocks, session, application, uuid);
-                Trace::new(directory, session.owner, about, true)
+                let pid = application.process.pid;
+                let note = Note::new(self.notebook.clone(), session, pid, uuid);
+                Trace::new(directory, session.owner, about, Some(note))
             });
-            let (session, pid) = (session.id, application.process.pid);
-            begun = Some(Begun { session, pid, directory: trace.directory().to_owned() });
-            application.traces.insert(session, trace);
+            // Before the program has rings for it.
+            trace.note_directory();
+            application.traces.insert(session.id, trace);
         }
         if let Some(trace) = application.traces.get_mut(&session.id) {
             trace.add_channel(number as u32, &channel.name, &channel.contexts);
@@ -266,10 +402,19 @@ impl Agent {
         let place = (session.id, number);
         // The program has mapped the memory when it answers the next question.
         let mapped = application.pinged + 1;
+        let rings = (rings, holds);
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
         let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
         if let Some(adopted) = adopted {
-            attachment.take_over(adopted.left, application.traces.get_mut(&place.0))?;
+            let taken = attachment.take_over(adopted.left, application.traces.get_mut(&place.0));
+            if let Err(error) = taken {
+                if is_new {
+                    // It is there in part, and cannot be gone on with: another one is begun.
+                    application.traces.remove(&place.0);
+                    application.uuids.remove(&place.0);
+                }
+                return Err(error);
+            }
         }
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
@@ -282,23 +427,26 @@ impl Agent {
             replaces,
         });
         let descriptors = vec![file, application.wake.clone()];
-        if let Some(begun) = begun {
-            self.save_trace(uuid, begun);
-        }
+        self.save_if_long();
         self.send(id, &message, descriptors);
         Ok(own)
     }
 
-    /// What the session's programs have recorded so far, in a directory of its own.
-    pub(crate) fn snapshot(&mut self, at: usize, output: Option<PathBuf>) -> io::Result<PathBuf> {
+    /// What the session's programs have recorded so far, in a directory of its own: where `output` says, it
+    /// is made with the rights of who asks, and belongs to them.
+    pub(crate) fn snapshot(
+        &mut self,
+        at: usize,
+        output: Option<(PathBuf, Owner)>,
+    ) -> io::Result<PathBuf> {
         let session = &mut self.sessions[at];
         let number = session.snapshots;
         session.snapshots += 1;
-        let directory = output.unwrap_or_else(|| {
+        let (directory, owner) = output.unwrap_or_else(|| {
             let date = date::for_names(&Zoned::now());
-            session.output.join(format!("snapshot-1-{date}-{number}"))
+            (session.output.join(format!("snapshot-1-{date}-{number}")), session.owner)
         });
-        session.owner.create_directory(&directory)?;
+        owner.create_directory(&directory)?;
         let session = &self.sessions[at];
         for application in self.applications.values_mut().chain(&mut self.departed) {
             if !application.attachments.iter().any(|one| one.session == session.id) {
@@ -307,7 +455,7 @@ impl Agent {
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
             let about = about(&self.clocks, session, application, uuid);
             let path = directory_of(&directory, application);
-            let mut trace = Trace::new(path, session.owner, about, false);
+            let mut trace = Trace::new(path, owner, about, None);
             for (number, channel) in session.channels.iter().enumerate() {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
@@ -322,6 +470,7 @@ impl Agent {
     pub(crate) fn detach(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
         let mut gone: Vec<Attachment> = Vec::new();
+        let mut closed: Vec<Trace> = Vec::new();
         for application in self.applications.values_mut().chain(&mut self.departed) {
             let finished = application.finish(crate::engine::ROOM, Some(session));
             trouble = finished.trouble.or(trouble);
@@ -330,10 +479,12 @@ impl Agent {
                 attachments.into_iter().partition(|attachment| attachment.session == session);
             application.attachments = others;
             gone.extend(own);
-            application.traces.remove(&session);
+            closed.extend(application.traces.remove(&session));
             application.uuids.remove(&session);
         }
+        closed.iter().for_each(|trace| self.spare(session, trace.directory()));
         self.departed.retain(|application| !application.attachments.is_empty());
+        self.kept.retain(|kept| kept.trace.note().is_none_or(|note| note.session() != session));
         for attachment in &gone {
             self.count_ended(attachment);
         }

@@ -1,6 +1,7 @@
 //! An agent of one's own, on a thread: nobody else finds it, and it goes with its owner.
 
 use crate::engine::{Agent, Options};
+use crate::quota::Limits;
 use std::fs::{self, DirBuilder};
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
@@ -21,6 +22,11 @@ pub struct Background {
 impl Background {
     /// Starts it, in a directory that only this user can enter.
     pub fn start(log: fn(&str)) -> io::Result<Background> {
+        Background::start_with(log, Limits::default())
+    }
+
+    /// The same, where one user may have it hold so much.
+    pub fn start_with(log: fn(&str), limits: Limits) -> io::Result<Background> {
         let directory = private_directory()?;
         let socket = directory.join("agent.sock");
         let options = Options {
@@ -29,6 +35,7 @@ impl Background {
             group: String::new(),
             traces: None,
             manager: None,
+            limits,
             log,
         };
         let agent = Agent::bind(options);

@@ -1,6 +1,7 @@
 //! What a program tells of its event types, read from its file. Nothing in it is believed: see
 //! [`blkkin_control::catalog`].
 
+use crate::quota::Share;
 use blkkin_control::{EventType, catalog};
 use std::fs::File;
 use std::io;
@@ -19,8 +20,10 @@ pub(crate) struct Catalog {
     missing: Vec<usize>,
     /// Types that cannot be understood.
     broken: u32,
-    /// Bytes that the descriptions took.
+    /// Bytes that the descriptions took, …
     size: usize,
+    /// … of all that the user's may take.
+    share: Share,
 }
 
 /// Most types, and bytes of their descriptions, that one program may have the daemon keep.
@@ -32,14 +35,15 @@ pub(crate) struct Room {
 
 impl Catalog {
     /// A program's file, if it is one.
-    pub(crate) fn open(file: OwnedFd) -> io::Result<Catalog> {
+    pub(crate) fn open(file: OwnedFd, share: Share) -> io::Result<Catalog> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         // Memory that cannot shrink: to read another file, or a device, could take for ever.
         if blkkin_sys::sealed_size(file.as_fd())? != catalog::SIZE as u64 {
             return Err(invalid("the file of event types has another size"));
         }
         let file = File::from(file);
-        let read = Catalog { file, types: vec![], looked: 0, missing: vec![], broken: 0, size: 0 };
+        let (types, missing) = (vec![], vec![]);
+        let read = Catalog { file, types, looked: 0, missing, broken: 0, size: 0, share };
         match [read.word(0)?, read.word(8)?] == catalog::MAGIC {
             true => Ok(read),
             false => Err(invalid("not a file of event types, or one of another version")),
@@ -56,6 +60,11 @@ impl Catalog {
     pub(crate) fn refused(&self) -> u32 {
         let untold = self.word(catalog::REFUSED).unwrap_or(0);
         self.broken.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
+    }
+
+    /// Bytes that the descriptions took.
+    pub(crate) fn size(&self) -> usize {
+        self.size
     }
 
     /// Looks for types that have been told since; gives whether there are some.
@@ -92,7 +101,8 @@ impl Catalog {
 
     fn read(&mut self, index: usize, word: u64, room: Room) -> io::Result<Option<EventType>> {
         let Some(place) = catalog::place(word) else { return Ok(None) };
-        if self.types.len() >= room.types || self.size + place.len() > room.bytes {
+        let is_full = self.types.len() >= room.types || self.size + place.len() > room.bytes;
+        if is_full || self.share.grow(place.len() as u64).is_err() {
             return Ok(None);
         }
         let mut bytes = vec![0; place.len()];

@@ -9,15 +9,18 @@ use landlock::{
     RulesetCreatedAttr, RulesetStatus,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets};
-use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
+    SeccompRule, TargetArch,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// Of root's powers: to act on files as another user, and to see what other users' processes run.
-const POWERS: CapabilitySet = CapabilitySet::SETUID
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SYS_PTRACE)
-    .union(CapabilitySet::DAC_OVERRIDE);
+/// Of root's powers: to act on files as another user.
+const POWERS: CapabilitySet =
+    CapabilitySet::SETUID.union(CapabilitySet::SETGID).union(CapabilitySet::DAC_OVERRIDE);
+/// To see what other users' processes run.
+const POWER_TO_LOOK: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
 /// What is read: who processes are, which processors there are, users, and the time zone.
 const READ: [&str; 7] = [
@@ -33,7 +36,7 @@ const READ: [&str; 7] = [
 /// Confines this thread, and all that it will start; `traces` can be read. Gives what could not be done.
 pub(crate) fn confine(traces: &[PathBuf]) -> Vec<String> {
     let steps = [
-        ("powers of root", drop_powers()),
+        ("powers of root", drop_powers(POWERS)),
         (
             "new privileges",
             rustix::thread::set_no_new_privs(true).map_err(|error| error.to_string()),
@@ -47,20 +50,20 @@ pub(crate) fn confine(traces: &[PathBuf]) -> Vec<String> {
     steps.into_iter().filter_map(failed).collect()
 }
 
-/// Confines this thread as far as one can be that is to see what processes run.
-pub(crate) fn confine_but_for_files() {
-    // What cannot be done is told by the thread that is confined as a whole.
-    let _ = drop_powers();
+/// Confines this thread to reading links, those of other users' processes too.
+pub(crate) fn confine_to_links() {
+    // What cannot be done is told by the other thread, which cannot do it either.
+    let _ = drop_powers(POWER_TO_LOOK);
     let _ = rustix::thread::set_no_new_privs(true);
-    let _ = restrict_calls();
+    let _ = permit_links();
 }
 
-fn drop_powers() -> Result<(), String> {
+fn drop_powers(powers: CapabilitySet) -> Result<(), String> {
     if blkkin_sys::user_id() == 0 {
         rustix::thread::set_thread_groups(&[]).map_err(|error| error.to_string())?;
     }
     let now = rustix::thread::capabilities(None).map_err(|error| error.to_string())?;
-    let kept = now.permitted & POWERS;
+    let kept = now.permitted & powers;
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: CapabilitySet::empty() };
     rustix::thread::set_capabilities(None, sets).map_err(|error| error.to_string())
@@ -134,11 +137,52 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
 }
 
 fn restrict_calls() -> Result<(), String> {
+    let rules = refused().map(|call| (call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    filter_calls(rules, SeccompAction::Allow, refuse)
+}
+
+/// What a thread needs to wait, to have memory and to end, and to read links.
+const PERMITTED: [libc::c_long; 13] = [
+    libc::SYS_readlinkat,
+    libc::SYS_futex,
+    libc::SYS_munmap,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_brk,
+    libc::SYS_sched_yield,
+    libc::SYS_gettid,
+    libc::SYS_rt_sigprocmask,
+    libc::SYS_rt_sigreturn,
+    libc::SYS_sigaltstack,
+    libc::SYS_restart_syscall,
+    libc::SYS_exit,
+];
+
+fn permit_links() -> Result<(), String> {
+    let mut rules: BTreeMap<i64, _> = PERMITTED.iter().map(|call| (*call, Vec::new())).collect();
+    #[cfg(target_arch = "x86_64")]
+    rules.insert(libc::SYS_readlink, Vec::new());
+    // Memory, but none for code.
+    let operator = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
+    let is_no_code = SeccompCondition::new(2, SeccompCmpArgLen::Dword, operator, 0)
+        .and_then(|condition| SeccompRule::new(vec![condition]))
+        .map_err(|error| error.to_string())?;
+    for call in [libc::SYS_mmap, libc::SYS_mprotect] {
+        rules.insert(call, vec![is_no_code.clone()]);
+    }
+    filter_calls(rules, SeccompAction::Errno(libc::EPERM as u32), SeccompAction::Allow)
+}
+
+/// Does the one with calls that fit no rule, and the other with those that fit.
+fn filter_calls(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    others: SeccompAction,
+    fitting: SeccompAction,
+) -> Result<(), String> {
     let architecture: TargetArch =
         std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
-    let rules: BTreeMap<i64, _> = refused().map(|call| (call, Vec::new())).collect();
-    let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, architecture);
+    let filter = SeccompFilter::new(rules, others, fitting, architecture);
     let program: Result<BpfProgram, _> = filter.and_then(TryInto::try_into);
     let program = program.map_err(|error| error.to_string())?;
     seccompiler::apply_filter(&program).map_err(|error| error.to_string())
@@ -149,6 +193,39 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream};
     use std::process::Command;
+
+    /// As somebody would try who has found a way to the thread that looks at processes.
+    #[test]
+    fn links_can_be_read_and_nothing_else() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let path = std::env::temp_dir().join(format!("blkkin-links-{}", std::process::id()));
+        let pid = rustix::process::getpid();
+        let try_all = || {
+            confine_to_links();
+            let done = [
+                ("to read a file", std::fs::read("/etc/passwd").is_ok()),
+                ("to read memory", std::fs::File::open("/proc/self/mem").is_ok()),
+                ("to list files", std::fs::read_dir("/").is_ok()),
+                ("to make a file", std::fs::File::create(&path).is_ok()),
+                ("to remove one", std::fs::remove_file(&path).is_ok()),
+                ("to connect", TcpStream::connect(address).is_ok()),
+                ("to start a program", Command::new("/bin/true").status().is_ok()),
+                ("to signal", rustix::process::test_kill_process(pid).is_ok()),
+                ("to be another user", blkkin_sys::as_user(1, 1, || Ok(())).is_ok()),
+            ];
+            let powers = rustix::thread::capabilities(None).map(|sets| sets.permitted);
+            (done, std::fs::read_link("/proc/self/exe"), powers)
+        };
+        let (done, link, powers) = std::thread::scope(|scope| scope.spawn(try_all).join().unwrap());
+        let done: Vec<&str> =
+            done.iter().filter(|(_, done)| *done).map(|(what, _)| *what).collect();
+        assert_eq!(done, Vec::<&str>::new());
+        assert_eq!(link.unwrap(), std::env::current_exe().unwrap());
+        // To ask for them is a call like others.
+        assert!(powers.is_err());
+        assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
+    }
 
     /// As somebody would try who has found a way in. On a thread, which is confined alone.
     #[test]

@@ -1,7 +1,7 @@
 //! A connection that never waits: what cannot be sent yet is kept, up to a limit.
 
 use blkkin_control::{Decoder, Fault, Messages, encode};
-use blkkin_sys::socket::{Peer, Socket};
+use blkkin_sys::socket::Socket;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -73,19 +73,19 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether who has connected may control everybody's sessions: root, and members of that group. By what
-    /// the kernel has noted then: its number may be another process's by now.
-    pub(crate) fn is_privileged(&self, peer: Peer, group: Option<u32>) -> bool {
-        let is_member = |group| {
-            let others = self.socket.peer_groups().unwrap_or_default();
-            peer.gid == group || others.contains(&group)
-        };
-        peer.uid == 0 || group.is_some_and(is_member)
-    }
-
     /// Whether the process that has connected is no more, though somebody holds the connection.
     pub(crate) fn is_left(&self) -> bool {
         self.socket.peer_has_ended()
+    }
+
+    /// The further groups of who is on the other side; see [`Socket::peer_groups`].
+    pub(crate) fn peer_groups(&self) -> io::Result<Option<Vec<u32>>> {
+        self.socket.peer_groups()
+    }
+
+    /// Bytes that wait to be sent.
+    pub(crate) fn waiting_size(&self) -> usize {
+        self.waiting_size
     }
 
     /// Whether something waits to be sent.

@@ -1,16 +1,20 @@
 //! The loop: who has connected, what has come, whose rings are to be looked at.
 
-use crate::application::Application;
+use crate::application::{self, Application, Attachment, Released};
 use crate::catalog::{Catalog, Room};
+use crate::clear::Clearing;
 use crate::clock::Clocks;
 use crate::connection::Connection;
+use crate::door::{Door, Knock};
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::{Hearing, Pace};
-use crate::process::{self, Looker};
+use crate::process::{Looker, Process, group_number};
+use crate::quota::{Account, Accounts, Exceeded, Limits, Share, What};
 use crate::requests::{Command, Pending};
-use crate::saved::{self, Begun, Notes};
+use crate::saved::{self, Begun, Notebook, Notes};
 use crate::session::{Session, SessionId};
+use crate::trace::Trace;
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
     ToApplication, Version, Welcome,
@@ -42,6 +46,8 @@ pub struct Options {
     /// The socket of the service manager that wants to know when it is ready and when it ends, if there is
     /// one: what `NOTIFY_SOCKET` says.
     pub manager: Option<OsString>,
+    /// What one user may have it hold.
+    pub limits: Limits,
     /// What to do with a line that somebody should read.
     pub log: fn(&str),
 }
@@ -54,8 +60,10 @@ pub(crate) type Id = u64;
 pub struct Agent {
     pub(crate) options: Options,
     pub(crate) own_uid: u32,
-    pub(crate) group: Option<u32>,
-    listener: Listener,
+    group: Option<u32>,
+    /// Whether it was said that the kernel does not tell of groups.
+    misses_groups: bool,
+    door: Door,
     /// Held while the daemon lives.
     _lock: File,
     epoll: OwnedFd,
@@ -68,17 +76,44 @@ pub struct Agent {
     /// Programs that have ended, of which a session keeps the rings for snapshots.
     pub(crate) departed: VecDeque<Application>,
     pub(crate) sessions: Vec<Session>,
+    pub(crate) accounts: Accounts,
     pub(crate) pending: Vec<Pending>,
+    /// Sessions of which traces are being removed.
+    pub(crate) clearings: Vec<Clearing>,
     /// Commands of which the next request may be taken.
     pub(crate) resumed: Vec<Id>,
-    /// Traces that programs' rings go to, by UUID.
+    /// Traces that programs' rings went to, which nobody has open, by UUID.
     pub(crate) begun: HashMap<[u8; 16], Begun>,
+    /// Traces that are open, the oldest first, for programs that may come back.
+    pub(crate) kept: Vec<Kept>,
+    pub(crate) notebook: Notebook,
     /// Rules of sampling, by user.
-    pub(crate) sampling: HashMap<u32, Option<String>>,
+    pub(crate) sampling: HashMap<u32, String>,
     /// What the rings have seen of programs that are no more, by session and channel.
     pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
+    /// What was kept for snapshots, and had to make room, by session and channel.
+    pub(crate) released: BTreeMap<(SessionId, usize), Released>,
     next_id: Id,
     pub(crate) next_session: SessionId,
+}
+
+/// A trace of a program whose connection has ended, which it may have closed without knowing. The daemon
+/// could not open it again: see `confine`.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    pid: u32,
+    uid: u32,
+    pub(crate) trace: Trace,
+    /// What its streams take of what the user may have.
+    _holds: Vec<application::Holds>,
+    until: Instant,
+}
+
+impl Kept {
+    pub(crate) fn is_of(&self, process: &Process, uuid: [u8; 16]) -> bool {
+        (self.pid, self.uid) == (process.pid, process.uid)
+            && self.trace.note().is_some_and(|note| note.uuid() == uuid)
+    }
 }
 
 /// Sums over rings.
@@ -100,9 +135,40 @@ pub(crate) struct Connected {
     /// Until when it must have said what it is.
     opened: Instant,
     watched: epoll::EventFlags,
+    holds: Holds,
+}
+
+/// What a connection takes of what its user may have.
+#[derive(Debug)]
+struct Holds {
+    _connection: Share,
+    descriptors: Share,
+    message_bytes: Share,
+}
+
+impl Holds {
+    fn new(account: &Arc<Account>) -> Result<Holds, Exceeded> {
+        Ok(Holds {
+            _connection: account.take(What::Connections, 1)?,
+            descriptors: account.take(What::Descriptors, 1)?,
+            message_bytes: account.take(What::MessageBytes, 0)?,
+        })
+    }
 }
 
 impl Connected {
+    /// Notes what waits in it.
+    fn weigh(&mut self) -> Result<(), Exceeded> {
+        let (bytes, descriptors) = match &self.state {
+            State::Opening(decoder) => decoder.waiting(),
+            State::Application(decoder) => decoder.waiting(),
+            State::Command(command) => command.decoder.waiting(),
+            State::Closing => (0, 0),
+        };
+        self.holds.descriptors.set(1 + descriptors as u64)?;
+        self.holds.message_bytes.set((bytes + self.connection.waiting_size()) as u64)
+    }
+
     /// Whether it waits for an answer.
     fn is_busy(&self) -> bool {
         matches!(&self.state, State::Command(command) if command.is_busy)
@@ -124,6 +190,14 @@ fn close(closer: Option<&Sender<Box<dyn Send>>>, what: impl Send + 'static) {
     }
 }
 
+/// For one user of a public agent, something is left for others.
+fn limits_of(options: &Options) -> Limits {
+    use rustix::process::{Resource, getrlimit};
+    let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let most = if options.is_public { all / 4 * 3 } else { all };
+    Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
+}
+
 /// Starts the thread that closes what others have passed.
 fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     let (closer, closed) = channel::<Box<dyn Send>>();
@@ -132,7 +206,7 @@ fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
     Ok(closer)
 }
 
-const LISTENER: u64 = 0;
+const DOOR: u64 = 0;
 const STOP: u64 = 1;
 const EACH_WRITE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
@@ -146,17 +220,23 @@ const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec:
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// Connections of one user.
-const CONNECTIONS_MAX: usize = 4096;
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// After it the last stores of a processor are seen by all others.
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
+/// Of a program, beside its connection: by which it wakes the daemon, and of its types.
+pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 /// Event types of one program.
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
-const ORPHANS_MAX: usize = 64;
-/// Programs that have ended whose rings are kept.
+pub(crate) const ORPHANS_MAX: usize = 64;
+/// How long a trace is kept open for a program that may come back; longer than that keeps its rings.
+const KEPT_TIME: Duration = Duration::from_secs(8);
+/// Traces of one user that are.
+const KEPT_MAX: usize = 32;
+/// Traces of one process that nobody has open, and that it may come back to.
+const BEGUN_MAX: usize = 64;
+/// Programs of one user that have ended whose rings are kept.
 const DEPARTED_MAX: usize = 64;
 
 impl Agent {
@@ -201,18 +281,21 @@ impl Agent {
         let mode = if options.is_public { 0o666 } else { 0o600 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-        let readable = epoll::EventFlags::IN;
-        epoll::add(&epoll, &listener, epoll::EventData::new_u64(LISTENER), readable)?;
-        let group = process::group_number(&options.group);
-        let notes = saved::read(&path).unwrap_or_else(|error| {
+        let door = Door::open(listener, &epoll, DOOR)?;
+        let group = group_number(&options.group);
+        let mut accounts = Accounts::new(limits_of(&options));
+        let notes = saved::read(&path, &mut accounts).unwrap_or_else(|error| {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
             Notes::default()
         });
+        let notebook = Notebook::of(&path, options.log);
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
             group,
+            misses_groups: false,
+            accounts,
             options,
-            listener,
+            door,
             _lock: lock,
             epoll,
             looker: Looker::start()?,
@@ -224,10 +307,14 @@ impl Agent {
             next_session: notes.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
             sessions: notes.sessions,
             begun: notes.traces,
+            kept: Vec::new(),
+            notebook,
             pending: Vec::new(),
+            clearings: Vec::new(),
             resumed: Vec::new(),
-            sampling: HashMap::new(),
+            sampling: notes.sampling,
             ended: BTreeMap::new(),
+            released: BTreeMap::new(),
             next_id: 1,
         })
     }
@@ -239,6 +326,10 @@ impl Agent {
             self.begun.values().map(|begun| begun.directory.clone()).collect();
         for missing in crate::confine::confine(&traces) {
             (self.options.log)(&missing);
+        }
+        if !self.sessions.is_empty() || !self.begun.is_empty() || !self.sampling.is_empty() {
+            // Without what was noted in part, behind which nothing can be added.
+            self.save();
         }
         // Confined as this thread is.
         self.closer = Some(start_closer()?);
@@ -268,7 +359,7 @@ impl Agent {
             }
             for event in &events {
                 match event.data.u64() {
-                    LISTENER => self.accept(),
+                    DOOR => self.accept(),
                     STOP => {
                         self.tell_manager(notify::STOPPING);
                         self.end();
@@ -279,9 +370,14 @@ impl Agent {
                 }
             }
             let now = Instant::now();
+            if self.door.next().is_some_and(|next| next <= now) {
+                self.accept();
+            }
             self.look_at_rings(now);
             self.end_openings(now);
+            self.end_kept(now);
             self.settle(now);
+            self.go_on_clearing();
             while let Some(id) = self.resumed.pop() {
                 self.take_messages(id);
             }
@@ -302,35 +398,40 @@ impl Agent {
             State::Opening(_) => Some(peer.opened + OPENING_TIME),
             _ => None,
         });
-        looks.chain(pending).chain(openings).min()
+        let kept = self.kept.iter().map(|kept| kept.until);
+        let clearings = self.clearings.iter().map(|_| Instant::now());
+        let others = kept.chain(clearings).chain(self.door.next());
+        looks.chain(pending).chain(openings).chain(others).min()
     }
 
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
-            let socket = match self.listener.accept() {
-                Ok(socket) => socket,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) => {
-                    (self.options.log)(&format!("cannot accept a connection: {error}"));
-                    // Whatever there is too little of is not there at once.
-                    std::thread::sleep(Duration::from_millis(10));
-                    return;
-                }
+            let (knock, line) = self.door.knock(&self.epoll, Instant::now());
+            line.iter().for_each(|line| (self.options.log)(line));
+            let (socket, superfluous) = match knock {
+                Knock::Nobody => return,
+                Knock::Somebody(socket) => (socket, None),
+                Knock::Superfluous(socket, reason) => (socket, Some(reason)),
             };
             let Ok(peer) = socket.peer() else { continue };
-            let same = self.peers.values().filter(|other| other.peer.uid == peer.uid).count();
             let may = self.options.is_public || peer.uid == self.own_uid || peer.uid == 0;
             if !may {
                 continue;
             }
             let mut connection = Connection::new(socket);
-            if same >= CONNECTIONS_MAX {
-                let reason = format!("user {} has {CONNECTIONS_MAX} connections already", peer.uid);
-                let refused = Refused { version: Version::OURS, try_again: true, reason };
-                // Who cannot take even that is not waited for.
-                let _ = connection.send(&Answer::Refused(refused), vec![]);
-                continue;
-            }
+            let holds = match superfluous {
+                Some(reason) => Err(reason),
+                None => Holds::new(&self.accounts.of(peer.uid)).map_err(|error| error.to_string()),
+            };
+            let holds = match holds {
+                Ok(holds) => holds,
+                Err(reason) => {
+                    let refused = Refused { version: Version::OURS, try_again: true, reason };
+                    // Who cannot take even that is not waited for.
+                    let _ = connection.send(&Answer::Refused(refused), vec![]);
+                    continue;
+                }
+            };
             let id = self.next_id;
             self.next_id += 1;
             let data = epoll::EventData::new_u64(id * 2);
@@ -338,10 +439,50 @@ impl Agent {
                 let state = State::Opening(Decoder::new());
                 let opened = Instant::now();
                 let watched = epoll::EventFlags::IN;
-                let connected = Connected { connection, peer, state, opened, watched };
+                let connected = Connected { connection, peer, state, opened, watched, holds };
                 self.peers.insert(id, connected);
             }
         }
+    }
+
+    /// Keeps the traces of a program open for a while, if it may come back. `done` has written to them.
+    fn keep_traces(&mut self, application: &mut Application, mut done: Vec<Attachment>) {
+        let Process { pid, uid, .. } = application.process;
+        let may_come = !application.is_ending && saved::process_exists(pid);
+        let until = Instant::now() + KEPT_TIME;
+        for (session, trace) in std::mem::take(&mut application.traces) {
+            self.spare(session, trace.directory());
+            if may_come {
+                let own = done.extract_if(.., |attachment| attachment.session == session);
+                let _holds = own.map(Attachment::into_holds_of_stream).collect();
+                self.kept.push(Kept { pid, uid, trace, _holds, until });
+            }
+        }
+        let own = self.kept.iter().filter(|kept| kept.uid == uid).count();
+        for _ in KEPT_MAX..own {
+            self.close_oldest_kept(uid);
+        }
+    }
+
+    /// Closes the trace of a user that was kept open first, if there is one.
+    pub(crate) fn close_oldest_kept(&mut self, uid: u32) -> bool {
+        let oldest = self.kept.iter().position(|kept| kept.uid == uid);
+        oldest.map(|oldest| self.close_kept(oldest)).is_some()
+    }
+
+    fn end_kept(&mut self, now: Instant) {
+        while self.kept.first().is_some_and(|kept| kept.until <= now) {
+            self.close_kept(0);
+        }
+    }
+
+    /// Who comes back later has another trace begun, in which nothing is missing.
+    fn close_kept(&mut self, at: usize) {
+        let kept = self.kept.remove(at);
+        let same = self.begun.values().filter(|begun| begun.pid == kept.pid).count();
+        let may_come = same < BEGUN_MAX && saved::process_exists(kept.pid);
+        let note = kept.trace.note().filter(|_| may_come);
+        self.begun.extend(note.map(|note| (note.uuid(), note.begun())));
     }
 
     fn end_openings(&mut self, now: Instant) {
@@ -385,6 +526,10 @@ impl Agent {
     /// Has the kernel say when more can be sent, if something waits for that.
     pub(crate) fn watch(&mut self, id: Id) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
+        if let Err(exceeded) = peer.weigh() {
+            self.complain(id, &exceeded.into());
+            return self.disconnect(id);
+        }
         let mut flags = epoll::EventFlags::empty();
         flags.set(epoll::EventFlags::IN, !peer.is_busy());
         flags.set(epoll::EventFlags::OUT, peer.connection.is_waiting());
@@ -457,10 +602,20 @@ impl Agent {
         let Some(peer) = self.peers.get_mut(&id) else { return Ok(()) };
         let state = std::mem::replace(&mut peer.state, State::Closing);
         let State::Opening(decoder) = state else { return Ok(()) };
+        let Peer { pid, uid, gid } = peer.peer;
+        let account = self.accounts.of(uid);
+        let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
+        let descriptors = match account.take(What::Descriptors, own) {
+            Ok(descriptors) => descriptors,
+            Err(error) => {
+                let (version, reason) = (Version::OURS, error.to_string());
+                let refused = Refused { version, try_again: true, reason };
+                return peer.connection.send(&Answer::Refused(refused), vec![]);
+            }
+        };
         let release = env!("CARGO_PKG_VERSION").to_owned();
         let welcome = Answer::Welcome(Welcome { version: Version::OURS, release });
         peer.connection.send(&welcome, vec![])?;
-        let Peer { pid, uid, gid } = peer.peer;
         match hello.role {
             Role::Application { pid: pid_inner, clock } => {
                 peer.state = State::Application(decoder.followed_by());
@@ -473,6 +628,8 @@ impl Agent {
                 let is_left = peer.connection.is_left();
                 let application = Application {
                     process: if is_left { process.ended() } else { process },
+                    account,
+                    descriptors,
                     pid_inner,
                     program: hello.program,
                     release: hello.release,
@@ -482,7 +639,9 @@ impl Agent {
                     traces: BTreeMap::new(),
                     uuids: BTreeMap::new(),
                     orphans: Vec::new(),
+                    orphans_lost: 0,
                     released: Vec::new(),
+                    is_ending: false,
                     wake,
                     next_number: 0,
                     next_look: None,
@@ -496,14 +655,36 @@ impl Agent {
                 self.applications.insert(id, application);
             }
             Role::Command => {
-                let is_privileged = peer.connection.is_privileged(peer.peer, self.group);
                 let decoder: Decoder<Request> = decoder.followed_by();
                 let owner = Owner { uid, gid };
-                peer.state =
-                    State::Command(Command { decoder, owner, is_privileged, is_busy: false });
+                let is_privileged = self.is_privileged(id)?;
+                let command = Command { decoder, owner, is_privileged, is_busy: false };
+                if let Some(peer) = self.peers.get_mut(&id) {
+                    peer.state = State::Command(command);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether somebody may control everybody's sessions: root, and who is in the group. As of when it
+    /// connected: what has its number by now may be another process.
+    fn is_privileged(&mut self, id: Id) -> io::Result<bool> {
+        let (Some(peer), Some(group)) = (self.peers.get(&id), self.group) else {
+            return Ok(self.peers.get(&id).is_some_and(|peer| peer.peer.uid == 0));
+        };
+        if peer.peer.uid == 0 || peer.peer.gid == group {
+            return Ok(true);
+        }
+        let groups = peer.connection.peer_groups()?;
+        if groups.is_none() && !std::mem::replace(&mut self.misses_groups, true) {
+            (self.options.log)(&format!(
+                "this kernel (before 4.13) does not say which further groups who connects is in: of the \
+                 group `{name}`, only those control all sessions whose first group it is (`newgrp {name}`)",
+                name = self.options.group
+            ));
+        }
+        Ok(groups.is_some_and(|groups| groups.contains(&group)))
     }
 
     /// What a program says.
@@ -524,19 +705,26 @@ impl Agent {
                 let Some(file) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it told twice where its event types are"));
                 };
-                application.catalog = Some(Catalog::open(file)?);
+                let share = application.account.take(What::TypeBytes, 0)?;
+                application.catalog = Some(Catalog::open(file, share)?);
                 self.begin_to_record(id)
             }
             FromApplication::Orphan(orphan) => {
-                let room = application.catalog.is_none() && application.orphans.len() < ORPHANS_MAX;
-                let Some(memory) = descriptors.pop().filter(|_| room) else {
+                let is_first = application.catalog.is_none();
+                let Some(memory) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it tells of rings that it should not have"));
                 };
-                application.orphans.push((orphan, memory));
+                let is_full = application.orphans.len() >= ORPHANS_MAX;
+                if is_full || application.descriptors.grow(1).is_err() {
+                    self.lose(id, orphan.number, &memory);
+                } else {
+                    application.orphans.push((orphan, memory));
+                }
                 Ok(())
             }
             // Its other threads and its destructors may record until it is gone.
             FromApplication::Goodbye => {
+                application.is_ending = true;
                 application.next_look = Some(Instant::now());
                 Ok(())
             }
@@ -574,11 +762,12 @@ impl Agent {
     }
 
     /// Lets a connection go; of a program, all that it has recorded is kept.
-    fn disconnect(&mut self, id: Id) {
+    pub(crate) fn disconnect(&mut self, id: Id) {
         // With what nobody has taken out of the socket.
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
             close(self.closer.as_ref(), peer);
+            self.door.look_soon(Instant::now());
         }
         let Some(mut application) = self.applications.remove(&id) else { return };
         let _ = epoll::delete(&self.epoll, application.wake.as_fd());
@@ -597,26 +786,53 @@ impl Agent {
                 application.program, application.process.pid, ROOM.types
             ));
         }
-        application.traces.clear();
         // Rings of recordings are done with; those for snapshots are kept for a while.
-        let (kept, done) = std::mem::take(&mut application.attachments)
+        let (kept, done): (Vec<_>, Vec<_>) = std::mem::take(&mut application.attachments)
             .into_iter()
             .partition(|attachment| !attachment.is_written);
         application.attachments = kept;
-        let done: Vec<crate::application::Attachment> = done;
         for attachment in &done {
             self.count_ended(attachment);
         }
+        self.keep_traces(&mut application, done);
         if !application.attachments.is_empty() {
+            let uid = application.process.uid;
             self.departed.push_back(application);
-            if self.departed.len() > DEPARTED_MAX
-                && let Some(oldest) = self.departed.pop_front()
-            {
-                for attachment in &oldest.attachments {
-                    self.count_ended(attachment);
+            let own = self.departed.iter().filter(|one| one.process.uid == uid);
+            if own.count() > DEPARTED_MAX {
+                self.forget_departed(uid);
+            }
+        }
+    }
+
+    /// Gives up what was kept first of a user's programs and daemons that have ended, if there is some.
+    pub(crate) fn forget_oldest(&mut self, uid: u32) -> bool {
+        let all = self.applications.values_mut().chain(&mut self.departed);
+        for application in all.filter(|one| one.process.uid == uid) {
+            for attachment in &mut application.attachments {
+                let totals = self.released.entry((attachment.session, attachment.channel));
+                if let Some(number) = attachment.release_oldest(totals.or_default()) {
+                    application.released.push(number);
+                    application.next_look = Some(Instant::now());
+                    return true;
                 }
             }
         }
+        self.forget_departed(uid)
+    }
+
+    /// Gives up what was kept of the user's program that has ended first, if there is one.
+    fn forget_departed(&mut self, uid: u32) -> bool {
+        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
+        let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
+            return false;
+        };
+        for attachment in &mut departed.attachments {
+            let totals = self.released.entry((attachment.session, attachment.channel));
+            attachment.release_all(totals.or_default());
+            self.count_ended(attachment);
+        }
+        true
     }
 
     /// A program has found the daemon asleep.
@@ -640,10 +856,10 @@ impl Agent {
                 let wake = data_of_wake(*id);
                 let _ = epoll::modify(&self.epoll, &application.wake, wake, EACH_WRITE);
             }
-            let mut drained = application.drain(ROOM);
+            let mut drained = application.drain(ROOM, None);
             if !drained.found && drained.trouble.is_none() {
                 application.fall_asleep();
-                drained = application.drain(ROOM);
+                drained = application.drain(ROOM, None);
             }
             let trouble = drained.trouble.is_some();
             application.next_look = match (drained.found, trouble) {

@@ -18,22 +18,28 @@ pub(crate) struct Process {
     ancestors: Vec<(u32, PathBuf)>,
 }
 
-/// Looks at processes, on a thread of its own that is there before the daemon is confined: what a process
-/// runs is hidden from whoever is kept from files.
+/// Looks at what processes run, on a thread of its own that is there before the daemon is confined: it is
+/// hidden from whoever is kept from files, as that thread is not.
+///
+/// Both share their memory, so whoever takes over the daemon's thread can have this one do what it is still
+/// allowed to. That is to read links, and nothing else: the kernel refuses it to open, to write, to connect,
+/// to start or to signal anything, and of root's powers it has only the one to look at other users'
+/// processes. What is left to an intruder are names: of any process, what it runs, where it is, and which
+/// files it has open; not what is in them.
 #[derive(Debug)]
 pub(crate) struct Looker {
-    asked: Sender<(u32, u32)>,
-    found: Receiver<Process>,
+    asked: Sender<Vec<u32>>,
+    found: Receiver<Vec<PathBuf>>,
 }
 
 impl Looker {
     pub(crate) fn start() -> io::Result<Looker> {
-        let (asked, questions) = channel::<(u32, u32)>();
+        let (asked, questions) = channel::<Vec<u32>>();
         let (answers, found) = channel();
         let look = move || {
-            crate::confine::confine_but_for_files();
-            while let Ok((pid, uid)) = questions.recv()
-                && answers.send(Process::new(pid, uid)).is_ok()
+            crate::confine::confine_to_links();
+            while let Ok(pids) = questions.recv()
+                && answers.send(pids.into_iter().map(executable_of).collect()).is_ok()
             {}
         };
         std::thread::Builder::new().name("blkkin-looker".to_owned()).spawn(look)?;
@@ -42,9 +48,13 @@ impl Looker {
 
     /// What there is to know of a process.
     pub(crate) fn look(&self, pid: u32, uid: u32) -> io::Result<Process> {
+        let parents = std::iter::successors(parent_of(pid), |&parent| parent_of(parent));
+        let pids: Vec<u32> = std::iter::once(pid).chain(parents.take(ANCESTORS_MAX)).collect();
         let gone = || io::Error::other("nobody looks at processes any more");
-        self.asked.send((pid, uid)).map_err(|_| gone())?;
-        self.found.recv().map_err(|_| gone())
+        self.asked.send(pids.clone()).map_err(|_| gone())?;
+        let mut found = pids.into_iter().zip(self.found.recv().map_err(|_| gone())?);
+        let (pid, executable) = found.next().ok_or_else(gone)?;
+        Ok(Process { pid, uid, executable, ancestors: found.collect() })
     }
 }
 
@@ -52,18 +62,6 @@ impl Looker {
 const ANCESTORS_MAX: usize = 64;
 
 impl Process {
-    fn new(pid: u32, uid: u32) -> Process {
-        let mut ancestors = Vec::new();
-        let mut current = pid;
-        while let Some(parent) = parent_of(current).filter(|parent| *parent > 0)
-            && ancestors.len() < ANCESTORS_MAX
-        {
-            ancestors.push((parent, executable_of(parent)));
-            current = parent;
-        }
-        Process { pid, uid, executable: executable_of(pid), ancestors }
-    }
-
     /// One of which only that is known; what has its number now may be another one.
     pub(crate) fn ended(self) -> Process {
         Process { executable: PathBuf::new(), ancestors: Vec::new(), ..self }
@@ -101,11 +99,12 @@ fn executable_of(pid: u32) -> PathBuf {
     }
 }
 
+/// Who started it, if that is known here.
 fn parent_of(pid: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses, and may hold any of them.
     let (_, rest) = stat.rsplit_once(')')?;
-    rest.split_whitespace().nth(1)?.parse().ok()
+    rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
 }
 
 /// The number of a group, as `/etc/group` has it.
@@ -132,7 +131,7 @@ mod tests {
 
     #[test]
     fn processes_are_told_apart() {
-        let own = Process::new(std::process::id(), 0);
+        let own = Looker::start().unwrap().look(std::process::id(), 0).unwrap();
         let among = |pids: &[u32], executables: &[&str], children| {
             own.is_among(&Processes {
                 pids: pids.to_vec(),

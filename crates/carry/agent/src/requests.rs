@@ -2,11 +2,13 @@
 
 use crate::attach::{SUBBUFFER_COUNT, SUBBUFFER_SIZE, shape_of};
 use crate::catalog::Catalog;
+use crate::clear;
 use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
 use crate::process;
-use crate::session::{Session, SessionChannel};
+use crate::quota::{Account, Exceeded, Share, What};
+use crate::session::{Session, SessionChannel, SessionId, SessionRule};
 use blkkin_control::sampling::Rules;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
@@ -44,10 +46,10 @@ pub(crate) struct Pending {
 #[derive(Debug)]
 enum Then {
     Nothing,
-    /// What the session's programs have recorded is to be written.
-    Write,
+    /// What programs have recorded for the session of that number is to be written.
+    Write(SessionId),
     /// The session is to go, of that number.
-    Destroy(u64),
+    Destroy(SessionId),
 }
 
 const PATIENCE: Duration = Duration::from_millis(2000);
@@ -64,10 +66,16 @@ type Outcome = Result<Vec<Reply>, Failed>;
 enum End {
     Now,
     When(Then),
+    /// When what the session at that place has recorded is dropped.
+    Cleared(usize, Share),
 }
 
 fn failed(code: &str, message: impl Into<String>) -> Failed {
     Failed { code: code.to_owned(), message: message.into(), hint: None }
+}
+
+fn exceeded(exceeded: Exceeded) -> Failed {
+    Failed { hint: Some(exceeded.advice().into()), ..failed(code::QUOTA, exceeded.reason()) }
 }
 
 impl Agent {
@@ -89,9 +97,8 @@ impl Agent {
         );
         let outcome = self.act(who, request, &mut end);
         // What programs have to follow in is noted when they have.
-        let is_done = !matches!(end, End::When(Then::Write | Then::Destroy(_)));
+        let is_done = !matches!(end, End::When(Then::Write(_) | Then::Destroy(_)));
         if changes && is_done && outcome.is_ok() {
-            self.begun.retain(|_, begun| self.sessions.iter().any(|one| one.id == begun.session));
             self.save();
         }
         match outcome {
@@ -103,6 +110,7 @@ impl Agent {
                 match end {
                     End::Now => self.answer(id, &Reply::Done),
                     End::When(then) => self.answer_when_settled(id, then),
+                    End::Cleared(at, descriptors) => self.clear(id, at, descriptors),
                 }
             }
         }
@@ -116,7 +124,7 @@ impl Agent {
     }
 
     /// Gives a request's last reply; the next request may be taken.
-    fn answer(&mut self, id: Id, reply: &Reply) {
+    pub(crate) fn answer(&mut self, id: Id, reply: &Reply) {
         if let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state) {
             command.is_busy = false;
         }
@@ -143,7 +151,7 @@ impl Agent {
     }
 
     /// Has a program let go of the rings of a session; gives whether it had some.
-    fn let_go(&mut self, id: Id, session: u64) -> bool {
+    fn let_go(&mut self, id: Id, session: SessionId) -> bool {
         let Some(application) = self.applications.get(&id) else { return false };
         let own = application.attachments.iter().filter(|one| one.session == session);
         let numbers: Vec<u32> = own.map(|one| one.number).collect();
@@ -168,10 +176,11 @@ impl Agent {
             let Pending { command, then, .. } = self.pending.swap_remove(at);
             let trouble = match then {
                 Then::Nothing => None,
-                Then::Write => self.write_all(),
+                Then::Write(session) => self.write_all(session),
                 Then::Destroy(session) => {
                     let trouble = self.detach(session);
                     self.ended.retain(|(ended, _), _| *ended != session);
+                    self.released.retain(|(released, _), _| *released != session);
                     trouble
                 }
             };
@@ -189,11 +198,13 @@ impl Agent {
         }
     }
 
-    /// Writes what is in all rings now.
-    fn write_all(&mut self) -> Option<io::Error> {
+    /// Writes what is in all rings of a session now. What cannot be written of others is not this one's
+    /// trouble.
+    fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
         for application in self.applications.values_mut() {
-            trouble = application.drain_all(crate::engine::ROOM).trouble.or(trouble);
+            let drained = application.drain_all(crate::engine::ROOM, Some(session));
+            trouble = drained.trouble.or(trouble);
         }
         trouble
     }
@@ -222,7 +233,7 @@ impl Agent {
                     return Err(failed(code::WRONG_STATE, message));
                 }
                 session.activity = Activity::Stopped;
-                *end = End::When(Then::Write);
+                *end = End::When(Then::Write(session.id));
                 Ok(vec![])
             }
             Request::DestroySession(name) => {
@@ -231,7 +242,13 @@ impl Agent {
                 *end = End::When(Then::Destroy(session.id));
                 Ok(vec![])
             }
-            Request::ClearSession(name) => self.clear(who, &name),
+            Request::ClearSession(name) => {
+                let at = self.find(who, &name)?;
+                let account = self.accounts.of(who.owner.uid);
+                let descriptors = account.take(What::Descriptors, clear::DEPTH_MAX);
+                *end = End::Cleared(at, descriptors.map_err(exceeded)?);
+                Ok(vec![])
+            }
             Request::Snapshot(Snapshot { session, output }) => {
                 let at = self.find(who, &session)?;
                 if self.sessions[at].purpose == Purpose::Record {
@@ -245,7 +262,7 @@ impl Agent {
                         Some("make one with `blkkin session create NAME --snapshot`".into());
                     return Err(failed);
                 }
-                let written = self.snapshot(at, output);
+                let written = self.snapshot(at, output.map(|output| (output, who.owner)));
                 let path = written.map_err(|error| failed(code::OUTPUT, error.to_string()))?;
                 Ok(vec![Reply::Written(path)])
             }
@@ -260,14 +277,17 @@ impl Agent {
             Request::ListApplications(wanted) => Ok(self.list_applications(who, &wanted)),
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
-                let rules = self.sampling.get(&who.owner.uid).cloned().flatten();
-                Ok(vec![Reply::Sampling(rules)])
+                let rules = self.sampling.get(&who.owner.uid);
+                Ok(vec![Reply::Sampling(rules.cloned())])
             }
             Request::SetSampling(rules) => {
                 if let Some(Err(error)) = rules.as_deref().map(str::parse::<Rules>) {
                     return Err(failed(code::BAD_VALUE, error.to_string()));
                 }
-                self.sampling.insert(who.owner.uid, rules.clone());
+                match &rules {
+                    Some(rules) => self.sampling.insert(who.owner.uid, rules.clone()),
+                    None => self.sampling.remove(&who.owner.uid),
+                };
                 let own = self.applications.iter();
                 let own = own.filter(|(_, one)| one.process.uid == who.owner.uid);
                 let own: Vec<Id> = own.map(|(id, _)| *id).collect();
@@ -299,8 +319,12 @@ impl Agent {
             return Err(failed(code::SESSION_EXISTS, message));
         }
         if self.sessions.iter().filter(|one| who.owns(one)).count() >= SESSIONS_MAX {
-            let message = format!("there are {SESSIONS_MAX} sessions already");
-            return Err(failed(code::QUOTA, message));
+            let mut failed = failed(
+                code::QUOTA,
+                format!("user {} has {SESSIONS_MAX} sessions already", who.owner.uid),
+            );
+            failed.hint = Some("end some with `blkkin session destroy`".into());
+            return Err(failed);
         }
         let created = Zoned::now();
         let output = match wanted.output {
@@ -359,6 +383,8 @@ impl Agent {
         if let Some(Err(error)) = events.selection.filter.as_deref().map(Filter::parse) {
             return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
         }
+        let account = self.accounts.of(self.sessions[at].owner.uid);
+        let rule = SessionRule::new(&account, enabled, events.selection).map_err(exceeded)?;
         if self.sessions[at].channels.is_empty() && enabled {
             let mode = match self.sessions[at].purpose {
                 Purpose::Record => Mode::Discard,
@@ -396,28 +422,12 @@ impl Agent {
                 (!names.is_empty()).then(|| format!("its channels: {}", names.join(", ")));
             return Err(failed);
         };
-        if !channel.add(enabled, events.selection) {
+        if !channel.add(rule) {
             let message = format!("channel `{}` has too many rules", channel.channel.name);
             return Err(failed(code::QUOTA, message));
         }
         *end = End::When(Then::Nothing);
         Ok(vec![])
-    }
-
-    fn clear(&mut self, who: Who, name: &str) -> Outcome {
-        let at = self.find(who, name)?;
-        let id = self.sessions[at].id;
-        let mut trouble = None;
-        for application in self.applications.values_mut() {
-            application.forget(id);
-            if let Some(trace) = application.traces.get_mut(&id) {
-                trouble = trace.clear().err().or(trouble);
-            }
-        }
-        match trouble {
-            None => Ok(vec![]),
-            Some(error) => Err(failed(code::OUTPUT, error.to_string())),
-        }
     }
 
     fn list(&self, who: Who, name: Option<&str>) -> Outcome {
@@ -510,7 +520,23 @@ impl Agent {
                 let Some(totals) = self.ended.get(&(session.id, number)) else { continue };
                 replies.push(Reply::Ended(totals.told(&session.name, &channel.channel.name)));
             }
+            for (number, channel) in session.channels.iter().enumerate() {
+                let released = self.released.get(&(session.id, number));
+                let Some(released) = released.filter(|released| released.rings > 0) else {
+                    continue;
+                };
+                replies.push(Reply::Released(blkkin_control::Released {
+                    session: session.name.clone(),
+                    channel: channel.channel.name.clone(),
+                    rings: released.rings,
+                    packets_lost: released.packets_lost,
+                }));
+            }
         }
+        let accounts = self.accounts.all().into_iter();
+        let seen = |account: &&Account| who.is_privileged || account.uid() == who.owner.uid;
+        let quotas = accounts.filter(seen).flat_map(Account::told);
+        replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(replies)
     }
 }

@@ -230,9 +230,34 @@ impl Rings {
         packets.headers.extend(last.map(|packet| packet.header));
     }
 
-    /// What a ring holds now, without taking it.
+    /// Passes over all that a ring holds, as if nothing had been recorded so far: its file is going to be
+    /// empty. Of memory that the program may not have mapped yet, it looks at words that are there from the
+    /// start.
+    pub(crate) fn forget(&mut self, ring: usize) {
+        let (reader, _) = &mut self.readers[ring];
+        reader.pass_over(&self.cells, &self.shape);
+        reader.announce(&self.cells, &self.shape, (0, 0));
+        reader.note_before(&self.cells, &self.shape);
+        reader.note_first(&self.cells, &self.shape);
+        reader.free(&self.cells, &self.shape);
+    }
+
+    /// Whether a ring that is kept for snapshots has been overwritten in part.
+    pub(crate) fn is_overtaken(&self, ring: usize) -> bool {
+        self.readers[ring].0.is_overtaken(&self.cells, &self.shape)
+    }
+
+    /// Packets that a snapshot of a ring would have.
+    pub(crate) fn packets_kept(&self, ring: usize) -> u64 {
+        let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
+        let waiting = reader.waiting(&self.cells, &self.shape);
+        waiting.div_ceil(self.shape.subbuffer_size as u64)
+    }
+
+    /// What a ring holds now, without taking it, behind what others held before.
     pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
-        let mut reader = Reader::from_oldest(&self.cells, &self.shape, ring, self.clock);
+        let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
+        let mut reader = reader.going_on(packets.headers.last().copied());
         let most = packets.bytes.len() + self.shape.ring_size();
         while packets.bytes.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {

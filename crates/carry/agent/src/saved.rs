@@ -3,23 +3,50 @@
 
 use crate::engine::Agent;
 use crate::owner::Owner;
-use crate::session::{Session, SessionChannel, SessionId};
+use crate::quota::Accounts;
+use crate::session::{Session, SessionChannel, SessionId, SessionRule};
+use crate::trace::Trace;
 use blkkin_control::{
-    Decoder, Received, Rule, Saved, SavedSession, SavedTrace, SessionState, encode,
+    Decoder, Received, Rule, Saved, SavedSampling, SavedSession, SavedTrace, SessionState, encode,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// A trace that a program's rings went to.
+/// A trace that a program's rings went to, which nobody has open.
 #[derive(Clone, Debug)]
 pub(crate) struct Begun {
     pub(crate) session: SessionId,
     pub(crate) pid: u32,
     pub(crate) directory: PathBuf,
+}
+
+/// The file of notes.
+#[derive(Clone, Debug)]
+pub(crate) struct Notebook {
+    path: Arc<Path>,
+    /// Notes that were added since it was written as a whole.
+    added: Arc<AtomicUsize>,
+    log: fn(&str),
+}
+
+/// What is noted of a trace that is open: by the trace itself, which alone knows where it is.
+#[derive(Debug)]
+pub(crate) struct Note {
+    notebook: Notebook,
+    session: SessionId,
+    session_name: String,
+    pid: u32,
+    uuid: [u8; 16],
+    /// Where it is, or is to be, as was noted last.
+    directory: PathBuf,
 }
 
 /// What an earlier daemon has noted.
@@ -28,10 +55,16 @@ pub(crate) struct Notes {
     pub(crate) sessions: Vec<Session>,
     /// By UUID.
     pub(crate) traces: HashMap<[u8; 16], Begun>,
+    /// Rules of sampling, by user.
+    pub(crate) sampling: HashMap<u32, String>,
 }
 
 /// Longest file that is read.
 const SIZE_MAX: u64 = 64 << 20;
+/// Notes that are added before the file is written anew, without those that hold no more.
+const ADDED_MAX: usize = 256;
+/// Traces that nobody has open, and whose programs may come back.
+const BEGUN_MAX: usize = 16_384;
 
 /// Where notes are.
 fn path_of(socket: &Path) -> PathBuf {
@@ -39,7 +72,7 @@ fn path_of(socket: &Path) -> PathBuf {
 }
 
 /// Reads what an earlier daemon has noted. A part that cannot be understood ends it.
-pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
+pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<Notes> {
     let mut notes = Notes::default();
     let path = path_of(socket);
     match fs::metadata(&path) {
@@ -52,7 +85,7 @@ pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
     decoder.feed(&fs::read(&path)?, []);
     loop {
         match decoder.take() {
-            Ok(Some(Received::Message { message, .. })) => notes.add(message),
+            Ok(Some(Received::Message { message, .. })) => notes.add(message, accounts),
             Ok(Some(Received::Unknown { .. })) => {}
             Ok(None) => return Ok(notes),
             // What was noted last may be there in part.
@@ -62,7 +95,7 @@ pub(crate) fn read(socket: &Path) -> io::Result<Notes> {
 }
 
 impl Notes {
-    fn add(&mut self, saved: Saved) {
+    fn add(&mut self, saved: Saved, accounts: &mut Accounts) {
         match saved {
             Saved::Session(saved) => self.sessions.push(session(saved)),
             Saved::Channel(channel) => {
@@ -71,10 +104,11 @@ impl Notes {
                 }
             }
             Saved::Rule(Rule { channel, enabled, selection }) => {
-                let channels = self.sessions.last_mut().map(|session| session.channels.iter_mut());
-                let mut channels = channels.into_iter().flatten();
+                let Some(session) = self.sessions.last_mut() else { return };
+                let account = accounts.of(session.owner.uid);
+                let mut channels = session.channels.iter_mut();
                 if let Some(found) = channels.find(|one| one.channel.name == channel) {
-                    let _ = found.add(enabled, selection);
+                    let _ = found.add(SessionRule::again(&account, enabled, selection));
                 }
             }
             Saved::Trace(trace) => {
@@ -83,6 +117,9 @@ impl Notes {
                 uuid[8..].copy_from_slice(&trace.uuid_second.to_le_bytes());
                 let SavedTrace { session, pid, directory, .. } = trace;
                 self.traces.insert(uuid, Begun { session, pid, directory });
+            }
+            Saved::Sampling(SavedSampling { user, rules }) => {
+                self.sampling.insert(user, rules);
             }
         }
     }
@@ -105,9 +142,108 @@ fn session(saved: SavedSession) -> Session {
     }
 }
 
+impl Notebook {
+    /// That of an agent that listens there.
+    pub(crate) fn of(socket: &Path, log: fn(&str)) -> Notebook {
+        Notebook { path: path_of(socket).into(), added: Arc::default(), log }
+    }
+
+    /// Adds a note. Whatever becomes of it, recording goes on.
+    fn add(&self, saved: &Saved) {
+        let mut bytes = Vec::new();
+        let _ = encode(saved, &mut bytes);
+        let append = |mut file: File| file.write_all(&bytes);
+        self.added.fetch_add(1, Relaxed);
+        self.complain(OpenOptions::new().append(true).open(&self.path).and_then(append));
+    }
+
+    /// Replaces all notes.
+    fn replace(&self, bytes: &[u8]) {
+        let new = self.path.with_extension("sessions.new");
+        let _ = fs::remove_file(&new);
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+        let written = made.and_then(|mut file| file.write_all(bytes));
+        self.added.store(0, Relaxed);
+        self.complain(written.and_then(|()| fs::rename(&new, &self.path)));
+    }
+
+    fn complain(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            (self.log)(&format!(
+                "cannot note sessions for an agent that is started after this one: {error}"
+            ));
+        }
+    }
+}
+
+impl Note {
+    /// Of a trace of that session and process. Nothing is noted yet.
+    pub(crate) fn new(notebook: Notebook, session: &Session, pid: u32, uuid: [u8; 16]) -> Note {
+        let (session_name, directory) = (session.name.clone(), PathBuf::new());
+        Note { notebook, session: session.id, session_name, pid, uuid, directory }
+    }
+
+    /// Notes where the trace is, or is to be, if that is not noted already.
+    pub(crate) fn note(&mut self, directory: &Path) {
+        if self.directory != directory {
+            directory.clone_into(&mut self.directory);
+            self.notebook.add(&self.saved());
+        }
+    }
+
+    fn saved(&self) -> Saved {
+        saved_trace(self.uuid, self.session_name.clone(), self.begun())
+    }
+
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// What is left to know when the trace is not open any more.
+    pub(crate) fn begun(&self) -> Begun {
+        Begun { session: self.session, pid: self.pid, directory: self.directory.clone() }
+    }
+}
+
+fn saved_trace(uuid: [u8; 16], name: String, begun: Begun) -> Saved {
+    let half = |at: usize| {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&uuid[at..at + 8]);
+        u64::from_le_bytes(bytes)
+    };
+    let Begun { session, pid, directory } = begun;
+    Saved::Trace(SavedTrace {
+        session,
+        name,
+        pid,
+        uuid_first: half(0),
+        uuid_second: half(8),
+        directory,
+    })
+}
+
+/// Whether there is a process of that number. What cannot be found out may be there: those that this
+/// namespace does not see have the number 0.
+pub(crate) fn process_exists(pid: u32) -> bool {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid.is_none_or(|pid| !matches!(pidfd_open(pid, PidfdFlags::empty()), Err(Errno::SRCH)))
+}
+
 impl Agent {
     /// Notes all sessions and traces, in place of what was noted before.
-    pub(crate) fn save(&self) {
+    pub(crate) fn save(&mut self) {
+        let (sessions, mut room) = (&self.sessions, BEGUN_MAX);
+        self.begun.retain(|_, begun| {
+            let is_wanted = sessions.iter().any(|one| one.id == begun.session)
+                && process_exists(begun.pid)
+                && room > 0;
+            room -= usize::from(is_wanted);
+            is_wanted
+        });
         let mut bytes = Vec::new();
         let mut note = |saved: Saved| {
             // All of it has come over a connection, or goes over one, and keeps to the limits.
@@ -127,54 +263,24 @@ impl Agent {
             let rules = session.channels.iter().flat_map(SessionChannel::told_rules);
             rules.map(Saved::Rule).for_each(&mut note);
         }
+        for (user, rules) in &self.sampling {
+            note(Saved::Sampling(SavedSampling { user: *user, rules: rules.clone() }));
+        }
         for (uuid, begun) in &self.begun {
-            if let Some(trace) = self.saved_trace(uuid, begun) {
-                note(trace);
-            }
+            let session = self.sessions.iter().find(|session| session.id == begun.session);
+            let name = session.map(|session| session.name.clone()).unwrap_or_default();
+            note(saved_trace(*uuid, name, begun.clone()));
         }
-        let path = path_of(&self.options.socket);
-        let new = path.with_extension("sessions.new");
-        let _ = fs::remove_file(&new);
-        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
-        let written = made.and_then(|mut file| file.write_all(&bytes));
-        let written = written.and_then(|()| fs::rename(&new, &path));
-        self.complain_of_notes(written);
+        let open = self.applications.values().flat_map(|application| application.traces.values());
+        let open = open.chain(self.kept.iter().map(|kept| &kept.trace));
+        open.filter_map(Trace::note).map(Note::saved).for_each(&mut note);
+        self.notebook.replace(&bytes);
     }
 
-    /// Notes one more trace.
-    pub(crate) fn save_trace(&mut self, uuid: [u8; 16], begun: Begun) {
-        let mut bytes = Vec::new();
-        if let Some(trace) = self.saved_trace(&uuid, &begun) {
-            let _ = encode(&trace, &mut bytes);
-        }
-        self.begun.insert(uuid, begun);
-        let append = |mut file: File| file.write_all(&bytes);
-        let path = path_of(&self.options.socket);
-        self.complain_of_notes(OpenOptions::new().append(true).open(path).and_then(append));
-    }
-
-    fn saved_trace(&self, uuid: &[u8; 16], begun: &Begun) -> Option<Saved> {
-        let session = self.sessions.iter().find(|session| session.id == begun.session)?;
-        let half = |at: usize| {
-            let mut bytes = [0; 8];
-            bytes.copy_from_slice(&uuid[at..at + 8]);
-            u64::from_le_bytes(bytes)
-        };
-        Some(Saved::Trace(SavedTrace {
-            session: begun.session,
-            name: session.name.clone(),
-            pid: begun.pid,
-            uuid_first: half(0),
-            uuid_second: half(8),
-            directory: begun.directory.clone(),
-        }))
-    }
-
-    fn complain_of_notes(&self, written: io::Result<()>) {
-        if let Err(error) = written {
-            (self.options.log)(&format!(
-                "cannot note sessions for an agent that is started after this one: {error}"
-            ));
+    /// Writes the notes anew if many have been added.
+    pub(crate) fn save_if_long(&mut self) {
+        if self.notebook.added.load(Relaxed) > ADDED_MAX + self.applications.len() {
+            self.save();
         }
     }
 }

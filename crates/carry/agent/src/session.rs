@@ -2,11 +2,13 @@
 
 use crate::owner::Owner;
 use crate::process::Process;
+use crate::quota::{Account, Exceeded, Share, What};
 use blkkin_control::{
     Activity, Channel, EventRule, Purpose, Rule, Selection, SessionState, limits,
 };
 use jiff::Zoned;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A number that no other session of this daemon has, nor gets.
 pub(crate) type SessionId = u64;
@@ -32,7 +34,37 @@ pub(crate) struct Session {
 #[derive(Debug)]
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
-    pub(crate) rules: Vec<(bool, Selection)>,
+    rules: Vec<SessionRule>,
+}
+
+/// What is enabled or disabled.
+#[derive(Debug)]
+pub(crate) struct SessionRule {
+    enabled: bool,
+    selection: Selection,
+    _bytes: Share,
+}
+
+impl SessionRule {
+    /// One of a user's, if there is room for it.
+    pub(crate) fn new(
+        account: &Arc<Account>,
+        enabled: bool,
+        selection: Selection,
+    ) -> Result<SessionRule, Exceeded> {
+        let _bytes = account.take(What::RuleBytes, size_of_selection(&selection))?;
+        Ok(SessionRule { enabled, selection, _bytes })
+    }
+
+    /// One that was there before, and had room.
+    pub(crate) fn again(
+        account: &Arc<Account>,
+        enabled: bool,
+        selection: Selection,
+    ) -> SessionRule {
+        let _bytes = account.owe(What::RuleBytes, size_of_selection(&selection));
+        SessionRule { enabled, selection, _bytes }
+    }
 }
 
 impl SessionChannel {
@@ -43,16 +75,16 @@ impl SessionChannel {
     /// Adds a rule. One that was there before moves to the end, so that nobody can fill the list with one
     /// rule; false if there are too many.
     #[must_use]
-    pub(crate) fn add(&mut self, enabled: bool, selection: Selection) -> bool {
-        self.rules.retain(|(_, other)| *other != selection);
-        self.rules.push((enabled, selection));
+    pub(crate) fn add(&mut self, rule: SessionRule) -> bool {
+        self.rules.retain(|other| other.selection != rule.selection);
+        self.rules.push(rule);
         self.rules.len() <= limits::RULES_MAX || self.rules.pop().is_none()
     }
 
     /// What is to be recorded of a process.
     pub(crate) fn rules_for(&self, process: &Process) -> Vec<EventRule> {
-        let meant = self.rules.iter().filter(|(_, rule)| process.is_among(&rule.processes));
-        let rules = meant.map(|(enabled, selection)| EventRule {
+        let meant = self.rules.iter().filter(|rule| process.is_among(&rule.selection.processes));
+        let rules = meant.map(|SessionRule { enabled, selection, .. }| EventRule {
             enabled: *enabled,
             names: selection.names.clone(),
             excluded: selection.excluded.clone(),
@@ -64,12 +96,21 @@ impl SessionChannel {
 
     /// As users are told.
     pub(crate) fn told_rules(&self) -> impl Iterator<Item = Rule> {
-        self.rules.iter().map(|(enabled, selection)| Rule {
+        self.rules.iter().map(|SessionRule { enabled, selection, .. }| Rule {
             channel: self.channel.name.clone(),
             enabled: *enabled,
             selection: selection.clone(),
         })
     }
+}
+
+/// Bytes that a rule takes.
+fn size_of_selection(selection: &Selection) -> u64 {
+    let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
+    let texts = names.chain(&selection.processes.executables);
+    let text_size: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
+    let pids_size = size_of_val(&selection.processes.pids[..]);
+    (size_of::<SessionRule>() + text_size + pids_size) as u64
 }
 
 impl Session {

@@ -8,6 +8,7 @@ use crate::clock::Rate;
 use crate::metadata;
 use crate::owner::Owner;
 use crate::rings::{Packets, online_processors};
+use crate::saved::Note;
 use blkkin_control::{Context, EventType};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
@@ -43,8 +44,8 @@ pub(crate) struct Trace {
     /// As the schema has them.
     streams: Vec<Stream>,
     files: HashMap<(u32, u32), StreamFile>,
-    /// Whether there is an index beside each stream. Snapshots have none.
-    indexed: bool,
+    /// For the daemon that comes after this one. Snapshots have none, nor an index beside each stream.
+    note: Option<Note>,
 }
 
 /// A channel.
@@ -60,6 +61,8 @@ struct Stream {
 struct StreamFile {
     data: File,
     size: u64,
+    /// Header of the last packet.
+    last: Option<Header>,
     index: Option<(File, u64)>,
 }
 
@@ -70,11 +73,34 @@ const INDEX_ENTRY_SIZE: usize = 72;
 const SAME_NAME_MAX: u32 = 1000;
 /// Packets behind the last one that the index has.
 const UNINDEXED_MAX: u32 = 1 << 17;
+const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
+
+/// What a file of a trace is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Metadata,
+    Stream,
+    Index,
+}
+
+/// What a file of that name is, if it is one of a trace.
+pub(crate) fn part_named(name: &str) -> Option<Part> {
+    if [METADATA, METADATA_NEW].contains(&name) {
+        return Some(Part::Metadata);
+    }
+    let (stream, part) = match name.strip_suffix(".idx") {
+        Some(stream) => (stream, Part::Index),
+        None => (name, Part::Stream),
+    };
+    let (_, cpu) = stream.rsplit_once('_')?;
+    let is_number = !cpu.is_empty() && cpu.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(part)
+}
 
 impl Trace {
     /// One in that directory; if that is there already, in one beside it.
-    pub(crate) fn new(directory: PathBuf, owner: Owner, about: About, indexed: bool) -> Trace {
+    pub(crate) fn new(directory: PathBuf, owner: Owner, about: About, note: Option<Note>) -> Trace {
         let About { uuid, env, clock_name, rate } = about;
         Trace {
             directory,
@@ -86,19 +112,19 @@ impl Trace {
             text_on_disk: 0,
             streams: Vec::new(),
             files: HashMap::new(),
-            indexed,
+            note,
         }
     }
 
     /// Goes on with one that an earlier daemon has begun.
-    pub(crate) fn go_on(directory: PathBuf, owner: Owner, uuid: [u8; 16]) -> io::Result<Trace> {
+    pub(crate) fn go_on(directory: PathBuf, owner: Owner, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
-        let file = owner.open_file(&directory.join("metadata"))?;
+        let file = owner.open_file(&directory.join(METADATA))?;
         file.take(METADATA_SIZE_MAX as u64).read_to_string(&mut text)?;
         let schema = blkkin_ctf::metadata::parse(text.as_bytes())
             .map_err(|error| invalid(error.to_string()))?;
-        if schema.trace.uuid != Some(Uuid(uuid)) {
+        if schema.trace.uuid != Some(Uuid(note.uuid())) {
             return Err(invalid("it is another trace".to_owned()));
         }
         let streams = schema.streams.iter().map(|stream| {
@@ -119,7 +145,7 @@ impl Trace {
             written,
             streams,
             files: HashMap::new(),
-            indexed: true,
+            note: Some(note),
         })
     }
 
@@ -130,6 +156,16 @@ impl Trace {
         (stream, cpu): (u32, u32),
         settle: impl FnOnce(u64) -> u64,
     ) -> io::Result<Option<Header>> {
+        if let Some(file) = self.files.get(&(stream, cpu)) {
+            // It is still open, and ends where it is known to.
+            settle(file.size);
+            return Ok(file.last);
+        }
+        if !self.has_begun {
+            // What may be in that directory is not its own.
+            settle(0);
+            return Ok(None);
+        }
         let (data, index) = self.paths(stream, cpu);
         let data = match self.owner.open_file(&data) {
             Ok(data) => data,
@@ -147,8 +183,10 @@ impl Trace {
         let size = data.metadata()?.len();
         let kept = settle(size).min(size);
         data.set_len(kept)?;
-        let mut file = StreamFile { data, size: 0, index: Some((index, INDEX_HEADER_SIZE)) };
-        let last = file.find_end(kept)?;
+        let index = Some((index, INDEX_HEADER_SIZE));
+        let mut file = StreamFile { data, size: 0, last: None, index };
+        file.find_end(kept)?;
+        let last = file.last;
         self.files.insert((stream, cpu), file);
         Ok(last)
     }
@@ -182,7 +220,9 @@ impl Trace {
             let name = wanted.file_name().unwrap_or_default().to_string_lossy();
             self.directory = wanted.with_file_name(format!("{name}-{again}"));
         }
-        if self.indexed
+        // Before there is anything in it.
+        self.note_directory();
+        if self.note.is_some()
             && let Err(error) = self.owner.create_directory(&self.directory.join("index"))
         {
             // Where there is no room for it now there may be later.
@@ -196,6 +236,18 @@ impl Trace {
 
     pub(crate) fn directory(&self) -> &Path {
         &self.directory
+    }
+
+    /// Notes where it is, or is to be.
+    pub(crate) fn note_directory(&mut self) {
+        if let Some(note) = &mut self.note {
+            note.note(&self.directory);
+        }
+    }
+
+    /// What is noted of it.
+    pub(crate) fn note(&self) -> Option<&Note> {
+        self.note.as_ref()
     }
 
     /// Adds a channel, whose stream has its number, if it is not there yet.
@@ -228,7 +280,7 @@ impl Trace {
         if self.text_on_disk == self.text.len() && self.text_on_disk > 0 {
             return Ok(());
         }
-        let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join("metadata"));
+        let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
         // What an earlier daemon was about to write, or somebody has put there.
         let removed = self.owner.act(|| fs::remove_file(&new));
@@ -253,7 +305,7 @@ impl Trace {
         }
         let (data, index) = self.paths(stream, cpu);
         let file = self.owner.create_file(&data)?;
-        let index = match self.indexed.then(|| self.create_index(&index)).transpose() {
+        let index = match self.note.is_some().then(|| self.create_index(&index)).transpose() {
             Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE)),
             Err(error) => {
                 // Only what was just made is taken away.
@@ -261,7 +313,7 @@ impl Trace {
                 return Err(error);
             }
         };
-        self.files.insert((stream, cpu), StreamFile { data: file, size: 0, index });
+        self.files.insert((stream, cpu), StreamFile { data: file, size: 0, last: None, index });
         Ok(())
     }
 
@@ -299,9 +351,9 @@ impl Trace {
 }
 
 impl StreamFile {
-    /// Goes through a file's packets up to `end`, by its index as far as that goes; the last one's header.
-    fn find_end(&mut self, end: u64) -> io::Result<Option<Header>> {
-        let Some((index, index_size)) = &mut self.index else { return Ok(None) };
+    /// Goes through a file's packets up to `end`, by its index as far as that goes.
+    fn find_end(&mut self, end: u64) -> io::Result<()> {
+        let Some((index, index_size)) = &mut self.index else { return Ok(()) };
         let entries =
             (index.metadata()?.len().saturating_sub(INDEX_HEADER_SIZE)) / INDEX_ENTRY_SIZE as u64;
         // The last entry within the file.
@@ -321,7 +373,6 @@ impl StreamFile {
                 false => low.1 = middle,
             }
         }
-        let mut last = None;
         if let Some(entry) = low.0.checked_sub(1) {
             let mut offset = [0; 8];
             index
@@ -348,11 +399,10 @@ impl StreamFile {
                 *size += entry.len() as u64;
             }
             self.size += header.packet_size;
-            last = Some(header);
+            self.last = Some(header);
         }
         // What is behind is no packet.
-        self.data.set_len(self.size)?;
-        Ok(last)
+        self.data.set_len(self.size)
     }
 
     fn clear(&mut self) -> io::Result<()> {
@@ -360,7 +410,7 @@ impl StreamFile {
             *size = INDEX_HEADER_SIZE;
             index.set_len(*size)?;
         }
-        self.size = 0;
+        (self.size, self.last) = (0, None);
         self.data.set_len(0)
     }
 
@@ -386,6 +436,7 @@ impl StreamFile {
             return written;
         }
         self.size += packets.bytes.len() as u64;
+        self.last = packets.headers.last().copied().or(self.last);
         if let Some((_, size)) = &mut self.index {
             *size += entries.len() as u64;
         }

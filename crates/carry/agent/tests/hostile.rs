@@ -13,7 +13,7 @@ use std::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use std::time::{Duration, Instant};
-use support::{Node, Program, eventually, figure, read, record_with, trace_below};
+use support::{Node, Program, events, eventually, figure, quota, read, record_with, trace_below};
 
 /// Says that it is over when it is dropped.
 struct Over<'d>(&'d AtomicBool);
@@ -388,6 +388,43 @@ fn quotas() {
         let found = read(&trace);
         (found.is_whole && found.numbers.len() == 1000 && found.discarded == 0).then_some(())
     });
+}
+
+/// Rules without end are refused, in words that say what to do; sessions that are ended make room again.
+#[test]
+fn rules_take_no_more_than_their_room() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let output = node.directory.path().join("other");
+    node.record_all_as("other", Purpose::Record, output);
+    // About as long as can be.
+    let rule = |session: &str, number: usize| {
+        let mut rule = events(&format!("test:{number}"));
+        rule.session = session.into();
+        rule.selection.filter = Some(format!("n == {number:<65000}"));
+        rule
+    };
+    let mut taken = 0;
+    let refusal = loop {
+        let session = ["s", "other"][taken % 2];
+        match node.client.ask_all(&Request::EnableEvents(rule(session, taken))) {
+            Ok(_) => taken += 1,
+            Err(refusal) => break refusal.to_string(),
+        }
+        assert!(taken < 100, "4 MiB are enough for anybody");
+    };
+    assert!(taken > 60, "{taken}");
+    assert!(refusal.contains("more than 4 MiB of rules"), "{refusal}");
+    let told = |node: &mut Node| quota(&mut node.client, blkkin_sys::user_id(), "rule-bytes");
+    let (used, refused) = told(&mut node);
+    assert!((60 * 65_000..=4 << 20).contains(&used) && refused == 1, "{used} {refused}");
+    node.ask(&Request::DestroySession("other".into()));
+    assert!(told(&mut node).0 < used * 2 / 3);
+    node.ask(&Request::EnableEvents(rule("s", taken)));
+    // One that was there already takes no more room.
+    let before = told(&mut node);
+    node.ask(&Request::EnableEvents(rule("s", taken)));
+    assert_eq!(told(&mut node), before);
 }
 
 /// Two programs of `others` beside an honest one; its trace has all of its events, and the agent answers.

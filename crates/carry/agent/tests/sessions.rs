@@ -2,13 +2,16 @@
 
 mod support;
 
-use blkkin_control::{Activity, Mode, Purpose, Reply, Request, Snapshot};
+use blkkin_agent::{Background, Limits};
+use blkkin_control::{
+    Activity, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
+};
 use blkkin_ctf::metadata;
 use blkkin_ring::Outcome;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use support::{Node, Program, events, eventually, read, trace_below};
+use support::{Found, Node, Program, events, eventually, quota, read, trace_below, traces_below};
 
 #[test]
 fn what_a_program_records_is_in_the_trace() {
@@ -40,8 +43,13 @@ fn what_a_program_records_is_in_the_trace() {
         let found = read(&trace);
         (found.is_whole && found.numbers == expected).then_some(())
     });
-    let ended = node.ask(&Request::Status(None));
-    let [Reply::Ended(ended)] = &ended[..] else { panic!("{ended:?}") };
+    // It says goodbye before it is gone.
+    let told = eventually("it has ended", || {
+        let told = node.ask(&Request::Status(None));
+        (!matches!(told[0], Reply::Ring(_))).then_some(told)
+    });
+    let [Reply::Ended(ended), quotas @ ..] = &told[..] else { panic!("{told:?}") };
+    assert!(quotas.iter().all(|reply| matches!(reply, Reply::Quota(_))), "{quotas:?}");
     assert_eq!((ended.events_discarded, ended.packets_lost), (0, 0));
 }
 
@@ -101,18 +109,21 @@ fn events_that_find_no_room_are_counted() {
     });
 }
 
+/// What the only program's rings hold.
+fn snapshot(node: &mut Node) -> Found {
+    let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
+    let replies = node.ask(&request);
+    let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
+    read(&trace_below(path).unwrap())
+}
+
 #[test]
 fn snapshots_hold_the_latest_events() {
     let mut node = Node::new();
     node.record_all(Purpose::Snapshot);
     let mut program = Program::start(&node);
     program.tell(0, "test:first");
-    let snapshot = |node: &mut Node| {
-        let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
-        let replies = node.ask(&request);
-        let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
-        read(&trace_below(path).unwrap()).numbers
-    };
+    let snapshot = |node: &mut Node| snapshot(node).numbers;
     for number in 0..10 {
         program.record(0, 0, number);
     }
@@ -133,4 +144,357 @@ fn snapshots_hold_the_latest_events() {
         node.ask(&Request::ListApplications(all)).is_empty().then_some(())
     });
     assert_eq!(snapshot(&mut node), numbers);
+}
+
+/// What cannot be written of one session is not told to who stops another.
+#[test]
+fn each_session_has_its_own_trouble() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let output = node.directory.path().join("other");
+    node.record_all_as("other", Purpose::Record, output.clone());
+    // Where no directory can be made.
+    fs::write(output.join("ust"), "").unwrap();
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    for channel in [0, 1] {
+        program.record(channel, 0, 7);
+    }
+    program.obeying(|| {
+        node.ask(&Request::StopSession("s".into()));
+        let refusal = node.refusal(&Request::StopSession("other".into()));
+        assert!(refusal.contains("not all that was recorded can be written"), "{refusal}");
+        node.ask(&Request::DestroySession("s".into()));
+    });
+    let trace = trace_below(&node.output()).unwrap();
+    assert_eq!(read(&trace).numbers, [(0, 7)]);
+}
+
+/// A program that loses its connection, and has another before the agent sees that or after, goes on in
+/// its trace: all of its events are there, and those that were lost are counted.
+#[test]
+fn programs_that_come_back_go_on() {
+    for purpose in [Purpose::Record, Purpose::Snapshot] {
+        for is_open in [false, true] {
+            check_coming_back(purpose, is_open);
+        }
+    }
+}
+
+fn check_coming_back(purpose: Purpose, is_open: bool) {
+    let mut node = Node::new();
+    node.record_all(purpose);
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    let (mut count, mut lost) = (0, 0);
+    let mut record = |program: &Program, more: u64| {
+        for number in count..count + more {
+            lost += u64::from(program.record(0, 0, number) == Outcome::Full);
+        }
+        count += more;
+    };
+    let mut open = Vec::new();
+    for round in 0..3 {
+        record(&program, 1000);
+        if purpose == Purpose::Record {
+            eventually("it is written", || trace_below(&node.output()));
+        }
+        if !is_open {
+            program.lose_connection();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // Where nobody reads it yet; and more than there is room for.
+        let much = if purpose == Purpose::Record && round == 1 { 300_000 } else { 1000 };
+        record(&program, much);
+        let before = program.come_back(&node);
+        if is_open {
+            open.push(before);
+        }
+    }
+    record(&program, 1000);
+    let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
+    if purpose == Purpose::Snapshot {
+        let found = snapshot(&mut node);
+        assert!(found.numbers == expected, "{} of {count}", found.numbers.len());
+        assert_eq!((found.gaps, found.discarded), (0, 0));
+        return;
+    }
+    program.goodbye();
+    eventually("all of it is one trace", || {
+        let found = read(&trace_below(&node.output())?);
+        let is_distinct = found.numbers.windows(2).all(|pair| pair[0].1 < pair[1].1);
+        let accounted = found.numbers.len() as u64 + found.discarded;
+        let is_exact = is_distinct && found.discarded == lost && accounted == count;
+        (found.is_whole && is_exact && found.gaps == 0).then_some(())
+    });
+    assert!(is_open || lost > 0);
+}
+
+/// What is noted of programs goes with them, and notes do not grow with the programs that there were.
+#[test]
+fn notes_go_with_programs() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let notes = node.agent.as_ref().unwrap().socket().with_extension("sessions");
+    let noted = || {
+        let notes = fs::read(&notes).unwrap();
+        notes.windows(8).filter(|part| part == b"prog_ram").count()
+    };
+    let program = Program::start(&node);
+    assert_eq!(noted(), 1);
+    let mut most = 0;
+    for _ in 0..350 {
+        Program::start(&node).goodbye();
+        most = most.max(noted());
+    }
+    assert!((200..400).contains(&most), "{most}");
+    // Of those that say nothing when they go, some may come back.
+    for _ in 0..40 {
+        drop(Program::start(&node));
+    }
+    eventually("only this one is noted, and those that may come back", || {
+        node.ask(&Request::EnableEvents(events("*")));
+        (noted() == 1 + 40).then_some(())
+    });
+    program.goodbye();
+    let kept = "those are noted as long as this process is there";
+    eventually(kept, || {
+        node.ask(&Request::EnableEvents(events("*")));
+        (noted() == 40).then_some(())
+    });
+    node.ask(&Request::DestroySession("s".into()));
+    assert_eq!(noted(), 0);
+}
+
+/// What was recorded before it is dropped, whoever recorded it, and what was lost by then; all that comes
+/// later is there or counted.
+#[test]
+fn clear_drops_all_that_was_recorded() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let clear = Request::ClearSession("s".into());
+    let count_of = |number| {
+        move |node: &Node| {
+            let traces = traces_below(&node.output());
+            (traces.iter().map(|trace| read(trace).numbers.len()).sum::<usize>() == number)
+                .then_some(())
+        }
+    };
+    // One that ends, one that may come back, and one that has lost some.
+    let start = |node: &Node| {
+        let mut program = Program::start(node);
+        program.tell(0, "test:first");
+        program.record(0, 0, 1);
+        program
+    };
+    start(&node).goodbye();
+    drop(start(&node));
+    let mut program = start(&node);
+    eventually("all is written", || count_of(3)(&node));
+    program.lose_connection();
+    let tried = 300_000;
+    let lost = (0..tried).filter(|_| program.record(0, 0, 2) == Outcome::Full).count();
+    assert!(lost > 0);
+    program.come_back(&node);
+    eventually("all is written", || count_of(3 + tried as usize - lost)(&node));
+    let traces = traces_below(&node.output());
+    // What is no agent's stays, and so does its directory.
+    let foreign = traces[0].join("notes.txt");
+    fs::write(&foreign, "").unwrap();
+    node.ask(&clear);
+    eventually("nothing is left", || count_of(0)(&node));
+    assert!(foreign.exists());
+    fs::remove_file(foreign).unwrap();
+    node.ask(&clear);
+    for number in 10..20 {
+        assert_eq!(program.record(0, 0, number), Outcome::Recorded);
+    }
+    start(&node).goodbye();
+    program.goodbye();
+    eventually("what came later is there", || count_of(11)(&node));
+    let left = traces_below(&node.output());
+    assert!(left.iter().all(|trace| read(trace).is_whole && read(trace).discarded == 0));
+    // One is empty, of the program that may come back.
+    assert_eq!(left.len(), 3, "{left:?}");
+    node.ask(&clear);
+    eventually("nothing is left", || count_of(0)(&node));
+}
+
+/// The same for what is kept in memory alone.
+#[test]
+fn clear_drops_flight_recorders() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Snapshot);
+    let start = |node: &Node| {
+        let mut program = Program::start(node);
+        program.tell(0, "test:first");
+        program.record(0, 0, 1);
+        program
+    };
+    start(&node).goodbye();
+    let mut program = start(&node);
+    // As an agent before would have left it.
+    program.lose_connection();
+    program.come_back(&node);
+    program.record(0, 0, 2);
+    node.ask(&Request::ClearSession("s".into()));
+    for number in 10..20 {
+        program.record(0, 0, number);
+    }
+    let expected: Vec<(u16, u64)> = (10..20).map(|number| (0, number)).collect();
+    assert_eq!(snapshot(&mut node).numbers, expected);
+    // Nor does it come back with the program.
+    program.lose_connection();
+    program.come_back(&node);
+    assert_eq!(snapshot(&mut node).numbers, expected);
+}
+
+/// Rings that keep the first events rather than the last: snapshots have all of them, over connections, and
+/// a clear makes room for others.
+#[test]
+fn snapshots_of_what_came_first() {
+    let mut node = Node::new();
+    let output = Some(node.output());
+    let session = Session { name: "s".into(), purpose: Purpose::Snapshot, output };
+    node.ask(&Request::CreateSession(session));
+    let channel = Channel {
+        name: "c".into(),
+        mode: Mode::Discard,
+        subbuffer_size: Some(4096),
+        subbuffer_count: Some(4),
+        contexts: vec![],
+    };
+    node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
+    node.ask(&Request::EnableEvents(events("*")));
+    node.ask(&Request::StartSession("s".into()));
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    let mut number = 0;
+    for is_cleared in [false, true] {
+        if is_cleared {
+            node.ask(&Request::ClearSession("s".into()));
+        }
+        let mut expected = Vec::new();
+        let mut lost = 0;
+        for _ in 0..2 {
+            // More than the rings of all processors hold.
+            for _ in 0..300 * (online_processors() + 1) * 4 {
+                match program.record(0, 0, number) {
+                    Outcome::Recorded => expected.push((0, number)),
+                    _ => lost += 1,
+                }
+                number += 1;
+            }
+            let found = snapshot(&mut node);
+            assert!(found.numbers == expected, "{} {}", found.numbers.len(), expected.len());
+            assert!(lost > 0 && found.gaps == 0);
+            program.lose_connection();
+            program.come_back(&node);
+        }
+    }
+}
+
+/// What is kept for snapshots of programs and agents that are gone counts as what their user has, and makes
+/// room for what is recorded now; what is lost by that is told.
+#[test]
+fn what_is_kept_makes_room() {
+    // For three sets of rings.
+    let subbuffer: usize = 256 << 10;
+    let rings = online_processors() + 1;
+    let set = 4 * subbuffer * rings;
+    let limits = Limits { ring_bytes: 7 * set as u64 / 2, ..Limits::default() };
+    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
+    let output = Some(node.output());
+    let session = Session { name: "s".into(), purpose: Purpose::Snapshot, output };
+    node.ask(&Request::CreateSession(session));
+    let channel = Channel {
+        name: "c".into(),
+        mode: Mode::Overwrite,
+        subbuffer_size: Some(subbuffer as u64),
+        subbuffer_count: Some(4),
+        contexts: vec![],
+    };
+    node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
+    node.ask(&Request::EnableEvents(events("*")));
+    node.ask(&Request::StartSession("s".into()));
+    let told = |node: &mut Node| {
+        let replies = node.ask(&Request::Status(None));
+        replies.into_iter().find_map(|reply| match reply {
+            Reply::Released(released) => Some((released.rings, released.packets_lost)),
+            _ => None,
+        })
+    };
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    for number in 0..3 {
+        program.record(0, 0, number);
+        program.lose_connection();
+        program.come_back(&node);
+        program.record(0, 0, 100 + number);
+    }
+    // The fourth set has made the first one go.
+    assert_eq!(told(&mut node), Some((rings as u64, 1)));
+    let found = snapshot(&mut node);
+    let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
+    assert_eq!((&found.numbers[..], found.gaps), (&kept[..], 0));
+    program.obey();
+    assert_eq!(program.orphan_count(), 2);
+    let used = |node: &mut Node| quota(&mut node.client, blkkin_sys::user_id(), "ring-bytes").0;
+    assert!((3 * set as u64..=limits.ring_bytes).contains(&used(&mut node)));
+    // A program that has ended, and one that comes.
+    program.goodbye();
+    let mut next = Program::start(&node);
+    next.tell(0, "test:first");
+    next.record(0, 0, 7);
+    let (released, lost) = told(&mut node).unwrap();
+    assert!(released > rings as u64 && lost > 1, "{released} {lost}");
+    next.goodbye();
+    for number in 8..20 {
+        let mut next = Program::start(&node);
+        next.tell(0, "test:first");
+        assert_eq!(next.record(0, 0, number), Outcome::Recorded);
+        next.goodbye();
+    }
+    assert!((1..=limits.ring_bytes).contains(&used(&mut node)));
+    node.ask(&Request::ClearSession("s".into()));
+    assert_eq!(told(&mut node), None);
+    assert_eq!(used(&mut node), 0);
+}
+
+/// What is still to be written of recordings is not given up where there is no room for it beside the rings
+/// that take its place.
+#[test]
+fn what_is_to_be_written_needs_no_room() {
+    let user = blkkin_sys::user_id();
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let program = Program::start(&node);
+    let (set, _) = quota(&mut node.client, user, "ring-bytes");
+    drop((program, node));
+
+    let limits = Limits { ring_bytes: set + 1, ..Limits::default() };
+    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
+    node.record_all(Purpose::Record);
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    for round in 0..3 {
+        program.record(0, 0, 2 * round);
+        program.lose_connection();
+        program.record(0, 0, 2 * round + 1);
+        program.come_back(&node);
+    }
+    let expected: Vec<(u16, u64)> = (0..6).map(|number| (0, number)).collect();
+    eventually("all of it is one trace", || {
+        let found = read(&trace_below(&node.output())?);
+        (found.is_whole && found.numbers == expected && found.discarded == 0).then_some(())
+    });
+    eventually("there is one set of rings", || {
+        (quota(&mut node.client, user, "ring-bytes") == (set, 0)).then_some(())
+    });
+}
+
+fn online_processors() -> usize {
+    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let last = list.trim().rsplit([',', '-']).next().unwrap();
+    last.parse::<usize>().unwrap() + 1
 }

@@ -3,14 +3,34 @@
 
 mod support;
 
+use blkkin_trace::{Endpoint, Trace, sample};
+use std::io::BufRead;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::node::{Node, amount, check_all, check_distinct, figure, numbers, read, traces_below};
+use support::node::{
+    Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
+    say, traces_below,
+};
+use support::process::signal;
 
 /// A program of the tests below.
 #[test]
 #[ignore = "a program of other tests"]
 fn program() {
     numbers();
+}
+
+/// Says, whenever it is asked, how many of a hundred requests it follows.
+#[test]
+#[ignore = "a program of other tests"]
+fn requests() {
+    say("\nready");
+    let endpoint = Endpoint::named("test");
+    for _ in std::io::stdin().lock().lines() {
+        let root = || Trace::root("request", &endpoint, sample::global());
+        say((0..100).filter(|_| root().is_followed()).count());
+    }
 }
 
 #[test]
@@ -102,4 +122,133 @@ fn processes_are_chosen() {
         let recorded = std::fs::exists(node.output().join(name).join("ust")).unwrap();
         assert_eq!(recorded, expected, "{name}");
     }
+}
+
+/// Rules of sampling outlive the agent, and programs follow them.
+#[test]
+fn sampling_outlives_the_agent() {
+    let node = Node::new();
+    let mut agent = node.agent();
+    let mut program = Program::start(node.test_program(&[], "requests"));
+    assert_eq!(program.count(), 100);
+    let restart = |agent: Running| {
+        agent.kill();
+        let agent = node.agent();
+        eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        agent
+    };
+    node.do_it(&["sampling", "0/s"]);
+    eventually("it follows none", || (program.count() == 0).then_some(()));
+    agent = restart(agent);
+    assert_eq!(node.do_it(&["sampling"]), "0/s\n");
+    eventually("it follows none again", || (program.count() == 0).then_some(()));
+    node.do_it(&["sampling", "--default"]);
+    eventually("it follows all", || (program.count() == 100).then_some(()));
+    let _agent = restart(agent);
+    assert_eq!(node.do_it(&["sampling"]), "default\n");
+    assert_eq!(program.count(), 100);
+}
+
+/// The next agent goes on with a trace that has another name than it was to have, because somebody had
+/// that already.
+#[test]
+fn traces_beside_others_are_gone_on_with() {
+    let node = Node::new();
+    let mut agent = node.agent();
+    let mut program = node.program(20, 1000);
+    let [application] = &node.applications()[..] else { panic!("one program") };
+    let output = node.output();
+    node.do_it(&["session", "create", "s", "-o", output.to_str().unwrap()]);
+    node.do_it(&["event", "enable", "test:*"]);
+    for second in 0..30 {
+        let arguments = ["-d", &format!("+{second} seconds"), "+%Y%m%d-%H%M%S"];
+        let date = Command::new("date").args(arguments).output().unwrap().stdout;
+        let date = String::from_utf8(date).unwrap();
+        let name = format!("{}-{}-{}", application.program, application.pid, date.trim());
+        std::fs::create_dir_all(output.join("ust/pid").join(name)).unwrap();
+    }
+    let begun = program.count();
+    node.do_it(&["session", "start", "s"]);
+    let written = || {
+        let traces = traces_below(&output).into_iter();
+        let written = traces.filter(|trace| trace.join("metadata").exists());
+        written.collect::<Vec<PathBuf>>()
+    };
+    let [first] = &eventually("it is written", || Some(written()).filter(|it| !it.is_empty()))[..]
+    else {
+        panic!("one trace")
+    };
+    assert!(first.to_string_lossy().ends_with("-2"), "{first:?}");
+    for _ in 0..3 {
+        agent.kill();
+        agent = node.agent();
+        eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let tried = program.end();
+    node.end_session();
+    assert_eq!(written(), std::slice::from_ref(first), "all of it is one trace");
+    let (numbers, lost) = read(first);
+    check_distinct(&numbers);
+    assert!(numbers[0] >= begun && numbers[0] + numbers.len() as u64 + lost == tried);
+}
+
+/// What was recorded before a clear is gone, also of programs that have ended and of those that stand still
+/// meanwhile; also if the agent is killed behind it. What comes later is there.
+#[test]
+fn what_was_cleared_does_not_come_back() {
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let ended = node.program(1000, 1000);
+    let mut program = node.program(50, 1000);
+    std::thread::sleep(Duration::from_millis(100));
+    ended.end();
+    let before = program.count();
+    signal(program.id(), "STOP");
+    eventually("both have traces", || (traces_below(&node.output()).len() == 2).then_some(()));
+    node.do_it(&["session", "clear", "s"]);
+    assert_eq!(traces_below(&node.output()).len(), 1);
+    agent.kill();
+    let _agent = node.agent();
+    signal(program.id(), "CONT");
+    eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+    let tried = program.end();
+    node.end_session();
+    let (numbers, lost) = read(&node.output());
+    check_distinct(&numbers);
+    assert!(numbers[0] >= before, "{} {before}", numbers[0]);
+    assert_eq!(numbers[0] + numbers.len() as u64 + lost, tried);
+}
+
+/// A program that stood still so long that the agent gave it up connects anew, and goes on in its trace.
+#[test]
+fn programs_that_were_given_up_go_on() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let program = node.program(50, 1000);
+    eventually("it is written", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    for round in 0..2 {
+        signal(program.id(), "STOP");
+        // More than the agent has it be told while it does not listen.
+        let rules: Vec<Child> = (0..12)
+            .map(|number| {
+                let filter = format!("n == {number:<65000}");
+                let name = format!("other{round}:{number}");
+                let mut enable = node.command(&["event", "enable", "--filter", &filter, &name]);
+                enable.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+            })
+            .collect();
+        eventually("it is given up", || node.applications().is_empty().then_some(()));
+        signal(program.id(), "CONT");
+        eventually("it is found again", || (!node.applications().is_empty()).then_some(()));
+        for mut rule in rules {
+            assert!(rule.wait().unwrap().success());
+        }
+    }
+    let tried = program.end();
+    node.end_session();
+    check_all(&node.output(), tried);
+    assert_eq!(traces_below(&node.output()).len(), 1, "all of it is one trace");
 }

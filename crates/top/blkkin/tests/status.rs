@@ -2,7 +2,7 @@
 
 mod support;
 
-use blkkin_control::{Applications, Ended, Processes, Reply, Request, Ring};
+use blkkin_control::{Applications, Ended, Processes, Quota, Released, Reply, Request, Ring};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::agent::{answer, check, check_failure, command, list, no_such_session, tell};
@@ -52,6 +52,12 @@ fn busy() -> StandIn {
             ring("web", 8, None, look),
             ring("flight", 7, Some(0), look),
             Reply::Ended(ended),
+            Reply::Released(Released {
+                session: "flight".into(),
+                channel: "main".into(),
+                rings: 3,
+                packets_lost: 4,
+            }),
             Reply::Done,
         ]
     })
@@ -78,7 +84,10 @@ web      main     osd8       8      1       -         -    10.0k     30%   5 (+4
 web      main     (ended)    -      4      12         -        -       -          2             0
 ";
 
-const STATUS_LOST: &str = "\nlost in all: 7 events, 3 packets\n";
+const STATUS_LOST: &str = "
+to make room, 3 old rings of session flight, channel main, had to go: 4 packets
+lost in all: 7 events, 7 packets
+";
 
 fn status_requests(name: Option<&str>) -> [Request; 4] {
     let status = || Request::Status(name.map(str::to_owned));
@@ -130,8 +139,12 @@ fn a_status_as_json() {
     let told = tell(&busy(), &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let keys = ["schema", "agent", "release", "lost"].map(|key| object[key].clone());
-    let lost = serde_json::json!({ "events": 7, "packets": 3 });
+    let lost = serde_json::json!({ "events": 7, "packets": 7 });
     assert_eq!(keys, ["blkkin.status.v1".into(), "AGENT".into(), "0.9".into(), lost]);
+    let released = serde_json::json!([
+        { "session": "flight", "channel": "main", "rings": 3, "packets_lost": 4 }
+    ]);
+    assert_eq!(object["released"], released);
     let row = |session: &str, ended: bool, pid| {
         let seen = object["programs"].as_array().expect("a list");
         let found = seen
@@ -161,6 +174,28 @@ fn a_status_as_json() {
     let object: serde_json::Value = serde_json::from_str(&rings.out).expect("JSON");
     assert_eq!(object["rings"].as_array().map(Vec::len), Some(5));
     assert_eq!(object["rings"][2]["cpu"], 1);
+}
+
+/// What users have the agent hold is shown to scripts, and to people where more was refused.
+#[test]
+fn quotas() {
+    let quota = |what: &str, used, refused| {
+        Reply::Quota(Quota { uid: 1000, what: what.into(), used, limit: 5, refused })
+    };
+    let daemon = StandIn::answering(move |request| match request {
+        Request::Status(_) => vec![quota("ring-bytes", 4, 2), quota("things", 3, 0), Reply::Done],
+        _ => vec![Reply::Done],
+    });
+    let told = tell(&daemon, &["status", "--interval=0"]);
+    let expected = "\nrefused 2 times: user 1000 has 4 of 5 ring-bytes\nnothing was lost\n";
+    assert!(told.out.ends_with(expected), "{}", told.out);
+    let told = tell(&daemon, &["status", "--interval=0", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let quota = |what, used, refused| serde_json::json!({ "uid": 1000, "what": what, "used": used, "limit": 5, "refused": refused });
+    assert_eq!(
+        object["quotas"],
+        serde_json::json!([quota("ring-bytes", 4, 2), quota("things", 3, 0)])
+    );
 }
 
 /// Until Ctrl-C, until nobody reads, or until the agent goes.

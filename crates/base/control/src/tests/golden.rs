@@ -8,9 +8,9 @@ use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
     Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
-    Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Refused, Reply, Request,
-    Ring, Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication, Version, Welcome,
-    Width, code,
+    Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Refused, Released,
+    Reply, Request, Ring, Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication,
+    Version, Welcome, Width, code,
 };
 
 /// The bytes that such a text stands for.
@@ -284,6 +284,8 @@ fn replies() {
         packets_lost: 6,
         bytes_written: 7,
     };
+    let quota = Quota { uid: 1000, what: "things".into(), used: 1, limit: 2, refused: 3 };
+    let released = Released { session: "s".into(), channel: "c".into(), rings: 2, packets_lost: 3 };
     check(vec![
         (Reply::Done, "00000000 0104"),
         (Reply::Failed(failed(None)), r#"16000000 0204 05000000"quota" 08000000"too much" 00"#),
@@ -329,6 +331,15 @@ fn replies() {
             Reply::Ended(ended),
             r#"2f000000 0b04 01000000"s" 01000000"c" 02000000 00 0400000000000000
                0500000000000000 0600000000000000 0700000000000000"#,
+        ),
+        (
+            Reply::Quota(quota),
+            r#"26000000 0c04 e8030000 06000000"things" 0100000000000000 0200000000000000
+               0300000000000000"#,
+        ),
+        (
+            Reply::Released(released),
+            r#"1a000000 0d04 01000000"s" 01000000"c" 0200000000000000 0300000000000000"#,
         ),
     ]);
 }

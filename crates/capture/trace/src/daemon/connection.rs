@@ -20,6 +20,7 @@ use blkkin_sys::socket::Socket;
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 /// What descriptors are noted for: sockets over which `Goodbye` may be said.
 pub(super) const GREETED: u32 = 1;
@@ -82,7 +83,14 @@ pub(super) struct Channel {
 
 /// Rings of a daemon that has gone, kept for the one that comes after it.
 #[derive(Debug)]
-pub(super) enum Orphan {
+pub(super) struct Orphan {
+    rings: Left,
+    /// When their daemon has gone.
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum Left {
     /// Events go to them as before, so that nothing is lost: the next daemon gives others in their place.
     Live(Channel),
     /// Others have been given, and what is in them has not been read yet.
@@ -92,16 +100,35 @@ pub(super) enum Orphan {
 impl Orphan {
     /// Nothing is recorded any more, and the memory is let go.
     pub(super) fn remove(self) {
-        if let Orphan::Live(channel) = self {
+        if let Left::Live(channel) = self.rings {
             channel.remove();
         }
     }
 
+    /// How long nobody has taken them.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.since)
+    }
+
+    pub(super) fn is_spent(&self) -> bool {
+        matches!(self.rings, Left::Spent(_))
+    }
+
     fn memory(&self) -> Option<&OwnedFd> {
-        match self {
-            Orphan::Live(channel) => channel.place.as_ref()?.memory.get(),
-            Orphan::Spent(memory) => memory.get(),
+        match &self.rings {
+            Left::Live(channel) => channel.place.as_ref()?.memory.get(),
+            Left::Spent(memory) => memory.get(),
         }
+    }
+}
+
+#[cfg(test)]
+impl Orphan {
+    /// One of which nobody knows, without rings.
+    pub(super) fn for_test(since: Instant) -> Orphan {
+        let (file, _) = SharedMemory::create(c"orphan", 4096).unwrap();
+        let memory = Held::new(OwnedFd::from(file), OTHER).unwrap();
+        Orphan { rings: Left::Spent(memory), since }
     }
 }
 
@@ -154,7 +181,10 @@ impl Connection {
 
     /// What is left when the daemon has gone.
     pub(super) fn orphans(&mut self) -> Vec<Orphan> {
-        let channels = self.channels.drain(..).map(Orphan::Live);
+        let since = Instant::now();
+        // What could not be had here is nothing to be kept.
+        let channels = self.channels.drain(..).filter(|channel| channel.place.is_some());
+        let channels = channels.map(|channel| Orphan { rings: Left::Live(channel), since });
         self.orphans.drain(..).flatten().chain(channels).collect()
     }
 
@@ -246,8 +276,7 @@ impl Connection {
                 continue;
             };
             let mut frame = Vec::new();
-            let is_spent = matches!(orphan, Orphan::Spent(_));
-            let told = blkkin_control::Orphan { number, is_spent };
+            let told = blkkin_control::Orphan { number, is_spent: orphan.is_spent() };
             if encode(&FromApplication::Orphan(told), &mut frame).is_ok()
                 && let Ok(sent) = socket.send(&frame, &[memory.as_fd()])
             {
@@ -278,7 +307,7 @@ impl Connection {
                 self.has_answered = true;
                 // Nobody wants what was not replaced.
                 for orphan in &mut self.orphans {
-                    if let Some(live) = orphan.take_if(|one| matches!(one, Orphan::Live(_))) {
+                    if let Some(live) = orphan.take_if(|one| !one.is_spent()) {
                         live.remove();
                     }
                 }
@@ -398,14 +427,14 @@ fn attach(
     let memory = Held::new(raise(memory), OTHER).ok_or_else(|| invalid("there is no memory"))?;
     let writer = Box::new(writer.waking(number));
     match replaced.take() {
-        Some(Orphan::Live(Channel { place: Some(old), .. }))
+        Some(Orphan { rings: Left::Live(Channel { place: Some(old), .. }), since })
             if old.has_contexts == has_contexts =>
         {
             let slot = old.slot;
             return match channels::replace(slot, writer) {
                 true => {
                     // What is in the old ones is still to be read.
-                    *replaced = Some(Orphan::Spent(old.memory));
+                    *replaced = Some(Orphan { rings: Left::Spent(old.memory), since });
                     Ok(Place { slot, has_contexts, memory, _eventfd: eventfd })
                 }
                 false => Err(io::Error::other("its rings cannot be replaced")),

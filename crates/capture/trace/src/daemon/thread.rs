@@ -7,6 +7,7 @@ mod tests;
 use super::catalog::CatalogFile;
 use super::connection::{Connection, End, OTHER, Orphan};
 use super::settings;
+use crate::channels::CHANNELS_MAX;
 use crate::registry;
 use blkkin_ring::Clock;
 use blkkin_sys::Watch;
@@ -20,6 +21,10 @@ const LOOK_PAUSE: Duration = Duration::from_millis(500);
 const LOOKS_LONG: Duration = Duration::from_secs(1);
 /// How long channels of a daemon that has gone are kept for the one that comes after it.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
+/// How long they are kept at most, however many daemons come and go and never read them.
+const ORPHAN_LIFE: Duration = Duration::from_secs(60);
+/// So many are kept: of channels of several daemons that were killed one after the other.
+const ORPHANS_MAX: usize = 4 * CHANNELS_MAX;
 /// After the first nonsense from a daemon; then twice as long each time, up to the longest.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
@@ -244,6 +249,7 @@ impl Daemon {
         if now < until {
             return;
         }
+        self.bound_orphans(now);
         // The look costs less than a socket, and takes no descriptor.
         let orphans = &mut self.orphans;
         let found =
@@ -258,6 +264,18 @@ impl Daemon {
             },
             None => State::Pauses { until: now + LOOK_PAUSE, is_absent: true },
         };
+    }
+
+    /// Gives up those that nobody has read for too long, and the oldest of too many.
+    fn bound_orphans(&mut self, now: Instant) {
+        let mut superfluous = self.orphans.len().saturating_sub(ORPHANS_MAX);
+        let mut is_done = |orphan: &mut Orphan| {
+            // To others events still go, of which there are no more than channels.
+            let is_superfluous = superfluous > 0 && orphan.is_spent();
+            superfluous -= usize::from(is_superfluous);
+            is_superfluous || orphan.age(now) >= ORPHAN_LIFE
+        };
+        self.orphans.extract_if(.., &mut is_done).for_each(Orphan::remove);
     }
 
     fn go_on(&mut self, catalog: &mut CatalogFile) {

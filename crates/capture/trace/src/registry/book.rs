@@ -3,7 +3,8 @@
 //! There are several books, of which one is current. Whoever changes something writes another one and
 //! makes that current; readers hold the book that they read, without waiting. So a reader that is stopped,
 //! or that a signal handler has left for ever, or that a fork has left behind in its parent, costs its
-//! book, and nobody else anything.
+//! book, and nobody else anything. Of books that are left so there may be one less than there are: then nothing
+//! can be changed any more.
 
 use super::Orders;
 use crate::channels::CHANNELS_MAX;

@@ -2,22 +2,26 @@
 //! have it do wrong things too.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use blkkin_agent::Background;
+use blkkin_agent::{Agent, Background, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
     Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Levels,
-    Messages, Opening, Processes, Purpose, Received, Reply, Request, Role, Selection, Session,
-    ToApplication, Version, Width, encode,
+    Messages, Opening, Orphan, Processes, Purpose, Received, Reply, Request, Role, Selection,
+    Session, ToApplication, Version, Width, encode,
 };
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering::{Release, SeqCst};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// For anything that should happen at once.
@@ -43,6 +47,38 @@ pub(crate) fn figure(promise: &str, what: &str) {
     file.write_all(format!("{promise}\t{what}\n").as_bytes()).unwrap();
 }
 
+/// Says that a test could not do its work; where everything must be there, that is a failure.
+pub(crate) fn skip(test: &str, reason: &str) {
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = File::options().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
+    }
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{line}");
+}
+
+/// An agent on a thread, where its socket and notes may outlive it.
+pub(crate) struct Running {
+    stop: Option<PipeWriter>,
+    thread: Option<JoinHandle<io::Result<()>>>,
+}
+
+impl Running {
+    pub(crate) fn start(options: Options) -> Running {
+        let mut agent = Agent::bind(options).unwrap();
+        let (stopped, stop) = io::pipe().unwrap();
+        let thread = std::thread::spawn(move || agent.run(stopped.as_fd()));
+        Running { stop: Some(stop), thread: Some(thread) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// An agent, and a command that is connected with it.
 pub(crate) struct Node {
     pub(crate) agent: Option<Background>,
@@ -52,7 +88,10 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn new() -> Node {
-        let agent = Background::start(|_| ()).unwrap();
+        Node::with(Background::start(|_| ()).unwrap())
+    }
+
+    pub(crate) fn with(agent: Background) -> Node {
         let addresses = [agent.socket().to_owned()];
         let client = Client::connect(&addresses, "test", "0", Patience::default()).unwrap();
         Node { agent: Some(agent), client, directory: tempfile::tempdir().unwrap() }
@@ -73,10 +112,16 @@ impl Node {
 
     /// A session that records all events.
     pub(crate) fn record_all(&mut self, purpose: Purpose) {
-        let session = Session { name: "s".into(), purpose, output: Some(self.output()) };
+        let output = self.output();
+        self.record_all_as("s", purpose, output);
+    }
+
+    /// Another session that does.
+    pub(crate) fn record_all_as(&mut self, name: &str, purpose: Purpose, output: PathBuf) {
+        let session = Session { name: name.into(), purpose, output: Some(output) };
         self.ask(&Request::CreateSession(session));
-        self.ask(&Request::EnableEvents(events("*")));
-        self.ask(&Request::StartSession("s".into()));
+        self.ask(&Request::EnableEvents(Events { session: name.into(), ..events("*") }));
+        self.ask(&Request::StartSession(name.into()));
     }
 }
 
@@ -90,6 +135,23 @@ pub(crate) fn events(names: &str) -> Events {
         processes: Processes::default(),
     };
     Events { session: "s".into(), channel: None, selection }
+}
+
+/// Rings of a connection that a program had before.
+pub(crate) struct LeftRings {
+    pub(crate) file: File,
+    /// Whether others have taken their place.
+    pub(crate) is_spent: bool,
+}
+
+/// As much as `what` says that a user holds, and how often more was refused.
+pub(crate) fn quota(client: &mut Client, user: u32, what: &str) -> (u64, u64) {
+    let status = client.ask_all(&Request::Status(None)).unwrap();
+    let found = status.into_iter().find_map(|reply| match reply {
+        Reply::Quota(quota) if quota.uid == user && quota.what == what => Some(quota),
+        _ => None,
+    });
+    found.map_or((0, 0), |quota| (quota.used, quota.refused))
 }
 
 /// A program that is connected.
@@ -106,6 +168,11 @@ pub(crate) struct Program {
     pub(crate) memories: BTreeMap<u32, SharedMemory>,
     /// Kept open as long as the writers.
     wakes: Vec<OwnedFd>,
+    /// For the agent that comes next.
+    catalog_file: File,
+    pub(crate) files: BTreeMap<u32, File>,
+    /// What it has of connections before.
+    orphans: Vec<Option<LeftRings>>,
 }
 
 impl Program {
@@ -116,24 +183,26 @@ impl Program {
 
     /// The same, as a process that says it has that number.
     pub(crate) fn start_as(node: &Node, pid: u32) -> Program {
-        let socket = Socket::connect(node.agent.as_ref().unwrap().socket()).unwrap();
-        let role = Role::Application { pid, clock: Clock::Tsc };
-        let (program, release) = ("prog/ram".into(), "0".into());
-        let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
-        send(&socket, &hello, &[]);
-        let mut answers: Decoder<Answer> = Decoder::new();
-        eventually("an answer", || {
-            receive(&socket, &mut answers);
-            answers.take().unwrap()
-        });
+        Program::start_with(node.agent.as_ref().unwrap().socket(), pid, vec![])
+    }
+
+    /// One of the agent that listens there.
+    pub(crate) fn start_at(socket: &Path) -> Program {
+        Program::start_with(socket, std::process::id(), vec![])
+    }
+
+    /// One that has rings of earlier agents.
+    pub(crate) fn start_with(socket: &Path, pid: u32, orphans: Vec<LeftRings>) -> Program {
+        let (socket, decoder) = connect(socket, pid);
         let (file, catalog) = SharedMemory::create(c"catalog", catalog::SIZE).unwrap();
         for (at, word) in catalog::MAGIC.iter().enumerate() {
             catalog.word(8 * at).store(*word, Release);
         }
-        send(&socket, &FromApplication::Catalog, &[&file]);
+        let orphans: Vec<Option<LeftRings>> = orphans.into_iter().map(Some).collect();
+        introduce(&socket, &orphans, &file);
         let mut program = Program {
             socket,
-            decoder: answers.followed_by(),
+            decoder,
             catalog,
             next_place: catalog::DESCRIPTIONS,
             writers: BTreeMap::new(),
@@ -141,9 +210,36 @@ impl Program {
             in_force: BTreeMap::new(),
             memories: BTreeMap::new(),
             wakes: Vec::new(),
+            catalog_file: file,
+            files: BTreeMap::new(),
+            orphans,
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
+    }
+
+    /// Sets of rings that it has of connections before.
+    pub(crate) fn orphan_count(&self) -> usize {
+        self.orphans.iter().flatten().count()
+    }
+
+    /// Its connection ends, which nobody tells it.
+    pub(crate) fn lose_connection(&mut self) {
+        let (nobody, _) = std::os::unix::net::UnixStream::pair().unwrap();
+        self.socket = Socket::from(OwnedFd::from(nobody));
+    }
+
+    /// Connects anew, with the rings that it has; gives the connection that it had.
+    pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
+        let agent = node.agent.as_ref().unwrap();
+        let (socket, decoder) = connect(agent.socket(), std::process::id());
+        let live = std::mem::take(&mut self.files).into_values();
+        self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
+        introduce(&socket, &self.orphans, &self.catalog_file);
+        self.decoder = decoder;
+        let before = std::mem::replace(&mut self.socket, socket);
+        eventually("a ping", || self.obey().then_some(()));
+        before
     }
 
     /// Does what it has been told meanwhile; whether that was all, up to a ping.
@@ -154,12 +250,16 @@ impl Program {
             let Received::Message { message, descriptors } = received else { continue };
             match message {
                 ToApplication::AddChannel(channel) => {
-                    let [memory, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
-                    let cells = Cells::new(SharedMemory::map(memory.as_fd()).unwrap());
+                    let [file, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
+                    let cells = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
                     let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
                     self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
-                    let memory = SharedMemory::map(memory.as_fd()).unwrap();
+                    let memory = SharedMemory::map(file.as_fd()).unwrap();
                     self.memories.insert(channel.channel, memory);
+                    self.files.insert(channel.channel, File::from(file));
+                    if let Some(replaced) = channel.replaces {
+                        self.orphans[replaced as usize].as_mut().unwrap().is_spent = true;
+                    }
                     self.wakes.push(wake);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
@@ -174,11 +274,27 @@ impl Program {
                     send(&self.socket, &FromApplication::Pong(number), &[]);
                     is_done = true;
                 }
-                ToApplication::Sampling(_) | ToApplication::Pong(_) | ToApplication::Release(_) => {
-                }
+                ToApplication::Release(number) => self.orphans[number as usize] = None,
+                ToApplication::Sampling(_) | ToApplication::Pong(_) => {}
             }
         }
         is_done
+    }
+
+    /// Does what it is told, on a thread of its own, as long as `work` takes.
+    pub(crate) fn obeying<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        let done = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    self.obey();
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+            });
+            let worked = std::panic::catch_unwind(AssertUnwindSafe(work));
+            done.store(true, Relaxed);
+            worked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
     }
 
     /// Tells a type with one field, a number.
@@ -209,7 +325,6 @@ impl Program {
 
     /// Wakes the agent.
     pub(crate) fn wake(&self) {
-        use std::io::Write;
         for wake in &self.wakes {
             let mut wake = File::from(wake.try_clone().unwrap());
             let _ = wake.write(&1u64.to_ne_bytes());
@@ -219,6 +334,31 @@ impl Program {
     pub(crate) fn goodbye(self) {
         send(&self.socket, &FromApplication::Goodbye, &[]);
     }
+}
+
+/// Connects, and is welcome.
+fn connect(socket: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
+    let socket = Socket::connect(socket).unwrap();
+    let role = Role::Application { pid, clock: Clock::Tsc };
+    let (program, release) = ("prog/ram".into(), "0".into());
+    let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
+    send(&socket, &hello, &[]);
+    let mut answers: Decoder<Answer> = Decoder::new();
+    eventually("an answer", || {
+        receive(&socket, &mut answers);
+        answers.take().unwrap()
+    });
+    (socket, answers.followed_by())
+}
+
+/// Says what it has of connections before, and where its types are.
+fn introduce(socket: &Socket, orphans: &[Option<LeftRings>], catalog: &File) {
+    for (number, orphan) in (0..).zip(orphans) {
+        let Some(LeftRings { file, is_spent }) = orphan else { continue };
+        let orphan = Orphan { number, is_spent: *is_spent };
+        send(socket, &FromApplication::Orphan(orphan), &[file]);
+    }
+    send(socket, &FromApplication::Catalog, &[catalog]);
 }
 
 fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
@@ -231,6 +371,11 @@ fn record_as(writer: &Writer, index: u32, number: u64) -> Outcome {
 /// Records an event of the first type.
 pub(crate) fn record_with(writer: &Writer, number: u64) -> Outcome {
     record_as(writer, 0, number)
+}
+
+/// Memory whose size stays, with nothing in it.
+pub(crate) fn sealed_memory() -> File {
+    SharedMemory::create(c"empty", 4096).unwrap().0
 }
 
 fn send<M: Messages>(socket: &Socket, message: &M, files: &[&File]) {
@@ -256,6 +401,8 @@ pub(crate) struct Found {
     pub(crate) discarded: u64,
     /// Whether no file ends within a packet.
     pub(crate) is_whole: bool,
+    /// Packets that are missing between others, by their numbers and in any direction.
+    pub(crate) gaps: u64,
 }
 
 /// The traces below a directory, in the order in which they were made.
@@ -284,6 +431,7 @@ pub(crate) fn read(trace: &Path) -> Found {
         let bytes = std::fs::read(entry.path()).unwrap();
         let mut rest = &bytes[..];
         let mut discarded = 0;
+        let mut next = None;
         while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
             let header = packet::Header::from_bytes(header).expect("a packet");
             let size = header.packet_size as usize;
@@ -293,6 +441,8 @@ pub(crate) fn read(trace: &Path) -> Found {
                 let number = u64::from_le_bytes(event[10..].try_into().unwrap());
                 found.numbers.push((u16::from_le_bytes([event[0], event[1]]), number));
             }
+            found.gaps += next.map_or(0, |next: u64| next.abs_diff(header.number));
+            next = Some(header.number + 1);
             discarded = header.discarded;
             rest = others;
         }

@@ -1,7 +1,7 @@
 //! `blkkin agent`: the node daemon.
 
 use crate::exit::{Error, Exit};
-use blkkin_agent::{Agent, Options};
+use blkkin_agent::{Agent, Limits, Options};
 use blkkin_control::address::{RUNTIME_VARIABLE, SYSTEM, Surroundings, VARIABLE};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::env;
@@ -52,6 +52,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         socket,
         group: args.group,
         traces: args.traces.map(absolute),
+        limits: Limits::default(),
         manager: env::var_os("NOTIFY_SOCKET").filter(|socket| !socket.is_empty()),
         log,
     };

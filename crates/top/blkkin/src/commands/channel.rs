@@ -1,7 +1,7 @@
 //! `blkkin channel`: how the events of a session are kept.
 
 use super::completions;
-use super::session::list::channel_lines;
+use super::session::{SessionArg, list::channel_lines};
 use crate::conversation::{AgentArgs, check, json, print};
 use crate::exit::{Error, Exit};
 use crate::values;
@@ -48,14 +48,8 @@ struct Create {
     #[arg(value_name = "NAME")]
     name: String,
 
-    /// The session; may be left out where there is only one
-    #[arg(
-        short,
-        long,
-        value_name = "SESSION",
-        add = ArgValueCandidates::new(completions::sessions)
-    )]
-    session: Option<String>,
+    #[command(flatten)]
+    session: SessionArg,
 
     /// When it is full, new events take the place of the oldest
     #[arg(long, conflicts_with = "discard", help_heading = "Ring")]
@@ -97,14 +91,8 @@ struct Create {
     after_help = crate::AGENT_HELP
 )]
 struct List {
-    /// The session; may be left out where there is only one
-    #[arg(
-        short,
-        long,
-        value_name = "SESSION",
-        add = ArgValueCandidates::new(completions::sessions)
-    )]
-    session: Option<String>,
+    #[command(flatten)]
+    session: SessionArg,
 
     #[command(flatten)]
     agent: AgentArgs,
@@ -128,19 +116,20 @@ fn create(args: Create) -> Result<Exit, Error> {
     let name = &channel.name;
     let request =
         |session| Request::CreateChannel(NewChannel { session, channel: channel.clone() });
-    let done = args.agent.on_session(args.session.as_deref(), request)?;
+    let done = args.agent.on_session(args.session.name(), request)?;
     let words = format!("channel `{name}` made in session `{}`", done.session);
     args.agent.tell(&done, "channel create", words, &[("channel", name.as_str().into())])?;
     Ok(Exit::Ok)
 }
 
 fn list(args: &List) -> Result<Exit, Error> {
-    if let Some(name) = &args.session {
-        check(&Request::ListSessions(Some(name.clone())))?;
+    let named = args.session.name();
+    if let Some(name) = named {
+        check(&Request::ListSessions(Some(name.to_owned())))?;
     }
     let mut conversation = args.agent.connect()?;
-    let session = match &args.session {
-        Some(name) => name.clone(),
+    let session = match named {
+        Some(name) => name.to_owned(),
         None => conversation.only_session()?,
     };
     let sessions = conversation.sessions(Some(&session))?;

@@ -3,6 +3,7 @@
 mod list;
 
 use super::completions;
+use super::session::SessionArg;
 use crate::conversation::AgentArgs;
 use crate::exit::{Error, Exit};
 use crate::output::ColorChoice;
@@ -85,14 +86,8 @@ struct Which {
     #[arg(short, long, conflicts_with = "patterns")]
     all: bool,
 
-    /// The session; may be left out where there is only one
-    #[arg(
-        short,
-        long,
-        value_name = "SESSION",
-        add = ArgValueCandidates::new(completions::sessions)
-    )]
-    session: Option<String>,
+    #[command(flatten)]
+    session: SessionArg,
 
     /// The channel; may be left out where the session has only one, or none yet
     #[arg(
@@ -214,7 +209,7 @@ fn change(
     let events = |session| {
         request(Events { session, channel: channel.clone(), selection: selection.clone() })
     };
-    let done = which.agent.on_session(which.session.as_deref(), events)?;
+    let done = which.agent.on_session(which.session.name(), events)?;
     let names = selection.names.join(", ");
     let channel_words = channel.as_ref().map(|channel| format!(", channel `{channel}`"));
     let words = format!(

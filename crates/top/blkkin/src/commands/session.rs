@@ -85,6 +85,25 @@ struct List {
     agent: AgentArgs,
 }
 
+/// The session that is meant, of commands about something in it.
+#[derive(clap::Args, Debug)]
+pub(super) struct SessionArg {
+    /// The session; may be left out where there is only one
+    #[arg(
+        short,
+        long,
+        value_name = "SESSION",
+        add = ArgValueCandidates::new(completions::sessions)
+    )]
+    session: Option<String>,
+}
+
+impl SessionArg {
+    pub(super) fn name(&self) -> Option<&str> {
+        self.session.as_deref()
+    }
+}
+
 /// The session that is meant.
 #[derive(clap::Args, Debug)]
 struct Named {

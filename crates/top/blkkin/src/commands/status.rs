@@ -9,7 +9,9 @@ use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
 use crate::values;
-use blkkin_control::{Application, Applications, Ended, Processes, Reply, Request, Ring};
+use blkkin_control::{
+    Application, Applications, Ended, Processes, Quota, Released, Reply, Request, Ring,
+};
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal};
 use std::thread;
@@ -68,13 +70,24 @@ struct Status {
     before: Vec<Ring>,
     rings: Vec<Ring>,
     ended: Vec<Ended>,
+    released: Vec<Released>,
+    quotas: Vec<Quota>,
+}
+
+/// What one look gives.
+#[derive(Default)]
+struct Look {
+    rings: Vec<Ring>,
+    ended: Vec<Ended>,
+    released: Vec<Released>,
+    quotas: Vec<Quota>,
 }
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let request = Request::Status(args.session.clone());
     check(&request)?;
     let mut conversation = args.agent.connect()?;
-    let (mut before, _) = rings(&mut conversation, &request)?;
+    let mut before = look(&mut conversation, &request)?.rings;
     if !args.watch {
         thread::sleep(args.interval);
         let status = ask(&mut conversation, &args, &request, before)?;
@@ -136,7 +149,7 @@ fn ask(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let (rings, ended) = rings(conversation, request)?;
+    let Look { rings, ended, released, quotas } = look(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
         release: conversation.release().to_owned(),
@@ -145,22 +158,23 @@ fn ask(
         before,
         rings,
         ended,
+        released,
+        quotas,
     })
 }
 
-fn rings(
-    conversation: &mut Conversation,
-    request: &Request,
-) -> Result<(Vec<Ring>, Vec<Ended>), Error> {
-    let (mut rings, mut ended) = (Vec::new(), Vec::new());
+fn look(conversation: &mut Conversation, request: &Request) -> Result<Look, Error> {
+    let mut look = Look::default();
     for reply in conversation.ask(request)? {
         match reply {
-            Reply::Ring(ring) => rings.push(ring),
-            Reply::Ended(gone) => ended.push(gone),
+            Reply::Ring(ring) => look.rings.push(ring),
+            Reply::Ended(gone) => look.ended.push(gone),
+            Reply::Released(gone) => look.released.push(gone),
+            Reply::Quota(quota) => look.quotas.push(quota),
             _ => {}
         }
     }
-    Ok((rings, ended))
+    Ok(look)
 }
 
 fn text(status: &Status, args: &Args) -> String {

@@ -38,6 +38,52 @@ fn l2_restarts_of_the_agent_leave_nothing_behind() {
     );
 }
 
+/// babeltrace2, which warns of packets and events that are missing, warns of nothing.
+#[track_caller]
+fn check_nothing_is_missing(output: &Path) {
+    if is_installed("babeltrace2") {
+        let read = Command::new("babeltrace2").arg(output).output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&read.stderr), "");
+    }
+}
+
+/// What agents have left that were killed, one after the other, and what came since, is one recording in a
+/// snapshot, in which nothing is missing.
+#[test]
+fn l2_snapshots_go_on_after_restarts() {
+    let node = Node::new();
+    let mut agent = node.agent();
+    let output = node.output();
+    node.do_it(&["session", "create", "s", "--snapshot", "-o", output.to_str().unwrap()]);
+    // So small that each agent leaves many packets.
+    let small = ["--overwrite", "--subbuf-size", "4K", "--num-subbuf", "512"];
+    node.do_it(&[&["channel", "create", "c"][..], &small].concat());
+    node.do_it(&["event", "enable", "test:*"]);
+    node.do_it(&["session", "start", "s"]);
+    let mut program = node.program(20, 1000);
+    let mut found = 0;
+    for restart in 0..3 {
+        agent.kill();
+        agent = node.agent();
+        eventually("it is found", || (!node.applications().is_empty()).then_some(()));
+        std::thread::sleep(Duration::from_millis(200));
+        let tried = program.count();
+        let snapshot = output.join(format!("snapshot{restart}"));
+        node.do_it(&["session", "snapshot", "s", "-o", snapshot.to_str().unwrap()]);
+        let (numbers, lost) = read(&snapshot);
+        check_distinct(&numbers);
+        // From the first one on: so much fits into the rings.
+        let last = *numbers.last().unwrap();
+        assert_eq!((numbers.len() as u64, lost), (last + 1, 0));
+        assert!(last + 1 >= tried);
+        check_with_babeltrace2(&snapshot, numbers.len());
+        check_nothing_is_missing(&snapshot);
+        found = numbers.len();
+    }
+    program.end();
+    figure("L2", &format!("3 restarts: {found} events in a snapshot, in order, none missing"));
+}
+
 /// A program that notes what it does, and the notes.
 struct Noted {
     program: Program,

@@ -73,6 +73,40 @@ fn a_program_talks_to_several_daemons() {
     assert_eq!(before, after, "it has woken");
 }
 
+/// What a daemon has left is not kept for ever, however often one comes and goes that does not want it; and
+/// not more than so much of it.
+#[test]
+fn what_was_left_is_kept_for_a_while() {
+    let listening = Listening::new("left");
+    let now = Instant::now();
+    let ago = |seconds| now.checked_sub(Duration::from_secs(seconds)).expect("a time");
+    let check = |ages: &[u64], expected: &[u64]| {
+        let mut daemon = Daemon {
+            path: listening.path.clone().leak(),
+            state: State::Pauses { until: now, is_absent: false },
+            pause: PAUSE_MIN,
+            orphans: ages.iter().map(|age| Orphan::for_test(ago(*age))).collect(),
+            kept_until: now + ORPHAN_PATIENCE,
+        };
+        // Somebody comes, and goes without a word; again and again.
+        for _ in 0..3 {
+            daemon.connect(Clock::Tsc);
+            let come = listening.connected(LONG);
+            drop(come.expect("it was found"));
+            while matches!(daemon.state, State::Talks { .. }) {
+                daemon.go_on(&mut CatalogFile::default());
+            }
+            daemon.state = State::Pauses { until: now, is_absent: false };
+        }
+        let ages = daemon.orphans.iter().map(|orphan| orphan.age(now).as_secs());
+        assert_eq!(ages.collect::<Vec<u64>>(), expected);
+    };
+    check(&[], &[]);
+    check(&[61, 50, 0], &[50, 0]);
+    let many: Vec<u64> = (0..130).map(|_| 30).chain([20; 10]).collect();
+    check(&many, &many[many.len() - ORPHANS_MAX..]);
+}
+
 /// How often a thread was woken, six and seven seconds from now.
 fn switches(thread: u32) -> (String, String) {
     let switches = || {

@@ -1,7 +1,7 @@
 //! Rings put together: what those of a program and channel have seen, and how much a second.
 
 use super::Status;
-use blkkin_control::{Ended, Purpose, Ring};
+use blkkin_control::{Ended, Purpose, Released, Ring};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -100,9 +100,12 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
         .collect()
 }
 
-/// The losses of all rows.
-pub(super) fn lost(rows: &[Row]) -> Lost {
+/// The losses of all rows, and of what had to make room.
+pub(super) fn lost(rows: &[Row], released: &[Released]) -> Lost {
     let mut lost = Lost::default();
+    for Released { packets_lost, .. } in released {
+        lost.packets = lost.packets.saturating_add(*packets_lost);
+    }
     for Row { seen, overwriting_loses, .. } in rows {
         lost.events = lost.events.saturating_add(seen.events_discarded);
         if *overwriting_loses {
@@ -206,6 +209,8 @@ mod tests {
             before,
             rings,
             ended: vec![],
+            released: vec![],
+            quotas: vec![],
         }
     }
 
@@ -218,7 +223,7 @@ mod tests {
             all.iter().map(|row| (row.who, row.seen.rings, row.seen.events_recorded)).collect();
         let sums = [(Who::Process(1), 2, Some(5)), (Who::Process(2), 2, Some(u64::MAX))];
         assert_eq!(seen, sums);
-        assert_eq!(lost(&all), Lost { events: u64::MAX, packets: u64::MAX });
+        assert_eq!(lost(&all, &[]), Lost { events: u64::MAX, packets: u64::MAX });
         assert_eq!(rows(&status, true).len(), 4);
         assert_eq!(rows(&status, true)[1].who, Who::Ring(1, Some(1)));
     }

@@ -6,8 +6,8 @@ use crate::commands::session::list::lines;
 use crate::conversation::json;
 use crate::output::plural;
 use crate::table::{Align, Cell, Table};
-use blkkin_control::Application;
 use blkkin_control::limits::EVENT_TYPES_MAX;
+use blkkin_control::{Application, Quota, Released};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -31,11 +31,24 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
     }
-    text + &lost_line(rows, color)
+    text.extend(status.released.iter().map(released_line));
+    text.extend(status.quotas.iter().filter(|quota| quota.refused > 0).map(refused_line));
+    text + &lost_line(status, rows, color)
 }
 
-fn lost_line(rows: &[Row], color: bool) -> String {
-    let lost = lost(rows);
+fn released_line(released: &Released) -> String {
+    let Released { session, channel, rings, packets_lost } = released;
+    let (rings, packets) = (plural(*rings, "old ring"), plural(*packets_lost, "packet"));
+    format!("to make room, {rings} of session {session}, channel {channel}, had to go: {packets}\n")
+}
+
+fn refused_line(quota: &Quota) -> String {
+    let Quota { uid, what, used, limit, refused } = quota;
+    format!("refused {}: user {uid} has {used} of {limit} {what}\n", plural(*refused, "time"))
+}
+
+fn lost_line(status: &Status, rows: &[Row], color: bool) -> String {
+    let lost = lost(rows, &status.released);
     let parts = [
         (lost.events, plural(lost.events, "event")),
         (lost.packets, plural(lost.packets, "packet")),
@@ -158,7 +171,7 @@ fn short(number: f64) -> String {
 }
 
 pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
-    let lost = lost(rows);
+    let lost = lost(rows, &status.released);
     let names = names(status);
     let key = if rings { "rings" } else { "programs" };
     json!({
@@ -168,8 +181,20 @@ pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
         "sessions": status.sessions.iter().map(json::session).collect::<Vec<_>>(),
         "applications": status.applications.iter().map(json::application).collect::<Vec<_>>(),
         key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
+        "released": status.released.iter().map(released_json).collect::<Vec<_>>(),
+        "quotas": status.quotas.iter().map(quota_json).collect::<Vec<_>>(),
         "lost": { "events": lost.events, "packets": lost.packets },
     })
+}
+
+fn released_json(released: &Released) -> Value {
+    let Released { session, channel, rings, packets_lost } = released;
+    json!({ "session": session, "channel": channel, "rings": rings, "packets_lost": packets_lost })
+}
+
+fn quota_json(quota: &Quota) -> Value {
+    let Quota { uid, what, used, limit, refused } = quota;
+    json!({ "uid": uid, "what": what, "used": used, "limit": limit, "refused": refused })
 }
 
 fn row_json(names: &HashMap<u32, &str>, row: &Row) -> Value {

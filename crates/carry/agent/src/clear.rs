@@ -1,0 +1,168 @@
+//! What was recorded is dropped, whoever recorded it: in rings, in traces that are open, and the traces of
+//! programs that have ended, of which only their directories are known.
+//!
+//! There may be very many of those, so they are removed little by little, while programs record on. Only
+//! files are taken away that a daemon has made.
+
+use crate::engine::{Agent, Id};
+use crate::owner::Owner;
+use crate::quota::Share;
+use crate::session::{Session, SessionId};
+use crate::trace::{Part, part_named};
+use blkkin_control::{Failed, Reply, code};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry, ReadDir};
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Traces that are being removed.
+#[derive(Debug)]
+pub(crate) struct Clearing {
+    /// Who waits for it.
+    command: Id,
+    session: SessionId,
+    owner: Owner,
+    /// Traces that have been open since it began: they hold what was recorded since then.
+    spared: HashSet<PathBuf>,
+    /// Directories that are being gone through, each in the one before.
+    open: Vec<(PathBuf, ReadDir)>,
+    _descriptors: Share,
+    trouble: Option<io::Error>,
+}
+
+/// Directories that are open at once: all traces, one, and its index.
+pub(crate) const DEPTH_MAX: u64 = 3;
+/// Files and directories that are looked at before others get their turn.
+const ENTRIES_AT_ONCE: usize = 128;
+
+impl Clearing {
+    fn begin(command: Id, session: &Session, _descriptors: Share) -> Clearing {
+        let (spared, open, trouble) = (HashSet::new(), Vec::new(), None);
+        let Session { id: session, owner, ref output, .. } = *session;
+        let mut clearing =
+            Clearing { command, session, owner, spared, open, _descriptors, trouble };
+        clearing.enter(output.join("ust").join("pid"));
+        clearing
+    }
+
+    fn enter(&mut self, directory: PathBuf) {
+        match self.owner.act(|| fs::read_dir(&directory)) {
+            Ok(entries) => self.open.push((directory, entries)),
+            Err(error) => self.note(Err(error)),
+        }
+    }
+
+    fn note(&mut self, done: io::Result<()>) {
+        match done {
+            // Somebody else has removed it, or has put something into it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => {}
+            done => self.trouble = done.err().or(self.trouble.take()),
+        }
+    }
+
+    /// Goes on for a while; whether it is done.
+    fn go_on(&mut self) -> bool {
+        for _ in 0..ENTRIES_AT_ONCE {
+            let depth = self.open.len();
+            let Some((directory, entries)) = self.open.last_mut() else { return true };
+            match entries.next() {
+                Some(Ok(entry)) => self.look_at(&entry, depth),
+                Some(Err(error)) => self.note(Err(error)),
+                None => {
+                    let directory = std::mem::take(directory);
+                    self.open.pop();
+                    if depth > 1 {
+                        self.note(self.owner.act(|| fs::remove_dir(directory)));
+                    }
+                }
+            }
+        }
+        false
+    }
+
+    fn look_at(&mut self, entry: &DirEntry, depth: usize) {
+        let path = entry.path();
+        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let name = entry.file_name();
+        match (depth, is_directory) {
+            (1, true) if !self.spared.contains(&path) => self.enter(path),
+            (2, true) if name == "index" => self.enter(path),
+            (2, false) if is_part(&name, &[Part::Metadata, Part::Stream]) => self.remove(&path),
+            (3, false) if is_part(&name, &[Part::Index]) => self.remove(&path),
+            _ => {}
+        }
+    }
+
+    fn remove(&mut self, path: &Path) {
+        self.note(self.owner.act(|| fs::remove_file(path)));
+    }
+}
+
+fn is_part(name: &OsStr, parts: &[Part]) -> bool {
+    name.to_str().and_then(part_named).is_some_and(|part| parts.contains(&part))
+}
+
+impl Agent {
+    /// Drops what a session has recorded so far.
+    pub(crate) fn clear(&mut self, command: Id, at: usize, descriptors: Share) {
+        let session = &self.sessions[at];
+        let id = session.id;
+        let mut clearing = Clearing::begin(command, session, descriptors);
+        let mut traces = Vec::new();
+        for application in self.applications.values_mut() {
+            application.forget(id);
+            traces.extend(application.traces.get_mut(&id));
+        }
+        let kept = self.kept.iter_mut().map(|kept| &mut kept.trace);
+        traces.extend(kept.filter(|trace| trace.note().is_some_and(|note| note.session() == id)));
+        for trace in traces {
+            clearing.note(trace.clear());
+        }
+        // Also their programs are to know it, if they come back.
+        for application in &mut self.departed {
+            application.forget(id);
+            application.attachments.retain(|attachment| attachment.session != id);
+        }
+        self.departed.retain(|application| !application.attachments.is_empty());
+        self.released.retain(|(released, _), _| *released != id);
+        self.clearings.push(clearing);
+    }
+
+    /// A trace that was open until now is kept.
+    pub(crate) fn spare(&mut self, session: SessionId, trace: &Path) {
+        for clearing in self.clearings.iter_mut().filter(|one| one.session == session) {
+            clearing.spared.insert(trace.to_owned());
+        }
+    }
+
+    /// Goes on with what is being cleared, and answers when that is done.
+    pub(crate) fn go_on_clearing(&mut self) {
+        let mut clearings = std::mem::take(&mut self.clearings);
+        for clearing in &mut clearings {
+            let id = clearing.session;
+            let open = self.applications.values().filter_map(|one| one.traces.get(&id));
+            let kept = self.kept.iter().map(|kept| &kept.trace);
+            let kept = kept.filter(|trace| trace.note().is_some_and(|note| note.session() == id));
+            clearing.spared.extend(open.chain(kept).map(|trace| trace.directory().to_owned()));
+        }
+        clearings.retain_mut(|clearing| {
+            let is_done = clearing.go_on();
+            if is_done {
+                let reply = match clearing.trouble.take() {
+                    None => Reply::Done,
+                    Some(error) => Reply::Failed(Failed {
+                        code: code::OUTPUT.to_owned(),
+                        message: format!("not all that was recorded can be removed: {error}"),
+                        hint: None,
+                    }),
+                };
+                self.answer(clearing.command, &reply);
+                self.resumed.push(clearing.command);
+            }
+            !is_done
+        });
+        self.clearings.append(&mut clearings);
+    }
+}

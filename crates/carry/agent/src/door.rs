@@ -1,0 +1,184 @@
+//! Where others connect. Descriptors may run out, in this process or on the whole machine: then nobody is let
+//! in for a while, and what is there goes on. The last ones of this process are kept for its own work, such as
+//! files of traces, so who comes when only those are left is told so.
+
+use blkkin_sys::socket::{Listener, Socket};
+use rustix::event::epoll;
+use rustix::process::{Resource, getrlimit};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// From one attempt to the next while nobody can be let in: at first, and then twice as long each time.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// Troubles that are no further apart are one, of which is told once.
+const QUIET: Duration = Duration::from_secs(10);
+/// Most descriptors that are kept for own work. Of few, it is a quarter.
+const KEPT_MAX: u64 = 1024;
+
+/// A listener, and whether the kernel is asked about it.
+#[derive(Debug)]
+pub(crate) struct Door {
+    listener: Listener,
+    token: u64,
+    /// When somebody is let in next; none while the kernel says so.
+    again: Option<Instant>,
+    pause: Duration,
+    trouble: Option<Trouble>,
+}
+
+/// That not all could be let in.
+#[derive(Debug)]
+struct Trouble {
+    count: u64,
+    last: Instant,
+}
+
+/// Who is at the door.
+#[derive(Debug)]
+pub(crate) enum Knock {
+    Nobody,
+    Somebody(Socket),
+    /// There is no descriptor left but those for own work: in words.
+    Superfluous(Socket, String),
+}
+
+/// Something to be told.
+pub(crate) type Line = Option<String>;
+
+impl Door {
+    /// Opens it: `token` is what the kernel is to say when somebody comes.
+    pub(crate) fn open(listener: Listener, epoll: &OwnedFd, token: u64) -> io::Result<Door> {
+        let door = Door { listener, token, again: None, pause: PAUSE_MIN, trouble: None };
+        door.ask(epoll)?;
+        Ok(door)
+    }
+
+    fn ask(&self, epoll: &OwnedFd) -> io::Result<()> {
+        let data = epoll::EventData::new_u64(self.token);
+        Ok(epoll::add(epoll, &self.listener, data, epoll::EventFlags::IN)?)
+    }
+
+    /// When to look who is there, although the kernel does not say.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.again
+    }
+
+    /// Something may have become free.
+    pub(crate) fn look_soon(&mut self, now: Instant) {
+        // It is closed on another thread.
+        let soon = now + PAUSE_MIN;
+        self.again = self.again.map(|again| again.min(soon));
+    }
+
+    /// The next one, and what is to be told.
+    pub(crate) fn knock(&mut self, epoll: &OwnedFd, now: Instant) -> (Knock, Line) {
+        let socket = match self.listener.accept() {
+            Ok(socket) => socket,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.listen(epoll, now);
+                return (Knock::Nobody, None);
+            }
+            Err(error) => {
+                self.shut(epoll, now);
+                let line = self.trouble(now, &error.to_string());
+                return (Knock::Nobody, line);
+            }
+        };
+        self.listen(epoll, now);
+        // The lowest number that is free is taken first, so it says how many are not.
+        let number = u64::from(socket.as_fd().as_raw_fd().unsigned_abs());
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+        let kept = KEPT_MAX.min(limit / 4);
+        if number >= limit - kept {
+            let reason = format!(
+                "of {limit} descriptors only the {kept} for traces are left; end programs, or give the agent \
+                 more (LimitNOFILE of its unit, ulimit -n)"
+            );
+            let line = self.trouble(now, &reason);
+            return (Knock::Superfluous(socket, reason), line);
+        }
+        let line = self.calm(now);
+        (Knock::Somebody(socket), line)
+    }
+
+    /// Has the kernel say again when somebody comes.
+    fn listen(&mut self, epoll: &OwnedFd, now: Instant) {
+        if self.again.is_some() {
+            match self.ask(epoll) {
+                Ok(()) => (self.again, self.pause) = (None, PAUSE_MIN),
+                Err(_) => self.pause(now),
+            }
+        }
+    }
+
+    /// Whoever waits is not heard of for a while.
+    fn shut(&mut self, epoll: &OwnedFd, now: Instant) {
+        if self.again.is_none() {
+            let _ = epoll::delete(epoll, &self.listener);
+        }
+        self.pause(now);
+    }
+
+    fn pause(&mut self, now: Instant) {
+        self.again = Some(now + self.pause);
+        self.pause = PAUSE_MAX.min(self.pause * 2);
+    }
+
+    /// Somebody was let in; a line if that is over which was told.
+    fn calm(&mut self, now: Instant) -> Line {
+        let trouble = self.trouble.take_if(|trouble| now >= trouble.last + QUIET)?;
+        Some(format!("lets others in again; {} attempts had failed", trouble.count))
+    }
+
+    /// Counts it; a line for the first of many.
+    fn trouble(&mut self, now: Instant, reason: &str) -> Line {
+        let trouble = self.trouble.take().filter(|trouble| now < trouble.last + QUIET);
+        let count = trouble.as_ref().map_or(0, |trouble| trouble.count) + 1;
+        self.trouble = Some(Trouble { count, last: now });
+        trouble.is_none().then(|| {
+            format!(
+                "cannot let others in: {reason}. It is tried again, and not told again meanwhile"
+            )
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_failures_is_told_once_and_paused_longer_each_time() {
+        let path = std::env::temp_dir().join(format!("blkkin-door-{}", std::process::id()));
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
+        let mut door = Door::open(Listener::bind(&path).unwrap(), &epoll, 7).unwrap();
+        let asks = |epoll: &OwnedFd| {
+            let mut events = Vec::with_capacity(1);
+            let now = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
+            epoll::wait(epoll, rustix::buffer::spare_capacity(&mut events), Some(&now)).unwrap()
+        };
+        let _waits = Socket::connect(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(asks(&epoll), 1);
+        let (begun, mut now) = (Instant::now(), Instant::now());
+        for number in 0..10 {
+            door.shut(&epoll, now);
+            let expected = (PAUSE_MIN * (1 << number)).min(PAUSE_MAX);
+            assert_eq!(door.next(), Some(now + expected));
+            assert_eq!(door.trouble(now, "too few").is_some(), number == 0);
+            now += expected;
+        }
+        assert_eq!(asks(&epoll), 0, "nobody is asked about it");
+        assert!(now < begun + QUIET && door.calm(now).is_none());
+        door.look_soon(begun);
+        assert_eq!(door.next(), Some(begun + PAUSE_MIN));
+        assert!(matches!(door.knock(&epoll, now), (Knock::Somebody(_), None)));
+        assert!(matches!(door.knock(&epoll, now), (Knock::Nobody, None)));
+        assert_eq!(door.next(), None);
+        now += QUIET;
+        assert_eq!(door.calm(now).unwrap(), "lets others in again; 10 attempts had failed");
+        assert!(door.calm(now).is_none() && door.trouble(now, "too few").is_some());
+    }
+}

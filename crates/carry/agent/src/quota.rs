@@ -1,0 +1,312 @@
+//! What one user may have the agent hold, all of the user's connections, programs and sessions together. Who
+//! holds something has a [`Share`], which is given back when it is dropped, wherever that is.
+
+use blkkin_control::limits::FILTER_SIZE_MAX;
+use std::collections::HashMap;
+use std::fmt::{self, Display};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+const MIB: u64 = 1 << 20;
+
+/// What there is of it for one user.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Connections of programs and commands.
+    pub connections: u64,
+    /// Descriptors: sockets, memory, and files of traces.
+    pub descriptors: u64,
+    /// Bytes of rings, also those of programs that have ended and of earlier agents.
+    pub ring_bytes: u64,
+    /// Bytes of event types: as programs tell them, and as each trace describes them.
+    pub type_bytes: u64,
+    /// Bytes of messages that came in part, or wait to be sent.
+    pub message_bytes: u64,
+    /// Bytes of the rules by which sessions choose events.
+    pub rule_bytes: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            connections: 4096,
+            // As many as there may be.
+            descriptors: u64::MAX,
+            ring_bytes: 4 << 30,
+            type_bytes: 512 << 20,
+            message_bytes: 64 << 20,
+            // What programs take for a channel.
+            rule_bytes: 64 * FILTER_SIZE_MAX as u64,
+        }
+    }
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Connections,
+    Descriptors,
+    RingBytes,
+    TypeBytes,
+    MessageBytes,
+    RuleBytes,
+}
+
+impl What {
+    const ALL: [What; 6] = [
+        What::Connections,
+        What::Descriptors,
+        What::RingBytes,
+        What::TypeBytes,
+        What::MessageBytes,
+        What::RuleBytes,
+    ];
+
+    fn limit(self, limits: &Limits) -> u64 {
+        match self {
+            What::Connections => limits.connections,
+            What::Descriptors => limits.descriptors,
+            What::RingBytes => limits.ring_bytes,
+            What::TypeBytes => limits.type_bytes,
+            What::MessageBytes => limits.message_bytes,
+            What::RuleBytes => limits.rule_bytes,
+        }
+    }
+
+    /// For scripts.
+    fn word(self) -> &'static str {
+        match self {
+            What::Connections => "connections",
+            What::Descriptors => "descriptors",
+            What::RingBytes => "ring-bytes",
+            What::TypeBytes => "type-bytes",
+            What::MessageBytes => "message-bytes",
+            What::RuleBytes => "rule-bytes",
+        }
+    }
+
+    /// What it is, and what to do where there is too little of it.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            What::Connections => ("connections", "end some programs or commands"),
+            What::Descriptors => (
+                "descriptors",
+                "end programs or sessions, or give the agent more (LimitNOFILE of its unit, ulimit -n)",
+            ),
+            What::RingBytes => ("bytes of rings", "use smaller sub-buffers, or end sessions"),
+            What::TypeBytes => ("bytes of event types", "end sessions or programs"),
+            What::MessageBytes => {
+                ("bytes of messages that wait", "end commands that do not read what they are told")
+            }
+            What::RuleBytes => (
+                "bytes of rules",
+                "end sessions with `blkkin session destroy`, or use fewer rules: a pattern such as \
+                 `disk:*` instead of many names",
+            ),
+        }
+    }
+}
+
+/// Why there is no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Exceeded {
+    uid: u32,
+    what: What,
+    limit: u64,
+}
+
+impl Exceeded {
+    pub(crate) fn reason(self) -> String {
+        let Exceeded { uid, what, limit } = self;
+        let (of_what, _) = what.words();
+        let amount = match of_what.strip_prefix("bytes") {
+            Some(of_what) if limit >= MIB && limit.is_multiple_of(MIB) => {
+                format!("{} MiB{of_what}", limit / MIB)
+            }
+            _ => format!("{limit} {of_what}"),
+        };
+        format!("user {uid} would have more than {amount}")
+    }
+
+    /// What to do.
+    pub(crate) fn advice(self) -> &'static str {
+        self.what.words().1
+    }
+}
+
+impl Display for Exceeded {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}; {}", self.reason(), self.advice())
+    }
+}
+
+impl From<Exceeded> for io::Error {
+    fn from(exceeded: Exceeded) -> io::Error {
+        io::Error::new(io::ErrorKind::QuotaExceeded, exceeded.to_string())
+    }
+}
+
+/// What a user holds.
+#[derive(Debug)]
+pub(crate) struct Account {
+    uid: u32,
+    limits: Limits,
+    used: [AtomicU64; What::ALL.len()],
+    refused: [AtomicU64; What::ALL.len()],
+}
+
+impl Account {
+    /// Whether so much more can be had.
+    pub(crate) fn has(&self, what: What, more: u64) -> bool {
+        let used = self.used[what as usize].load(Relaxed);
+        used.saturating_add(more) <= what.limit(&self.limits)
+    }
+
+    /// Takes so much, or says why not.
+    pub(crate) fn take(self: &Arc<Account>, what: What, amount: u64) -> Result<Share, Exceeded> {
+        let mut share = Share { account: self.clone(), what, amount: 0 };
+        share.set(amount)?;
+        Ok(share)
+    }
+
+    /// Takes so much, also if there is no room for it: what is there anyway.
+    pub(crate) fn owe(self: &Arc<Account>, what: What, amount: u64) -> Share {
+        let mut share = Share { account: self.clone(), what, amount: 0 };
+        share.owe(amount);
+        share
+    }
+
+    /// Each quota, as users are told.
+    pub(crate) fn told(&self) -> impl Iterator<Item = blkkin_control::Quota> {
+        What::ALL.into_iter().map(|what| blkkin_control::Quota {
+            uid: self.uid,
+            what: what.word().to_owned(),
+            used: self.used[what as usize].load(Relaxed),
+            limit: what.limit(&self.limits),
+            refused: self.refused[what as usize].load(Relaxed),
+        })
+    }
+}
+
+/// What somebody holds of one thing.
+#[derive(Debug)]
+pub(crate) struct Share {
+    account: Arc<Account>,
+    what: What,
+    amount: u64,
+}
+
+impl Share {
+    /// From now on it is so much; if that is more than there may be, it stays as it was.
+    pub(crate) fn set(&mut self, amount: u64) -> Result<(), Exceeded> {
+        let (account, what) = (&self.account, self.what);
+        let more = amount.saturating_sub(self.amount);
+        if more > 0 && !account.has(what, more) {
+            account.refused[what as usize].fetch_add(1, Relaxed);
+            return Err(Exceeded { uid: account.uid, what, limit: what.limit(&account.limits) });
+        }
+        self.change(amount);
+        Ok(())
+    }
+
+    /// So much more.
+    pub(crate) fn grow(&mut self, more: u64) -> Result<(), Exceeded> {
+        self.set(self.amount.saturating_add(more))
+    }
+
+    /// So much more, also if there is no room for it. Nobody gets any until that is given back.
+    pub(crate) fn owe(&mut self, more: u64) {
+        self.change(self.amount.saturating_add(more));
+    }
+
+    fn change(&mut self, amount: u64) {
+        let more = amount.wrapping_sub(self.amount);
+        self.account.used[self.what as usize].fetch_add(more, Relaxed);
+        self.amount = amount;
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.account.used[self.what as usize].fetch_sub(self.amount, Relaxed);
+    }
+}
+
+/// All users that hold something.
+#[derive(Debug)]
+pub(crate) struct Accounts {
+    limits: Limits,
+    by_user: HashMap<u32, Arc<Account>>,
+}
+
+impl Accounts {
+    pub(crate) fn new(limits: Limits) -> Accounts {
+        Accounts { limits, by_user: HashMap::new() }
+    }
+
+    pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
+        if !self.by_user.contains_key(&uid) {
+            // Those who have gone.
+            self.by_user.retain(|_, account| Arc::strong_count(account) > 1);
+        }
+        let new = || {
+            let (used, refused) = Default::default();
+            Arc::new(Account { uid, limits: self.limits, used, refused })
+        };
+        self.by_user.entry(uid).or_insert_with(new).clone()
+    }
+
+    /// Those of whom somebody may know, by their number.
+    pub(crate) fn all(&self) -> Vec<&Account> {
+        let mut all: Vec<&Account> = self.by_user.values().map(|account| &**account).collect();
+        all.sort_by_key(|account| account.uid);
+        all
+    }
+}
+
+impl Account {
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_taken_comes_back() {
+        let mut accounts = Accounts::new(Limits { ring_bytes: 10, ..Limits::default() });
+        let used = |account: &Account| account.told().nth(2).map(|told| (told.used, told.refused));
+        let account = accounts.of(7);
+        let mut first = account.take(What::RingBytes, 6).unwrap();
+        let second = account.take(What::RingBytes, 4).unwrap();
+        let refused = account.take(What::RingBytes, 1).unwrap_err().to_string();
+        let expected = "user 7 would have more than 10 bytes of rings; use smaller sub-buffers, or \
+                        end sessions";
+        assert_eq!(refused, expected);
+        assert!(accounts.of(8).take(What::RingBytes, 10).is_ok(), "it is another user's");
+        assert_eq!(used(&account), Some((10, 1)));
+        drop(second);
+        first.grow(4).unwrap();
+        assert!(first.grow(1).is_err() && first.grow(u64::MAX).is_err());
+        first.set(2).unwrap();
+        assert_eq!(used(&account), Some((2, 3)));
+        // What is there anyway keeps others from having more.
+        let mut anyway = account.owe(What::RingBytes, 5);
+        anyway.owe(6);
+        assert_eq!(used(&account), Some((13, 3)));
+        assert!(first.grow(1).is_err() && first.set(1).is_ok());
+        drop(anyway);
+        first.grow(1).unwrap();
+        drop(first);
+        assert_eq!(used(&account), Some((0, 4)));
+        let mib = Exceeded { uid: 7, what: What::RuleBytes, limit: 4 << 20 };
+        assert_eq!(mib.reason(), "user 7 would have more than 4 MiB of rules");
+        // Who holds nothing is forgotten when others come.
+        drop(account);
+        accounts.of(9);
+        assert_eq!(accounts.all().len(), 1);
+    }
+}

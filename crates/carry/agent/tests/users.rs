@@ -1,0 +1,429 @@
+//! Users of a public agent: who may what, and whose files are whose. Only root can try that, with threads
+//! that are other users'; anybody else skips it.
+
+mod support;
+
+use blkkin_agent::{Limits, Options};
+use blkkin_client::{Client, Patience};
+use blkkin_control::{
+    Applications, Channel, Hello, Mode, NewChannel, Opening, Processes, Purpose, Reply, Request,
+    Role, Session, Snapshot, Version, encode,
+};
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
+use std::fs;
+use std::io::Write;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use support::{Program, Running, events, eventually, quota, skip};
+
+/// The group of this agent: one that each machine has.
+const GROUP: (&str, u32) = ("daemon", 1);
+const SOMEBODY: u32 = 54_321;
+
+/// An agent for all users, on a thread.
+struct Public {
+    /// Ends first.
+    _agent: Running,
+    directory: tempfile::TempDir,
+}
+
+impl Public {
+    /// None for anybody but root.
+    fn start(test: &str) -> Option<Public> {
+        Public::start_with(test, Limits::default())
+    }
+
+    fn start_with(test: &str, limits: Limits) -> Option<Public> {
+        if blkkin_sys::user_id() != 0 {
+            skip(test, "only root can be other users");
+            return None;
+        }
+        let directory = tempfile::tempdir().unwrap();
+        fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let options = Options {
+            socket: directory.path().join("agent.sock"),
+            is_public: true,
+            group: GROUP.0.to_owned(),
+            traces: None,
+            manager: None,
+            limits,
+            log: |_| (),
+        };
+        Some(Public { _agent: Running::start(options), directory })
+    }
+
+    fn client(&self) -> Client {
+        self.try_client().unwrap()
+    }
+
+    fn try_client(&self) -> Result<Client, blkkin_client::Error> {
+        Client::connect(&[self.socket()], "test", "0", Patience::default())
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.directory.path().join("agent.sock")
+    }
+
+    /// A command of a user in these groups, the first of which is the user's own.
+    fn client_of(&self, user: u32, groups: [u32; 2]) -> Client {
+        as_user(user, groups, || self.client())
+    }
+
+    fn program(&self) -> Program {
+        Program::start_at(&self.socket())
+    }
+
+    /// Takes a snapshot; the numbers in each of its traces.
+    fn snapshot(&self, client: &mut Client) -> Vec<Vec<u64>> {
+        let request = Request::Snapshot(Snapshot { session: "s".into(), output: None });
+        let replies = client.ask_all(&request).unwrap();
+        let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
+        let traces = support::traces_below(path).into_iter();
+        let numbers = |trace: PathBuf| {
+            support::read(&trace).numbers.into_iter().map(|(_, number)| number).collect()
+        };
+        traces.map(numbers).collect()
+    }
+
+    /// A directory that a user and nobody else can write to.
+    fn directory_of(&self, user: u32) -> PathBuf {
+        let path = self.directory.path().join(format!("of-{user}"));
+        fs::create_dir(&path).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        std::os::unix::fs::chown(&path, Some(user), Some(user)).unwrap();
+        path
+    }
+}
+
+/// Does something as another user, on a thread of its own.
+fn as_user<T: Send>(user: u32, groups: [u32; 2], work: impl FnOnce() -> T + Send) -> T {
+    std::thread::scope(|scope| {
+        let work = || {
+            let all = groups.map(Gid::from_raw);
+            let (uid, gid) = (Uid::from_raw(user), all[0]);
+            set_thread_groups(&all[1..]).unwrap();
+            set_thread_res_gid(gid, gid, gid).unwrap();
+            set_thread_res_uid(uid, uid, uid).unwrap();
+            work()
+        };
+        scope.spawn(work).join().unwrap()
+    })
+}
+
+fn session(output: PathBuf) -> Request {
+    let (name, output) = ("s".into(), Some(output));
+    Request::CreateSession(Session { name, purpose: Purpose::Snapshot, output })
+}
+
+/// Who is in the group is known by the connection, not by the process, which may be another one by then.
+#[test]
+fn members_of_the_group_see_all_sessions() {
+    let public = Public::start("members_of_the_group_see_all_sessions");
+    let Some(public) = public else { return };
+    public.client().ask_all(&session(public.directory.path().join("trace"))).unwrap();
+    let check = |groups: [u32; 2], expected: usize| {
+        let mut client = public.client_of(SOMEBODY, groups);
+        let sessions = client.ask_all(&Request::ListSessions(None)).unwrap();
+        assert_eq!(sessions.len(), expected, "{groups:?}: {sessions:?}");
+    };
+    check([SOMEBODY, SOMEBODY], 0);
+    check([SOMEBODY, GROUP.1], 1);
+    check([GROUP.1, SOMEBODY], 1);
+}
+
+/// A snapshot goes where who asks for it may write, and belongs to them, whosever the session is.
+#[test]
+fn snapshots_are_made_by_who_asks_for_them() {
+    let public = Public::start("snapshots_are_made_by_who_asks_for_them");
+    let Some(public) = public else { return };
+    let roots = public.directory_of(0);
+    let somebodys = public.directory_of(SOMEBODY);
+    let mut root = public.client();
+    for request in [
+        session(roots.join("trace")),
+        Request::EnableEvents(events("*")),
+        Request::StartSession("s".into()),
+    ] {
+        root.ask_all(&request).unwrap();
+    }
+    let mut program = public.program();
+    program.tell(0, "test:first");
+    program.record(0, 0, 1);
+    let mut member = public.client_of(SOMEBODY, [GROUP.1, SOMEBODY]);
+    let snapshot = |output| Request::Snapshot(Snapshot { session: "s".into(), output });
+    let refused = member.ask_all(&snapshot(Some(roots.join("not-theirs")))).unwrap_err();
+    assert!(refused.to_string().contains("ermission denied"), "{refused}");
+    assert!(!roots.join("not-theirs").exists());
+    let path = somebodys.join("snapshot");
+    let replies = member.ask_all(&snapshot(Some(path.clone()))).unwrap();
+    assert_eq!(replies, [Reply::Written(path.clone())]);
+    let trace = support::trace_below(&path).unwrap();
+    assert_eq!(support::read(&trace).numbers, [(0, 1)]);
+    for made in [&path, &trace, &trace.join("metadata"), &trace.join("channel0_0")] {
+        let made = fs::metadata(made).unwrap();
+        assert_eq!((made.uid(), made.gid()), (SOMEBODY, GROUP.1));
+    }
+    // Where nothing is said, it goes where the session's go.
+    let replies = member.ask_all(&snapshot(None)).unwrap();
+    let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
+    assert_eq!(
+        (path.parent(), fs::metadata(path).unwrap().uid()),
+        (Some(&*roots.join("trace")), 0)
+    );
+}
+
+/// What is kept of programs that have ended is bounded for each user: many of one do not push others' out.
+#[test]
+fn what_has_ended_is_kept_for_each_user() {
+    let public = Public::start("what_has_ended_is_kept_for_each_user");
+    let Some(public) = public else { return };
+    let mut root = public.client();
+    let channel = Channel {
+        name: "small".into(),
+        mode: Mode::Overwrite,
+        subbuffer_size: Some(4096),
+        subbuffer_count: Some(4),
+        contexts: vec![],
+    };
+    for request in [
+        session(public.directory.path().join("trace")),
+        Request::CreateChannel(NewChannel { session: "s".into(), channel }),
+        Request::EnableEvents(events("*")),
+        Request::StartSession("s".into()),
+    ] {
+        root.ask_all(&request).unwrap();
+    }
+    let all = Applications { processes: Processes::default(), event_types: false };
+    let run = |root: &mut Client, number: u64| {
+        let mut program = public.program();
+        program.tell(0, "test:first");
+        program.record(0, 0, number);
+        program.goodbye();
+        eventually("it is gone", || {
+            let listed = root.ask_all(&Request::ListApplications(all.clone())).unwrap();
+            listed.is_empty().then_some(())
+        });
+    };
+    run(&mut root, 1000);
+    for number in 0..70 {
+        let root = &mut root;
+        as_user(SOMEBODY, [SOMEBODY, SOMEBODY], || run(root, number));
+    }
+    let mut found = public.snapshot(&mut root);
+    found.sort();
+    let expected: Vec<Vec<u64>> = (6..70).chain([1000]).map(|number| vec![number]).collect();
+    assert_eq!(found, expected);
+    // What is not kept any more is counted.
+    let status = root.ask_all(&Request::Status(None)).unwrap();
+    let rings = |reply: &Reply| match reply {
+        Reply::Ended(ended) => Some(ended.rings),
+        _ => None,
+    };
+    assert!(status.iter().find_map(rings).is_some_and(|rings| rings >= 6), "{status:?}");
+}
+
+const OWN: [u32; 2] = [SOMEBODY, SOMEBODY];
+
+/// Programs and commands of one user count together; who is refused is told why, and others are not.
+#[test]
+fn a_quota_of_connections() {
+    let limits = Limits { connections: 4, ..Limits::default() };
+    let Some(public) = Public::start_with("a_quota_of_connections", limits) else { return };
+    let mut root = public.client();
+    let (commands, programs) = as_user(SOMEBODY, OWN, || {
+        (public.client(), [public.program(), public.program(), public.program()])
+    });
+    let refused = as_user(SOMEBODY, OWN, || public.try_client().unwrap_err().to_string());
+    let expected = format!(
+        "user {SOMEBODY} would have more than 4 connections; end some programs or commands"
+    );
+    assert!(refused.contains(&expected), "{refused}");
+    assert_eq!(quota(&mut root, SOMEBODY, "connections"), (4, 1));
+    assert_eq!(quota(&mut root, 0, "connections"), (1, 0));
+    drop((commands, programs));
+    eventually("they are gone", || {
+        (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
+    });
+    let mut own = public.client_of(SOMEBODY, OWN);
+    // Of others nobody is told.
+    assert_eq!(quota(&mut own, SOMEBODY, "connections").0, 1);
+    assert_eq!(quota(&mut own, 0, "connections"), (0, 0));
+}
+
+/// Messages that never end are counted together, however many connections they come over.
+#[test]
+fn a_quota_of_messages() {
+    let limits = Limits { message_bytes: 100_000, ..Limits::default() };
+    let Some(public) = Public::start_with("a_quota_of_messages", limits) else { return };
+    let mut root = public.client();
+    let mut halves = Vec::new();
+    for (kept, refused) in [(1, 0), (2, 0), (3, 0), (3, 1), (3, 2)] {
+        halves.push(as_user(SOMEBODY, OWN, || Half::send(&public.socket())));
+        eventually("three are kept, and others dropped", || {
+            let bytes = quota(&mut root, SOMEBODY, "message-bytes");
+            assert!(bytes.0 <= 100_000, "{bytes:?}");
+            let connections = quota(&mut root, SOMEBODY, "connections");
+            (bytes == (kept * HALF_SIZE, refused) && connections == (kept, 0)).then_some(())
+        });
+    }
+    let _half = Half::send(&public.socket());
+    eventually("it is another user's", || {
+        (quota(&mut root, 0, "message-bytes") == (HALF_SIZE, 0)).then_some(())
+    });
+}
+
+/// Event types of all programs of one user count together, each time that a trace describes them.
+#[test]
+fn a_quota_of_event_types() {
+    let limits = Limits { type_bytes: 100_000, ..Limits::default() };
+    let Some(public) = Public::start_with("a_quota_of_event_types", limits) else { return };
+    let mut root = public.client();
+    for request in record_all(&public, Purpose::Record) {
+        root.ask_all(&request).unwrap();
+    }
+    // Half of them for the program, and half for its trace.
+    let greedy = || {
+        let mut program = public.program();
+        (0..700).for_each(|index| program.tell(index, "greedy:event"));
+        program.record(0, 0, 1);
+        program
+    };
+    let used_by = |root: &mut Client, user| quota(root, user, "type-bytes");
+    let _roots = greedy();
+    let all = eventually("its types are described", || {
+        let (used, refused) = used_by(&mut root, 0);
+        assert_eq!(refused, 0);
+        (used > 50_000).then_some(used)
+    });
+    let _first = as_user(SOMEBODY, OWN, greedy);
+    eventually("they are described", || (used_by(&mut root, SOMEBODY).0 == all).then_some(()));
+    let _second = as_user(SOMEBODY, OWN, greedy);
+    eventually("those of the second are refused in part", || {
+        let (used, refused) = used_by(&mut root, SOMEBODY);
+        assert!(used <= 100_000, "{used}");
+        (used > all && refused > 0).then_some(())
+    });
+    assert_eq!(used_by(&mut root, 0), (all, 0), "it is another user's");
+}
+
+/// Rings of all programs of one user count together. Those of programs that have ended make room for others.
+#[test]
+fn a_quota_of_rings() {
+    let test = "a_quota_of_rings";
+    let limits = Limits::default();
+    let Some(public) = Public::start_with(test, limits) else { return };
+    let mut root = public.client();
+    for request in record_all(&public, Purpose::Snapshot) {
+        root.ask_all(&request).unwrap();
+    }
+    let program = public.program();
+    let (size, _) = quota(&mut root, 0, "ring-bytes");
+    assert!(size > 3 << 20);
+    drop((program, root, public));
+
+    let limits = Limits { ring_bytes: 2 * size + 1, ..limits };
+    let Some(public) = Public::start_with(test, limits) else { return };
+    let mut root = public.client();
+    for request in record_all(&public, Purpose::Snapshot) {
+        root.ask_all(&request).unwrap();
+    }
+    let [first, second, third] =
+        as_user(SOMEBODY, OWN, || [public.program(), public.program(), public.program()]);
+    let has_rings = |program: &Program| !program.writers.is_empty();
+    assert!(has_rings(&first) && has_rings(&second) && !has_rings(&third));
+    assert!(has_rings(&public.program()), "it is another user's");
+    assert_eq!(quota(&mut root, SOMEBODY, "ring-bytes"), (2 * size, 1));
+    // What has ended is kept, as long as there is room.
+    drop((first, second, third));
+    let count = |root: &mut Client| {
+        let applications = Applications { processes: Processes::default(), event_types: false };
+        root.ask_all(&Request::ListApplications(applications)).unwrap().len()
+    };
+    eventually("they have ended", || (count(&mut root) == 0).then_some(()));
+    assert_eq!(quota(&mut root, SOMEBODY, "ring-bytes").0, 2 * size);
+    assert!(as_user(SOMEBODY, OWN, || has_rings(&public.program())));
+}
+
+/// Descriptors that the agent has for one user, for whatever it is.
+#[test]
+fn a_quota_of_descriptors() {
+    let test = "a_quota_of_descriptors";
+    let recording = |limits| {
+        let public = Public::start_with(test, limits)?;
+        let mut root = public.client();
+        for request in record_all(&public, Purpose::Record) {
+            root.ask_all(&request).unwrap();
+        }
+        Some((public, root))
+    };
+    let Some((public, mut root)) = recording(Limits::default()) else { return };
+    let program = as_user(SOMEBODY, OWN, || public.program());
+    let (each, _) = quota(&mut root, SOMEBODY, "descriptors");
+    // Its connection, its types, what it wakes the agent with; and files.
+    assert!(each > 3 + 2, "{each}");
+    drop((program, root, public));
+
+    let limits = Limits { descriptors: 2 * each + 3, ..Limits::default() };
+    let (public, mut root) = recording(limits).unwrap();
+    let [first, second, third] =
+        as_user(SOMEBODY, OWN, || [public.program(), public.program(), public.program()]);
+    let has_rings = |program: &Program| !program.writers.is_empty();
+    assert!(has_rings(&first) && has_rings(&second) && !has_rings(&third));
+    let refused = as_user(SOMEBODY, OWN, || public.try_client().unwrap_err().to_string());
+    assert!(refused.contains("descriptors; end programs or sessions"), "{refused}");
+    assert_eq!(quota(&mut root, SOMEBODY, "descriptors"), (limits.descriptors, 2));
+    assert!(has_rings(&public.program()), "it is another user's");
+    drop((first, second, third));
+    eventually("they are gone", || {
+        (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
+    });
+    // Their traces are open for a while, unless there is too little for others.
+    assert_eq!(quota(&mut root, SOMEBODY, "descriptors").0, 2 * (each - 3));
+    let others = as_user(SOMEBODY, OWN, || [public.program(), public.program()]);
+    assert!(others.iter().all(has_rings));
+    drop(others);
+    eventually("they are given back", || {
+        (quota(&mut root, SOMEBODY, "descriptors").0 == 0).then_some(())
+    });
+}
+
+/// What it takes to record all programs.
+fn record_all(public: &Public, purpose: Purpose) -> [Request; 3] {
+    let (name, output) = ("s".into(), Some(public.directory.path().join("trace")));
+    [
+        Request::CreateSession(Session { name, purpose, output }),
+        Request::EnableEvents(events("*")),
+        Request::StartSession("s".into()),
+    ]
+}
+
+/// So much is said of a request.
+const HALF_SIZE: u64 = 30_000;
+
+/// A command that never ends what it says.
+struct Half(#[expect(dead_code, reason = "held open")] UnixStream);
+
+impl Half {
+    fn send(socket: &Path) -> Half {
+        let mut stream = UnixStream::connect(socket).unwrap();
+        let hello = Hello {
+            version: Version::OURS,
+            role: Role::Command,
+            program: "half".into(),
+            release: "0".into(),
+        };
+        let mut bytes = Vec::new();
+        encode(&Opening::Hello(hello), &mut bytes).unwrap();
+        let mut request = Vec::new();
+        encode(&Request::ListSessions(None), &mut request).unwrap();
+        // It says that a megabyte is to come.
+        request[..4].copy_from_slice(&(1u32 << 20).to_le_bytes());
+        request.resize(HALF_SIZE as usize, 0);
+        bytes.extend(request);
+        // Whoever is dropped cannot say all of it.
+        let _ = stream.write_all(&bytes);
+        Half(stream)
+    }
+}
