@@ -5,7 +5,7 @@ use crate::layout::{Endpoint, Trace};
 use crate::record::Said;
 use blkkin_ring::Pen;
 use blkkin_trace::family::{self, Annotation, PutString};
-use blkkin_trace::registry;
+use blkkin_trace::{Level, registry};
 use std::ffi::{c_char, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -92,7 +92,7 @@ pub(crate) unsafe fn emit(trace: &Trace, endpoint: &Endpoint, level: c_uint, sai
         parent_span_id: trace.info.parent_span_id,
         said,
     };
-    if let Some(event) = annotation.family().types().get(level as usize) {
-        annotation.record(event);
+    if let Some(level) = Level::from_number(level.into()) {
+        annotation.record(level);
     }
 }

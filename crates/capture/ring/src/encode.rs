@@ -413,6 +413,7 @@ impl<'e> Event<'e> {
     }
 
     /// The same one.
+    #[cfg(not(loom))]
     #[inline(always)]
     pub(crate) fn again(&mut self) -> Event<'_> {
         Event { place: PhantomData, ..*self }

@@ -200,10 +200,10 @@ pub(crate) enum Done {
     RecordedForSleeper,
 }
 
-/// What the sequence says: the reader's word, 0 while it is awake, and this if it does not know or has not
-/// got so far.
+/// What the sequence says: half of the reader's word, 0 while it is awake, and this if it does not know, or
+/// that, which the word cannot be, if it has not got so far.
 const MAY_SLEEP: u64 = 1;
-const NOTHING: u64 = 2;
+const NOTHING: u64 = 1 << 32;
 
 /// How often the processor must differ; a thread is not moved as often in so short a time.
 const STRANGER_TRIES: usize = 4;
@@ -299,7 +299,7 @@ impl Sequences {
                 "mov edx, {may_sleep}",
                 "je 26f",
                 "24:",
-                "mov edx, {nothing}",
+                "mov rdx, {nothing}",
                 "jmp 26f",
                 ".popsection",
                 "xor edi, edi",
@@ -361,7 +361,7 @@ impl Sequences {
                 // Stores the position, and moves `rdi` behind it.
                 "stosq",
                 "mov rdx, qword ptr [{writer} + {frame} + {sleeping}]",
-                "mov rdx, qword ptr [rdx]",
+                "mov edx, dword ptr [rdx]",
                 "22:",
                 "26:",
                 "mov qword ptr fs:[{area} + 8], 0",

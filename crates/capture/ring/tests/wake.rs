@@ -9,6 +9,7 @@ use blkkin_sys::{SharedMemory, barrier_for_all};
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
@@ -87,6 +88,29 @@ fn who_records_wakes_the_reader() {
         }
     }
 }
+
+/// Whatever a program has stored there itself: each event is recorded once.
+#[test]
+fn other_words_than_the_readers_mean_no_second_event() {
+    let rings = std::thread::available_parallelism().unwrap().get() + 1;
+    let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
+    let set = Set::new(shape(rings, 4096, 4, Mode::Discard));
+    let slot = Slot::new();
+    slot.put(Box::new(set.writer(clock))).unwrap();
+    let words = [0, 1, 2, 3, 1 << 32, 2 << 32, u64::MAX];
+    for (number, word) in words.into_iter().enumerate() {
+        set.file.write_all_at(&u64::to_ne_bytes(word), SLEEPING_AT).unwrap();
+        assert!(is_recorded(&slot, 1, number as u64));
+    }
+    let (mut readers, mut harvest) = (set.readers(clock), Harvest::default());
+    set.take_all(&mut readers, true, &mut harvest);
+    let mut numbers: Vec<u64> = harvest.events.iter().map(|event| event.2).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, (0..words.len() as u64).collect::<Vec<_>>());
+}
+
+/// Where in the memory the reader says that it sleeps.
+const SLEEPING_AT: u64 = 128;
 
 /// Where the other process finds the memory; it is this same program.
 const MEMORY: &str = "BLKKIN_TEST_SLEEPER";

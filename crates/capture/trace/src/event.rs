@@ -142,8 +142,8 @@ impl EventType {
         record_as_it_is(&mut encoder.event(), wanted_by as u32);
     }
 
-    /// Records an event with these fields, if they are brief and all who want it want it just as it is. Else
-    /// it returns false, and nothing has happened.
+    /// Records an event with these fields, if they are brief and all who want it want it just as it is; nothing
+    /// is to be done if nobody wants it. Else it returns false, and nothing has happened.
     #[inline(always)]
     pub(crate) fn record_brief(&'static self, payload: &impl Payload) -> bool {
         let wanted_by = self.wanted_by.load(Ordering::Acquire);
@@ -155,7 +155,7 @@ impl EventType {
         if is_simple {
             record_as_it_is(&mut brief.event(), wanted_by as u32);
         }
-        is_simple
+        is_simple || wanted_by == 0
     }
 
     /// The id of a type that is wanted.

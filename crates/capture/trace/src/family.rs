@@ -116,9 +116,10 @@ impl Family {
         &self.types
     }
 
-    /// Records an event of one of its types, if somebody wants it.
+    /// Records an event of this family, if somebody wants it.
     #[inline(always)]
-    pub(crate) fn record<P: Payload>(&'static self, event: &'static EventType, payload: P) {
+    pub(crate) fn record<P: Payload>(&'static self, level: Level, payload: P) {
+        let event = self.at(level);
         if !event.record_brief(&payload) {
             self.record_any(event, payload);
         }
@@ -149,8 +150,8 @@ pub trait PutString: Copy {
     /// Appends it to an event, with its NUL, if the pen takes it.
     fn put(self, pen: &mut impl Pen) -> Option<()>;
 
-    /// Does what could panic, if something is wrong with the tracer itself. See where annotations of C are
-    /// recorded.
+    /// Does what could panic, if something is wrong with the tracer itself: all but the quick way of a brief
+    /// annotation of which the type is known. Strings of C come from callers that know no panics.
     fn guard(work: impl FnOnce()) {
         work();
     }
@@ -187,10 +188,10 @@ pub struct Annotation<S> {
 }
 
 impl<S: PutString> Annotation<S> {
-    /// Records it as an event of this type, which is one of its family, if somebody wants it.
+    /// Records it, if somebody wants it.
     #[inline(always)]
-    pub fn record(self, event: &'static EventType) {
-        self.family().record(event, self);
+    pub fn record(self, level: Level) {
+        self.family().record(level, self);
     }
 
     /// The events that it belongs to.

@@ -192,7 +192,7 @@ impl<'a> Trace<'a> {
 
     #[inline(always)]
     fn say(&self, level: Level, said: Said<&str>) {
-        let annotation = Annotation {
+        Annotation {
             trace_name: self.name,
             service_name: self.endpoint.service_name(),
             port_no: self.endpoint.port(),
@@ -201,8 +201,8 @@ impl<'a> Trace<'a> {
             span_id: self.ids.span.cast_signed(),
             parent_span_id: self.ids.parent.cast_signed(),
             said,
-        };
-        annotation.record(annotation.family().at(level));
+        }
+        .record(level);
     }
 }
 
