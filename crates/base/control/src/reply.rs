@@ -75,14 +75,10 @@ pub mod code {
     pub const WRONG_STATE: &str = "wrong-state";
     /// A filter, pattern, size or rule that makes no sense.
     pub const BAD_VALUE: &str = "bad-value";
-    /// The user may not.
-    pub const NOT_PERMITTED: &str = "not-permitted";
     /// It would take more than the user may have.
     pub const QUOTA: &str = "quota";
     /// The directory or a file cannot be written.
     pub const OUTPUT: &str = "output";
-    /// Something that should not happen.
-    pub const INTERNAL: &str = "internal";
 }
 
 record! {

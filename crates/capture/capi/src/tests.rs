@@ -19,25 +19,6 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// By their numbers.
-const LEVELS: [Level; 15] = [
-    Level::Emergency,
-    Level::Alert,
-    Level::Critical,
-    Level::Error,
-    Level::Warning,
-    Level::Notice,
-    Level::Info,
-    Level::DebugSystem,
-    Level::DebugProgram,
-    Level::DebugProcess,
-    Level::DebugModule,
-    Level::DebugUnit,
-    Level::DebugFunction,
-    Level::DebugLine,
-    Level::Debug,
-];
-
 fn endpoint() -> Endpoint {
     Endpoint { ip: c"10.0.0.7".as_ptr(), port: 50_000, name: c"osd.3".as_ptr() }
 }
@@ -185,8 +166,8 @@ fn c_and_rust_record_the_same() {
             random_trace_id: false,
         };
         let same = blkkin_trace::Trace::with_context(text, &at, &context);
-        for (number, level) in LEVELS.into_iter().enumerate() {
-            let number = number as u32;
+        for number in 0..15u32 {
+            let level = Level::from_number(number.into()).unwrap();
             let text = string.as_ptr();
             // SAFETY: pointers are NULL, or to what lives on the stack and to literals.
             let results = unsafe {

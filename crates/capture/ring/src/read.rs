@@ -189,7 +189,7 @@ impl Reader {
     }
 
     /// Events that were discarded so far, in this ring and in those before it.
-    pub fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
+    fn discarded_in_all(&self, cells: &Cells, shape: &Shape) -> u64 {
         self.in_all(cells.lost(shape, self.ring))
     }
 

@@ -183,14 +183,6 @@ impl Writer {
         self
     }
 
-    /// Whether it writes with restartable sequences.
-    pub fn has_sequences(&self) -> bool {
-        #[cfg(all(target_arch = "x86_64", not(loom)))]
-        return self.sequences.is_some();
-        #[cfg(not(all(target_arch = "x86_64", not(loom))))]
-        false
-    }
-
     /// The sequences that nearly all events can take: only they can read that clock.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn quick_sequences(&self) -> Option<Sequences> {

@@ -234,7 +234,7 @@ fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> 
     let lost = output::lost(&stats);
     if args.json {
         let summary = json!({
-            "schema": "blkkin.record.1",
+            "schema": "blkkin.record.v1",
             "trace": output.display().to_string(),
             "events": stats.events,
             "events_lost": stats.events_lost,
