@@ -18,7 +18,7 @@ const INIT: &str = "#!/bin/sh
 export PATH=/bin:/usr/bin HOME=/tmp TEST_LOUD=1
 mkdir -p /proc /sys /tmp /dev
 mount -t proc p /proc; mount -t sysfs s /sys; mount -t devtmpfs d /dev; mount -t tmpfs t /tmp
-/tests --nocapture --test-threads=1 $TESTS
+/tests --nocapture --test-threads=1 --include-ignored $TESTS
 echo o > /proc/sysrq-trigger
 cat
 ";

@@ -19,8 +19,9 @@ pub(crate) const TIME_AT: usize = 2;
 /// Strings are encoded by so many bytes.
 pub(crate) const GRAIN: usize = 16;
 
-/// Events are copied into rings by so many bytes, so that there is no remainder.
-pub(crate) const COPIED: usize = 32;
+/// Events are copied into rings by so many bytes, so that there is no remainder. Models have sub-buffers of
+/// few bytes, and more of them to begin would be many more orders to look at.
+pub(crate) const COPIED: usize = if cfg!(loom) { GRAIN } else { 32 };
 
 /// Bytes that an [`Encoder`] has room for.
 pub const EVENT_SIZE_MAX: usize = 4096;
