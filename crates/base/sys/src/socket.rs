@@ -109,7 +109,8 @@ impl Socket {
             // SAFETY: the kernel has just made this descriptor, and nobody else has it.
             #[expect(unsafe_code)]
             Ok(_) => unsafe { OwnedFd::from_raw_fd(number[0] as i32) },
-            Err(error) => return error.raw_os_error() != Some(libc::ENOPROTOOPT),
+            // Without a descriptor to spare it is not known, either.
+            Err(error) => return matches!(error.raw_os_error(), Some(libc::ESRCH | libc::EINVAL)),
         };
         // It can be read when the process has ended.
         let mut ready = [PollFd::new(&process, PollFlags::IN)];

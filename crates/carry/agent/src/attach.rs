@@ -38,6 +38,13 @@ struct Adopted {
     trace: Option<Trace>,
 }
 
+/// What a set of rings that was left holds unread.
+struct Waiting {
+    place: (SessionId, usize),
+    rings: u32,
+    packets: u64,
+}
+
 /// Bytes of a program's name in that of its trace.
 const PROGRAM_SIZE_MAX: usize = 150;
 
@@ -86,19 +93,29 @@ impl Agent {
         let Ok(left) = Rings::left_behind(memory, ring_clock(application.clock)) else { return };
         // The program had another connection, over which they may still be read.
         self.end_connections_before(id, [&left].into_iter());
-        let Some(application) = self.applications.get(&id) else { return };
-        let Some(session) = self.session_of(application, left.shape().uuid) else { return };
-        let place = (session, left.shape().stream as usize);
-        let is_known =
-            |session: &Session| session.id == place.0 && place.1 < session.channels.len();
-        if self.sessions.iter().any(is_known) {
-            let totals = self.ended.entry(place).or_default();
-            for ring in 0..left.count() {
-                let packets = left.waiting(ring).div_ceil(left.shape().subbuffer_size as u64);
-                totals.rings += 1;
-                totals.packets_lost = totals.packets_lost.saturating_add(packets);
-            }
+        if let Some(waiting) = self.waiting_in(id, &left) {
+            self.count_lost(waiting);
         }
+    }
+
+    /// What a program's rings that were left hold unread, if their session is still there.
+    fn waiting_in(&self, id: Id, left: &Rings) -> Option<Waiting> {
+        let shape = left.shape();
+        let channel = shape.stream as usize;
+        let id = self.session_of(self.applications.get(&id)?, shape.uuid)?;
+        let session = self.sessions.iter().find(|session| session.id == id)?;
+        let packets_of = |ring| left.waiting(ring).div_ceil(shape.subbuffer_size as u64);
+        (channel < session.channels.len()).then(|| Waiting {
+            place: (id, channel),
+            rings: left.count() as u32,
+            packets: (0..left.count()).map(packets_of).fold(0, u64::saturating_add),
+        })
+    }
+
+    fn count_lost(&mut self, waiting: Waiting) {
+        let totals = self.ended.entry(waiting.place).or_default();
+        totals.rings += waiting.rings;
+        totals.packets_lost = totals.packets_lost.saturating_add(waiting.packets);
     }
 
     /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
@@ -133,9 +150,14 @@ impl Agent {
         let _ = application.descriptors.set(OWN_DESCRIPTORS);
         self.end_connections_before(id, channels.iter().flatten().map(|(_, rings)| rings));
         for channel in channels {
-            let numbers: Vec<u32> = channel.iter().map(|(orphan, _)| orphan.number).collect();
+            let waiting_in =
+                |(orphan, rings): &(Orphan, Rings)| (orphan.number, self.waiting_in(id, rings));
+            let left: Vec<_> = channel.iter().map(waiting_in).collect();
             let Err(error) = self.adopt_channel(id, channel) else { continue };
-            for number in numbers {
+            for (number, waiting) in left {
+                if let Some(waiting) = waiting {
+                    self.count_lost(waiting);
+                }
                 self.send(id, &ToApplication::Release(number), vec![]);
             }
             let Some(application) = self.applications.get(&id) else { return };

@@ -146,6 +146,11 @@ impl Agent {
             let kept = self.kept.iter().map(|kept| &kept.trace);
             let kept = kept.filter(|trace| trace.note().is_some_and(|note| note.session() == id));
             clearing.spared.extend(open.chain(kept).map(|trace| trace.directory().to_owned()));
+            // Its program has come back while it was being removed.
+            let is_spared = |(directory, _): &(PathBuf, _)| clearing.spared.contains(directory);
+            if clearing.open.get(1).is_some_and(is_spared) {
+                clearing.open.truncate(1);
+            }
         }
         clearings.retain_mut(|clearing| {
             let is_done = clearing.go_on();
