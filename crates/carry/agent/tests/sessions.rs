@@ -281,12 +281,6 @@ fn clear_drops_all_that_was_recorded() {
         }
     };
     // One that ends, one that may come back, and one that has lost some.
-    let start = |node: &Node| {
-        let mut program = Program::start(node);
-        program.tell(0, "test:first");
-        program.record(0, 0, 1);
-        program
-    };
     start(&node).goodbye();
     drop(start(&node));
     let mut program = start(&node);
@@ -320,17 +314,19 @@ fn clear_drops_all_that_was_recorded() {
     eventually("nothing is left", || count_of(0)(&node));
 }
 
+/// A program that has recorded one event.
+fn start(node: &Node) -> Program {
+    let mut program = Program::start(node);
+    program.tell(0, "test:first");
+    program.record(0, 0, 1);
+    program
+}
+
 /// The same for what is kept in memory alone.
 #[test]
 fn clear_drops_flight_recorders() {
     let mut node = Node::new();
     node.record_all(Purpose::Snapshot);
-    let start = |node: &Node| {
-        let mut program = Program::start(node);
-        program.tell(0, "test:first");
-        program.record(0, 0, 1);
-        program
-    };
     start(&node).goodbye();
     let mut program = start(&node);
     // As an agent before would have left it.
