@@ -3,7 +3,7 @@
 //! registers. For what is longer there is [`Encoder`].
 
 use crate::encode::{
-    COPIED, Encoder, Event, GRAIN, HEADER_SIZE, TIME_AT, copy_grain, is_grain_readable,
+    COPIED, Encoder, Event, GRAIN, HEADER_SIZE, copy_grain, is_grain_readable, put_header,
 };
 use std::ffi::c_char;
 use std::marker::PhantomData;
@@ -71,11 +71,10 @@ impl<'r> Brief<'r> {
     #[inline(always)]
     pub fn new(room: &'r mut BriefRoom, id: u16) -> Brief<'r> {
         let start = room.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: there is room for that; the time comes when it is recorded.
+        // SAFETY: there is room for that.
         #[expect(unsafe_code)]
         unsafe {
-            start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
-            start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
+            put_header(start, id);
         }
         Brief { start, size: HEADER_SIZE, room: PhantomData }
     }

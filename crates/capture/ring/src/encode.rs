@@ -73,11 +73,10 @@ impl<'r> Encoder<'r> {
     #[inline(always)]
     pub fn new(room: &'r mut Room, id: u16) -> Encoder<'r> {
         let start = room.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: there is room for that; the time comes when it is recorded.
+        // SAFETY: there is room for that.
         #[expect(unsafe_code)]
         unsafe {
-            start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
-            start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
+            put_header(start, id);
         }
         Encoder { start, size: HEADER_SIZE, is_cut: false, room: PhantomData }
     }
@@ -299,6 +298,21 @@ pub(crate) unsafe fn copy_any_grain(from: *const u8, into: *mut u8, left: usize)
             true => copy_grain(from, into, left),
             false => copy_grain_by_bytes(from, into, left),
         }
+    }
+}
+
+/// Writes the header of an event of this class; the time comes when it is recorded.
+///
+/// # Safety
+///
+/// There is room for [`HEADER_SIZE`] bytes.
+#[inline(always)]
+#[expect(unsafe_code)]
+pub(crate) unsafe fn put_header(start: *mut u8, id: u16) {
+    // SAFETY: by the caller's promise.
+    unsafe {
+        start.cast::<[u8; 2]>().write_unaligned(id.to_le_bytes());
+        start.add(TIME_AT).cast::<[u8; 8]>().write_unaligned([0; 8]);
     }
 }
 
