@@ -228,7 +228,7 @@ impl Agent {
         let mut left = Vec::new();
         for Passed { orphan, shape, memory, .. } in passed {
             place = Some(self.place_of(application, shape)?);
-            let rings = Rings::left_behind(memory, shape.clone(), clock)?;
+            let rings = Rings::left_behind(memory, *shape, clock)?;
             left.push(LeftSet { number: Some(orphan.number), rings });
         }
         let (Some((at, number)), Some(last)) = (place, passed.last()) else { return Ok(()) };
@@ -416,7 +416,9 @@ impl Agent {
             totals.rings += rings.count() as u64;
             totals.packets_lost +=
                 (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
-            number.map(|number| self.send(id, &ToApplication::Release(number), vec![]));
+            if let Some(number) = number {
+                self.send(id, &ToApplication::Release(number), vec![]);
+            }
         }
     }
 

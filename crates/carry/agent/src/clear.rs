@@ -165,7 +165,7 @@ impl Agent {
                     }),
                 };
                 self.answer(clearing.command, &reply);
-                self.resumed.push(clearing.command);
+                self.resumed.insert(clearing.command);
             }
             !is_done
         });

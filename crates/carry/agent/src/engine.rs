@@ -21,7 +21,7 @@ use blkkin_control::{
 };
 use blkkin_sys::socket::{Listener, Peer};
 use rustix::event::{PollFd, PollFlags, epoll};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -81,7 +81,7 @@ pub struct Agent {
     /// Sessions of which traces are being removed.
     pub(crate) clearings: Vec<Clearing>,
     /// Commands of which the next request may be taken.
-    pub(crate) resumed: Vec<Id>,
+    pub(crate) resumed: BTreeSet<Id>,
     /// Traces that programs' rings went to, which nobody has open, by UUID.
     pub(crate) begun: HashMap<[u8; 16], Begun>,
     pub(crate) notebook: Notebook,
@@ -281,7 +281,7 @@ impl Agent {
             notebook,
             pending: Vec::new(),
             clearings: Vec::new(),
-            resumed: Vec::new(),
+            resumed: BTreeSet::new(),
             sampling: notes.sampling,
             ended: BTreeMap::new(),
             released: BTreeMap::new(),
@@ -348,7 +348,8 @@ impl Agent {
             self.end_absences(now);
             self.settle(now);
             self.go_on_clearing();
-            while let Some(id) = self.resumed.pop() {
+            // Each has its turn; the others come when all have had theirs.
+            for id in std::mem::take(&mut self.resumed) {
                 self.take_messages(id);
             }
         }
@@ -370,8 +371,8 @@ impl Agent {
         });
         let absences = self.departed.iter().filter_map(|one| one.absence.as_ref());
         let absences = absences.map(Absence::next);
-        let clearings = self.clearings.iter().map(|_| Instant::now());
-        let others = absences.chain(clearings).chain(self.door.next());
+        let is_busy = !self.clearings.is_empty() || !self.resumed.is_empty();
+        let others = absences.chain(is_busy.then(Instant::now)).chain(self.door.next());
         looks.chain(pending).chain(openings).chain(others).min()
     }
 
@@ -444,6 +445,10 @@ impl Agent {
         if flags.contains(epoll::EventFlags::OUT) && peer.connection.flush().is_err() {
             return self.disconnect(id);
         }
+        if self.resumed.contains(&id) {
+            // First what it has asked already.
+            return self.watch(id);
+        }
         let is_open = match &mut peer.state {
             State::Opening(decoder) => peer.connection.receive(decoder),
             State::Application(decoder) => peer.connection.receive(decoder),
@@ -475,7 +480,7 @@ impl Agent {
         }
     }
 
-    /// Acts on all messages that have come as a whole.
+    /// Acts on all messages that have come as a whole; of a command's requests, on one.
     pub(crate) fn take_messages(&mut self, id: Id) {
         while let Some(peer) = self.peers.get_mut(&id) {
             let outcome = match &mut peer.state {
@@ -499,16 +504,16 @@ impl Agent {
                     Ok(None) => return,
                     Err(error) => Err(io::Error::other(error.to_string())),
                 },
-                // One request after the other.
+                // One request after the other, and others' between them.
                 State::Command(command) if command.is_busy => return,
                 State::Command(command) => match command.decoder.take() {
                     Ok(Some(Received::Message { message, .. })) => {
-                        self.request(id, message);
-                        Ok(())
+                        self.resumed.insert(id);
+                        return self.request(id, message);
                     }
                     Ok(Some(Received::Unknown { .. })) => {
-                        self.unknown_request(id);
-                        Ok(())
+                        self.resumed.insert(id);
+                        return self.unknown_request(id);
                     }
                     Ok(None) => return,
                     Err(error) => Err(io::Error::other(error.to_string())),

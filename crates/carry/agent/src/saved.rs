@@ -153,7 +153,12 @@ impl Notebook {
         let _ = encode(saved, &mut bytes);
         let append = |mut file: File| file.write_all(&bytes);
         self.added.fetch_add(1, Relaxed);
-        self.complain(OpenOptions::new().append(true).open(&self.path).and_then(append));
+        let added = OpenOptions::new().append(true).open(&self.path).and_then(append);
+        if added.is_err() {
+            // Behind a part of a note others would not be found: all is to be written anew soon.
+            self.added.store(usize::MAX / 2, Relaxed);
+        }
+        self.complain(added);
     }
 
     /// Replaces all notes.
