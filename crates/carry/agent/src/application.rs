@@ -199,7 +199,16 @@ impl Attachment {
 
     /// What comes from now on is told as if nothing had been before, since its trace is closed.
     pub(crate) fn begin_anew(&mut self) {
-        (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
+        // Not if rings before these could not be written yet.
+        if self.left_behind.is_empty() {
+            (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
+        }
+    }
+
+    /// Packets that could not be written.
+    pub(crate) fn packets_waiting(&self) -> u64 {
+        let left = self.left_behind.iter().map(|set| &set.rings);
+        left.chain([&self.rings]).map(Rings::packets_waiting).fold(0, u64::saturating_add)
     }
 
     /// Whether it is of that session; all are of none.

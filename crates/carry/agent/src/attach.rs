@@ -157,14 +157,9 @@ impl Agent {
 
     /// What a program's rings that were left hold unread, if their session is still there.
     fn waiting_in(&self, id: Id, left: &Rings) -> Option<Waiting> {
-        let shape = left.shape();
-        let (at, channel) = self.place_of(self.applications.get(&id)?, shape).ok()?;
-        let packets_of = |ring| left.waiting(ring).div_ceil(shape.subbuffer_size as u64);
-        Some(Waiting {
-            place: (self.sessions[at].id, channel),
-            rings: left.count() as u32,
-            packets: (0..left.count()).map(packets_of).fold(0, u64::saturating_add),
-        })
+        let (at, channel) = self.place_of(self.applications.get(&id)?, left.shape()).ok()?;
+        let (place, rings) = ((self.sessions[at].id, channel), left.count() as u32);
+        Some(Waiting { place, rings, packets: left.packets_waiting() })
     }
 
     fn count_lost(&mut self, waiting: Waiting) {

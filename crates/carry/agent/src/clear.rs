@@ -4,10 +4,8 @@
 //! There may be very many of those, so they are removed little by little, while programs record on. Only
 //! files are taken away that a daemon has made.
 
-use crate::application::Application;
 use crate::engine::{Agent, Id};
 use crate::owner::Owner;
-use crate::process::may_run;
 use crate::quota::Share;
 use crate::session::{Session, SessionId};
 use crate::trace::{Part, part_named};
@@ -119,8 +117,7 @@ impl Agent {
             }
         }
         // Of those that do not come back, nothing is left.
-        let may_come = |one: &Application| !one.is_ending && may_run(one.process.pid);
-        for application in self.departed.iter_mut().filter(|one| !may_come(one)) {
+        for application in self.departed.iter_mut().filter(|one| !one.may_come()) {
             application.attachments.retain(|attachment| attachment.session != id);
         }
         self.departed.retain(|application| !application.attachments.is_empty());

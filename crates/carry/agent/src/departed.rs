@@ -61,6 +61,13 @@ impl Absence {
     }
 }
 
+impl Application {
+    /// Whether it may connect anew, as far as is known.
+    pub(crate) fn may_come(&self) -> bool {
+        !self.is_ending && may_run(self.process.pid)
+    }
+}
+
 impl Agent {
     /// A program's connection has ended. All that it has recorded is written; rings that it may be about to map
     /// are left alone until it is known that it does not come back.
@@ -110,10 +117,17 @@ impl Agent {
         application.absence = None;
         let finished = application.finish(ROOM, None);
         self.tell_unwritten(application, finished.trouble);
+        let may_come = application.may_come();
         let own = application.attachments.extract_if(.., |attachment| attachment.is_written);
         for mut attachment in own.collect::<Vec<Attachment>>() {
             attachment.begin_anew();
             self.count_ended(&attachment);
+            if !may_come {
+                // Nobody else has what could not be written.
+                let totals = self.ended.entry((attachment.session, attachment.channel));
+                let lost = &mut totals.or_default().packets_lost;
+                *lost = lost.saturating_add(attachment.packets_waiting());
+            }
         }
         self.close_traces(application);
     }
@@ -123,7 +137,7 @@ impl Agent {
         let own: HashSet<SessionId> =
             application.attachments.iter().map(|attachment| attachment.session).collect();
         let pid = application.process.pid;
-        let may_come = !application.is_ending && may_run(pid);
+        let may_come = application.may_come();
         let closed = application.traces.extract_if(.., |session, _| !own.contains(session));
         for (session, trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
             self.spare(session, trace.directory());

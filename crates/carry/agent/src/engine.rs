@@ -199,6 +199,8 @@ const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec:
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
+/// While something cannot be written, what can be waits no longer.
+const LOOK_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// After it the last stores of a processor are seen by all others.
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 /// Of a program, beside its connection: by which it wakes the daemon, and of its types.
@@ -743,10 +745,11 @@ impl Agent {
                 retry = application.next_retry();
             }
             let trouble = retry.is_some();
-            // Where events wait that cannot be written now, each one would find the daemon asleep.
-            application.next_look = match drained.found || trouble {
-                true => Some(now + application.pace.after(drained.fullest)),
-                false => {
+            application.next_look = match (drained.found, trouble) {
+                (true, _) => Some(now + application.pace.after(drained.fullest)),
+                // Of what cannot be written now, each event would find the daemon asleep.
+                (false, true) => Some(now + LOOK_IN_TROUBLE),
+                (false, false) => {
                     application.pace.rest();
                     // A program that heeds no barriers may just have stored an event, and have found
                     // before that nobody sleeps. It is seen a moment later.

@@ -164,6 +164,12 @@ impl Rings {
         self.readers[ring].0.waiting(&self.cells, &self.shape)
     }
 
+    /// The same of all rings, as packets.
+    pub(crate) fn packets_waiting(&self) -> u64 {
+        let packets = |ring| self.waiting(ring).div_ceil(self.shape.subbuffer_size as u64);
+        (0..self.count()).map(packets).fold(0, u64::saturating_add)
+    }
+
     /// Says that the daemon is about to sleep, so that the next event wakes it. All rings are to be looked
     /// at once more.
     pub(crate) fn fall_asleep(&self) {

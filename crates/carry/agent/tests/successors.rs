@@ -249,6 +249,29 @@ fn memory_of_others_is_left_alone() {
     drop(other);
 }
 
+/// Events that cannot be written wait for the next try as long as their program may come back; then they are
+/// lost, which is told.
+#[test]
+fn what_cannot_be_written() {
+    let agents = Succession::begin(Limits::default());
+    record_all(&agents, Purpose::Record, &["c"]);
+    let obstacle = agents.output().join("ust");
+    fs::write(&obstacle, "").unwrap();
+    let mut away = program(&agents);
+    record(&away, 0..10);
+    away.lose_connection();
+    let gone = program(&agents);
+    record(&gone, 0..5);
+    gone.goodbye();
+    eventually("what the one has recorded is lost", || (lost(&agents) > 0).then_some(()));
+    let before = lost(&agents);
+    fs::remove_file(&obstacle).unwrap();
+    away.come_back_to(&agents.socket());
+    record(&away, 10..20);
+    wait_for(&agents, 20);
+    assert_eq!(lost(&agents), before);
+}
+
 /// More sets of rings than an agent takes are lost, which is told and counted. The program records on.
 #[test]
 fn more_rings_than_are_taken() {
