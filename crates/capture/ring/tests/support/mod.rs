@@ -184,19 +184,3 @@ pub(crate) fn move_to(processor: usize) {
         libc::sched_setaffinity(0, size_of_val(&set), &set);
     }
 }
-
-/// A small generator of numbers that repeat for a seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-}

@@ -1,7 +1,7 @@
 //! What is written: its text, that it reads back, and what is lost where CTF 2 has no words.
 
-use super::random::Random;
 use super::*;
+use blkkin_sys::testing::Random;
 
 #[track_caller]
 fn read_back(schema: &Schema) -> Schema {

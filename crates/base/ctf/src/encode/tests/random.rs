@@ -5,36 +5,9 @@ use crate::bits::usual;
 use crate::decode::Decoder;
 use crate::encode::{Encoder, PacketEnd, PacketWriter, Value, unchanged};
 use crate::schema::*;
+use blkkin_sys::testing::Random;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Marsaglia's xorshift generator.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len() as u64) as usize].clone()
-    }
-}
 
 type Place = (Scope, Vec<String>);
 
