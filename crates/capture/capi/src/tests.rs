@@ -7,7 +7,7 @@ use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent}
 use crate::layout::*;
 use crate::own::*;
 use crate::record::WARNING;
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{Decision, Kind, Level, SpanContext, SpanId, TraceId, channels};
@@ -39,17 +39,13 @@ struct Channel {
 impl Channel {
     fn new() -> Channel {
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let (rings, subbuffer_size, subbuffer_count) = (65, 4096, 4);
-        let (uuid, stream, start) = ([0; 16], 0, 0);
-        let mode = Mode::Discard;
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (file, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let shape = Shape { rings: 65, ..Shape::default() };
+        let (file, cells) = Cells::create(c"test", &shape).unwrap();
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         let writer = Writer::new(theirs, Clock::Monotonic).unwrap();
         channels::attach(0, Box::new(writer)).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, Clock::Monotonic)).collect();
+        let reader = |ring| Reader::new(&shape, ring, Clock::Monotonic);
+        let readers = (0..shape.rings).map(reader).collect();
         // SAFETY: has no arguments.
         assert_eq!(unsafe { blkin_init() }, OK);
         Channel { cells, shape, readers, _guard: guard }

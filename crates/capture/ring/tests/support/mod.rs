@@ -27,9 +27,7 @@ pub(crate) fn shape(
 
 impl Set {
     pub(crate) fn new(shape: Shape) -> Set {
-        let (file, memory) = SharedMemory::create(c"rings", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let (file, cells) = Cells::create(c"rings", &shape).unwrap();
         Set { file, cells, shape }
     }
 
