@@ -52,13 +52,8 @@ impl Channel {
     }
 
     fn wants(levels: i32) {
-        let rule = |level| EventRule {
-            enabled: true,
-            names: vec!["zipkin:*".to_owned()],
-            excluded: Vec::new(),
-            levels: Levels::Exactly { level },
-            filter: None,
-        };
+        let exactly = |level| Levels::Exactly { level };
+        let rule = |level| EventRule { levels: exactly(level), ..EventRule::of(["zipkin:*"]) };
         let wanted = (0..15).filter(|level| levels >> level & 1 != 0);
         let rules: Vec<_> = wanted.filter_map(Level::from_number).map(rule).collect();
         registry::set_rules(0, &rules);
@@ -192,14 +187,7 @@ fn c_and_rust_record_the_same() {
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
-    let rule = EventRule {
-        enabled: true,
-        names: vec!["*".to_owned()],
-        excluded: Vec::new(),
-        levels: Levels::Any,
-        filter: None,
-    };
-    registry::set_rules(0, &[rule]);
+    registry::set_rules(0, &[EventRule::of(["*"])]);
     let halves = |context: &Context| {
         let expected = [context.info.trace_id, context.trace_id_high].map(i64::to_le_bytes);
         vec![("blkkin:wide_trace_id", Level::Warning, expected.concat())]

@@ -7,8 +7,8 @@ use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, packet};
 use blkkin_sys::socket::{Listener, Socket};
 use blkkin_trace::control::{
     AddChannel, Answer, ChannelRule, Context, Decoder, EventRule, EventType, FieldKind,
-    FromApplication, Hello, Levels, Messages, Opening, Received, ToApplication, Version, Welcome,
-    catalog, encode,
+    FromApplication, Hello, Messages, Opening, Received, ToApplication, Version, Welcome, catalog,
+    encode,
 };
 use std::collections::HashMap;
 use std::fs::File;
@@ -306,13 +306,7 @@ pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
 
 /// A rule for a pattern.
 pub(crate) fn rule(name: &str) -> EventRule {
-    EventRule {
-        enabled: true,
-        names: vec![name.to_owned()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: None,
-    }
+    EventRule::of([name])
 }
 
 pub(crate) fn filtered(name: &str, filter: &str) -> EventRule {

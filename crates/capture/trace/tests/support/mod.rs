@@ -156,17 +156,12 @@ impl Drop for Channel {
 }
 
 pub(crate) fn rule(names: &str, except: &[&str], levels: Levels) -> EventRule {
-    EventRule {
-        enabled: true,
-        names: vec![names.to_owned()],
-        excluded: except.iter().map(|&names| names.to_owned()).collect(),
-        levels,
-        filter: None,
-    }
+    let excluded = except.iter().map(|&names| names.to_owned()).collect();
+    EventRule { excluded, levels, ..EventRule::of([names]) }
 }
 
 pub(crate) fn all(names: &str) -> EventRule {
-    rule(names, &[], Levels::Any)
+    EventRule::of([names])
 }
 
 /// Notes fields of payloads.

@@ -7,8 +7,8 @@ use blkkin_agent::Background;
 use blkkin_client::{Client, Patience};
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{
-    Applications, Channel, Context, Events, Level, Levels, Mode, NewChannel, Processes, Purpose,
-    Reply, Request, Selection, Session,
+    Applications, Channel, Context, Events, Level, Levels, NewChannel, Processes, Purpose, Reply,
+    Request, Selection, Session,
 };
 use blkkin_filter::Filter;
 use blkkin_reader::{Reading, Source};
@@ -139,22 +139,20 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
         Request::CreateChannel(NewChannel {
             session: session.clone(),
             channel: Channel {
-                name: "channel0".to_owned(),
-                mode: Mode::Discard,
                 subbuffer_size: args.subbuf_size,
                 subbuffer_count: args.num_subbuf,
                 contexts: args.context.clone(),
+                ..Channel::named("channel0")
             },
         }),
         Request::EnableEvents(Events {
             session: session.clone(),
             channel: None,
             selection: Selection {
-                names: args.events.clone(),
                 excluded: args.exclude.clone(),
                 levels: args.level.map_or(Levels::Any, |level| Levels::AtLeast { level }),
                 filter: args.filter.clone(),
-                processes: Processes::default(),
+                ..Selection::of(&args.events)
             },
         }),
         Request::StartSession(session),
