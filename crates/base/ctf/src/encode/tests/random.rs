@@ -58,27 +58,20 @@ impl Trace {
         };
         let clocks = vec![Clock {
             name: "c".to_owned(),
-            identity: None,
-            uuid: None,
-            description: None,
-            frequency: 1_000_000_000,
-            precision: None,
-            accuracy: None,
             offset_seconds: 5,
             offset_cycles: 7,
             origin: ClockOrigin::UnixEpoch,
+            ..Clock::default()
         }];
         let packet_header = Some(maker.packet_header(has_uuid));
         let streams = (0..2).map(|id| maker.stream(id)).collect();
         let purposes = maker.purposes;
         let trace = TraceClass {
-            namespace: None,
-            name: None,
-            uid: None,
             uuid,
             byte_order: order,
             env: vec![("hostname".to_owned(), EnvValue::Str("h".to_owned()))],
             packet_header,
+            ..TraceClass::default()
         };
         let schema = Schema { version: Version::Ctf2, trace, clocks, streams };
         Trace { schema, purposes }
@@ -219,13 +212,10 @@ impl Maker<'_> {
             // The names are unique in the whole schema, so references reach one field each.
             events.push(EventClass {
                 id: [0, 1, 30, 70_000][index + self.random.below(2) as usize % 2],
-                namespace: None,
                 name: self.random.chance(80).then(|| format!("p:e{index}")),
-                uid: None,
-                log_level: None,
-                emf_uri: None,
                 specific_context: specific,
                 payload: Some(self.root(Scope::Payload)),
+                ..EventClass::default()
             });
             self.known.truncate(known_common);
         }
@@ -233,14 +223,12 @@ impl Maker<'_> {
         self.known.truncate(known_packet);
         StreamClass {
             id,
-            namespace: None,
-            name: None,
-            uid: None,
             clock,
             packet_context,
             event_header,
             common_context,
             events,
+            ..StreamClass::default()
         }
     }
 
