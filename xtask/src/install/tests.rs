@@ -7,10 +7,10 @@ mod support;
 use super::manifest::{self, Manifest};
 use super::plan::{Content, Item};
 use super::{Place, install, uninstall};
+use blkkin_sys::testing::Scratch;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use support::Scratch;
 
 fn text(path: &str, text: &str) -> Item {
     Item { path: path.into(), content: Content::Text(text.to_owned()), mode: 0o644 }

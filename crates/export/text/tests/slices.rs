@@ -4,12 +4,12 @@
 use blkkin_reader::{
     Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
 };
-use blkkin_sys::testing::Random;
+use blkkin_sys::testing::{Random, Scratch};
 use blkkin_text::json::JsonPrinter;
 use blkkin_text::pretty::{Options, Printer};
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := u8;
@@ -246,19 +246,13 @@ fn count(reading: &Reading<'_>) -> u64 {
     reading.unordered(|| Nobody).1.events
 }
 
-fn scratch() -> PathBuf {
-    let path = std::env::temp_dir().join(format!("blkkin-slices-{}", std::process::id()));
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
 #[test]
 fn slices_give_what_one_thread_gives() {
-    let root = scratch();
+    let root = Scratch::new("slices");
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let mut lines = 0;
     for (round, flaw) in (0..60).flat_map(|round| FLAWS.map(|flaw| (round, flaw))) {
-        let directory = root.join(format!("{flaw:?}-{round}"));
+        let directory = root.0.join(format!("{flaw:?}-{round}"));
         fs::create_dir_all(&directory).unwrap();
         let frequency = write_trace(&directory, &mut random, flaw, (12, 25));
         let opened = open(&[Source::Path(directory.clone())]);
@@ -301,8 +295,8 @@ fn slices_give_what_one_thread_gives() {
 
 #[test]
 fn events_without_a_bit_end_a_packet() {
-    let directory = scratch().join("empty");
-    fs::create_dir_all(&directory).unwrap();
+    let scratch = Scratch::new("slices-empty");
+    let directory = &scratch.0;
     // Only their bodies show that they are empty.
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };
         event { name = e; fields := struct { struct { } a[3]; }; };";
@@ -313,18 +307,17 @@ fn events_without_a_bit_end_a_packet() {
     assert_eq!(count(&reading()), 0);
     let (text, _, stats) = print(&reading(), false);
     assert_eq!((&*text, stats.events, stats.problems.len()), ("", 0, 1), "{:?}", stats.problems);
-    let _ = fs::remove_dir_all(directory);
 }
 
 #[test]
 fn disorder_in_much_text() {
-    let root = scratch().join("much");
+    let root = Scratch::new("slices-much");
     let mut random = Random::new(0x0123_4567_89ab_cdef);
     for (round, flaw) in [Flaw::EventsOutside, Flaw::PacketsDisordered, Flaw::NoPacketTimes]
         .into_iter()
         .flat_map(|flaw| (0..3).map(move |round| (round, flaw)))
     {
-        let directory = root.join(format!("{flaw:?}-{round}"));
+        let directory = root.0.join(format!("{flaw:?}-{round}"));
         fs::create_dir_all(&directory).unwrap();
         write_trace(&directory, &mut random, flaw, (60, 1500));
         let opened = open(&[Source::Path(directory.clone())]);
@@ -336,5 +329,4 @@ fn disorder_in_much_text() {
             assert!(got.0 == expected.0, "{flaw:?} {round}: {threads} threads, slices of {size}");
         }
     }
-    let _ = fs::remove_dir_all(root);
 }
