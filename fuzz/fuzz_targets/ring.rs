@@ -14,14 +14,10 @@ const NOW: Clock = Clock::Test(1 << 40);
 fuzz_target!(|input: &[u8]| {
     let Some((&first, mut steps)) = input.split_first() else { return };
     let mode = if first % 2 == 0 { Mode::Discard } else { Mode::Overwrite };
-    let (rings, subbuffer_size, subbuffer_count) = (2, 4096, 4);
     let start = if first & 2 == 0 { 0 } else { 0u64.wrapping_sub(32768) };
-    let (uuid, stream) = ([7; 16], 1);
-    let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-    let (file, memory) = SharedMemory::create(c"fuzz", shape.memory_size()).expect("shared memory");
+    let shape = Shape { mode, uuid: [7; 16], stream: 1, start, ..Shape::default() };
+    let (file, cells) = Cells::create(c"fuzz", &shape).expect("shared memory");
     let theirs = SharedMemory::map(std::os::fd::AsFd::as_fd(&file)).expect("shared memory");
-    let cells = Cells::new(memory);
-    cells.prepare(&shape).expect("a sound shape");
     let mut readers = [0, 1].map(|ring| Reader::new(&shape, ring, NOW));
     while let Some((&step, rest)) = steps.split_first() {
         steps = rest;
@@ -45,7 +41,7 @@ fuzz_target!(|input: &[u8]| {
             assert_eq!(taken.header.content_size, bytes.len() as u64);
             let header = taken.header;
             assert!(header.first_time <= header.last_time && header.last_time <= 1 << 40);
-            assert_eq!((taken.header.uuid, taken.header.cpu), (uuid, ring as u32));
+            assert_eq!((taken.header.uuid, taken.header.cpu), (shape.uuid, ring as u32));
             let header = bytes[..packet::SIZE].try_into().expect("a header");
             assert_eq!(packet::Header::from_bytes(&header), Some(taken.header));
         } else {

@@ -1,7 +1,7 @@
 //! `cargo xtask bench NAME`: the benches, and what is common to how they report.
 //!
 //! A bench is a module with a function in [`BENCHES`]. It says what it does through a [`Report`]:
-//! tables for people, targets as met or not met, and for `--json` one line for machines.
+//! tables for people, goals as met or not met, and for `--json` one line for machines.
 
 mod agent;
 mod blkkin;
@@ -82,7 +82,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     (bench.run)(options, &mut report)?;
     let ok = report.finish(bench.name);
-    // A target that is not met is news, not an error, except where nobody reads the news.
+    // A goal that is not met is news, not an error, except where nobody reads the news.
     Ok(if ok || !is_ci() || options.quick { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -90,22 +90,12 @@ pub(crate) fn run(options: &Options) -> Outcome {
 struct Report {
     json: bool,
     rows: Vec<Value>,
-    targets: Vec<Target>,
     goals: Vec<Goal>,
-}
-
-/// A figure to reach.
-struct Target {
-    what: String,
-    wanted: String,
-    /// As shown, or `None` if it could not be measured.
-    measured: Option<String>,
-    is_met: bool,
 }
 
 impl Report {
     fn new(json: bool) -> Report {
-        Report { json, rows: Vec::new(), targets: Vec::new(), goals: Vec::new() }
+        Report { json, rows: Vec::new(), goals: Vec::new() }
     }
 
     /// Prints text for people.
@@ -159,57 +149,25 @@ impl Report {
         self.say(table.render());
     }
 
-    /// Judges a figure that should be at least (`sign` 1) or at most (`sign` -1) `wanted`.
-    fn target(&mut self, what: &str, sign: i8, wanted: f64, unit: &str, measured: Option<f64>) {
-        let is_met = measured.is_some_and(|value| (value - wanted) * f64::from(sign) >= 0.0);
-        let comparison = if sign > 0 { "≥" } else { "≤" };
-        self.targets.push(Target {
-            what: what.to_owned(),
-            wanted: format!("{comparison} {wanted}{unit}"),
-            measured: measured.map(|value| format!("{value:.2}{unit}")),
-            is_met,
-        });
-    }
-
     /// Adds a goal.
     fn goal(&mut self, goal: Goal) {
         self.goals.push(goal);
     }
 
-    /// Prints targets and goals, and the line for machines; true if all are met, or as good as that.
+    /// Prints the goals, and the line for machines; true if all are met, or as good as that.
     fn finish(&self, name: &str) -> bool {
-        let mut table = Table::new(&["target", "wanted", "measured", ""]);
-        for target in &self.targets {
-            table.row(vec![
-                target.what.clone(),
-                target.wanted.clone(),
-                target.measured.clone().unwrap_or_else(|| "not measured".to_owned()),
-                if target.is_met { "met" } else { "NOT MET" }.to_owned(),
-            ]);
-        }
-        if !self.targets.is_empty() {
-            self.say(table.render());
-        }
         if !self.goals.is_empty() {
             self.say(goal::render(&self.goals));
         }
         if self.json {
             let when =
                 SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |past| past.as_secs());
-            let targets: Vec<Value> = self
-                .targets
-                .iter()
-                .map(|target| {
-                    json!({"target": target.what, "wanted": target.wanted,
-                           "measured": target.measured, "met": target.is_met})
-                })
-                .collect();
             let goals: Vec<Value> = self.goals.iter().map(goal::to_json).collect();
             let line = json!({"bench": name, "when": when, "machine": machine(),
-                              "rows": self.rows, "targets": targets, "goals": goals});
+                              "rows": self.rows, "goals": goals});
             println!("{line}");
         }
-        self.targets.iter().all(|target| target.is_met) && self.goals.iter().all(Goal::is_done)
+        self.goals.iter().all(Goal::is_done)
     }
 }
 
@@ -244,23 +202,7 @@ fn after_colon<'a>(text: &'a str, key: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Report, after_colon};
-
-    #[test]
-    fn targets_are_judged() {
-        fn check(sign: i8, wanted: f64, measured: Option<f64>, expected: bool) {
-            let mut report = Report::new(false);
-            report.target("speed", sign, wanted, "x", measured);
-            assert_eq!(report.targets[0].is_met, expected, "{sign} {wanted} {measured:?}");
-        }
-        check(1, 30.0, Some(31.0), true);
-        check(1, 30.0, Some(30.0), true);
-        check(1, 30.0, Some(29.9), false);
-        check(-1, 64.0, Some(20.0), true);
-        check(-1, 64.0, Some(65.0), false);
-        check(1, 30.0, None, false);
-        check(-1, 64.0, None, false);
-    }
+    use super::after_colon;
 
     #[test]
     fn proc_files_are_read() {

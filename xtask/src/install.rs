@@ -6,11 +6,11 @@ mod plan;
 #[cfg(test)]
 mod tests;
 
-use crate::{Outcome, at, cargo, target_dir, workspace_root};
+use crate::{Outcome, cargo, target_dir, workspace_root};
 use manifest::{Entry, Manifest};
 use plan::{Content, Item};
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -51,7 +51,7 @@ impl Place {
                 prefix.display()
             ));
         }
-        let prefix = std::path::absolute(prefix).map_err(at(prefix))?;
+        let prefix = std::path::absolute(prefix).map_err(crate::at(prefix))?;
         let text = prefix.to_str().filter(|text| text.chars().all(is_plain));
         if text.is_none() || prefix.components().any(|part| part == Component::ParentDir) {
             return Err(format!(
@@ -68,7 +68,7 @@ impl Place {
         let prefix = self.prefix()?;
         let Some(destdir) = &self.destdir else { return Ok(prefix) };
         let within = prefix.strip_prefix("/").unwrap_or(&prefix);
-        Ok(std::path::absolute(destdir).map_err(at(destdir))?.join(within))
+        Ok(std::path::absolute(destdir).map_err(crate::at(destdir))?.join(within))
     }
 }
 
@@ -95,7 +95,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 pub(crate) fn uninstall(place: &Place) -> Outcome {
     let root = place.root()?;
-    let manifest = Manifest::read(&root)?.ok_or_else(|| {
+    let words = |error: io::Error| error.to_string();
+    let manifest = Manifest::read(&root).map_err(words)?.ok_or_else(|| {
         format!(
             "nothing was installed below {}: there is no {}; give the --prefix and --destdir that \
              `install` was given",
@@ -103,7 +104,7 @@ pub(crate) fn uninstall(place: &Place) -> Outcome {
             manifest::PATH
         )
     })?;
-    let kept = manifest.remove(&root)?;
+    let kept = manifest.remove(&root).map_err(words)?;
     for path in &kept {
         println!("left where it is, because it was changed: {}", root.join(path).display());
     }
@@ -123,11 +124,10 @@ fn build(profile: &str) -> Result<(), String> {
 
 /// Adds to an error what root is to do. Cargo need not be in root's path, nor leave files of root's in the
 /// target folder.
-fn as_root(error: String, options: &Options) -> String {
-    let is_denied = error.ends_with("Permission denied (os error 13)");
+fn as_root(error: io::Error, options: &Options) -> String {
     let program = std::env::current_exe().unwrap_or_default();
-    if !is_denied || nix::unistd::geteuid().is_root() {
-        return error;
+    if error.kind() != ErrorKind::PermissionDenied || nix::unistd::geteuid().is_root() {
+        return error.to_string();
     }
     let Options { place, profile, .. } = options;
     let destdir = place.destdir.as_ref().map(|folder| format!(" --destdir {}", folder.display()));
@@ -141,17 +141,22 @@ fn as_root(error: String, options: &Options) -> String {
     )
 }
 
+/// Adds where it happened, and leaves what kind it is.
+fn at(path: &Path) -> impl Fn(io::Error) -> io::Error {
+    move |error| io::Error::new(error.kind(), crate::at(path)(error))
+}
+
 /// Puts items below a directory; how many that are. What an earlier release had there, and this one
 /// has not, goes.
-fn install(root: &Path, items: &[Item]) -> Result<usize, String> {
+fn install(root: &Path, items: &[Item]) -> io::Result<usize> {
     let old = Manifest::read(root)?.unwrap_or_default();
     for item in items {
         let path = root.join(&item.path);
         if fs::symlink_metadata(&path).is_ok() && !old.has(&item.path) {
-            return Err(format!(
+            return Err(io::Error::other(format!(
                 "{} is there already, and not from here; remove it, or give another --prefix",
                 path.display()
-            ));
+            )));
         }
     }
     let mut new = Manifest::default();
@@ -186,7 +191,7 @@ fn install(root: &Path, items: &[Item]) -> Result<usize, String> {
 }
 
 /// Makes a folder and those above it; those that are new, below the root, are recorded.
-fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> Result<(), String> {
+fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> io::Result<()> {
     fs::create_dir_all(root).map_err(at(root))?;
     let mut path = PathBuf::new();
     for part in folder {
@@ -206,7 +211,7 @@ fn make_folder(root: &Path, folder: &Path, manifest: &mut Manifest) -> Result<()
 }
 
 /// Writes it beside its place and moves it there, for what is there may be running.
-fn put(path: &Path, item: &Item) -> Result<(), String> {
+fn put(path: &Path, item: &Item) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");
     let beside = PathBuf::from(beside);

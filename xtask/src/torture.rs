@@ -209,7 +209,7 @@ fn json(
         })
     };
     serde_json::json!({
-        "schema": "blkkin.torture.1",
+        "schema": "blkkin.torture.v1",
         "minutes": options.minutes,
         "seed": options.seed,
         "rounds": rounds,

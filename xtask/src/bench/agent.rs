@@ -1,10 +1,9 @@
 //! The real agent with a socket of its own, its sessions, and programs that it traces: all by the commands
 //! that users have. Start at [`Agent::session`].
 
-use super::recipe::Recipe;
+use super::process::end;
+use super::recipe::{Control, Recipe, Session};
 use crate::at;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -101,7 +100,7 @@ impl Agent {
         let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
         let mode = if recipe.is_snapshot { "--overwrite" } else { "--discard" };
         self.command(&[&["session", "create", NAME, "--output", &output], snapshot].concat())?;
-        let session = Session { agent: self, is_destroyed: false };
+        let session = Session(self);
         let channel = ["channel", "create", "bench", "--session", NAME, mode];
         self.command(&[&channel, recipe.channel].concat())?;
         self.command(&["event", "enable", "--session", NAME, recipe.event])?;
@@ -110,48 +109,18 @@ impl Agent {
     }
 }
 
+impl Control for Agent {
+    fn tell(&self, what: &str) -> Result<(), String> {
+        self.command(&["session", what, NAME])
+    }
+}
+
 /// The agent is our own, so there is no other session.
 const NAME: &str = "bench";
 
 impl Drop for Agent {
     fn drop(&mut self) {
-        // Not Child::kill: it removes its socket.
-        let ended = i32::try_from(self.child.id())
-            .is_ok_and(|id| kill(Pid::from_raw(id), Signal::SIGTERM).is_ok());
-        if ended {
-            let _ = self.child.wait();
-        }
-    }
-}
-
-/// A session. Destroyed when dropped.
-pub(super) struct Session<'a> {
-    agent: &'a Agent,
-    is_destroyed: bool,
-}
-
-impl Session<'_> {
-    /// Stops recording, when all that was recorded has been written.
-    pub(super) fn stop(&self) -> Result<(), String> {
-        self.agent.command(&["session", "stop", NAME])
-    }
-
-    /// Writes what is in memory.
-    pub(super) fn snapshot(&self) -> Result<(), String> {
-        self.agent.command(&["session", "snapshot", NAME])
-    }
-
-    pub(super) fn destroy(mut self) -> Result<(), String> {
-        self.is_destroyed = true;
-        self.agent.command(&["session", "destroy", NAME])
-    }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        if !self.is_destroyed {
-            // Something else went wrong before, and is what will be told.
-            let _ = self.agent.command(&["session", "destroy", NAME]);
-        }
+        // It removes its socket.
+        end(&mut self.child);
     }
 }

@@ -125,27 +125,34 @@ impl Goal {
     }
 }
 
-/// All goals as a table.
+/// All goals as a table, without the columns that none of them has anything for.
 pub(super) fn render(goals: &[Goal]) -> String {
-    let mut table =
-        Table::new(&["goal", "wanted", "not done", "measured", "other", "needs", "times", ""]);
-    for goal in goals {
-        let or_nothing = |text: Option<String>| text.unwrap_or_default();
-        let unit = goal.unit;
-        let rival = goal.rival.as_ref();
-        let needs = rival.and_then(|rival| rival.measured);
-        table.row(vec![
-            goal.what.clone(),
-            goal.wanted(),
-            goal.not_done(),
-            or_nothing(goal.measured.map(|measured| show(measured) + unit)),
-            or_nothing(rival.map(|rival| rival.name.to_owned())),
-            or_nothing(needs.map(|needs| show(needs) + unit)),
-            or_nothing(goal.times_of_rival().map(|times| format!("{times:.1} ×"))),
-            goal.verdict().name().to_owned(),
-        ]);
+    let header = ["goal", "wanted", "not done", "measured", "other", "needs", "times", ""];
+    let rows: Vec<_> = goals.iter().map(cells).collect();
+    let is_used = |column: &usize| rows.iter().any(|row| !row[*column].is_empty());
+    let columns: Vec<usize> = (0..header.len()).filter(is_used).collect();
+    let mut table = Table::new(&columns.iter().map(|&column| header[column]).collect::<Vec<_>>());
+    for row in &rows {
+        table.row(columns.iter().map(|&column| row[column].clone()).collect());
     }
     table.render()
+}
+
+fn cells(goal: &Goal) -> [String; 8] {
+    let or_nothing = |text: Option<String>| text.unwrap_or_default();
+    let unit = goal.unit;
+    let rival = goal.rival.as_ref();
+    let needs = rival.and_then(|rival| rival.measured);
+    [
+        goal.what.clone(),
+        goal.wanted(),
+        goal.not_done(),
+        or_nothing(goal.measured.map(|measured| show(measured) + unit)),
+        or_nothing(rival.map(|rival| rival.name.to_owned())),
+        or_nothing(needs.map(|needs| show(needs) + unit)),
+        or_nothing(goal.times_of_rival().map(|times| format!("{times:.1} ×"))),
+        goal.verdict().name().to_owned(),
+    ]
 }
 
 /// A goal for machines.
@@ -225,6 +232,8 @@ mod tests {
             "none ≥ 1 not measured",
         ];
         assert_eq!(lines, expected);
+        let speed = Goal::at_least(30.0, "x", "speed").measured(Some(29.5));
+        assert_eq!(render(&[speed]), "goal   wanted  measured\nspeed   ≥ 30x     29.5x  NOT MET\n");
         assert_eq!(to_json(&goals[0])["verdict"], "done, goal not met");
     }
 }

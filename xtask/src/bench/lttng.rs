@@ -2,10 +2,9 @@
 //! [`Daemon::session`]; [`record`] makes the trace that readers are measured with.
 
 use super::c;
-use super::recipe::{Recipe, find_metadata};
+use super::process::end;
+use super::recipe::{Control, Recipe, Session, find_metadata};
 use crate::at;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -111,65 +110,41 @@ impl Daemon {
 
     /// A session that records, from now on.
     pub(crate) fn session(&self, recipe: &Recipe<'_>) -> Result<Session<'_>, String> {
-        let name = format!("blkkin-bench-{}", std::process::id());
+        let name = name();
         let output = recipe.output.to_string_lossy();
         let snapshot: &[&str] = if recipe.is_snapshot { &["--snapshot"] } else { &[] };
         lttng(&[&["create", &name, "--output", &output], snapshot].concat())?;
-        let session = Session { name, is_destroyed: false, _daemon: self };
-        let of = ["--userspace", "--session", &session.name];
+        let session = Session(self);
+        let of = ["--userspace", "--session", &name];
         lttng(&[&["enable-channel"], &of[..], recipe.channel, &["bench"]].concat())?;
         lttng(&[&["enable-event"], &of[..], &["--channel", "bench", recipe.event]].concat())?;
         for context in recipe.contexts {
             lttng(&[&["add-context"], &of[..], &["--type", context]].concat())?;
         }
-        lttng(&["start", &session.name])?;
+        lttng(&["start", &name])?;
         Ok(session)
+    }
+}
+
+/// Of the session. The daemon may have others, which are not ours.
+fn name() -> String {
+    format!("blkkin-bench-{}", std::process::id())
+}
+
+impl Control for Daemon {
+    fn tell(&self, what: &str) -> Result<(), String> {
+        match what {
+            "snapshot" => lttng(&["snapshot", "record", "--session", &name()]),
+            _ => lttng(&[what, &name()]),
+        }
     }
 }
 
 impl Drop for Daemon {
     fn drop(&mut self) {
         if let Some(child) = &mut self.child {
-            // Not Child::kill: the daemon has children of its own to stop.
-            let stopped = i32::try_from(child.id())
-                .map(|id| kill(Pid::from_raw(id), Signal::SIGTERM))
-                .is_ok_and(|result| result.is_ok());
-            if stopped {
-                let _ = child.wait();
-            }
-        }
-    }
-}
-
-/// A session of LTTng. Destroyed when dropped.
-pub(crate) struct Session<'a> {
-    name: String,
-    is_destroyed: bool,
-    _daemon: &'a Daemon,
-}
-
-impl Session<'_> {
-    /// Stops recording, when all that was recorded has been written.
-    pub(crate) fn stop(&self) -> Result<(), String> {
-        lttng(&["stop", &self.name])
-    }
-
-    /// Writes what is in memory.
-    pub(crate) fn snapshot(&self) -> Result<(), String> {
-        lttng(&["snapshot", "record", "--session", &self.name])
-    }
-
-    pub(crate) fn destroy(mut self) -> Result<(), String> {
-        self.is_destroyed = true;
-        lttng(&["destroy", &self.name])
-    }
-}
-
-impl Drop for Session<'_> {
-    fn drop(&mut self) {
-        if !self.is_destroyed {
-            // Something else went wrong before, and is what will be told.
-            let _ = lttng(&["destroy", &self.name]);
+            // It has children of its own to stop.
+            end(child);
         }
     }
 }

@@ -1,12 +1,24 @@
-//! What `/proc` says of a process. Start at [`Process`].
+//! What `/proc` says of a process, and its end. Start at [`Process`].
 
 use crate::at;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Child;
 
 /// A process, by its id.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process(pub(super) u32);
+
+/// Has a child end that has something to do before, unlike `Child::kill`, and waits for that.
+pub(super) fn end(child: &mut Child) {
+    let is_told =
+        i32::try_from(child.id()).is_ok_and(|id| kill(Pid::from_raw(id), Signal::SIGTERM).is_ok());
+    if is_told {
+        let _ = child.wait();
+    }
+}
 
 /// Of `/proc/PID/stat`: the kernel has always told 100 a second.
 const TICKS_PER_SECOND: f64 = 100.0;

@@ -1,4 +1,4 @@
-//! What a session of a tracer is to record, and where its files go. Tracers are alike in that.
+//! What a session of a tracer is to record, where its files go, and how it ends. Tracers are alike in that.
 
 use crate::at;
 use std::fs;
@@ -14,6 +14,38 @@ pub(crate) struct Recipe<'a> {
     pub(crate) event: &'a str,
     /// What stands with each event.
     pub(crate) contexts: &'a [&'a str],
+}
+
+/// Who has a session.
+pub(crate) trait Control {
+    /// Has it `stop`, write a `snapshot`, or be gone (`destroy`).
+    fn tell(&self, what: &str) -> Result<(), String>;
+}
+
+/// A session that records. Destroyed when dropped.
+pub(crate) struct Session<'a>(pub(super) &'a dyn Control);
+
+impl Session<'_> {
+    /// Stops recording, when all that was recorded has been written.
+    pub(crate) fn stop(&self) -> Result<(), String> {
+        self.0.tell("stop")
+    }
+
+    /// Writes what is in memory.
+    pub(crate) fn snapshot(&self) -> Result<(), String> {
+        self.0.tell("snapshot")
+    }
+
+    pub(crate) fn destroy(self) -> Result<(), String> {
+        std::mem::ManuallyDrop::new(self).0.tell("destroy")
+    }
+}
+
+impl Drop for Session<'_> {
+    fn drop(&mut self) {
+        // Something else went wrong before, and is what will be told.
+        let _ = self.0.tell("destroy");
+    }
 }
 
 /// A folder that sessions write to. Removed when dropped.

@@ -1,9 +1,9 @@
 //! What was installed: a line for each file, link and folder that was made, in a file below the prefix. What
 //! was changed since, by whomever, is not removed.
 
-use crate::at;
+use super::at;
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
@@ -49,7 +49,7 @@ impl Entry {
     }
 
     /// Whether it is there as it was installed.
-    fn is_unchanged(&self, root: &Path) -> Result<bool, std::io::Error> {
+    fn is_unchanged(&self, root: &Path) -> io::Result<bool> {
         let path = root.join(&self.path);
         let kind = fs::symlink_metadata(&path)?.file_type();
         Ok(match self.kind {
@@ -80,7 +80,7 @@ pub(super) struct Manifest {
 
 impl Manifest {
     /// None if nothing was installed below that directory.
-    pub(super) fn read(root: &Path) -> Result<Option<Manifest>, String> {
+    pub(super) fn read(root: &Path) -> io::Result<Option<Manifest>> {
         let path = root.join(PATH);
         let text = match fs::read_to_string(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -88,7 +88,11 @@ impl Manifest {
         };
         let mut lines = text.lines().enumerate();
         let bad = |line: usize| {
-            format!("{}, line {}: no manifest of blkkin; restore it", path.display(), line + 1)
+            let path = path.display();
+            io::Error::other(format!(
+                "{path}, line {}: no manifest of blkkin; restore it",
+                line + 1
+            ))
         };
         if lines.next().is_none_or(|(_, title)| title != TITLE) {
             return Err(bad(0));
@@ -100,7 +104,7 @@ impl Manifest {
         Ok(Some(Manifest { entries }))
     }
 
-    pub(super) fn write(&self, root: &Path) -> Result<(), String> {
+    pub(super) fn write(&self, root: &Path) -> io::Result<()> {
         let mut text = format!("{TITLE}\n");
         for Entry { kind, digest, path } in &self.entries {
             let name = KINDS.iter().find(|(other, _)| other == kind).map_or("", |(_, name)| name);
@@ -118,7 +122,7 @@ impl Manifest {
     }
 
     /// Removes it all, and the manifest. Gives what is left where it is, because it was changed.
-    pub(super) fn remove(&self, root: &Path) -> Result<Vec<PathBuf>, String> {
+    pub(super) fn remove(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let (folders, others): (Vec<_>, Vec<_>) =
             self.entries.iter().cloned().partition(Entry::is_folder);
         let kept = Manifest { entries: others }.remove_entries(root)?;
@@ -130,7 +134,7 @@ impl Manifest {
     }
 
     /// Removes what is as it was installed, and folders that are empty then. Gives the rest.
-    pub(super) fn remove_entries(&self, root: &Path) -> Result<Vec<PathBuf>, String> {
+    pub(super) fn remove_entries(&self, root: &Path) -> io::Result<Vec<PathBuf>> {
         let mut entries: Vec<&Entry> = self.entries.iter().collect();
         // What is in folders, before them.
         entries.sort_by(|one, other| other.path.cmp(&one.path));

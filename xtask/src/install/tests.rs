@@ -7,10 +7,10 @@ mod support;
 use super::manifest::{self, Manifest};
 use super::plan::{Content, Item};
 use super::{Place, install, uninstall};
+use blkkin_sys::testing::Scratch;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use support::Scratch;
 
 fn text(path: &str, text: &str) -> Item {
     Item { path: path.into(), content: Content::Text(text.to_owned()), mode: 0o644 }
@@ -150,7 +150,7 @@ fn others_files_are_not_overwritten() {
     let error = install(root, &some()).unwrap_err();
     let path = root.join("lib/libp.so");
     assert_eq!(
-        error,
+        error.to_string(),
         format!(
             "{} is there already, and not from here; remove it, or give another --prefix",
             path.display()
@@ -159,6 +159,17 @@ fn others_files_are_not_overwritten() {
     assert_eq!(found(root), ["lib/libp.so"]);
     let error = uninstall(&place(root)).unwrap_err();
     assert!(error.starts_with("nothing was installed below "), "{error}");
+}
+
+/// Who installs is told what root can do by what kind of error it is.
+#[test]
+fn errors_say_where_and_keep_their_kind() {
+    let scratch = Scratch::new("install-kinds");
+    let root = scratch.0.join("file");
+    fs::write(&root, "").unwrap();
+    let error = install(&root, &some()).unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::NotADirectory);
+    assert!(error.to_string().starts_with(&format!("{}", root.display())), "{error}");
 }
 
 #[test]

@@ -1,30 +1,34 @@
 //! Where the node daemon's socket is: one rule for the daemon, for commands and for traced programs.
 //! No I/O: who asks gives what it knows of itself, and uses what comes out.
 
-use std::ffi::OsStr;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// Environment variable that names the one socket to use.
 pub const VARIABLE: &str = "BLKKIN_SOCKET";
 /// Environment variable that names the folder of a user's own sockets.
-pub const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
+const RUNTIME_VARIABLE: &str = "XDG_RUNTIME_DIR";
 /// Where the system's daemon listens.
 pub const SYSTEM: &str = "/run/blkkin/agent.sock";
 /// What follows the folder of a user's own sockets.
 const WITHIN_RUNTIME: &str = "blkkin/agent.sock";
 
 /// What a process knows of itself.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Surroundings<'s> {
-    /// Value of [`VARIABLE`]. An empty one counts as none.
-    pub socket: Option<&'s OsStr>,
-    /// Value of [`RUNTIME_VARIABLE`]. One that is no path from the root counts as none.
-    pub runtime_directory: Option<&'s OsStr>,
-    /// Its effective user id.
-    pub user_id: u32,
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    user_id: u32,
+    socket: Option<OsString>,
+    runtime_directory: Option<OsString>,
 }
 
-impl Surroundings<'_> {
+impl Surroundings {
+    /// Of a process with that effective user id, and what it has in its environment. A [`VARIABLE`] that is
+    /// empty counts as none, and so does a folder that is no path from the root.
+    pub fn new(user_id: u32, variable: impl Fn(&'static str) -> Option<OsString>) -> Surroundings {
+        let (socket, runtime_directory) = (variable(VARIABLE), variable(RUNTIME_VARIABLE));
+        Surroundings { user_id, socket, runtime_directory }
+    }
+
     /// Where a daemon listens that is started here.
     pub fn own(&self) -> PathBuf {
         match self.named() {
@@ -45,11 +49,12 @@ impl Surroundings<'_> {
     }
 
     fn named(&self) -> Option<&Path> {
-        self.socket.filter(|socket| !socket.is_empty()).map(Path::new)
+        self.socket.as_ref().filter(|socket| !socket.is_empty()).map(Path::new)
     }
 
     fn runtime(&self) -> PathBuf {
-        let given = self.runtime_directory.map(Path::new).filter(|path| path.is_absolute());
+        let given = self.runtime_directory.as_ref().map(Path::new);
+        let given = given.filter(|path| path.is_absolute());
         given.map_or_else(|| format!("/run/user/{}", self.user_id).into(), Path::to_owned)
     }
 }
@@ -61,11 +66,9 @@ mod tests {
     #[test]
     fn candidates_in_their_order() {
         let check = |socket: Option<&str>, runtime: Option<&str>, user_id, expected: &[&str]| {
-            let surroundings = Surroundings {
-                socket: socket.map(OsStr::new),
-                runtime_directory: runtime.map(OsStr::new),
-                user_id,
-            };
+            let variable = |name| if name == VARIABLE { socket } else { runtime };
+            let surroundings =
+                Surroundings::new(user_id, |name| variable(name).map(OsString::from));
             let expected: Vec<PathBuf> = expected.iter().map(PathBuf::from).collect();
             assert_eq!(surroundings.candidates(), expected);
             assert_eq!(surroundings.own(), expected[0]);

@@ -11,7 +11,7 @@ use crate::limits::{
     APPLICATION_SIZE_MAX, BODY_SIZE_MAX, EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FIELDS_MAX,
     FILE_SIZE_MAX, FILTER_SIZE_MAX, NAME_SIZE_MAX, PATTERNS_MAX, SAMPLING_SIZE_MAX,
 };
-use crate::selection::{Levels, PATTERN};
+use crate::selection::{Levels, PATTERN, Selection};
 
 /// Name of a session or channel.
 pub(crate) const NAME: Text = Text::new(Letters::FileName, NAME_SIZE_MAX);
@@ -216,5 +216,13 @@ record! {
         pub levels: Levels = Own,
         /// What holds for them.
         pub filter: Option<String> = Optional(FILTER),
+    }
+}
+
+impl EventRule {
+    /// All events of which the name fits one of these patterns are to be recorded.
+    pub fn of(names: impl IntoIterator<Item: Into<String>>) -> EventRule {
+        let Selection { names, excluded, levels, filter, .. } = Selection::of(names);
+        EventRule { enabled: true, names, excluded, levels, filter }
     }
 }

@@ -143,7 +143,7 @@ mod tests {
     /// What a program puts is what messages hold, for any type.
     #[test]
     fn descriptions_have_the_form_of_messages() {
-        let mut random = Random(7);
+        let mut random = Random::new(7);
         for _ in 0..2000 {
             let event_type: EventType = crate::form::Own.make(&mut random);
             let mut expected = Vec::new();

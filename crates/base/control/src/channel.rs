@@ -27,6 +27,20 @@ record! {
     }
 }
 
+impl Channel {
+    /// One of which nothing else is said.
+    pub fn named(name: impl Into<String>) -> Channel {
+        let (subbuffer_size, subbuffer_count, contexts) = (None, None, Vec::new());
+        Channel {
+            name: name.into(),
+            mode: Mode::Discard,
+            subbuffer_size,
+            subbuffer_count,
+            contexts,
+        }
+    }
+}
+
 choice! {
     /// What happens to events that find their ring full.
     #[derive(Copy)]

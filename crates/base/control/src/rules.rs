@@ -135,13 +135,8 @@ mod tests {
     use super::*;
 
     fn rule(enabled: bool, names: &[&str], filter: Option<&str>) -> EventRule {
-        EventRule {
-            enabled,
-            names: names.iter().map(|&name| name.to_owned()).collect(),
-            excluded: vec![],
-            levels: Levels::Any,
-            filter: filter.map(str::to_owned),
-        }
+        let filter = filter.map(str::to_owned);
+        EventRule { enabled, filter, ..EventRule::of(names.iter().copied()) }
     }
 
     #[test]

@@ -25,6 +25,15 @@ record! {
     }
 }
 
+impl Selection {
+    /// All events of which the name fits one of these patterns.
+    pub fn of(names: impl IntoIterator<Item: Into<String>>) -> Selection {
+        let names = names.into_iter().map(Into::into).collect();
+        let (excluded, processes) = (Vec::new(), Processes::default());
+        Selection { names, excluded, levels: Levels::Any, filter: None, processes }
+    }
+}
+
 choice! {
     /// Levels of severity.
     #[derive(Copy)]

@@ -2,11 +2,10 @@
 
 mod golden;
 mod hostile;
-mod random;
 mod refusals;
 mod streams;
 
-pub(crate) use random::Random;
+pub(crate) use blkkin_sys::testing::Random;
 
 use crate::message::Messages;
 use crate::{Decoder, Fault, Received, encode};

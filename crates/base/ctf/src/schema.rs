@@ -33,7 +33,7 @@ pub enum Version {
 }
 
 /// What is common to all packets and streams of a trace.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TraceClass {
     /// CTF 2 namespace.
     pub namespace: Option<String>,
@@ -89,6 +89,24 @@ pub struct Clock {
     pub origin: ClockOrigin,
 }
 
+/// One of nanoseconds, of which nothing else is known.
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock {
+            name: String::new(),
+            identity: None,
+            uuid: None,
+            description: None,
+            frequency: 1_000_000_000,
+            precision: None,
+            accuracy: None,
+            offset_seconds: 0,
+            offset_cycles: 0,
+            origin: ClockOrigin::Unknown,
+        }
+    }
+}
+
 /// CTF 2's way to say that clocks of two traces are the same clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClockIdentity {
@@ -112,7 +130,7 @@ pub enum ClockOrigin {
 }
 
 /// A kind of data stream ("channel").
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamClass {
     /// Unique in the schema.
     pub id: u64,
@@ -135,7 +153,7 @@ pub struct StreamClass {
 }
 
 /// A kind of event.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct EventClass {
     /// Unique in its stream class.
     pub id: u64,
@@ -194,9 +212,10 @@ pub struct Bits {
 }
 
 /// Which byte of a field comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ByteOrder {
     /// Least significant first.
+    #[default]
     Little,
     /// Most significant first.
     Big,
@@ -468,6 +487,16 @@ pub enum Scope {
 }
 
 impl Scope {
+    /// All of them, in that order.
+    pub(crate) const ALL: [Scope; 6] = [
+        Scope::PacketHeader,
+        Scope::PacketContext,
+        Scope::EventHeader,
+        Scope::CommonContext,
+        Scope::SpecificContext,
+        Scope::Payload,
+    ];
+
     /// The scope's name in TSDL.
     pub fn tsdl_name(self) -> &'static str {
         match self {
@@ -521,6 +550,22 @@ pub enum Role {
     Timestamp = 1 << 10,
 }
 
+impl Role {
+    pub(crate) const ALL: [Role; 11] = [
+        Role::Magic,
+        Role::Uuid,
+        Role::StreamClassId,
+        Role::StreamInstanceId,
+        Role::ContentSize,
+        Role::PacketSize,
+        Role::PacketSeqNum,
+        Role::EventsDiscarded,
+        Role::PacketEnd,
+        Role::EventClassId,
+        Role::Timestamp,
+    ];
+}
+
 /// A set of [`Role`]s.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 pub struct Roles(u16);
@@ -563,20 +608,7 @@ impl From<Role> for Roles {
 
 impl fmt::Debug for Roles {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const ALL: [Role; 11] = [
-            Role::Magic,
-            Role::Uuid,
-            Role::StreamClassId,
-            Role::StreamInstanceId,
-            Role::ContentSize,
-            Role::PacketSize,
-            Role::PacketSeqNum,
-            Role::EventsDiscarded,
-            Role::PacketEnd,
-            Role::EventClassId,
-            Role::Timestamp,
-        ];
-        f.debug_set().entries(ALL.iter().filter(|role| self.has(**role))).finish()
+        f.debug_set().entries(Role::ALL.iter().filter(|role| self.has(**role))).finish()
     }
 }
 

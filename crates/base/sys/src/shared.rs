@@ -6,11 +6,12 @@
 //! The other process may write any of it at any time. So there are no references into it but to
 //! atomics, and bytes are copied out before anybody looks at them.
 
+use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
 
@@ -30,14 +31,14 @@ unsafe impl Sync for SharedMemory {}
 
 /// What a file of shared memory must be sealed against before anybody may rely on its size. Seals
 /// are never taken off.
-const SEALS: i32 = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
+const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW);
 
 impl SharedMemory {
     /// Makes `size` bytes of zeros, in a file of their own that can be passed on; `name` is what
     /// `/proc` shows. All of it is allocated now; an error if there is not so much.
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
-        allocate(file.as_raw_fd(), size)?;
+        allocate(file.as_fd(), size as u64)?;
         SharedMemory::create_in(file)
     }
 
@@ -48,19 +49,14 @@ impl SharedMemory {
     }
 
     fn create_in(file: File) -> io::Result<(File, SharedMemory)> {
-        seal(file.as_raw_fd(), SEALS)?;
+        seal(file.as_fd(), SEALS)?;
         let memory = SharedMemory::map(file.as_fd())?;
         Ok((file, memory))
     }
 
     fn sized(name: &CStr, size: usize) -> io::Result<File> {
-        let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
-        // SAFETY: `name` ends with a NUL.
-        #[expect(unsafe_code)]
-        let fd = check(unsafe { libc::memfd_create(name.as_ptr(), flags) })?;
-        // SAFETY: the call has just made this descriptor, and nobody else has it.
-        #[expect(unsafe_code)]
-        let file = unsafe { File::from_raw_fd(fd) };
+        let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+        let file = File::from(rustix::fs::memfd_create(name, flags)?);
         file.set_len(size as u64)?;
         Ok(file)
     }
@@ -106,10 +102,10 @@ impl SharedMemory {
     /// write has mapped it, and before anything is read; an error, also where the kernel cannot do
     /// that (before Linux 5.1), means that reading could end with a signal.
     pub fn seal(&self, file: BorrowedFd<'_>) -> io::Result<()> {
-        seal(file.as_raw_fd(), libc::F_SEAL_FUTURE_WRITE)?;
+        seal(file, SealFlags::FUTURE_WRITE)?;
         // Holes from before.
-        allocate(file.as_raw_fd(), self.size)?;
-        seal(file.as_raw_fd(), libc::F_SEAL_SEAL)
+        allocate(file, self.size as u64)?;
+        seal(file, SealFlags::SEAL)
     }
 
     /// In bytes.
@@ -280,53 +276,34 @@ unsafe fn copy_by_words(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
 /// Size of a file of shared memory that somebody else has made, if it can be relied on. Reading such a
 /// file never waits for anybody.
 pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
-    // SAFETY: plain integers are passed.
-    #[expect(unsafe_code)]
-    let seals = check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) })?;
-    if seals & SEALS != SEALS {
+    if !rustix::fs::fcntl_get_seals(file)?.contains(SEALS) {
         let why = "shared memory is not sealed, so that its size could change";
         return Err(io::Error::new(io::ErrorKind::InvalidData, why));
     }
-    Ok(File::from(file.try_clone_to_owned()?).metadata()?.len())
+    Ok(rustix::fs::fstat(file)?.st_size.cast_unsigned())
 }
 
 /// [Seals](SharedMemory::seal) a file of shared memory of at most that size, if it is not sealed so already.
 /// Who has made it could have left holes before.
 pub fn seal_shared(file: BorrowedFd<'_>, size_max: u64) -> io::Result<()> {
     let size = sealed_size(file)?;
-    let size = usize::try_from(size).ok().filter(|_| size <= size_max);
-    let size = size.ok_or_else(|| io::Error::from(io::ErrorKind::FileTooLarge))?;
-    let number = file.as_raw_fd();
-    // SAFETY: plain integers are passed.
-    #[expect(unsafe_code)]
-    let seals = check(unsafe { libc::fcntl(number, libc::F_GET_SEALS) })?;
-    if seals & libc::F_SEAL_FUTURE_WRITE == 0 {
-        seal(number, libc::F_SEAL_FUTURE_WRITE)?;
+    if size > size_max {
+        return Err(io::ErrorKind::FileTooLarge.into());
     }
-    allocate(number, size)
+    if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::FUTURE_WRITE) {
+        seal(file, SealFlags::FUTURE_WRITE)?;
+    }
+    allocate(file, size)
 }
 
 /// Makes sure that each page of a file is there.
-fn allocate(file: i32, size: usize) -> io::Result<()> {
-    let size = i64::try_from(size).map_err(|_| io::ErrorKind::InvalidInput)?;
-    loop {
-        // SAFETY: plain integers are passed.
-        #[expect(unsafe_code)]
-        match check(unsafe { libc::fallocate(file, 0, 0, size) }) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return result.map(drop),
-        }
-    }
+fn allocate(file: BorrowedFd<'_>, size: u64) -> io::Result<()> {
+    let all = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size);
+    Ok(rustix::io::retry_on_intr(all)?)
 }
 
-fn seal(file: i32, seals: i32) -> io::Result<()> {
-    // SAFETY: plain integers are passed.
-    #[expect(unsafe_code)]
-    check(unsafe { libc::fcntl(file, libc::F_ADD_SEALS, seals) }).map(drop)
-}
-
-fn check(result: i32) -> io::Result<i32> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+fn seal(file: BorrowedFd<'_>, seals: SealFlags) -> io::Result<()> {
+    Ok(rustix::fs::fcntl_add_seals(file, seals)?)
 }
 
 #[cfg(test)]
@@ -437,7 +414,7 @@ mod tests {
     #[test]
     fn seals_of_others_are_noticed() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
-        seal(file.as_raw_fd(), libc::F_SEAL_SEAL).unwrap();
+        seal(file.as_fd(), SealFlags::SEAL).unwrap();
         assert!(ours.seal(file.as_fd()).is_err());
     }
 

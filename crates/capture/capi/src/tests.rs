@@ -7,7 +7,7 @@ use crate::headers::{format_b3, format_traceparent, parse_b3, parse_traceparent}
 use crate::layout::*;
 use crate::own::*;
 use crate::record::WARNING;
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{Decision, Kind, Level, SpanContext, SpanId, TraceId, channels};
@@ -39,30 +39,21 @@ struct Channel {
 impl Channel {
     fn new() -> Channel {
         let guard = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let (rings, subbuffer_size, subbuffer_count) = (65, 4096, 4);
-        let (uuid, stream, start) = ([0; 16], 0, 0);
-        let mode = Mode::Discard;
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (file, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let shape = Shape { rings: 65, ..Shape::default() };
+        let (file, cells) = Cells::create(c"test", &shape).unwrap();
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         let writer = Writer::new(theirs, Clock::Monotonic).unwrap();
         channels::attach(0, Box::new(writer)).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, Clock::Monotonic)).collect();
+        let reader = |ring| Reader::new(&shape, ring, Clock::Monotonic);
+        let readers = (0..shape.rings).map(reader).collect();
         // SAFETY: has no arguments.
         assert_eq!(unsafe { blkin_init() }, OK);
         Channel { cells, shape, readers, _guard: guard }
     }
 
     fn wants(levels: i32) {
-        let rule = |level| EventRule {
-            enabled: true,
-            names: vec!["zipkin:*".to_owned()],
-            excluded: Vec::new(),
-            levels: Levels::Exactly { level },
-            filter: None,
-        };
+        let exactly = |level| Levels::Exactly { level };
+        let rule = |level| EventRule { levels: exactly(level), ..EventRule::of(["zipkin:*"]) };
         let wanted = (0..15).filter(|level| levels >> level & 1 != 0);
         let rules: Vec<_> = wanted.filter_map(Level::from_number).map(rule).collect();
         registry::set_rules(0, &rules);
@@ -196,14 +187,7 @@ fn c_and_rust_record_the_same() {
 #[test]
 fn upper_halves_of_trace_ids_are_recorded() {
     let mut channel = Channel::new();
-    let rule = EventRule {
-        enabled: true,
-        names: vec!["*".to_owned()],
-        excluded: Vec::new(),
-        levels: Levels::Any,
-        filter: None,
-    };
-    registry::set_rules(0, &[rule]);
+    registry::set_rules(0, &[EventRule::of(["*"])]);
     let halves = |context: &Context| {
         let expected = [context.info.trace_id, context.trace_id_high].map(i64::to_le_bytes);
         vec![("blkkin:wide_trace_id", Level::Warning, expected.concat())]

@@ -5,11 +5,10 @@
 #[path = "programs/life.rs"]
 mod life;
 
+use blkkin_sys::testing::{Scratch, is_installed, skip};
 use std::ffi::OsStr;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
 
 const WARNINGS: [&str; 4] = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"];
 const C: [&str; 4] = ["c89", "c99", "c11", "gnu17"];
@@ -32,48 +31,6 @@ fn compilers(test: &str, language: Language) -> Vec<&'static str> {
         skip(test, &format!("neither {} nor {} is installed", known[0], known[1]));
     }
     found
-}
-
-fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
-fn skip(test: &str, reason: &str) {
-    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    // A test counts once, however much of it cannot be done.
-    if told.iter().any(|name| name == test) {
-        return;
-    }
-    told.push(test.to_owned());
-    drop(told);
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    // Not `eprint!`: the test harness would keep that to itself.
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
-    }
-    assert!(std::env::var_os("CI").as_deref() != Some(OsStr::new("true")), "{line}");
-}
-
-/// A folder that is removed when the test ends.
-struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("blkkin-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("to make a folder");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 /// This crate's folder.

@@ -35,7 +35,11 @@ pub(crate) enum Word {
 #[cfg(not(loom))]
 mod real {
     use super::Word;
+    use crate::{Shape, ShapeError};
     use blkkin_sys::SharedMemory;
+    use std::ffi::CStr;
+    use std::fs::File;
+    use std::io;
     #[cfg(target_arch = "x86_64")]
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -50,15 +54,26 @@ mod real {
             Cells(memory)
         }
 
+        /// Memory for a set of rings, [prepared](Cells::prepare), and the file to pass it on by; `name` is what
+        /// `/proc` shows.
+        pub fn create(name: &CStr, shape: &Shape) -> io::Result<(File, Cells)> {
+            let wrong = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
+            shape.check().map_err(wrong)?;
+            let (file, memory) = SharedMemory::create(name, shape.memory_size())?;
+            let cells = Cells(memory);
+            cells.prepare(shape).map_err(wrong)?;
+            Ok((file, cells))
+        }
+
         /// Makes sure that reading cannot end with a signal, whatever the traced program does; see
         /// [`SharedMemory::seal`]. To be called by the daemon when the program has mapped `file`.
-        pub fn seal(&self, file: std::os::fd::BorrowedFd<'_>) -> std::io::Result<()> {
+        pub fn seal(&self, file: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
             self.0.seal(file)
         }
 
         /// What the memory says of itself: from whoever could write to it.
-        pub fn shape(&self) -> Result<crate::Shape, crate::ShapeError> {
-            crate::Shape::read(self)
+        pub fn shape(&self) -> Result<Shape, ShapeError> {
+            Shape::read(self)
         }
 
         pub(crate) fn size(&self) -> usize {

@@ -8,9 +8,8 @@
 
 use crate::encode::GRAIN;
 use crate::{
-    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Slot, Taken, Writer, packet,
+    Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Slot, Taken, Writer, packet,
 };
-use blkkin_sys::SharedMemory;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -26,8 +25,7 @@ const ROOM: usize = SIZE.next_multiple_of(GRAIN);
 
 /// With fewer rings than threads, so that locks are fought for; of a few packets each, so that they fill up.
 fn shape(start: u64) -> Shape {
-    let (subbuffer_size, subbuffer_count, mode) = (4096, 4, Mode::Discard);
-    Shape { rings: 2, subbuffer_size, subbuffer_count, mode, uuid: [1; 16], stream: 0, start }
+    Shape { start, ..Shape::default() }
 }
 
 /// From the start, and from shortly before positions wrap.
@@ -37,9 +35,7 @@ fn starts() -> [u64; 2] {
 
 fn writer(start: u64) -> Writer {
     let shape = shape(start);
-    let (_, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
-    let cells = Cells::new(memory);
-    cells.prepare(&shape).unwrap();
+    let (_, cells) = Cells::create(c"test", &shape).unwrap();
     Writer::new(cells, Clock::Monotonic).unwrap().without_sequences()
 }
 

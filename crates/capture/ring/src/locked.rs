@@ -326,17 +326,11 @@ mod identity {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use blkkin_sys::SharedMemory;
     use std::sync::atomic::{AtomicPtr, AtomicUsize};
 
     fn rings(count: usize) -> (Cells, Shape) {
-        let (subbuffer_size, subbuffer_count, mode) = (4096, 2, Mode::Discard);
-        let (uuid, stream, start) = ([0; 16], 0, 0);
-        let rings = count;
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (_, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let shape = Shape { rings: count, ..Shape::default() };
+        let (_, cells) = Cells::create(c"test", &shape).unwrap();
         (cells, shape)
     }
 

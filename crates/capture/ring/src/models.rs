@@ -8,9 +8,7 @@
 //! path with a lock that nobody else wants is the same to a reader, so both are shown here.
 
 use crate::locked::{Mark, hold_one};
-use crate::{
-    Cells, Clock, Event, HEADER_SIZE, Mode, Outcome, Reader, Shape, Taken, Writer, packet,
-};
+use crate::{Cells, Clock, Event, HEADER_SIZE, Outcome, Reader, Shape, Taken, Writer, packet};
 use loom::sync::Arc;
 use loom::thread;
 
@@ -24,8 +22,7 @@ fn explore(model: impl Fn() + Send + Sync + 'static) {
 
 /// Sub-buffers with room for two events, two of them.
 fn shape(rings: usize) -> Shape {
-    let (subbuffer_size, subbuffer_count, mode) = (128, 2, Mode::Discard);
-    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid: [1; 16], stream: 0, start: 0 }
+    Shape { rings, subbuffer_size: 128, subbuffer_count: 2, ..Shape::default() }
 }
 
 const EVENT_SIZE: usize = 16;

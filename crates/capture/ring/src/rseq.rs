@@ -550,7 +550,7 @@ impl Sequences {
 mod tests {
     use super::{Append, Sequences};
     use crate::cells::{Cells, Word};
-    use crate::{Event, Mode, Shape};
+    use crate::{Event, Shape};
     use std::sync::atomic::Ordering::Relaxed;
 
     /// What another writer on this processor did between a look at the ring and the sequence.
@@ -558,12 +558,8 @@ mod tests {
     fn what_came_in_between_is_noticed() {
         let Some(sequences) = Sequences::find() else { return };
         let rings = blkkin_sys::current_cpu() + 64;
-        let (subbuffer_size, subbuffer_count, mode) = (4096, 2, Mode::Discard);
-        let (uuid, stream, start) = ([0; 16], 0, 0);
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (_, memory) = blkkin_sys::SharedMemory::create(c"test", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let shape = Shape { rings, ..Shape::default() };
+        let (_, cells) = Cells::create(c"test", &shape).unwrap();
         let mut bytes = [1; 32];
         let event = Event::new(&mut bytes, 20, 7).unwrap();
         // Whether one of some tries succeeds, as any of them may be preempted.

@@ -117,6 +117,15 @@ pub(crate) const CONTROL_SIZE: usize = 256;
 #[cfg(not(loom))]
 pub(crate) const SLEEPING: usize = 128;
 
+/// The smallest that does in both modes.
+impl Default for Shape {
+    fn default() -> Shape {
+        let (subbuffer_size, subbuffer_count) = (SUBBUFFER_SIZE_MIN, 4);
+        let (mode, uuid, stream, start) = (Mode::Discard, [0; 16], 0, 0);
+        Shape { rings: 2, subbuffer_size, subbuffer_count, mode, uuid, stream, start }
+    }
+}
+
 impl Shape {
     /// Checks it.
     pub fn check(&self) -> Result<(), ShapeError> {

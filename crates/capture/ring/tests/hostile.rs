@@ -6,10 +6,11 @@ mod support;
 
 use blkkin_ring::{Clock, Mode, Outcome, Reader, Taken, packet};
 use blkkin_sys::SharedMemory;
+use blkkin_sys::testing::Random;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use support::{Harvest, Random, Set, record, shape};
+use support::{Harvest, Set, record, shape};
 
 /// Ends the scribbler, also when a check fails.
 struct Ending<'e>(&'e AtomicBool);
@@ -53,7 +54,7 @@ fn drain(set: &Set, ring: usize, reader: &mut Reader) -> usize {
 fn word(random: &mut Random, set: &Set) -> u64 {
     let sizes = [set.shape.subbuffer_size as u64, set.shape.ring_size() as u64, 84, 84 * 8, 0];
     let size = sizes[random.below(sizes.len() as u64) as usize];
-    let near = random.below(40).wrapping_sub(20);
+    let near = random.below(40u64).wrapping_sub(20);
     match random.below(6) {
         0 => random.next(),
         1 => 0u64.wrapping_sub(random.below(200)),
@@ -74,7 +75,7 @@ fn a_scribbler_gains_nothing() {
         let (mut packets, mut readings) = (0, 0);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut random = Random(seed);
+                let mut random = Random::new(seed);
                 while !is_over.load(Relaxed) {
                     let value = word(&mut random, &set);
                     // Control words often, else the start of a sub-buffer, else anything.

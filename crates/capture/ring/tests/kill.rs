@@ -5,13 +5,14 @@ mod support;
 
 use blkkin_ring::{Cells, Clock, Mode, Outcome, Writer};
 use blkkin_sys::SharedMemory;
+use blkkin_sys::testing::Random;
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use support::{Harvest, Random, Set, record, shape};
+use support::{Harvest, Set, record, shape};
 
 const THREADS: u64 = 4;
 /// Where the program that is to be killed finds the memory; it is this same program.
@@ -62,7 +63,7 @@ fn check(with_sequences: bool, round: u64) {
     let set = Set::new(shape(processors + 1, 256 << 10, 4, Mode::Discard));
     let (mut readers, mut harvest) = (set.readers(Clock::Monotonic), Harvest::default());
     let mut victim = start_victim(&set, with_sequences);
-    let mut random = Random(round + 1);
+    let mut random = Random::new(round + 1);
     while harvest.events.is_empty() {
         set.take_all(&mut readers, true, &mut harvest);
     }

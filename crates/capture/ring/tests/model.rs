@@ -5,8 +5,9 @@
 mod support;
 
 use blkkin_ring::{Clock, Mode, Outcome, Shape, Writer};
+use blkkin_sys::testing::Random;
 use std::collections::VecDeque;
-use support::{Harvest, Random, Set, move_to, record, shape, size_of};
+use support::{Harvest, Set, move_to, record, shape, size_of};
 
 const HEADER: usize = blkkin_ring::packet::SIZE;
 const GRAIN: usize = 32;
@@ -90,7 +91,7 @@ impl Model {
 }
 
 fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let least = if mode == Mode::Overwrite { 2 } else { 1 };
     let count = 1 << (least + random.below(3));
     let mut shape = shape(2, 4096, count, mode);

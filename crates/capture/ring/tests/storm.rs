@@ -6,11 +6,12 @@
 mod support;
 
 use blkkin_ring::{Clock, Mode, Outcome, Slot};
+use blkkin_sys::testing::Random;
 use std::collections::HashMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use support::{Harvest, Random, Set, move_to, record, shape};
+use support::{Harvest, Set, move_to, record, shape};
 
 const THREADS: u64 = 24;
 /// The signal handler is another writer for each thread.
@@ -102,7 +103,7 @@ fn storm(with_sequences: bool, mode: Mode) {
                 let (slot, is_over) = (&slot, &is_over);
                 scope.spawn(move || {
                     let _interruptions = Interruptions::begin();
-                    let mut random = Random(who + 1);
+                    let mut random = Random::new(who + 1);
                     let (mut recorded, mut number) = (0, 0);
                     while !is_over.load(Ordering::Relaxed) {
                         for _ in 0..random.below(200) {

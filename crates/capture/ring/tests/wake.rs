@@ -5,6 +5,7 @@
 mod support;
 
 use blkkin_ring::{Cells, Clock, Mode, Outcome, Slot, Writer, packet};
+use blkkin_sys::testing::Random;
 use blkkin_sys::{SharedMemory, barrier_for_all};
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
-use support::{Harvest, Random, Records, Set, is_recorded, record, shape};
+use support::{Harvest, Records, Set, is_recorded, record, shape};
 
 /// How a reader is woken. Children inherit it if they are to.
 struct Bell(File);
@@ -129,7 +130,7 @@ fn other_process() {
     let slot = Slot::new();
     slot.put(Box::new(writer)).unwrap();
     let memory = map();
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     for number in 0.. {
         record(&slot, 1, number);
         while !is_read(&memory, rings) {

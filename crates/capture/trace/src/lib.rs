@@ -27,9 +27,6 @@ mod supplied;
 mod surroundings;
 mod value;
 
-#[cfg(test)]
-mod random;
-
 /// How severe an event is: LTTng's fifteen levels.
 pub use blkkin_filter::Severity as Level;
 /// That a text names no level.

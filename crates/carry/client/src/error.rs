@@ -128,14 +128,12 @@ impl Error {
                 }
                 _ => "install the same release on both sides, and start the agent again".into(),
             },
-            Error::Late { .. } => "it may still do it: look with `blkkin status`; --timeout waits \
-                                   longer"
-                .into(),
             Error::Socket { error, .. } if error.kind() == io::ErrorKind::InvalidInput => {
                 "paths of sockets have at most 107 bytes".into()
             }
             Error::Refused { .. }
             | Error::Unfit(_)
+            | Error::Late { .. }
             | Error::TooMuch { .. }
             | Error::Socket { .. } => return None,
         })

@@ -11,7 +11,7 @@ mod replies;
 pub use error::Error;
 pub use replies::Replies;
 
-use blkkin_control::address::{RUNTIME_VARIABLE, Surroundings, VARIABLE};
+use blkkin_control::address::Surroundings;
 use blkkin_control::{
     Answer, Decoder, Fault, Hello, Opening, Received, Reply, Request, Role, Version, Welcome,
     encode,
@@ -38,13 +38,7 @@ impl Default for Patience {
 
 /// Where a daemon may listen that is there for this process, in the order in which to try.
 pub fn addresses() -> Vec<PathBuf> {
-    let (socket, runtime) = (env::var_os(VARIABLE), env::var_os(RUNTIME_VARIABLE));
-    let surroundings = Surroundings {
-        socket: socket.as_deref(),
-        runtime_directory: runtime.as_deref(),
-        user_id: blkkin_sys::user_id(),
-    };
-    surroundings.candidates()
+    Surroundings::new(blkkin_sys::user_id(), env::var_os).candidates()
 }
 
 /// Whether a request keeps to the limits, so that it can be sent. Asks nobody.

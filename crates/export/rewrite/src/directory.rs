@@ -106,7 +106,7 @@ impl Drop for Output {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::Scratch;
+    use blkkin_sys::testing::Scratch;
 
     /// All that is below a path.
     fn tree(path: &Path) -> Vec<PathBuf> {
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn what_is_not_kept_is_removed() {
-        let scratch = Scratch::new();
+        let scratch = Scratch::new("rewrite");
         let root = scratch.0.join("new/er");
         let output = make(&root);
         let names = |path: &Path| tree(path).iter().filter(|p| p.ends_with("metadata")).count();
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn what_is_kept_is_a_trace() {
-        let scratch = Scratch::new();
+        let scratch = Scratch::new("rewrite");
         let root = scratch.0.join("new");
         make(&root).keep().expect("to keep");
         let files: Vec<PathBuf> = ["a/b/metadata", "a/b/stream", "a/metadata", "a/stream"]

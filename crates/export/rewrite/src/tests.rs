@@ -3,29 +3,10 @@
 use crate::{Form, Rewriter, Summary};
 use blkkin_ctf::schema::Version;
 use blkkin_reader::{Event, Loss, PacketView, Reading, Source, Stream, Trace, Unordered};
+use blkkin_sys::testing::Scratch;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// A folder that is removed when the test ends.
-pub(crate) struct Scratch(pub(crate) PathBuf);
-
-impl Scratch {
-    pub(crate) fn new() -> Scratch {
-        static COUNT: AtomicUsize = AtomicUsize::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("blkkin-rewrite-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir_all(&path).expect("to make a folder");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 const METADATA: &str = "/* CTF 1.8 */
 typealias integer { size = 32; align = 8; } := u32;
@@ -114,7 +95,7 @@ fn packets(path: &Path) -> Vec<(u64, u64, u64, u64, u64, Vec<u64>)> {
 #[track_caller]
 fn check(packet_size: usize, read: &[Packet<'_>], written: &[Packet<'_>]) {
     for form in [Form::Same, Form::Version(Version::Ctf1), Form::Version(Version::Ctf2)] {
-        let scratch = Scratch::new();
+        let scratch = Scratch::new("rewrite");
         let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
         trace(&from, &[("stream", 7, read)]);
         let summary = rewrite(&from, &to, form, packet_size);
@@ -204,7 +185,7 @@ fn losses_are_between_packets() {
 /// Files keep their names, where these are free.
 #[test]
 fn streams_have_names_and_ids() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("rewrite");
     let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
     let packet: &[Packet<'_>] = &[(0, 20, 0, 0, 1, &[5])];
     trace(&from, &[("channel_0", 0, packet), ("channel_1", 1, packet), ("index", 2, packet)]);
@@ -223,7 +204,7 @@ fn streams_have_names_and_ids() {
 /// Whoever asks for an end gets what was read until then, and whoever does not finish gets nothing.
 #[test]
 fn an_end_may_come_early() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("rewrite");
     let (from, to) = (scratch.0.join("from"), scratch.0.join("to"));
     let packet: &[Packet<'_>] = &[(0, 20, 0, 0, 1, &[5, 10, 15])];
     trace(&from, &[("a", 0, packet), ("b", 1, packet)]);

@@ -4,11 +4,12 @@
 use blkkin_reader::{
     Event, Loss, PacketView, Reading, Source, Stats, Stream, Target, Trace, Unordered, open,
 };
+use blkkin_sys::testing::{Random, Scratch};
 use blkkin_text::json::JsonPrinter;
 use blkkin_text::pretty::{Options, Printer};
 use std::fs;
 use std::ops::ControlFlow;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 const METADATA: &str = r#"/* CTF 1.8 */
 typealias integer { size = 8; align = 8; signed = false; } := u8;
@@ -43,22 +44,6 @@ const HEADERS: [&str; 3] = [
         variant <id> { struct { integer { size = 27; align = 1; map = clock.c.value; } timestamp; } compact;
             struct { u32 id; time timestamp; } extended; } v; } align(8)",
 ];
-
-/// Numbers that look random and are the same in each run.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    fn one_of(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-}
 
 /// What is wrong with a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -138,12 +123,12 @@ fn write_header(
     let is_near =
         |bits: u32| before.is_some_and(|before| time >= before && (time - before) >> bits == 0u64);
     match header {
-        1 if is_near(32) && !random.one_of(20) => {
+        1 if is_near(32) && random.below(20) > 0 => {
             bytes.extend([id, 0]);
             bytes.extend((time as u32).to_le_bytes());
             return;
         }
-        2 if is_near(27) && !random.one_of(20) => {
+        2 if is_near(27) && random.below(20) > 0 => {
             return bytes.extend((u32::from(id) | (time as u32) << 5).to_le_bytes());
         }
         0 => bytes.push(id),
@@ -162,16 +147,16 @@ fn write_packet(
     events_max: u64,
 ) {
     let step = |random: &mut Random| match flaw {
-        Flaw::Ties if !random.one_of(3) => 0,
+        Flaw::Ties if random.below(3) > 0 => 0,
         // A delta of more than a second now and then.
-        _ if random.one_of(200) => 12_000_000_000,
+        _ if random.below(200) == 0 => 12_000_000_000,
         _ => random.below(20),
     };
-    if random.one_of(3) {
+    if random.below(3) == 0 {
         *time += random.below(30);
     }
     let begin = match flaw {
-        Flaw::PacketsDisordered if random.one_of(3) => time.saturating_sub(random.below(60)),
+        Flaw::PacketsDisordered if random.below(3) == 0 => time.saturating_sub(random.below(60)),
         _ => *time,
     };
     let with_times = flaw != Flaw::NoPacketTimes;
@@ -180,18 +165,18 @@ fn write_packet(
     for _ in 0..random.below(events_max) {
         *time += step(random);
         let shown = match flaw {
-            Flaw::EventsDisordered if random.one_of(9) => time.saturating_sub(random.below(60)),
-            Flaw::EventsOutside if random.one_of(9) => *time + random.below(100),
-            Flaw::EventsBefore if random.one_of(3) => begin.saturating_sub(random.below(40)),
+            Flaw::EventsDisordered if random.below(9) == 0 => time.saturating_sub(random.below(60)),
+            Flaw::EventsOutside if random.below(9) == 0 => *time + random.below(100),
+            Flaw::EventsBefore if random.below(3) == 0 => begin.saturating_sub(random.below(40)),
             _ => *time,
         };
         let id = random.below(3) as u8;
-        let id = if flaw == Flaw::Damage && random.one_of(40) { 9 } else { id };
+        let id = if flaw == Flaw::Damage && random.below(40) == 0 { 9 } else { id };
         write_header(&mut events, random, header, (id, shown), &mut clock);
         events.extend(number.to_le_bytes());
         *number += 1;
         match id {
-            0 if random.one_of(20) => {
+            0 if random.below(20) == 0 => {
                 let length = random.below(6000) as usize;
                 events.extend((0..length).map(|index| b'a' + (index % 26) as u8));
                 events.push(0);
@@ -208,7 +193,7 @@ fn write_packet(
         }
     }
     *time += step(random);
-    if random.one_of(5) {
+    if random.below(5) == 0 {
         *discarded += 1 + random.below(3) as u32;
     }
     let header = 8 + if with_times { 16 } else { 0 } + 16;
@@ -220,7 +205,7 @@ fn write_packet(
         bytes.extend(begin.to_le_bytes());
         bytes.extend(time.to_le_bytes());
     }
-    let seq = packet as u32 + u32::from(random.one_of(10));
+    let seq = packet as u32 + u32::from(random.below(10) == 0);
     for field in [content * 8, size * 8, *discarded, seq] {
         bytes.extend(field.to_le_bytes());
     }
@@ -261,19 +246,13 @@ fn count(reading: &Reading<'_>) -> u64 {
     reading.unordered(|| Nobody).1.events
 }
 
-fn scratch() -> PathBuf {
-    let path = std::env::temp_dir().join(format!("blkkin-slices-{}", std::process::id()));
-    fs::create_dir_all(&path).unwrap();
-    path
-}
-
 #[test]
 fn slices_give_what_one_thread_gives() {
-    let root = scratch();
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let root = Scratch::new("slices");
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     let mut lines = 0;
     for (round, flaw) in (0..60).flat_map(|round| FLAWS.map(|flaw| (round, flaw))) {
-        let directory = root.join(format!("{flaw:?}-{round}"));
+        let directory = root.0.join(format!("{flaw:?}-{round}"));
         fs::create_dir_all(&directory).unwrap();
         let frequency = write_trace(&directory, &mut random, flaw, (12, 25));
         let opened = open(&[Source::Path(directory.clone())]);
@@ -281,7 +260,7 @@ fn slices_give_what_one_thread_gives() {
         let first = Reading::new(&opened.traces).span().map_or(0, |span| span.0);
         let second = 1_000_000_000;
         let bound = |random: &mut Random| {
-            random.one_of(4).then(|| first + (random.below(500) * second / frequency) as i64)
+            (random.below(4) == 0).then(|| first + (random.below(500) * second / frequency) as i64)
         };
         let (begin, end) = (bound(&mut random), bound(&mut random));
         let reading = || Reading::new(&opened.traces).range(begin, end);
@@ -316,8 +295,8 @@ fn slices_give_what_one_thread_gives() {
 
 #[test]
 fn events_without_a_bit_end_a_packet() {
-    let directory = scratch().join("empty");
-    fs::create_dir_all(&directory).unwrap();
+    let scratch = Scratch::new("slices-empty");
+    let directory = &scratch.0;
     // Only their bodies show that they are empty.
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; }; stream { };
         event { name = e; fields := struct { struct { } a[3]; }; };";
@@ -328,18 +307,17 @@ fn events_without_a_bit_end_a_packet() {
     assert_eq!(count(&reading()), 0);
     let (text, _, stats) = print(&reading(), false);
     assert_eq!((&*text, stats.events, stats.problems.len()), ("", 0, 1), "{:?}", stats.problems);
-    let _ = fs::remove_dir_all(directory);
 }
 
 #[test]
 fn disorder_in_much_text() {
-    let root = scratch().join("much");
-    let mut random = Random(0x0123_4567_89ab_cdef);
+    let root = Scratch::new("slices-much");
+    let mut random = Random::new(0x0123_4567_89ab_cdef);
     for (round, flaw) in [Flaw::EventsOutside, Flaw::PacketsDisordered, Flaw::NoPacketTimes]
         .into_iter()
         .flat_map(|flaw| (0..3).map(move |round| (round, flaw)))
     {
-        let directory = root.join(format!("{flaw:?}-{round}"));
+        let directory = root.0.join(format!("{flaw:?}-{round}"));
         fs::create_dir_all(&directory).unwrap();
         write_trace(&directory, &mut random, flaw, (60, 1500));
         let opened = open(&[Source::Path(directory.clone())]);
@@ -351,5 +329,4 @@ fn disorder_in_much_text() {
             assert!(got.0 == expected.0, "{flaw:?} {round}: {threads} threads, slices of {size}");
         }
     }
-    let _ = fs::remove_dir_all(root);
 }

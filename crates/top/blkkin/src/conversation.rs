@@ -40,8 +40,8 @@ impl AgentArgs {
         let item = self.timeout;
         let patience = Patience { opening: item.min(Patience::default().opening), item };
         let release = env!("CARGO_PKG_VERSION");
-        let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience)?;
-        Ok(Conversation { client })
+        let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
+        Ok(Conversation { client: client.map_err(with_patience)? })
     }
 
     /// Asks for something to be done to a session: the one that is named, or the only one.
@@ -147,7 +147,7 @@ impl Conversation {
                     None => error.into(),
                 }
             }
-            _ => error.into(),
+            _ => with_patience(error),
         })
     }
 
@@ -197,6 +197,16 @@ impl Conversation {
             }
             _ => None,
         }
+    }
+}
+
+/// What to do when it takes too long is known to who has [`AgentArgs`].
+fn with_patience(error: blkkin_client::Error) -> Error {
+    let is_late = matches!(error, blkkin_client::Error::Late { .. });
+    let error = Error::from(error);
+    match is_late {
+        true => error.hint("it may still do it: look with `blkkin status`; --timeout waits longer"),
+        false => error,
     }
 }
 

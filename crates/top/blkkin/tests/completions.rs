@@ -4,7 +4,7 @@
 mod support;
 
 use blkkin_control::{
-    Activity, Channel, EventType, Level, Mode, Purpose, Reply, Request, Session, SessionState,
+    Activity, Channel, EventType, Level, Purpose, Reply, Request, Session, SessionState,
 };
 use std::path::Path;
 use std::process::{Command, Output};
@@ -21,15 +21,7 @@ fn names(request: &Request) -> Vec<Reply> {
             created_ns: 0,
         })
     };
-    let channel = |name: &str| {
-        Reply::Channel(Channel {
-            name: name.into(),
-            mode: Mode::Discard,
-            subbuffer_size: None,
-            subbuffer_count: None,
-            contexts: vec![],
-        })
-    };
+    let channel = |name: &str| Reply::Channel(Channel::named(name));
     let event = |name: &str| {
         Reply::EventType(EventType {
             index: 0,

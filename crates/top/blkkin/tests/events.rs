@@ -39,13 +39,7 @@ fn channels() {
         "",
         words,
     );
-    let plain = || Channel {
-        name: "c".into(),
-        mode: Mode::Discard,
-        subbuffer_size: None,
-        subbuffer_count: None,
-        contexts: vec![],
-    };
+    let plain = || Channel::named("c");
     let one = StandIn::answering(answer_one);
     check(&one, &["channel", "create", "c"], &[list(None), create(plain())], "", words);
     check(

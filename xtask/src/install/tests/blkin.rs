@@ -1,11 +1,10 @@
 //! A program of blkin's time, recorded by LTTng as it was then and by us: whoever has scripts for the one
 //! finds the same in the other.
 
-use super::support::{
-    Scratch, compile, have, installed, pkg_config, record, sources, succeed, text,
-};
+use super::support::{compile, have, installed, pkg_config, record, sources, succeed, text};
 use crate::bench::lttng::{Daemon, traced};
 use crate::bench::recipe::{Recipe, find_metadata};
+use blkkin_sys::testing::Scratch;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;

@@ -2,9 +2,10 @@
 //! compilers, pkg-config, CMake, shells, man, and programs that were built for it.
 
 use super::support::{
-    PREFIX, Scratch, compile, have, installed, pkg_config, record, sources, succeed, text,
+    PREFIX, compile, have, installed, pkg_config, record, sources, succeed, text,
 };
 use crate::install::plan;
+use blkkin_sys::testing::Scratch;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -2,41 +2,12 @@
 
 use crate::install::{Options, Place, run};
 use crate::target_dir;
+use blkkin_sys::testing::skip;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::{Mutex, OnceLock, PoisonError};
-
-/// A folder that is removed when the test ends.
-pub(super) struct Scratch(pub(super) PathBuf);
-
-impl Scratch {
-    pub(super) fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("blkkin-{name}-{}", std::process::id()));
-        fs::create_dir_all(&path).expect("to make a folder");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
-pub(super) fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    // Not `eprint!`: the test harness would keep that to itself.
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
-        let file = File::options().append(true).create(true).open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
-    }
-    assert!(!crate::is_ci(), "{line}");
-}
 
 /// Whether all these programs are there; if not, the test is skipped.
 pub(super) fn have(test: &str, programs: &[&str]) -> bool {

@@ -188,21 +188,9 @@ fn applications() {
 #[test]
 fn requests() {
     let plain = Session { purpose: Purpose::Record, output: None, ..session() };
-    let plain_channel = Channel {
-        mode: Mode::Discard,
-        subbuffer_size: None,
-        subbuffer_count: None,
-        contexts: vec![],
-        ..channel()
-    };
+    let plain_channel = Channel::named("c");
     let new = |channel| NewChannel { session: "s".into(), channel };
-    let all = |levels| Selection {
-        names: vec!["*".into()],
-        excluded: vec![],
-        levels,
-        filter: None,
-        processes: Processes::default(),
-    };
+    let all = |levels| Selection { levels, ..Selection::of(["*"]) };
     let applications = Applications { processes: selection().processes, event_types: true };
     check(vec![
         (Request::CreateSession(session()), r#"0f000000 0103 01000000"s" 01 01 04000000"/tmp""#),

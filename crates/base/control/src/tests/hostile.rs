@@ -55,7 +55,7 @@ fn in_pieces<M: Messages>(bytes: &[u8], mut size: impl FnMut() -> usize) -> Outc
 #[test]
 fn damaged_streams_are_survived() {
     fn check<M: Messages>() -> [usize; 2] {
-        let mut random = Random(4);
+        let mut random = Random::new(4);
         let mut ends = [0, 0];
         for _ in 0..3000 {
             let bytes = damaged::<M>(&mut random);
@@ -100,7 +100,7 @@ fn damaged_streams_are_survived() {
 
 #[test]
 fn noise_is_survived() {
-    let mut random = Random(5);
+    let mut random = Random::new(5);
     for _ in 0..3000 {
         let bytes: Vec<u8> = (0..random.below(200)).map(|_| random.next() as u8).collect();
         let (messages, end, _) = in_pieces::<Opening>(&bytes, || 7);

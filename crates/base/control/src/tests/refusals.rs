@@ -8,9 +8,8 @@ use crate::limits::{
 use crate::message::{Kind, Messages};
 use crate::{
     AddChannel, Answer, Channel, ChannelRule, Clock, Context, Decoder, EventRule, EventType,
-    Events, Failed, Field, FieldKind, FromApplication, Hello, Level, Levels, Mode, NewChannel,
-    Opening, Processes, Refused, Reply, Request, Role, Selection, Session, ToApplication, Version,
-    Width,
+    Events, Failed, Field, FieldKind, FromApplication, Hello, Level, NewChannel, Opening, Refused,
+    Reply, Request, Role, Selection, Session, ToApplication, Version, Width,
 };
 
 fn frame_of(kind: u16, body: &[u8]) -> Vec<u8> {
@@ -212,22 +211,10 @@ fn what_is_sent() {
         .collect();
     check(event_type(fields), "EventType, fields: 257 items, not 0 to 256");
     let contexts = vec![Context::Pid, Context::Supplied { name: "pid".into() }];
-    let channel = Channel {
-        name: "c".into(),
-        mode: Mode::Discard,
-        subbuffer_size: None,
-        subbuffer_count: None,
-        contexts: contexts.clone(),
-    };
+    let channel = Channel { contexts: contexts.clone(), ..Channel::named("c") };
     let message = NewChannel { session: "s".into(), channel };
     check(Request::CreateChannel(message), "CreateChannel, contexts: two have the same name");
-    let rule = EventRule {
-        enabled: true,
-        names: vec!["*".into()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: Some(text(FILTER_SIZE_MAX + 1)),
-    };
+    let rule = EventRule { filter: Some(text(FILTER_SIZE_MAX + 1)), ..EventRule::of(["*"]) };
     let rule = ToApplication::Rule(ChannelRule { channel: 0, rule });
     check(rule, "Rule, filter: 65537 bytes, not up to 65536");
     let session = |output: &str| {
@@ -246,13 +233,7 @@ fn what_is_sent() {
         Request::EnableEvents(Events {
             session: "s".into(),
             channel: None,
-            selection: Selection {
-                names,
-                excluded: vec![],
-                levels: Levels::Any,
-                filter: None,
-                processes: Processes::default(),
-            },
+            selection: Selection::of(names),
         })
     };
     check(events(vec![]), "EnableEvents, names: 0 items, not 1 to 512");

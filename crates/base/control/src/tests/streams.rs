@@ -28,7 +28,7 @@ macro_rules! for_all {
 #[test]
 fn any_message_arrives() {
     fn check<M: Messages>() {
-        let mut random = Random(1);
+        let mut random = Random::new(1);
         for kind in M::KINDS {
             for _ in 0..200 {
                 let message = M::make(*kind, &mut random);
@@ -49,7 +49,7 @@ fn any_message_arrives() {
 #[test]
 fn messages_arrive_with_their_last_byte() {
     fn check<M: Messages>() {
-        let mut random = Random(2);
+        let mut random = Random::new(2);
         let mut decoder: Decoder<M, usize> = Decoder::new();
         for _ in 0..300 {
             if M::ONCE {
@@ -77,7 +77,7 @@ fn messages_arrive_with_their_last_byte() {
 /// and else anywhere.
 #[test]
 fn messages_arrive_in_any_pieces() {
-    let mut random = Random(3);
+    let mut random = Random::new(3);
     for _ in 0..200 {
         let mut decoder: Decoder<ToApplication, usize> = Decoder::new();
         let (mut sent, mut arrived) = (Vec::new(), Vec::new());

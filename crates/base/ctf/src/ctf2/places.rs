@@ -5,7 +5,7 @@
 
 use super::json::{Problem, array, object, optional, quote, required, string};
 use super::value::{Object, Value};
-use super::words::{SCOPES, unknown};
+use super::words::unknown;
 use crate::metadata::budget::{owned, table_entry};
 use crate::schema::{FieldClass, FieldRef, IntKind, Scope};
 use std::borrow::Cow;
@@ -47,8 +47,8 @@ impl Location {
 }
 
 fn scope(word: &str) -> Result<Scope, Problem> {
-    let found = SCOPES.into_iter().find(|scope| scope.ctf2_name() == word);
-    found.ok_or_else(|| unknown(word, SCOPES.into_iter().map(Scope::ctf2_name)))
+    let found = Scope::ALL.into_iter().find(|scope| scope.ctf2_name() == word);
+    found.ok_or_else(|| unknown(word, Scope::ALL.into_iter().map(Scope::ctf2_name)))
 }
 
 fn path(steps: &[Value<'_>]) -> Result<Vec<Option<String>>, Problem> {
@@ -110,7 +110,7 @@ pub(super) struct Places<'t> {
     /// By place and name: the place of a member.
     children: HashMap<(u32, Cow<'t, str>), u32>,
     /// By scope; `None` while nothing of it was read.
-    roots: [Option<u32>; SCOPES.len()],
+    roots: [Option<u32>; Scope::ALL.len()],
     /// What is being read: its scope, the structures around it, its place.
     scope: Option<Scope>,
     open: Vec<OpenStructure<'t>>,

@@ -115,16 +115,7 @@ struct Reader<'t> {
 
 impl<'t> Reader<'t> {
     fn new(budget: &'t Budget) -> Reader<'t> {
-        let trace = TraceClass {
-            namespace: None,
-            name: None,
-            uid: None,
-            uuid: None,
-            byte_order: ByteOrder::Little,
-            env: Vec::new(),
-            packet_header: None,
-        };
-        let (clocks, streams) = (Vec::new(), Vec::new());
+        let (trace, clocks, streams) = (TraceClass::default(), Vec::new(), Vec::new());
         Reader {
             schema: Schema { version: Version::Ctf2, trace, clocks, streams },
             preamble_seen: false,

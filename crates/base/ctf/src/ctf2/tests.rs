@@ -91,44 +91,10 @@ fn structure(members: Vec<Member>) -> FieldClass {
     FieldClass::Struct(StructClass { members, align: 1 })
 }
 
-fn stream_class() -> StreamClass {
-    StreamClass {
-        id: 0,
-        namespace: None,
-        name: None,
-        uid: None,
-        clock: None,
-        packet_context: None,
-        event_header: None,
-        common_context: None,
-        events: Vec::new(),
-    }
-}
-
 fn event_class(id: u64) -> EventClass {
-    EventClass {
-        id,
-        namespace: None,
-        name: None,
-        uid: None,
-        log_level: None,
-        emf_uri: None,
-        specific_context: None,
-        payload: None,
-    }
+    EventClass { id, ..EventClass::default() }
 }
 
 fn clock(name: &str) -> Clock {
-    Clock {
-        name: name.to_owned(),
-        identity: None,
-        uuid: None,
-        description: None,
-        frequency: 1_000_000_000,
-        precision: None,
-        accuracy: None,
-        offset_seconds: 0,
-        offset_cycles: 0,
-        origin: ClockOrigin::Unknown,
-    }
+    Clock { name: name.to_owned(), ..Clock::default() }
 }

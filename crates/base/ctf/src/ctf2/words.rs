@@ -59,16 +59,6 @@ pub(super) const LTTNG_NAMESPACE: &str = "lttng.org,2009";
 /// The namespace of babeltrace's attributes.
 pub(super) const BABELTRACE_NAMESPACE: &str = "babeltrace.org,2020";
 
-/// All scopes, in the order in which they are stored.
-pub(super) const SCOPES: [Scope; 6] = [
-    Scope::PacketHeader,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::CommonContext,
-    Scope::SpecificContext,
-    Scope::Payload,
-];
-
 /// Whether a role means something in a scope.
 pub(super) fn role_belongs(role: Role, scope: Scope) -> bool {
     match role {

@@ -244,19 +244,9 @@ fn filling(length: &Length) -> Form {
 }
 
 fn role(roles: Roles) -> What {
-    const ALL: [Role; 10] = [
-        Role::Magic,
-        Role::StreamClassId,
-        Role::StreamInstanceId,
-        Role::ContentSize,
-        Role::PacketSize,
-        Role::PacketSeqNum,
-        Role::EventsDiscarded,
-        Role::PacketEnd,
-        Role::EventClassId,
-        Role::Timestamp,
-    ];
-    ALL.into_iter().find(|&role| roles.has(role)).map_or(What::Const(0), What::Role)
+    // A UUID is a blob, and has a form of its own.
+    let mut others = Role::ALL.into_iter().filter(|&role| role != Role::Uuid);
+    others.find(|&role| roles.has(role)).map_or(What::Const(0), What::Role)
 }
 
 impl Way {

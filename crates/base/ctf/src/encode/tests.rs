@@ -9,7 +9,8 @@ use super::*;
 use crate::decode::{Decoder, Machine, View};
 use crate::schema::Schema;
 use crate::{ctf2, tsdl};
-use random::{Random, Trace};
+use blkkin_sys::testing::Random;
+use random::Trace;
 use shown::Shown;
 
 /// Decodes packets: their headers, contexts and events as text.

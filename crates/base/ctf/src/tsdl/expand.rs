@@ -9,8 +9,8 @@ use crate::decode::size;
 use crate::metadata::MetadataError;
 use crate::metadata::budget::Budget;
 use crate::schema::{
-    ArrayClass, BlobClass, Clock, ClockOrigin, FieldClass, IntClass, IntKind, Length, Member, Role,
-    Roles, Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
+    ArrayClass, BlobClass, Clock, FieldClass, IntClass, IntKind, Length, Member, Role, Roles,
+    Scope, StringClass, StructClass, TextClass, VariantClass, VariantOption,
 };
 use std::collections::HashSet;
 
@@ -150,18 +150,7 @@ impl<'t> Expander<'t> {
     /// one of nanoseconds.
     fn only_clock(&mut self, name: &str) -> Result<usize, MetadataError> {
         if self.clocks.is_empty() {
-            self.clocks.push(Clock {
-                name: "default".to_owned(),
-                identity: None,
-                uuid: None,
-                description: None,
-                frequency: 1_000_000_000,
-                precision: None,
-                accuracy: None,
-                offset_seconds: 0,
-                offset_cycles: 0,
-                origin: ClockOrigin::Unknown,
-            });
+            self.clocks.push(Clock { name: "default".to_owned(), ..Clock::default() });
         }
         match self.clocks.len() {
             1 => Ok(0),

@@ -54,15 +54,7 @@ pub(super) fn lower<'t>(
     let mut lowering = Lowering {
         expander: Expander::new(text, budget, clocks),
         declarations,
-        trace: TraceClass {
-            namespace: None,
-            name: None,
-            uid: None,
-            uuid: None,
-            byte_order,
-            env: Vec::new(),
-            packet_header: None,
-        },
+        trace: TraceClass { byte_order, ..TraceClass::default() },
         streams: Vec::new(),
         stream_by_id: HashMap::new(),
     };
@@ -259,14 +251,10 @@ impl<'t> Lowering<'t> {
         }
         let class = StreamClass {
             id: id.unwrap_or(0),
-            namespace: None,
-            name: None,
-            uid: None,
-            clock: None,
             packet_context: classes.take(Scope::PacketContext),
             event_header: classes.take(Scope::EventHeader),
             common_context: classes.take(Scope::CommonContext),
-            events: Vec::new(),
+            ..StreamClass::default()
         };
         self.add_stream(class, block.at)
     }
@@ -317,14 +305,13 @@ impl<'t> Lowering<'t> {
         }
         stream.class.events.push(EventClass {
             id,
-            namespace: None,
             name,
-            uid: None,
             log_level,
             // An empty one says nothing; babeltrace2 takes it for none, too.
             emf_uri: emf_uri.filter(|uri: &String| !uri.is_empty()),
             specific_context: classes.take(Scope::SpecificContext),
             payload: classes.take(Scope::Payload),
+            ..EventClass::default()
         });
         Ok(())
     }
@@ -337,18 +324,7 @@ impl<'t> Lowering<'t> {
             return match self.streams.len() {
                 0 => {
                     self.expander.scopes[1..].fill(None);
-                    let class = StreamClass {
-                        id: 0,
-                        namespace: None,
-                        name: None,
-                        uid: None,
-                        clock: None,
-                        packet_context: None,
-                        event_header: None,
-                        common_context: None,
-                        events: Vec::new(),
-                    };
-                    self.add_stream(class, block.at)?;
+                    self.add_stream(StreamClass::default(), block.at)?;
                     Ok(0)
                 }
                 1 => Ok(0),

@@ -39,15 +39,6 @@ impl Purpose {
     }
 }
 
-const SCOPES: [Scope; 6] = [
-    Scope::PacketHeader,
-    Scope::PacketContext,
-    Scope::EventHeader,
-    Scope::CommonContext,
-    Scope::SpecificContext,
-    Scope::Payload,
-];
-
 /// A field that a path leads to.
 struct Found<'t> {
     /// Display names of members.
@@ -130,7 +121,7 @@ impl<'t> Expander<'t> {
     fn relative(&self, path: &PathRef) -> Option<(FieldRef, Type<'t>)> {
         [true, false].into_iter().find_map(|exactly| {
             self.around(&path.words, exactly).or_else(|| {
-                SCOPES[..self.current as usize].iter().rev().find_map(|&scope| {
+                Scope::ALL[..self.current as usize].iter().rev().find_map(|&scope| {
                     let found = descend(self.scope_members(scope)?, &path.words, exactly)?;
                     Some((FieldRef { scope, path: found.names }, found.class))
                 })
@@ -176,7 +167,7 @@ impl<'t> Expander<'t> {
         if later {
             return error.hint(format!("`{first}` has to stand before the field that needs it"));
         }
-        let before = SCOPES[..self.current as usize]
+        let before = Scope::ALL[..self.current as usize]
             .iter()
             .filter_map(|&scope| self.scope_members(scope).map(|members| members.list.as_slice()));
         let here = around().map(|(members, index)| &members.list[..index]);
@@ -194,7 +185,7 @@ impl PathRef {
 
 /// Splits the name of a scope off a path.
 fn absolute(path: &PathRef) -> Option<(Scope, &[String])> {
-    SCOPES.iter().find_map(|&scope| {
+    Scope::ALL.iter().find_map(|&scope| {
         let mut words = &*path.words;
         for part in scope.tsdl_name().split('.') {
             let (first, rest) = words.split_first()?;

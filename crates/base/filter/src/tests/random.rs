@@ -3,26 +3,7 @@
 use super::State;
 use crate::tree::Type;
 use crate::{FILTER_SIZE_MAX, Filter, Integer, Value};
-
-/// xorshift64*: enough to vary tests.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-
-    fn below(&mut self, limit: usize) -> usize {
-        (self.next() % limit as u64) as usize
-    }
-
-    fn pick<'a, T: ?Sized>(&mut self, from: &[&'a T]) -> &'a T {
-        from[self.below(from.len())]
-    }
-}
+use blkkin_sys::testing::Random;
 
 const FIELDS: [&str; 10] = [
     "a",
@@ -51,11 +32,11 @@ const SUMS: [&str; 4] = ["+", "-", "*", "/"];
 fn expression(random: &mut Random, ty: Type, depth: usize) -> String {
     if depth == 0 {
         return match ty {
-            Type::Int => random.pick(&NUMBERS).to_string(),
-            Type::Float => random.pick(&FLOATS).to_string(),
-            Type::String => random.pick(&STRINGS).to_string(),
-            Type::Bool => format!("has({})", random.pick(&FIELDS)),
-            Type::Unknown => random.pick(&FIELDS).to_string(),
+            Type::Int => random.one_of(&NUMBERS).to_string(),
+            Type::Float => random.one_of(&FLOATS).to_string(),
+            Type::String => random.one_of(&STRINGS).to_string(),
+            Type::Bool => format!("has({})", random.one_of(&FIELDS)),
+            Type::Unknown => random.one_of(&FIELDS).to_string(),
         };
     }
     let depth = random.below(depth);
@@ -64,13 +45,13 @@ fn expression(random: &mut Random, ty: Type, depth: usize) -> String {
     let (field, other_field) = (child(Type::Unknown), child(Type::Unknown));
     let (one, two, three) = (child(Type::Bool), child(Type::Bool), child(Type::Bool));
     let (string, other_string) = (child(Type::String), child(Type::String));
-    let comparison = random.pick(&COMPARISONS);
+    let comparison = random.one_of(&COMPARISONS);
     match (ty, random.below(8)) {
         (Type::Int, 0) => format!("~({integer})"),
         (Type::Int, 1) => format!("-(({one}) - ({two}))"),
-        (Type::Int, _) => format!("({integer}) {} ({field})", random.pick(&BITS)),
+        (Type::Int, _) => format!("({integer}) {} ({field})", random.one_of(&BITS)),
         (Type::Float, 0) => format!("-({number})"),
-        (Type::Float, _) => format!("({number}) {} ({integer})", random.pick(&SUMS)),
+        (Type::Float, _) => format!("({number}) {} ({integer})", random.one_of(&SUMS)),
         (Type::String, _) => string,
         (Type::Bool, 0) => format!("!({one})"),
         (Type::Bool, 1) => format!("({one}) && ({two}) && ({three})"),
@@ -78,12 +59,12 @@ fn expression(random: &mut Random, ty: Type, depth: usize) -> String {
         (Type::Bool, 3) => format!("({one}) && (({two}) || ({field}))"),
         (Type::Bool, 4) => format!("({string}) {comparison} ({other_string})"),
         (Type::Bool, 5) => {
-            format!("({other_string}) {} ({})", random.pick(&["==", "!="]), random.pick(&GLOBS))
+            format!("({other_string}) {} ({})", random.one_of(&["==", "!="]), random.one_of(&GLOBS))
         }
         (Type::Bool, 6) => format!("(severity) {comparison} (warning)"),
         (Type::Bool, _) => format!("({number}) {comparison} ({one})"),
         (Type::Unknown, 0) => format!("-({field})"),
-        (Type::Unknown, _) => format!("({field}) {} ({other_field})", random.pick(&SUMS)),
+        (Type::Unknown, _) => format!("({field}) {} ({other_field})", random.one_of(&SUMS)),
     }
 }
 
@@ -96,7 +77,7 @@ fn value(random: &mut Random) -> Value<'static> {
         4 => Value::Uint(random.next()),
         5 => Value::Uint(random.next() % 3),
         6 => Value::Float(f64::from_bits(random.next())),
-        7 => Value::Str(random.pick(&[b"foo".as_slice(), b"", b"a*b", b"\xff"])),
+        7 => Value::Str(random.one_of(&[b"foo".as_slice(), b"", b"a*b", b"\xff"])),
         _ => Value::Enum(Integer::Signed(random.next().cast_signed() % 3), &State),
     }
 }
@@ -104,7 +85,7 @@ fn value(random: &mut Random) -> Value<'static> {
 /// The canonical text means the same, for the tree and for events, and is its own canonical text.
 #[test]
 fn canonical_text_parses_to_the_same_tree() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     for _ in 0..4000 {
         let text = expression(&mut random, Type::Bool, 5);
         let filter = match Filter::parse(&text) {
@@ -150,7 +131,7 @@ fn try_everything(text: &str, random: &mut Random) -> bool {
 
 #[test]
 fn random_bytes_do_no_harm() {
-    let mut random = Random(42);
+    let mut random = Random::new(42);
     for _ in 0..20_000 {
         let length = random.below(24);
         let bytes: Vec<u8> = (0..length).map(|_| random.next() as u8).collect();
@@ -164,19 +145,19 @@ fn random_tokens_do_no_harm() {
         "(", ")", "[", "]", ".", "!", "~", "-", "+", "&&", "||", "has(", "$ctx.", "\"", "'", "\\",
         "/*", "//", "0x", "1e", "=", " ", "\n", "é",
     ];
-    let mut random = Random(7);
+    let mut random = Random::new(7);
     let mut parsed = 0;
     for _ in 0..40_000 {
         let mut text = String::new();
         for _ in 0..random.below(9) {
             text += match random.below(8) {
-                0 => random.pick(&FIELDS),
-                1 => random.pick(&NUMBERS),
-                2 => random.pick(&STRINGS),
-                3 => random.pick(&COMPARISONS),
-                4 => random.pick(&BITS),
-                5 => random.pick(&GLOBS),
-                _ => random.pick(&OTHERS),
+                0 => random.one_of(&FIELDS),
+                1 => random.one_of(&NUMBERS),
+                2 => random.one_of(&STRINGS),
+                3 => random.one_of(&COMPARISONS),
+                4 => random.one_of(&BITS),
+                5 => random.one_of(&GLOBS),
+                _ => random.one_of(&OTHERS),
             };
         }
         parsed += usize::from(try_everything(&text, &mut random));
@@ -187,7 +168,7 @@ fn random_tokens_do_no_harm() {
 /// Deletes, doubles or replaces a character somewhere in a good filter.
 #[test]
 fn damaged_filters_do_no_harm() {
-    let mut random = Random(1234);
+    let mut random = Random::new(1234);
     for _ in 0..5000 {
         let mut characters: Vec<char> = expression(&mut random, Type::Bool, 3).chars().collect();
         let place = random.below(characters.len());
@@ -196,7 +177,7 @@ fn damaged_filters_do_no_harm() {
             1 => characters.insert(place, characters[place]),
             _ => {
                 characters[place] =
-                    random.pick(&["x", "\"", "(", ".", "9", "*"]).chars().next().unwrap_or('x')
+                    random.one_of(&["x", "\"", "(", ".", "9", "*"]).chars().next().unwrap_or('x')
             }
         }
         try_everything(&characters.iter().collect::<String>(), &mut random);
@@ -206,7 +187,7 @@ fn damaged_filters_do_no_harm() {
 /// Nothing takes more than linear time in the length of the text.
 #[test]
 fn long_hostile_texts_end_soon() {
-    let mut random = Random(99);
+    let mut random = Random::new(99);
     let distinct: Vec<String> = (0..8000).map(|number| format!("a{number}")).collect();
     assert!(try_everything(&distinct.join("||"), &mut random));
     let long = |unit: &str| unit.repeat(65_000 / unit.len());

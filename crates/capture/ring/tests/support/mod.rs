@@ -27,9 +27,7 @@ pub(crate) fn shape(
 
 impl Set {
     pub(crate) fn new(shape: Shape) -> Set {
-        let (file, memory) = SharedMemory::create(c"rings", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let (file, cells) = Cells::create(c"rings", &shape).unwrap();
         Set { file, cells, shape }
     }
 
@@ -182,21 +180,5 @@ pub(crate) fn move_to(processor: usize) {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(processor, &mut set);
         libc::sched_setaffinity(0, size_of_val(&set), &set);
-    }
-}
-
-/// A small generator of numbers that repeat for a seed.
-pub(crate) struct Random(pub(crate) u64);
-
-impl Random {
-    pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
     }
 }

@@ -2,7 +2,7 @@
 //! see also [`daemon`](super).
 
 use crate::sample;
-use blkkin_control::address::{self, Surroundings};
+use blkkin_control::address::Surroundings;
 use blkkin_control::limits::PROGRAM_SIZE_MAX;
 use std::env;
 use std::io::Write;
@@ -84,12 +84,6 @@ fn read() -> Settings {
             Err(error) => mistakes.push(format!("{}: {error}", sample::VARIABLE)),
         }
     }
-    let (socket, runtime) = (text(address::VARIABLE), text(address::RUNTIME_VARIABLE));
-    let surroundings = Surroundings {
-        socket: socket.as_deref(),
-        runtime_directory: runtime.as_deref(),
-        user_id: blkkin_sys::user_id(),
-    };
     if tells {
         mistakes.iter().for_each(|mistake| write(mistake));
     }
@@ -98,7 +92,7 @@ fn read() -> Settings {
         tells,
         wait: Duration::from_millis(wait.into()),
         program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
-        sockets: surroundings.candidates(),
+        sockets: Surroundings::new(blkkin_sys::user_id(), text).candidates(),
     }
 }
 

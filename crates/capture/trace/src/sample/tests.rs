@@ -2,7 +2,7 @@
 
 use super::{Limit, Rules, Sampler};
 use crate::context::{Decision, Incoming, SpanContext};
-use crate::random::Random;
+use blkkin_sys::testing::Random;
 use std::num::NonZeroU64;
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -119,7 +119,7 @@ fn draws_are_chosen() {
 #[test]
 fn one_of_so_many_is_chosen() {
     const DRAWS: u32 = 1_000_000;
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     for one_of in [2, 3, 7, 100, 1000, 10_000] {
         let sampler = sampler(Rules { one_of, limit: None });
         let mut draw = || NonZeroU64::new(random.next()).expect("never zero");
@@ -197,7 +197,7 @@ fn limits_hold_in_any_second() {
         Limit { per_second: 999, burst: 1 },
     ] {
         let sampler = limited(limit);
-        let mut random = Random(limit.per_second.into());
+        let mut random = Random::new(limit.per_second.into());
         let mut now = 5 * SECOND_NS;
         let mut followed = Vec::new();
         while now < 25 * SECOND_NS {

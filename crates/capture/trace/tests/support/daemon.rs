@@ -3,13 +3,12 @@
 
 #![allow(dead_code, reason = "not each test needs all of it")]
 
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, packet};
-use blkkin_sys::SharedMemory;
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, packet};
 use blkkin_sys::socket::{Listener, Socket};
 use blkkin_trace::control::{
     AddChannel, Answer, ChannelRule, Context, Decoder, EventRule, EventType, FieldKind,
-    FromApplication, Hello, Levels, Messages, Opening, Received, ToApplication, Version, Welcome,
-    catalog, encode,
+    FromApplication, Hello, Messages, Opening, Received, ToApplication, Version, Welcome, catalog,
+    encode,
 };
 use std::collections::HashMap;
 use std::fs::File;
@@ -307,13 +306,7 @@ pub(crate) fn add(channel: u32, contexts: &[Context]) -> ToApplication {
 
 /// A rule for a pattern.
 pub(crate) fn rule(name: &str) -> EventRule {
-    EventRule {
-        enabled: true,
-        names: vec![name.to_owned()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: None,
-    }
+    EventRule::of([name])
 }
 
 pub(crate) fn filtered(name: &str, filter: &str) -> EventRule {
@@ -345,16 +338,12 @@ fn types(catalog: &File) -> HashMap<u32, EventType> {
 impl Channel {
     fn new(contexts: &[Context]) -> Channel {
         let (subbuffer_size, subbuffer_count) = (16 << 10, 8);
-        let (rings, uuid, stream, start) = (9, [7; 16], 0, 0);
-        let mode = Mode::Discard;
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (file, memory) = SharedMemory::create(c"rings", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let shape = Shape { rings: 9, subbuffer_size, subbuffer_count, ..Shape::default() };
+        let (file, cells) = Cells::create(c"rings", &shape).unwrap();
         let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
         let eventfd = rustix::event::eventfd(0, flags).unwrap();
         let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
+        let readers = (0..shape.rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
         Channel { contexts: contexts.to_vec(), cells, shape, readers, file, eventfd }
     }
 

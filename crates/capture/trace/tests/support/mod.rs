@@ -5,7 +5,7 @@
 use blkkin_ctf::decode::{Decoder, Node, View, Visitor};
 use blkkin_ctf::metadata;
 use blkkin_ctf::schema::Scope;
-use blkkin_ring::{Cells, Clock, HEADER_SIZE, Mode, Reader, Shape, Taken, Writer, packet};
+use blkkin_ring::{Cells, Clock, HEADER_SIZE, Reader, Shape, Taken, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_trace::registry::{self, EventRule, Levels};
 use blkkin_trace::{EventType, Kind, Level, channels};
@@ -60,16 +60,11 @@ impl Channel {
     }
 
     pub(crate) fn with(number: usize, subbuffer_size: usize, clock: Clock) -> Channel {
-        let (rings, subbuffer_count) = (65, 4);
-        let (uuid, stream, start) = ([0; 16], 0, 0);
-        let mode = Mode::Discard;
-        let shape = Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start };
-        let (file, memory) = SharedMemory::create(c"test", shape.memory_size()).unwrap();
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).unwrap();
+        let shape = Shape { rings: 65, subbuffer_size, ..Shape::default() };
+        let (file, cells) = Cells::create(c"test", &shape).unwrap();
         let theirs = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
         channels::attach(number, Box::new(Writer::new(theirs, clock).unwrap())).unwrap();
-        let readers = (0..rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
+        let readers = (0..shape.rings).map(|ring| Reader::new(&shape, ring, clock)).collect();
         Channel { number, cells, shape, readers }
     }
 
@@ -161,17 +156,12 @@ impl Drop for Channel {
 }
 
 pub(crate) fn rule(names: &str, except: &[&str], levels: Levels) -> EventRule {
-    EventRule {
-        enabled: true,
-        names: vec![names.to_owned()],
-        excluded: except.iter().map(|&names| names.to_owned()).collect(),
-        levels,
-        filter: None,
-    }
+    let excluded = except.iter().map(|&names| names.to_owned()).collect();
+    EventRule { excluded, levels, ..EventRule::of([names]) }
 }
 
 pub(crate) fn all(names: &str) -> EventRule {
-    rule(names, &[], Levels::Any)
+    EventRule::of([names])
 }
 
 /// Notes fields of payloads.

@@ -9,15 +9,10 @@ const MS: i64 = 1_000_000;
 fn clock() -> Clock {
     Clock {
         name: "monotonic".into(),
-        identity: None,
-        uuid: None,
-        description: None,
         frequency: 2_400_000_000,
-        precision: None,
-        accuracy: None,
         offset_seconds: 86_400,
-        offset_cycles: 0,
         origin: ClockOrigin::UnixEpoch,
+        ..Clock::default()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::exit::{Error, Exit};
 use blkkin_agent::{Agent, Limits, Options};
-use blkkin_control::address::{RUNTIME_VARIABLE, SYSTEM, Surroundings, VARIABLE};
+use blkkin_control::address::{SYSTEM, Surroundings, VARIABLE};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::env;
 use std::io::Write;
@@ -41,11 +41,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let user_id = blkkin_sys::user_id();
-    let (socket, runtime) = (env::var_os(VARIABLE), env::var_os(RUNTIME_VARIABLE));
-    let socket = args.socket.unwrap_or_else(|| {
-        let runtime_directory = runtime.as_deref();
-        Surroundings { socket: socket.as_deref(), runtime_directory, user_id }.own()
-    });
+    let own = || Surroundings::new(user_id, env::var_os).own();
+    let socket = args.socket.unwrap_or_else(own);
     let absolute = |path: PathBuf| std::path::absolute(&path).unwrap_or(path);
     let options = Options {
         is_public: user_id == 0 && (socket == *SYSTEM || env::var_os(VARIABLE).is_none()),

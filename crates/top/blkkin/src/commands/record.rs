@@ -7,8 +7,8 @@ use blkkin_agent::Background;
 use blkkin_client::{Client, Patience};
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{
-    Applications, Channel, Context, Events, Level, Levels, Mode, NewChannel, Processes, Purpose,
-    Reply, Request, Selection, Session,
+    Applications, Channel, Context, Events, Level, Levels, NewChannel, Processes, Purpose, Reply,
+    Request, Selection, Session,
 };
 use blkkin_filter::Filter;
 use blkkin_reader::{Reading, Source};
@@ -91,16 +91,13 @@ pub(crate) struct Args {
 const WAIT_MS: &str = "2000";
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    let (program, arguments) =
-        args.command.split_first().ok_or_else(|| Error::usage("no command"))?;
+    let program = args.command.first().ok_or_else(|| Error::usage("no command"))?;
     if let Some(Err(error)) = args.filter.as_deref().map(Filter::parse) {
         return Err(Error::usage(format!("--filter: {error}")));
     }
-    let levels = args.level.map_or(Levels::Any, |level| Levels::AtLeast { level });
-    let output = match &args.output {
-        Some(output) => output.clone(),
-        None => PathBuf::from(format!("{}-{}", name_of(program), blkkin_agent::date_now())),
-    };
+    let name = name_of(program);
+    let output = args.output.clone();
+    let output = output.unwrap_or_else(|| format!("{name}-{}", blkkin_agent::date_now()).into());
     let output = std::path::absolute(&output)
         .map_err(|error| Error::failed(format!("cannot use `{}`: {error}", output.display())))?;
 
@@ -112,40 +109,58 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         env!("CARGO_PKG_VERSION"),
         Patience::default(),
     )?;
-    let session = name_of(program);
-    let requests = [
+    for request in requests(&args, &name, &output) {
+        client.ask_all(&request)?;
+    }
+    let begun = Instant::now();
+    let status = run_command(&args.command, agent.socket(), &output)?;
+    let took = begun.elapsed();
+    let still_there = still_there(&mut client)?;
+    client.ask_all(&Request::StopSession(name.clone()))?;
+    client.ask_all(&Request::DestroySession(name))?;
+    drop(client);
+    agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
+    summarize(&args, &output, took, still_there)?;
+    Ok(match (status.code(), status.signal()) {
+        (Some(code), _) => Exit::Command(code as u8),
+        (None, signal) => Exit::Command(128 + signal.unwrap_or(0) as u8),
+    })
+}
+
+/// What has an agent record what the arguments say.
+fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
+    let session = session.to_owned();
+    [
         Request::CreateSession(Session {
             name: session.clone(),
             purpose: Purpose::Record,
-            output: Some(output.clone()),
+            output: Some(output.to_owned()),
         }),
         Request::CreateChannel(NewChannel {
             session: session.clone(),
             channel: Channel {
-                name: "channel0".to_owned(),
-                mode: Mode::Discard,
                 subbuffer_size: args.subbuf_size,
                 subbuffer_count: args.num_subbuf,
                 contexts: args.context.clone(),
+                ..Channel::named("channel0")
             },
         }),
         Request::EnableEvents(Events {
             session: session.clone(),
             channel: None,
             selection: Selection {
-                names: args.events.clone(),
                 excluded: args.exclude.clone(),
-                levels,
+                levels: args.level.map_or(Levels::Any, |level| Levels::AtLeast { level }),
                 filter: args.filter.clone(),
-                processes: Processes::default(),
+                ..Selection::of(&args.events)
             },
         }),
-        Request::StartSession(session.clone()),
-    ];
-    for request in &requests {
-        client.ask_all(request)?;
-    }
+        Request::StartSession(session),
+    ]
+}
 
+/// Runs the command to its end, with the agent on that socket.
+fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<ExitStatus, Error> {
     // Ctrl-C is for the command, which gets it too; this one goes on until the command has ended.
     let asked = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGQUIT] {
@@ -154,37 +169,29 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     for signal in [SIGTERM, SIGHUP] {
         let _ = signal_hook::flag::register(signal, asked.clone());
     }
-    let begun = Instant::now();
-    let mut command = Command::new(program);
-    command.args(arguments).env(VARIABLE, agent.socket()).env("BLKKIN_WAIT", WAIT_MS);
-    let child = command.spawn().map_err(|error| {
-        let _ = std::fs::remove_dir(&output);
-        Error::failed(format!("cannot run `{}`: {error}", program.to_string_lossy()))
+    let child = Command::new(&command[0])
+        .args(&command[1..])
+        .env(VARIABLE, agent)
+        .env("BLKKIN_WAIT", WAIT_MS)
+        .spawn();
+    let child = child.map_err(|error| {
+        let _ = std::fs::remove_dir(output);
+        Error::failed(format!("cannot run `{}`: {error}", command[0].to_string_lossy()))
     })?;
-    let status = wait(child, &asked)
-        .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))?;
-    let took = begun.elapsed();
+    wait(child, &asked)
+        .map_err(|error| Error::failed(format!("cannot wait for the command: {error}")))
+}
 
-    let all = Request::ListApplications(Applications {
-        processes: Processes::default(),
-        event_types: false,
-    });
-    let left = client.ask_all(&all)?;
+/// How many programs go on after the command.
+fn still_there(client: &mut Client) -> Result<usize, Error> {
+    let processes = Processes::default();
+    let all = Request::ListApplications(Applications { processes, event_types: false });
     // The agent may not have seen yet that a program has ended.
-    let runs = |reply: &&Reply| match reply {
+    let runs = |reply: &Reply| match reply {
         Reply::Application(program) => Path::new(&format!("/proc/{}", program.pid)).exists(),
         _ => false,
     };
-    let still_there = left.iter().filter(runs).count();
-    client.ask_all(&Request::StopSession(session.clone()))?;
-    client.ask_all(&Request::DestroySession(session))?;
-    drop(client);
-    agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
-    summarize(&args, &output, took, still_there)?;
-    Ok(match (status.code(), status.signal()) {
-        (Some(code), _) => Exit::Command(code as u8),
-        (None, signal) => Exit::Command(128 + signal.unwrap_or(0) as u8),
-    })
+    Ok(client.ask_all(&all)?.iter().filter(|reply| runs(reply)).count())
 }
 
 /// What a session and a directory are called after.

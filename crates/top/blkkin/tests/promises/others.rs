@@ -2,7 +2,7 @@
 
 use super::*;
 use blkkin_client::{Client, Patience};
-use blkkin_control::{Events, Levels, Processes, Purpose, Request, Selection, Session};
+use blkkin_control::{Events, Purpose, Request, Selection, Session};
 
 /// A public agent, which listens where the system's does, with a `/run` of its own.
 struct Public {
@@ -249,13 +249,7 @@ fn h3_more_connections_than_there_are_descriptors() {
     let other = node.directory.path().join("other");
     let session =
         Session { name: "other".into(), purpose: Purpose::Record, output: Some(other.clone()) };
-    let selection = Selection {
-        names: vec!["test:*".into()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: None,
-        processes: Processes::default(),
-    };
+    let selection = Selection::of(["test:*"]);
     let events = Events { session: "other".into(), channel: None, selection };
     for request in [
         Request::CreateSession(session),

@@ -33,13 +33,7 @@ pub fn channel(name: &str) -> Channel {
 }
 
 pub fn all() -> Selection {
-    Selection {
-        names: vec!["*".into()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: None,
-        processes: Processes::default(),
-    }
+    Selection::of(["*"])
 }
 
 pub fn selection() -> Selection {
@@ -56,17 +50,10 @@ pub fn selection() -> Selection {
 pub fn web() -> Vec<Reply> {
     let rule =
         |enabled, selection| Reply::Rule(Rule { channel: "main".into(), enabled, selection });
-    let plain = Channel {
-        name: "plain".into(),
-        mode: Mode::Discard,
-        subbuffer_size: None,
-        subbuffer_count: None,
-        contexts: vec![],
-    };
     vec![
         session("web", Activity::Active),
         Reply::Channel(channel("main")),
-        Reply::Channel(plain),
+        Reply::Channel(Channel::named("plain")),
         rule(true, selection()),
         rule(false, all()),
     ]

@@ -26,8 +26,7 @@ pub fn recipes(folder: &str) -> Vec<Recipe> {
 
 /// Runs `check` on all recipes of a folder, a few at a time; it gives what is wrong.
 pub fn for_each(folder: &str, check: impl Fn(&Recipe, &Path) -> Vec<String> + Sync) {
-    static RUN: AtomicUsize = AtomicUsize::new(0);
-    let scratch = Scratch::new(&format!("{folder}-{}", RUN.fetch_add(1, Ordering::Relaxed)));
+    let scratch = Scratch::new(folder);
     let recipes = recipes(folder);
     let next = AtomicUsize::new(0);
     let wrong = Mutex::new(Vec::new());

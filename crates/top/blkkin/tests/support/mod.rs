@@ -13,9 +13,11 @@ pub mod recipe;
 #[path = "../../../../carry/client/tests/support/mod.rs"]
 pub mod stand_in;
 
-use std::ffi::OsStr;
+#[allow(unused_imports, reason = "not each test needs all of it")]
+pub use blkkin_sys::testing::{Scratch, is_installed, skip};
+
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 /// The program, in `directory`, with times in UTC.
@@ -61,39 +63,4 @@ pub fn run_with_input(command: &mut Command, input: &[u8]) -> Output {
 
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// Whether `program` is installed.
-pub fn is_installed(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
-}
-
-/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
-pub fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    // Not `eprint!`: the test harness would keep that to itself.
-    let _ = std::io::stderr().write_all(line.as_bytes());
-    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
-        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
-    }
-    assert!(std::env::var_os("CI").as_deref() != Some(OsStr::new("true")), "{line}");
-}
-
-/// A folder that is removed when the test ends.
-pub struct Scratch(pub PathBuf);
-
-impl Scratch {
-    pub fn new(name: &str) -> Scratch {
-        let path = std::env::temp_dir().join(format!("blkkin-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).expect("to make a folder");
-        Scratch(path)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

@@ -228,7 +228,7 @@ fn data_stream_classes() {
         name: Some("n".to_owned()),
         uid: Some("u".to_owned()),
         clock: Some(1),
-        ..stream_class()
+        ..StreamClass::default()
     };
     let old = StreamClass {
         id: 3,
@@ -236,9 +236,9 @@ fn data_stream_classes() {
         packet_context: Some(structure(Vec::new())),
         event_header: Some(FieldClass::Struct(StructClass { members: Vec::new(), align: 8 })),
         common_context: Some(structure(Vec::new())),
-        ..stream_class()
+        ..StreamClass::default()
     };
-    assert_eq!(schema.unwrap().streams, [full, old, stream_class()]);
+    assert_eq!(schema.unwrap().streams, [full, old, StreamClass::default()]);
 
     check_error(
         &[PREAMBLE, STREAM, STREAM],

@@ -2,36 +2,18 @@
 
 use super::*;
 use crate::ctf2::words::role_belongs;
+use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
-/// Marsaglia's xorshift generator.
-pub(crate) struct Random(u64);
+/// What schemas are made of.
+trait Parts {
+    fn text(&mut self) -> String;
+    fn maybe_text(&mut self) -> Option<String>;
+    fn integer(&mut self) -> i128;
+    fn ranges(&mut self) -> Ranges;
+}
 
-impl Random {
-    pub(crate) fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    /// From 0 to below `end`.
-    pub(crate) fn below(&mut self, end: usize) -> usize {
-        (self.next() >> 11) as usize % end
-    }
-
-    fn chance(&mut self, percent: usize) -> bool {
-        self.below(100) < percent
-    }
-
-    fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len())].clone()
-    }
-
+impl Parts for Random {
     fn text(&mut self) -> String {
         const LETTERS: [&str; 10] = ["a", "b", "-", " ", "é", "\"", "\\", "\u{1e}", "\n", "\u{0}"];
         let length = self.below(5);

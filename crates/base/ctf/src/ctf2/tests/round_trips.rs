@@ -1,7 +1,7 @@
 //! What is written: its text, that it reads back, and what is lost where CTF 2 has no words.
 
-use super::random::Random;
 use super::*;
+use blkkin_sys::testing::Random;
 
 #[track_caller]
 fn read_back(schema: &Schema) -> Schema {
@@ -66,17 +66,9 @@ fn damaged_texts_do_no_harm() {
 /// A schema with one stream and one event, as it comes from CTF 1.8.
 fn schema_of(payload: Vec<Member>) -> Schema {
     let event = EventClass { payload: Some(structure(payload)), ..event_class(0) };
-    let stream = StreamClass { events: vec![event], ..stream_class() };
-    let trace = TraceClass {
-        namespace: None,
-        name: None,
-        uid: None,
-        uuid: None,
-        byte_order: ByteOrder::Little,
-        env: Vec::new(),
-        packet_header: None,
-    };
-    Schema { version: Version::Ctf1, trace, clocks: Vec::new(), streams: vec![stream] }
+    let stream = StreamClass { events: vec![event], ..StreamClass::default() };
+    let (trace, clocks) = (TraceClass::default(), Vec::new());
+    Schema { version: Version::Ctf1, trace, clocks, streams: vec![stream] }
 }
 
 /// What LTTng's event header, packet context and some fields look like.

@@ -2,7 +2,8 @@
 //! a packet in two parts gives what it gives in one.
 
 use super::*;
-use crate::ctf2::tests::random::{self, Random};
+use crate::ctf2::tests::random;
+use blkkin_sys::testing::Random;
 
 #[test]
 fn random_bytes_do_no_harm() {

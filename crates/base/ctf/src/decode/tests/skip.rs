@@ -2,7 +2,7 @@
 //! views end, and whatever the bytes are.
 
 use super::*;
-use crate::ctf2::tests::random::Random;
+use blkkin_sys::testing::Random;
 
 const HEADERS: [&str; 3] = [
     "enum : u16 { compact = 0 ... 65534, extended = 65535 } id;

@@ -5,36 +5,9 @@ use crate::bits::usual;
 use crate::decode::Decoder;
 use crate::encode::{Encoder, PacketEnd, PacketWriter, Value, unchanged};
 use crate::schema::*;
+use blkkin_sys::testing::Random;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// Marsaglia's xorshift generator.
-pub(super) struct Random(u64);
-
-impl Random {
-    pub(super) fn new(seed: u64) -> Random {
-        Random((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    pub(super) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub(super) fn below(&mut self, end: u64) -> u64 {
-        (self.next() >> 11) % end
-    }
-
-    fn chance(&mut self, percent: u64) -> bool {
-        self.below(100) < percent
-    }
-
-    fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
-        items[self.below(items.len() as u64) as usize].clone()
-    }
-}
 
 type Place = (Scope, Vec<String>);
 
@@ -85,27 +58,20 @@ impl Trace {
         };
         let clocks = vec![Clock {
             name: "c".to_owned(),
-            identity: None,
-            uuid: None,
-            description: None,
-            frequency: 1_000_000_000,
-            precision: None,
-            accuracy: None,
             offset_seconds: 5,
             offset_cycles: 7,
             origin: ClockOrigin::UnixEpoch,
+            ..Clock::default()
         }];
         let packet_header = Some(maker.packet_header(has_uuid));
         let streams = (0..2).map(|id| maker.stream(id)).collect();
         let purposes = maker.purposes;
         let trace = TraceClass {
-            namespace: None,
-            name: None,
-            uid: None,
             uuid,
             byte_order: order,
             env: vec![("hostname".to_owned(), EnvValue::Str("h".to_owned()))],
             packet_header,
+            ..TraceClass::default()
         };
         let schema = Schema { version: Version::Ctf2, trace, clocks, streams };
         Trace { schema, purposes }
@@ -246,13 +212,10 @@ impl Maker<'_> {
             // The names are unique in the whole schema, so references reach one field each.
             events.push(EventClass {
                 id: [0, 1, 30, 70_000][index + self.random.below(2) as usize % 2],
-                namespace: None,
                 name: self.random.chance(80).then(|| format!("p:e{index}")),
-                uid: None,
-                log_level: None,
-                emf_uri: None,
                 specific_context: specific,
                 payload: Some(self.root(Scope::Payload)),
+                ..EventClass::default()
             });
             self.known.truncate(known_common);
         }
@@ -260,14 +223,12 @@ impl Maker<'_> {
         self.known.truncate(known_packet);
         StreamClass {
             id,
-            namespace: None,
-            name: None,
-            uid: None,
             clock,
             packet_context,
             event_header,
             common_context,
             events,
+            ..StreamClass::default()
         }
     }
 

@@ -3,7 +3,7 @@
 
 use super::context;
 use crate::context::{Decision, Incoming, SpanContext, b3, packed, w3c};
-use crate::random::Random;
+use blkkin_sys::testing::Random;
 
 const DECISIONS: [Decision; 4] = [Decision::Deferred, Decision::No, Decision::Yes, Decision::Debug];
 
@@ -21,7 +21,7 @@ fn some_context(random: &mut Random) -> SpanContext {
 
 #[test]
 fn written_is_read_again() {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     for _ in 0..20_000 {
         let context = some_context(&mut random);
         let plain = SpanContext { random_trace_id: false, ..context };
@@ -76,7 +76,7 @@ fn survives(input: &[u8]) -> bool {
 
 #[test]
 fn random_input_is_survived() {
-    let mut random = Random(0x2545_f491_4f6c_dd1d);
+    let mut random = Random::new(0x2545_f491_4f6c_dd1d);
     let mut read = 0;
     for _ in 0..40_000 {
         let size = random.below(80);
@@ -94,7 +94,7 @@ fn random_input_is_survived() {
 /// Good headers with one to three changes: bytes replaced, removed, inserted or swapped.
 #[test]
 fn mutated_headers_are_survived() {
-    let mut random = Random(0xd1b5_4a32_d192_ed03);
+    let mut random = Random::new(0xd1b5_4a32_d192_ed03);
     let (mut read, mut refused) = (0, 0);
     for _ in 0..40_000 {
         let context = some_context(&mut random);

@@ -1,0 +1,53 @@
+//! What tests need of the place where they run: folders of their own, and programs that may be missing.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+/// A folder that is removed when this is dropped.
+#[derive(Debug)]
+pub struct Scratch(pub PathBuf);
+
+impl Scratch {
+    /// A new one each time.
+    pub fn new(name: &str) -> Scratch {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let (process, number) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(format!("blkkin-{name}-{process}-{number}"));
+        std::fs::create_dir_all(&path).expect("to make a folder");
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Whether a program is in the path.
+pub fn is_installed(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Tells that a test has shown nothing here. Where everything must be there, that is a failure.
+pub fn skip(test: &str, reason: &str) {
+    static TOLD: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    // A test counts once, however much of it cannot be done.
+    if told.iter().any(|name| name == test) {
+        return;
+    }
+    told.push(test.to_owned());
+    drop(told);
+    let line = format!("SKIPPED: {test}: {reason}\n");
+    // Not `eprint!`: the test harness would keep that to itself.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
+        let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
+        file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the skip");
+    }
+    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{line}");
+}

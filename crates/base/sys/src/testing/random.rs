@@ -1,0 +1,46 @@
+//! Random numbers that are the same in each run.
+
+/// xorshift64*: enough to vary tests.
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// Each seed gives other numbers, also seeds that are near each other.
+    pub fn new(seed: u64) -> Random {
+        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Any number.
+    #[expect(clippy::should_implement_trait, reason = "numbers do not come to an end")]
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// From 0 to below `end`.
+    pub fn below<N: TryInto<u64> + TryFrom<u64>>(&mut self, end: N) -> N {
+        let end = end.try_into().ok().expect("an end above 0");
+        N::try_from(self.next() % end).ok().expect("less than the end")
+    }
+
+    /// Mostly little more than `min`, seldom as much as `max`.
+    pub fn between(&mut self, min: usize, max: usize) -> usize {
+        match self.below(256) {
+            0 => max,
+            1..8 => min + self.below(max - min + 1),
+            _ => min + self.below((max - min + 1).min(9)),
+        }
+    }
+
+    /// True so many times of a hundred.
+    pub fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+
+    /// Any of these.
+    pub fn one_of<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
+    }
+}
