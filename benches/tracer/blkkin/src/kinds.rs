@@ -10,7 +10,7 @@ mod annotations;
 mod harness;
 
 use annotations::{Annotation, annotations};
-use blkkin_trace::sample::Rules;
+use blkkin_trace::sample::Sampling;
 use blkkin_trace::{Level, Sampler, event};
 use harness::{Kind, Work};
 use std::hint::black_box;
@@ -22,7 +22,7 @@ static ANNOTATIONS: LazyLock<[Annotation; 4]> = LazyLock::new(|| annotations(&Sa
 /// Of a request that is not followed.
 static UNSAMPLED: LazyLock<[Annotation; 4]> = LazyLock::new(|| {
     let nobody = Sampler::new();
-    nobody.set(Rules::NONE);
+    nobody.set(Sampling::NONE);
     annotations(&nobody)
 });
 

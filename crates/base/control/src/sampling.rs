@@ -8,7 +8,7 @@ pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 
 /// Which requests are followed, of those that start here: those that all rules permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rules {
+pub struct Sampling {
     /// One request of so many, chosen at random. 1 is all, and 0 is none.
     pub one_of: u64,
     /// At most so many in a time.
@@ -32,15 +32,15 @@ impl Limit {
     }
 }
 
-impl Rules {
+impl Sampling {
     /// Every request.
-    pub const ALL: Rules = Rules { one_of: 1, limit: None };
+    pub const ALL: Sampling = Sampling { one_of: 1, limit: None };
     /// No request.
-    pub const NONE: Rules = Rules { one_of: 0, limit: None };
+    pub const NONE: Sampling = Sampling { one_of: 0, limit: None };
 }
 
 /// As it is read, but for a limit's burst.
-impl fmt::Display for Rules {
+impl fmt::Display for Sampling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
             Some(limit) if self.one_of == 1 => write!(f, "{}/s", limit.per_second),
@@ -52,16 +52,16 @@ impl fmt::Display for Rules {
 
 /// Why rules cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RulesError {
+pub struct SamplingError {
     /// Where in the text, from 0.
     pub offset: usize,
     /// What is wrong there.
-    pub reason: RulesReason,
+    pub reason: SamplingReason,
 }
 
 /// What is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RulesReason {
+pub enum SamplingReason {
     /// There is nothing where a rule should be.
     Empty,
     /// There is no `/`.
@@ -76,22 +76,22 @@ pub enum RulesReason {
     Twice,
 }
 
-impl fmt::Display for RulesReason {
+impl fmt::Display for SamplingReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            RulesReason::Empty => "a rule is missing",
-            RulesReason::NoSlash => "a rule without '/'",
-            RulesReason::NotOne => "the fraction does not start with 1",
-            RulesReason::NotANumber => "not a whole number, nor the s of a second",
-            RulesReason::TooLarge => "the number is too large",
-            RulesReason::Twice => "a second rule of the same kind",
+            SamplingReason::Empty => "a rule is missing",
+            SamplingReason::NoSlash => "a rule without '/'",
+            SamplingReason::NotOne => "the fraction does not start with 1",
+            SamplingReason::NotANumber => "not a whole number, nor the s of a second",
+            SamplingReason::TooLarge => "the number is too large",
+            SamplingReason::Twice => "a second rule of the same kind",
         })
     }
 }
 
-impl fmt::Display for RulesError {
+impl fmt::Display for SamplingError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let RulesError { offset, reason } = self;
+        let SamplingError { offset, reason } = self;
         write!(
             f,
             "byte {offset}: {reason}; write for instance {VARIABLE}=1/100 for one request of 100, \
@@ -100,12 +100,12 @@ impl fmt::Display for RulesError {
     }
 }
 
-impl std::error::Error for RulesError {}
+impl std::error::Error for SamplingError {}
 
-impl FromStr for Rules {
-    type Err = RulesError;
+impl FromStr for Sampling {
+    type Err = SamplingError;
 
-    fn from_str(text: &str) -> Result<Rules, RulesError> {
+    fn from_str(text: &str) -> Result<Sampling, SamplingError> {
         let (mut one_of, mut limit) = (None, None);
         let mut offset = 0;
         for rule in text.split(',') {
@@ -113,11 +113,11 @@ impl FromStr for Rules {
             match read_rule(rule.trim_ascii(), start)? {
                 Rule::OneOf(number) if one_of.is_none() => one_of = Some(number),
                 Rule::PerSecond(number) if limit.is_none() => limit = Some(number),
-                _ => return Err(RulesError { offset: start, reason: RulesReason::Twice }),
+                _ => return Err(SamplingError { offset: start, reason: SamplingReason::Twice }),
             }
             offset += rule.len() + 1;
         }
-        Ok(Rules { one_of: one_of.unwrap_or(1), limit: limit.map(Limit::per_second) })
+        Ok(Sampling { one_of: one_of.unwrap_or(1), limit: limit.map(Limit::per_second) })
     }
 }
 
@@ -126,32 +126,35 @@ enum Rule {
     PerSecond(u32),
 }
 
-fn read_rule(rule: &str, offset: usize) -> Result<Rule, RulesError> {
-    let error = |offset, reason| Err(RulesError { offset, reason });
+fn read_rule(rule: &str, offset: usize) -> Result<Rule, SamplingError> {
+    let error = |offset, reason| Err(SamplingError { offset, reason });
     if rule.is_empty() {
-        return error(offset, RulesReason::Empty);
+        return error(offset, SamplingReason::Empty);
     }
     let Some((before, after)) = rule.split_once('/') else {
-        return error(offset, RulesReason::NoSlash);
+        return error(offset, SamplingReason::NoSlash);
     };
     if after == "s" {
         return read_number(before, offset).map(Rule::PerSecond);
     }
     let number = read_number(after, offset + before.len() + 1)?;
     if before != "1" {
-        return error(offset, RulesReason::NotOne);
+        return error(offset, SamplingReason::NotOne);
     }
     Ok(Rule::OneOf(number))
 }
 
-fn read_number<T: FromStr>(digits: &str, offset: usize) -> Result<T, RulesError> {
+fn read_number<T: FromStr>(digits: &str, offset: usize) -> Result<T, SamplingError> {
     // A sign is no digit, though it can be parsed.
     let reason = match digits.bytes().position(|byte| !byte.is_ascii_digit()) {
         Some(place) => {
-            return Err(RulesError { offset: offset + place, reason: RulesReason::NotANumber });
+            return Err(SamplingError {
+                offset: offset + place,
+                reason: SamplingReason::NotANumber,
+            });
         }
-        None if digits.is_empty() => RulesReason::NotANumber,
-        None => RulesReason::TooLarge,
+        None if digits.is_empty() => SamplingReason::NotANumber,
+        None => SamplingReason::TooLarge,
     };
-    digits.parse().map_err(|_| RulesError { offset, reason })
+    digits.parse().map_err(|_| SamplingError { offset, reason })
 }

@@ -11,7 +11,7 @@ mod limit;
 #[cfg(test)]
 mod tests;
 
-pub use blkkin_control::sampling::{Limit, Rules, RulesError, RulesReason, VARIABLE};
+pub use blkkin_control::sampling::{Limit, Sampling, SamplingError, SamplingReason, VARIABLE};
 pub(crate) use global::overrule;
 pub use global::{global, set_default};
 
@@ -21,7 +21,7 @@ use limit::Bucket;
 use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Makes decisions by [`Rules`], which all threads share.
+/// Makes decisions by [`Sampling`], which all threads share.
 #[derive(Debug)]
 pub struct Sampler {
     one_of: AtomicU64,
@@ -47,15 +47,15 @@ impl Sampler {
     }
 
     /// Changes the rules.
-    pub fn set(&self, rules: Rules) {
+    pub fn set(&self, rules: Sampling) {
         self.one_of.store(rules.one_of, Relaxed);
         self.chosen_max.store(chosen_max(rules.one_of), Relaxed);
         self.bucket.set(rules.limit);
     }
 
     /// What the rules are.
-    pub fn rules(&self) -> Rules {
-        Rules { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
+    pub fn rules(&self) -> Sampling {
+        Sampling { one_of: self.one_of.load(Relaxed), limit: self.bucket.limit() }
     }
 
     /// Whether to follow a request that came with this: as whoever sent it has decided, or else as a

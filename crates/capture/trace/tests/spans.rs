@@ -5,7 +5,7 @@ mod support;
 use blkkin_ring::Clock;
 use blkkin_trace::context::{Decision, Incoming, packed};
 use blkkin_trace::registry::{self, Levels};
-use blkkin_trace::sample::Rules;
+use blkkin_trace::sample::Sampling;
 use blkkin_trace::{
     CoreAnnotation, Endpoint, Level, Sampler, Span, SpanContext, SpanKind, Trace, channels, family,
 };
@@ -198,7 +198,7 @@ fn what_is_not_followed_is_silent() {
     let _alone = alone();
     let mut channel = Channel::wanting("*");
     let none = Sampler::new();
-    none.set(Rules::NONE);
+    none.set(Sampling::NONE);
     let mut check = |request: Trace<'_>, [packed, b3, traceparent_end]: [&str; 3]| {
         assert!(!request.is_followed());
         let span = request.child("child").client_span();
@@ -243,7 +243,7 @@ fn children_of_what_was_received() {
     let _alone = alone();
     let mut channel = Channel::wanting("*");
     let none = Sampler::new();
-    none.set(Rules::NONE);
+    none.set(Sampling::NONE);
     let cause = Trace::root("cause", &OSD, &ALL);
     let wide = Trace::root_wide("cause", &OSD, &ALL);
     let mut check = |child: Trace<'_>, cause: &Trace<'_>, is_wide: bool| {

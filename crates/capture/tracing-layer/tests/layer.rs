@@ -240,7 +240,7 @@ fn sampled_requests() {
             tracing::info_span!("child").in_scope(|| tracing::info!("event"));
         });
     };
-    for (rules, expected) in [(sample::Rules::NONE, 0), (sample::Rules::ALL, 4)] {
+    for (rules, expected) in [(sample::Sampling::NONE, 0), (sample::Sampling::ALL, 4)] {
         sample::set_default(rules);
         with_layer(request);
         assert_eq!(channel.names().len(), expected);

@@ -30,9 +30,6 @@ pub(crate) fn trace(
     Schema {
         version: Version::Ctf1,
         trace: TraceClass {
-            namespace: None,
-            name: None,
-            uid: None,
             uuid: Some(Uuid(uuid)),
             byte_order: ByteOrder::Little,
             env,
@@ -42,18 +39,15 @@ pub(crate) fn trace(
                 ("stream_id", role(32, Role::StreamClassId)),
                 ("stream_instance_id", role(64, Role::StreamInstanceId)),
             ])),
+            ..TraceClass::default()
         },
         clocks: vec![Clock {
             name: clock_name.to_owned(),
-            identity: None,
-            uuid: None,
-            description: None,
             frequency: rate.frequency,
-            precision: None,
-            accuracy: None,
             offset_seconds: i64::try_from(seconds).unwrap_or(0),
             offset_cycles: i64::try_from(cycles).unwrap_or(0),
             origin: ClockOrigin::UnixEpoch,
+            ..Clock::default()
         }],
         streams: Vec::new(),
     }
@@ -68,9 +62,6 @@ pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
     }
     StreamClass {
         id: id.into(),
-        namespace: None,
-        name: None,
-        uid: None,
         clock: Some(0),
         packet_context: Some(structure(vec![
             ("timestamp_begin", time(Role::Timestamp)),
@@ -87,7 +78,7 @@ pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
         ])),
         common_context: (!members.is_empty())
             .then_some(FieldClass::Struct(StructClass { members, align: 1 })),
-        events: Vec::new(),
+        ..StreamClass::default()
     }
 }
 
@@ -97,13 +88,10 @@ pub(crate) fn event(event_type: &EventType) -> EventClass {
     let members = fields.flat_map(|field| members(&field.name, field.kind)).collect();
     EventClass {
         id: event_type.index.into(),
-        namespace: None,
         name: Some(event_type.name.clone()),
-        uid: None,
         log_level: Some(event_type.level.number() as i64),
-        emf_uri: None,
-        specific_context: None,
         payload: Some(FieldClass::Struct(StructClass { members, align: 1 })),
+        ..EventClass::default()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::owner::Owner;
 use crate::process;
 use crate::quota::{Account, Exceeded, Share, What};
 use crate::session::{Session, SessionChannel, SessionId, SessionRule};
-use blkkin_control::sampling::Rules;
+use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
     Purpose, Reply, Request, Ring, Snapshot, ToApplication, code, limits,
@@ -283,7 +283,7 @@ impl Agent {
                 Ok(vec![Reply::Sampling(rules.cloned())])
             }
             Request::SetSampling(rules) => {
-                if let Some(Err(error)) = rules.as_deref().map(str::parse::<Rules>) {
+                if let Some(Err(error)) = rules.as_deref().map(str::parse::<Sampling>) {
                     return Err(failed(code::BAD_VALUE, error.to_string()));
                 }
                 if self.sampling.get(&who.owner.uid) == rules.as_ref() {
@@ -397,8 +397,7 @@ impl Agent {
                 Purpose::Snapshot => Mode::Overwrite,
             };
             let name = events.channel.clone().unwrap_or_else(|| FIRST_CHANNEL.to_owned());
-            let (subbuffer_size, subbuffer_count, contexts) = (None, None, vec![]);
-            let channel = Channel { name, mode, subbuffer_size, subbuffer_count, contexts };
+            let channel = Channel { mode, ..Channel::named(name) };
             self.create_channel(at, channel)?;
         }
         let session = &mut self.sessions[at];

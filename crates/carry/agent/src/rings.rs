@@ -2,7 +2,7 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Clock, Left, Reader, SHAPE_SIZE, Shape, ShapeError, Taken};
+use blkkin_ring::{Cells, Clock, Left, Reader, SHAPE_SIZE, Shape, Taken};
 use blkkin_sys::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -103,11 +103,7 @@ impl Rings {
 
     /// Makes rings, and the file to pass on. Pages are there from the start for processors that run now.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
-        let shape_error = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
-        shape.check().map_err(shape_error)?;
-        let (file, memory) = SharedMemory::create(c"blkkin-rings", shape.memory_size())?;
-        let cells = Cells::new(memory);
-        cells.prepare(&shape).map_err(shape_error)?;
+        let (file, cells) = Cells::create(c"blkkin-rings", &shape)?;
         for cpu in online_processors() {
             if cpu < shape.rings {
                 cells.provide_ring(&shape, cpu);

@@ -8,6 +8,7 @@ use blkkin_control::{
 };
 use blkkin_ring::{Outcome, packet};
 use blkkin_sys::socket::Socket;
+use blkkin_sys::testing::Random;
 use std::io::Write;
 use std::process::Command;
 use std::sync::atomic::{
@@ -23,18 +24,6 @@ struct Over<'d>(&'d AtomicBool);
 impl Drop for Over<'_> {
     fn drop(&mut self) {
         self.0.store(true, Relaxed);
-    }
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 }
 
@@ -234,7 +223,7 @@ const LOADS: [(&str, Load); 5] = [
             program.goodbye();
         }
     }),
-    ("scribbles", |node, done| scribble(node, &mut Random(7), done)),
+    ("scribbles", |node, done| scribble(node, &mut Random::new(7), done)),
     ("claims", |node, done| {
         let mut program = Program::start(node);
         program.tell(0, "hostile:event");
@@ -443,7 +432,7 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
         let _over = Over(&done);
         let (node, done, others) = (&node, &done, &others);
         for seed in [7, 8] {
-            scope.spawn(move || others(node, &mut Random(seed), done));
+            scope.spawn(move || others(node, &mut Random::new(seed), done));
         }
         let end = Instant::now() + long();
         let mut count = 1;

@@ -27,11 +27,10 @@ fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
             Purpose::Snapshot => Mode::Overwrite,
         };
         let channel = Channel {
-            name: (*name).into(),
             mode,
             subbuffer_size: Some(SUBBUFFER as u64),
             subbuffer_count: Some(4),
-            contexts: vec![],
+            ..Channel::named(*name)
         };
         agents.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
         agents.ask(&Request::EnableEvents(Events { channel: Some((*name).into()), ..events("*") }));

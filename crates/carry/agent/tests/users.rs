@@ -9,6 +9,7 @@ use blkkin_control::{
     Applications, Channel, Hello, Mode, NewChannel, Opening, Processes, Purpose, Reply, Request,
     Role, Session, Snapshot, Version, encode,
 };
+use blkkin_sys::testing::skip;
 use rustix::process::{Gid, Uid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use std::fs;
@@ -16,7 +17,7 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use support::{Program, Running, events, eventually, quota, skip};
+use support::{Program, Running, events, eventually, quota};
 
 /// The group of this agent: one that each machine has.
 const GROUP: (&str, u32) = ("daemon", 1);

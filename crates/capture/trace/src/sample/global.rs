@@ -1,6 +1,6 @@
 //! The process's own sampler: what code or the environment says, unless a daemon says something else.
 
-use super::{Rules, Sampler};
+use super::{Sampler, Sampling};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 static SAMPLER: Sampler = Sampler::new();
@@ -16,7 +16,7 @@ pub fn global() -> &'static Sampler {
 }
 
 /// What the process's sampler goes by, as long as no daemon says something else.
-pub fn set_default(rules: Rules) {
+pub fn set_default(rules: Sampling) {
     OWN.set(rules);
     if !IS_OVERRULED.load(Ordering::Acquire) {
         SAMPLER.set(rules);
@@ -24,7 +24,7 @@ pub fn set_default(rules: Rules) {
 }
 
 /// What a daemon says; nothing any more, if there are no rules.
-pub(crate) fn overrule(rules: Option<Rules>) {
+pub(crate) fn overrule(rules: Option<Sampling>) {
     IS_OVERRULED.store(rules.is_some(), Ordering::Release);
     SAMPLER.set(rules.unwrap_or_else(|| OWN.rules()));
 }
@@ -35,18 +35,18 @@ mod tests {
 
     #[test]
     fn a_daemons_word_counts_until_it_is_taken_back() {
-        assert_eq!(global().rules(), Rules::ALL);
-        let half = Rules { one_of: 2, limit: None };
+        assert_eq!(global().rules(), Sampling::ALL);
+        let half = Sampling { one_of: 2, limit: None };
         set_default(half);
         assert_eq!(global().rules(), half);
-        overrule(Some(Rules::NONE));
-        assert_eq!(global().rules(), Rules::NONE);
-        let third = Rules { one_of: 3, limit: None };
+        overrule(Some(Sampling::NONE));
+        assert_eq!(global().rules(), Sampling::NONE);
+        let third = Sampling { one_of: 3, limit: None };
         set_default(third);
-        assert_eq!(global().rules(), Rules::NONE);
+        assert_eq!(global().rules(), Sampling::NONE);
         overrule(None);
         assert_eq!(global().rules(), third);
-        set_default(Rules::ALL);
-        assert_eq!(global().rules(), Rules::ALL);
+        set_default(Sampling::ALL);
+        assert_eq!(global().rules(), Sampling::ALL);
     }
 }

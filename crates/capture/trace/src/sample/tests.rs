@@ -1,6 +1,6 @@
 //! Sampling with given times and given randomness, and by many threads at once.
 
-use super::{Limit, Rules, Sampler};
+use super::{Limit, Sampler, Sampling};
 use crate::context::{Decision, Incoming, SpanContext};
 use blkkin_sys::testing::Random;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 /// A limit of one root each 100 ms, two at once.
 const TEN: Limit = Limit { per_second: 10, burst: 2 };
 
-fn sampler(rules: Rules) -> Sampler {
+fn sampler(rules: Sampling) -> Sampler {
     let sampler = Sampler::new();
     sampler.set(rules);
     assert_eq!(sampler.rules(), rules);
@@ -19,14 +19,14 @@ fn sampler(rules: Rules) -> Sampler {
 }
 
 fn limited(limit: Limit) -> Sampler {
-    sampler(Rules { one_of: 1, limit: Some(limit) })
+    sampler(Sampling { one_of: 1, limit: Some(limit) })
 }
 
 #[test]
 fn rules_are_read() {
     let check = |text: &str, one_of: u64, per_second: Option<u32>| {
         let limit = per_second.map(Limit::per_second);
-        assert_eq!(text.parse(), Ok(Rules { one_of, limit }), "{text}");
+        assert_eq!(text.parse(), Ok(Sampling { one_of, limit }), "{text}");
     };
     check("1/100", 100, None);
     check("1/1", 1, None);
@@ -42,7 +42,7 @@ fn rules_are_read() {
 #[test]
 fn bad_rules_are_explained() {
     let check = |text: &str, expected: &str| {
-        let error = text.parse::<Rules>().expect_err(text).to_string();
+        let error = text.parse::<Sampling>().expect_err(text).to_string();
         let (what, example) = error.split_once("; ").expect("an example");
         assert_eq!(what, expected, "{text}");
         assert!(example.contains("BLKKIN_SAMPLE=1/100,50/s"), "{example}");
@@ -75,7 +75,7 @@ fn bad_rules_are_explained() {
 #[test]
 fn rules_are_shown() {
     for text in ["1/100", "1/0", "1/1", "50/s", "0/s", "1/100,50/s", "1/0,50/s"] {
-        assert_eq!(text.parse::<Rules>().map(|rules| rules.to_string()), Ok(text.to_owned()));
+        assert_eq!(text.parse::<Sampling>().map(|rules| rules.to_string()), Ok(text.to_owned()));
     }
 }
 
@@ -83,16 +83,16 @@ fn rules_are_shown() {
 #[test]
 fn none_and_all() {
     let never = || -> u64 { panic!("was asked for the time") };
-    let check = |rules: Rules, expected: bool| {
+    let check = |rules: Sampling, expected: bool| {
         let sampler = sampler(rules);
         for _ in 0..1000 {
             assert_eq!(sampler.root_by(|| panic!("was asked to draw"), never), expected);
             assert_eq!(sampler.root(never), expected);
         }
     };
-    check(Rules::ALL, true);
-    check(Rules::NONE, false);
-    check(Rules { one_of: 0, limit: Some(TEN) }, false);
+    check(Sampling::ALL, true);
+    check(Sampling::NONE, false);
+    check(Sampling { one_of: 0, limit: Some(TEN) }, false);
     assert!(Sampler::default().root(never));
 }
 
@@ -100,7 +100,7 @@ fn none_and_all() {
 #[test]
 fn draws_are_chosen() {
     let check = |one_of: u64, draw: u64, expected: bool| {
-        let sampler = sampler(Rules { one_of, limit: None });
+        let sampler = sampler(Sampling { one_of, limit: None });
         let draw = NonZeroU64::new(draw).expect("not zero");
         assert_eq!(sampler.root_by(|| draw, || 0), expected, "1/{one_of}: {draw}");
     };
@@ -121,7 +121,7 @@ fn one_of_so_many_is_chosen() {
     const DRAWS: u32 = 1_000_000;
     let mut random = Random::new(0x9e37_79b9_7f4a_7c15);
     for one_of in [2, 3, 7, 100, 1000, 10_000] {
-        let sampler = sampler(Rules { one_of, limit: None });
+        let sampler = sampler(Sampling { one_of, limit: None });
         let mut draw = || NonZeroU64::new(random.next()).expect("never zero");
         let chosen = (0..DRAWS).filter(|_| sampler.root_by(&mut draw, || 0)).count() as f64;
         let share = 1.0 / one_of as f64;
@@ -134,7 +134,7 @@ fn one_of_so_many_is_chosen() {
 /// With randomness of our own, the shares are about right too.
 #[test]
 fn made_draws_are_chosen() {
-    let sampler = sampler(Rules { one_of: 10, limit: None });
+    let sampler = sampler(Sampling { one_of: 10, limit: None });
     let chosen = (0..100_000).filter(|_| sampler.root(|| 0)).count();
     // Seven standard deviations.
     assert!(chosen.abs_diff(10_000) < 665, "{chosen} of 100000");
@@ -274,26 +274,26 @@ fn rules_change() {
     let sampler = limited(TEN);
     let roots = |time_ms: u64| (0..10).filter(|_| sampler.root(|| time_ms * 1_000_000)).count();
     assert_eq!(roots(1000), 2);
-    sampler.set(Rules { one_of: 1, limit: Some(TEN) });
+    sampler.set(Sampling { one_of: 1, limit: Some(TEN) });
     assert_eq!(roots(1000), 0);
-    sampler.set(Rules { one_of: 1, limit: Some(Limit { burst: 3, ..TEN }) });
+    sampler.set(Sampling { one_of: 1, limit: Some(Limit { burst: 3, ..TEN }) });
     assert_eq!(roots(1000), 3);
-    sampler.set(Rules::ALL);
+    sampler.set(Sampling::ALL);
     assert_eq!(roots(1000), 10);
-    sampler.set(Rules::NONE);
+    sampler.set(Sampling::NONE);
     assert_eq!(roots(1000), 0);
-    sampler.set(Rules { one_of: 1, limit: Some(TEN) });
+    sampler.set(Sampling { one_of: 1, limit: Some(TEN) });
     assert_eq!(roots(1000), 2);
 }
 
 /// Whoever has decided is followed; only where nobody has is there a decision to make.
 #[test]
 fn children_follow() {
-    let check = |rules: Rules, incoming: Option<Incoming>, expected: Decision| {
+    let check = |rules: Sampling, incoming: Option<Incoming>, expected: Decision| {
         assert_eq!(sampler(rules).decide(incoming.as_ref(), || 0), expected, "{incoming:?}");
     };
     for decision in [Decision::No, Decision::Yes, Decision::Debug] {
-        for rules in [Rules::ALL, Rules::NONE] {
+        for rules in [Sampling::ALL, Sampling::NONE] {
             check(rules, Some(Incoming::Decision(decision)), decision);
             check(rules, Some(Incoming::Context(SpanContext::root(decision))), decision);
         }
@@ -304,7 +304,7 @@ fn children_follow() {
         Some(Incoming::Decision(deferred)),
         Some(Incoming::Context(SpanContext::root(deferred))),
     ] {
-        check(Rules::ALL, incoming, Decision::Yes);
-        check(Rules::NONE, incoming, Decision::No);
+        check(Sampling::ALL, incoming, Decision::Yes);
+        check(Sampling::NONE, incoming, Decision::No);
     }
 }

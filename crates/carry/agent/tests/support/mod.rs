@@ -6,9 +6,9 @@ use blkkin_agent::{Agent, Background, Limits, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
-    Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Levels,
-    Messages, Opening, Orphan, Processes, Purpose, Received, Reply, Request, Role, Selection,
-    Session, ToApplication, Version, Width, encode,
+    Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Messages,
+    Opening, Orphan, Purpose, Received, Reply, Request, Role, Selection, Session, ToApplication,
+    Version, Width, encode,
 };
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
@@ -46,16 +46,6 @@ pub(crate) fn figure(promise: &str, what: &str) {
     let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
     let mut file = File::options().append(true).create(true).open(path).unwrap();
     file.write_all(format!("{promise}\t{what}\n").as_bytes()).unwrap();
-}
-
-/// Says that a test could not do its work; where everything must be there, that is a failure.
-pub(crate) fn skip(test: &str, reason: &str) {
-    let line = format!("SKIPPED: {test}: {reason}\n");
-    if let Some(path) = std::env::var_os("BLKKIN_SKIPS") {
-        let file = File::options().append(true).create(true).open(path);
-        file.and_then(|mut file| file.write_all(line.as_bytes())).unwrap();
-    }
-    assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{line}");
 }
 
 /// An agent on a thread, where its socket and notes may outlive it.
@@ -183,13 +173,7 @@ impl Node {
 
 /// All events of such names.
 pub(crate) fn events(names: &str) -> Events {
-    let selection = Selection {
-        names: vec![names.into()],
-        excluded: vec![],
-        levels: Levels::Any,
-        filter: None,
-        processes: Processes::default(),
-    };
+    let selection = Selection::of([names]);
     Events { session: "s".into(), channel: None, selection }
 }
 

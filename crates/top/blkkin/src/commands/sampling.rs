@@ -2,7 +2,7 @@
 
 use crate::conversation::{AgentArgs, check, print};
 use crate::exit::{Error, Exit, note};
-use blkkin_control::sampling::Rules;
+use blkkin_control::sampling::Sampling;
 use blkkin_control::{Reply, Request};
 
 /// Show or set which requests programs follow
@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if let Some(text) = &args.rules {
-        text.parse::<Rules>().map_err(|error| {
+        text.parse::<Sampling>().map_err(|error| {
             Error::usage(format!("bad rules `{text}`, byte {}: {}", error.offset, error.reason))
                 .hint(
                     "write for instance 1/100 for one request of 100, 50/s for at most 50 a \
