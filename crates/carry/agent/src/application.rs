@@ -185,13 +185,13 @@ impl Attachment {
         left.chain([&self.rings]).map(Rings::identity)
     }
 
-    /// The program, which has mapped the rings, goes on with them over another connection, on which they and
-    /// those before them have other numbers, or none.
-    pub(crate) fn go_on(&mut self, number_of: impl Fn(Identity) -> Option<u32>) {
+    /// The program goes on with the rings over another connection, on which those before them have other
+    /// numbers, or none. It has mapped them by that answer.
+    pub(crate) fn go_on(&mut self, mapped: u64, number_of: impl Fn(Identity) -> Option<u32>) {
         for set in &mut self.left_behind {
             set.number = number_of(set.rings.identity());
         }
-        self.mapped = 0;
+        self.mapped = mapped;
         self.is_told = false;
         self.retry = None;
         self.rings.wake_up();
@@ -202,6 +202,13 @@ impl Attachment {
         // Not if rings before these could not be written yet.
         if self.left_behind.is_empty() {
             (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
+        }
+    }
+
+    /// Passes over what is in rings of earlier daemons.
+    fn pass_over_left_behind(&mut self) {
+        for LeftSet { rings, .. } in &mut self.left_behind {
+            (0..rings.count()).for_each(|ring| rings.pass_over(ring));
         }
     }
 
@@ -243,12 +250,13 @@ impl Attachment {
         self.had_others || self.history.iter().any(wants)
     }
 
-    /// Takes the place of rings of earlier daemons: goes on in their streams, where the last one was.
+    /// Takes the place of rings of earlier daemons: goes on in their streams, where the last one was. Gives
+    /// those that are done with already.
     pub(crate) fn take_over(
         &mut self,
         mut left: Vec<LeftSet>,
         trace: Option<&mut Trace>,
-    ) -> io::Result<()> {
+    ) -> io::Result<Vec<LeftSet>> {
         // By which rules they were recorded nobody knows.
         self.had_others |= !left.is_empty();
         let Some(trace) = trace.filter(|_| self.is_written) else {
@@ -263,8 +271,9 @@ impl Attachment {
                 }
             }
             self.left_behind = left;
-            return Ok(());
+            return Ok(Vec::new());
         };
+        let mut done = left.len();
         for ring in 0..most_rings(&self.rings, &left) {
             let sets: Vec<Left> = left.iter().filter_map(|set| set.rings.left(ring)).collect();
             let mut resumed = Resumed::default();
@@ -273,6 +282,9 @@ impl Attachment {
                 resumed.size
             };
             let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
+            if !sets.is_empty() {
+                done = done.min(resumed.set);
+            }
             // Not all sets have as many rings.
             let with_ring =
                 left.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
@@ -284,15 +296,22 @@ impl Attachment {
                     Ordering::Greater => was.start,
                 };
                 set.read_behind(ring, (position, was), last);
-                if at == resumed.set && at > 0 && resumed.position.is_none() {
-                    // What it says of discarded events may be from before the sets before it were read.
+                if at < resumed.set {
+                    // What was discarded is told, too, perhaps in another trace.
+                    set.pass_over(ring);
+                } else if at == resumed.set
+                    && (was.size_after == 0 || at > 0 && resumed.position.is_none())
+                {
+                    // What it says of discarded events may be from before the sets before it were read, or
+                    // is of what comes behind a trace that was closed.
                     set.go_on_behind(ring, last);
                 }
             }
             self.rings.go_on_behind(ring, last);
         }
-        self.left_behind = left;
-        Ok(())
+        self.left_behind = left.split_off(done.min(left.len()));
+        self.weigh_rings();
+        Ok(left)
     }
 
     /// Writes what is in rings of earlier daemons, to which nothing is written any more; what comes in
@@ -466,6 +485,12 @@ impl Application {
         self.attachments.iter().filter_map(|attachment| attachment.retry).min()
     }
 
+    /// Whether none of what it records can be written now.
+    pub(crate) fn has_only_trouble(&self) -> bool {
+        let mut written = self.attachments.iter().filter(|attachment| attachment.is_written);
+        written.all(|attachment| attachment.retry.is_some())
+    }
+
     /// Writes what is in the rings now, of one session or of all; where that has just failed, not before it
     /// is time to try again, if there is `now`.
     pub(crate) fn drain(
@@ -554,23 +579,21 @@ impl Application {
         last
     }
 
-    /// Writes all that there is, when the program has ended or lets go of its rings.
+    /// Writes all that there is, when the program has ended or lets go of its rings: nothing more comes.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let sealed = self.seal(|attachment| attachment.is_of(session));
-        let mut last = self.finish_mapped(room, session);
-        last.trouble = sealed.err().or(last.trouble);
-        last
-    }
-
-    /// The same, but for rings that the program may not have mapped yet and may be about to.
-    pub(crate) fn finish_mapped(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let mut last = self.drain_all(room, session);
+        last.trouble = sealed.err().or(last.trouble);
         let readable =
             |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
             // What the program has counted since its last event.
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
+                if attachment.rings.waiting(ring) > 0 {
+                    // It would end before what could not be written.
+                    continue;
+                }
                 let mut packets = Packets::default();
                 let mark = attachment.rings.mark(ring);
                 attachment.rings.finish(ring, &mut packets);
@@ -623,6 +646,11 @@ impl Application {
     pub(crate) fn forget(&mut self, session: SessionId) {
         let mut done = Vec::new();
         for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
+            if !attachment.rings.is_sealed() {
+                // The program may still record into those before.
+                attachment.pass_over_left_behind();
+                continue;
+            }
             done.append(&mut attachment.left_behind);
             attachment.weigh_rings();
             (0..attachment.rings.count()).for_each(|ring| attachment.rings.forget(ring));

@@ -4,7 +4,7 @@
 use crate::application::{Application, Attachment, Holds, LeftSet, Offered};
 use crate::catalog::Catalog;
 use crate::date;
-use crate::engine::{Agent, Id, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
+use crate::engine::{Agent, Id, ORPHANS_KNOWN_MAX, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::owner::Owner;
 use crate::quota::{Account, What};
 use crate::rings::{Identity, Rings, online_processors, possible_processors, shape_of_left};
@@ -98,24 +98,43 @@ impl Agent {
     /// A program says that it has rings of a connection before, and passes them on.
     pub(crate) fn offer(&mut self, id: Id, orphan: Orphan, memory: OwnedFd) -> io::Result<()> {
         let identity = Identity::of(&memory)?;
-        // Then the memory is here already.
+        let Some(process) =
+            self.applications.get(&id).map(|one| (one.process.pid, one.process.uid))
+        else {
+            return Ok(());
+        };
+        // Then the memory is here already, and perhaps still is when it is asked for.
         let all = self.applications.values().chain(&self.departed);
-        let is_own = all.into_iter().any(|application| application.has_had(identity));
+        let mut same = all.filter(|one| (one.process.pid, one.process.uid) == process);
+        let is_own = same.any(|application| application.has_had(identity));
         let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
         if application.orphans.iter().any(|other| other.identity == identity) {
             return Err(io::Error::other("it has the same rings twice"));
         }
-        let is_full = application.orphans.len() >= ORPHANS_MAX;
-        if is_full || (!is_own && application.descriptors.grow(1).is_err()) {
+        let has_room = application.orphans.iter().filter(|one| one.memory.is_some()).count()
+            < ORPHANS_MAX
+            && application.descriptors.grow(1).is_ok();
+        if !has_room && (!is_own || application.orphans.len() >= ORPHANS_KNOWN_MAX) {
             application.orphans_lost += 1;
             if application.orphans_lost > ORPHANS_LOST_MAX {
                 return Err(io::Error::other("it has more rings than there can be"));
             }
-            application.released.push(orphan.number);
-            self.lose(id, &memory);
+            // What was read last is said by the newest ones; and the oldest one is most likely done with.
+            let mut others = application.orphans.iter();
+            let oldest = others.position(|one| one.memory.is_some() && one.orphan.is_spent);
+            let new = Offered { orphan, identity, memory: Some(memory) };
+            let lost = match oldest.map(|oldest| application.orphans.remove(oldest)) {
+                Some(oldest) => {
+                    application.orphans.push(new);
+                    oldest
+                }
+                None => new,
+            };
+            application.released.push(lost.orphan.number);
+            lost.memory.iter().for_each(|memory| self.lose(id, memory));
             return Ok(());
         }
-        let memory = (!is_own).then_some(memory);
+        let memory = has_room.then_some(memory);
         application.orphans.push(Offered { orphan, identity, memory });
         Ok(())
     }
@@ -463,14 +482,17 @@ impl Agent {
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
         let Adopted { replaces, left, .. } = adopted.unwrap_or_default();
         // Its stream may be there, of rings that are not.
-        if let Err(error) = attachment.take_over(left, application.traces.get_mut(&place.0)) {
-            if is_new {
-                // It is there in part, and cannot be gone on with: another one is begun.
-                application.traces.remove(&place.0);
-                application.uuids.remove(&place.0);
+        let done = match attachment.take_over(left, application.traces.get_mut(&place.0)) {
+            Ok(done) => done,
+            Err(error) => {
+                if is_new {
+                    // It is there in part, and cannot be gone on with: another one is begun.
+                    application.traces.remove(&place.0);
+                    application.uuids.remove(&place.0);
+                }
+                return Err(error);
             }
-            return Err(error);
-        }
+        };
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
         // From now on events may come, and the first one is to wake the daemon.
@@ -484,6 +506,11 @@ impl Agent {
         let descriptors = vec![file, application.wake.clone()];
         self.save_if_long();
         self.send(id, &message, descriptors);
+        for set in done {
+            if let Some(number) = set.number {
+                self.send(id, &ToApplication::Release(number), vec![]);
+            }
+        }
         Ok(own)
     }
 

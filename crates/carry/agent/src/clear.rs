@@ -10,7 +10,7 @@ use crate::quota::Share;
 use crate::session::{Session, SessionId};
 use crate::trace::{Part, part_named};
 use blkkin_control::{Failed, Reply, code};
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry, ReadDir};
 use std::io;
@@ -23,7 +23,7 @@ pub(crate) struct Clearing {
     command: Id,
     session: SessionId,
     owner: Owner,
-    /// Traces that have been open since it began: they hold what was recorded since then.
+    /// Traces that have been closed since it began: they hold what was recorded since then.
     spared: HashSet<PathBuf>,
     /// Directories that are being gone through, each in the one before.
     open: Vec<(PathBuf, ReadDir)>,
@@ -62,13 +62,17 @@ impl Clearing {
         }
     }
 
-    /// Goes on for so many files and directories; whether it is done.
-    fn go_on(&mut self, entries: usize) -> bool {
+    /// Goes on for so many files and directories, but for traces that are `open`; whether it is done.
+    fn go_on(&mut self, entries: usize, open: &HashSet<&Path>) -> bool {
+        // Its program has come back while it was being removed.
+        if self.open.get(1).is_some_and(|(directory, _)| self.is_spared(directory, open)) {
+            self.open.truncate(1);
+        }
         for _ in 0..entries {
             let depth = self.open.len();
             let Some((directory, entries)) = self.open.last_mut() else { return true };
             match entries.next() {
-                Some(Ok(entry)) => self.look_at(&entry, depth),
+                Some(Ok(entry)) => self.look_at(&entry, depth, open),
                 Some(Err(error)) => self.note(Err(error)),
                 None => {
                     let directory = std::mem::take(directory);
@@ -82,17 +86,21 @@ impl Clearing {
         false
     }
 
-    fn look_at(&mut self, entry: &DirEntry, depth: usize) {
+    fn look_at(&mut self, entry: &DirEntry, depth: usize, open: &HashSet<&Path>) {
         let path = entry.path();
         let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
         let name = entry.file_name();
         match (depth, is_directory) {
-            (1, true) if !self.spared.contains(&path) => self.enter(path),
+            (1, true) if !self.is_spared(&path, open) => self.enter(path),
             (2, true) if name == "index" => self.enter(path),
             (2, false) if is_part(&name, &[Part::Metadata, Part::Stream]) => self.remove(&path),
             (3, false) if is_part(&name, &[Part::Index]) => self.remove(&path),
             _ => {}
         }
+    }
+
+    fn is_spared(&self, trace: &Path, open: &HashSet<&Path>) -> bool {
+        open.contains(trace) || self.spared.contains(trace)
     }
 
     fn remove(&mut self, path: &Path) {
@@ -139,34 +147,29 @@ impl Agent {
         let entries = (ENTRIES_AT_ONCE / clearings.len().max(1)).max(1);
         let now = clearings.len().min(ENTRIES_AT_ONCE);
         let later = clearings.split_off(now);
-        for clearing in &mut clearings {
+        let mut open: HashMap<SessionId, HashSet<&Path>> = HashMap::new();
+        let done = clearings.extract_if(.., |clearing| {
             let id = clearing.session;
-            let all = self.applications.values().chain(&self.departed);
-            let open = all.filter_map(|one| one.traces.get(&id));
-            clearing.spared.extend(open.map(|trace| trace.directory().to_owned()));
-            // Its program has come back while it was being removed.
-            let is_spared = |(directory, _): &(PathBuf, _)| clearing.spared.contains(directory);
-            if clearing.open.get(1).is_some_and(is_spared) {
-                clearing.open.truncate(1);
-            }
-        }
-        clearings.retain_mut(|clearing| {
-            let is_done = clearing.go_on(entries);
-            if is_done {
-                let reply = match clearing.trouble.take() {
-                    None => Reply::Done,
-                    Some(error) => Reply::Failed(Failed {
-                        code: code::OUTPUT.to_owned(),
-                        message: format!("not all that was recorded can be removed: {error}"),
-                        hint: None,
-                    }),
-                };
-                self.answer(clearing.command, &reply);
-                self.resumed.insert(clearing.command);
-            }
-            !is_done
+            let open = open.entry(id).or_insert_with(|| {
+                let all = self.applications.values().chain(&self.departed);
+                all.filter_map(|one| Some(one.traces.get(&id)?.directory())).collect()
+            });
+            clearing.go_on(entries, open)
         });
-        self.clearings.extend(later);
+        let done: Vec<Clearing> = done.collect();
+        self.clearings = later;
         self.clearings.append(&mut clearings);
+        for clearing in done {
+            let reply = match clearing.trouble {
+                None => Reply::Done,
+                Some(error) => Reply::Failed(Failed {
+                    code: code::OUTPUT.to_owned(),
+                    message: format!("not all that was recorded can be removed: {error}"),
+                    hint: None,
+                }),
+            };
+            self.answer(clearing.command, &reply);
+            self.resumed.insert(clearing.command);
+        }
     }
 }

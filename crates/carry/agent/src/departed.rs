@@ -10,7 +10,7 @@ use crate::quota::{Account, What};
 use crate::rings::Identity;
 use crate::session::SessionId;
 use crate::trace::Trace;
-use blkkin_control::{KeepChannel, ToApplication};
+use blkkin_control::{AddChannel, KeepChannel, ToApplication};
 use rustix::event::epoll;
 use std::collections::HashSet;
 use std::io;
@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 /// For how long a program is kept that may come back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Absence {
+    since: Instant,
     until: Instant,
     /// When it is looked whether it still runs, and how long after that again.
     look: Instant,
@@ -29,8 +30,11 @@ pub(crate) struct Absence {
 /// How long a program may be away; longer than that keeps its rings. Its traces are open until then, as the
 /// daemon could not open them again: see `confine`.
 const ABSENCE_MAX: Duration = Duration::from_secs(8);
+/// Then a program has let go of its rings, if it was not back.
+const RINGS_KEPT: Duration = Duration::from_secs(65);
 /// It may be about to end when its connection does.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
+const LAST_PAUSE: Duration = Duration::from_secs(1);
 /// Programs of one user that are kept.
 const DEPARTED_MAX: usize = 64;
 /// Traces of one process that nobody has open, and that it may come back to.
@@ -39,8 +43,8 @@ const BEGUN_MAX: usize = 64;
 const LAST_WAIT: Duration = Duration::from_millis(50);
 
 impl Absence {
-    fn begin(now: Instant) -> Absence {
-        Absence { until: now + ABSENCE_MAX, look: now + FIRST_PAUSE, pause: FIRST_PAUSE }
+    fn begin(since: Instant, long: Duration) -> Absence {
+        Absence { since, until: since + long, look: since + FIRST_PAUSE, pause: FIRST_PAUSE }
     }
 
     /// When something is to be done.
@@ -54,7 +58,7 @@ impl Absence {
             return true;
         }
         if self.look <= now {
-            self.pause *= 4;
+            self.pause = (self.pause * 4).min(LAST_PAUSE);
             self.look = now + self.pause;
         }
         false
@@ -69,8 +73,7 @@ impl Application {
 }
 
 impl Agent {
-    /// A program's connection has ended. All that it has recorded is written; rings that it may be about to map
-    /// are left alone until it is known that it does not come back.
+    /// A program's connection has ended. All that it has recorded is written.
     pub(crate) fn depart(&mut self, mut application: Application, has_ended: bool) {
         let _ = epoll::delete(&self.epoll, application.wake.as_fd());
         application.next_look = None;
@@ -88,9 +91,11 @@ impl Agent {
         if application.is_ending || has_ended {
             self.end_recordings(&mut application);
         } else {
-            let finished = application.finish_mapped(ROOM, None);
-            self.tell_unwritten(&application, finished.trouble);
-            application.absence = Some(Absence::begin(Instant::now()));
+            let drained = application.drain_all(ROOM, None);
+            self.tell_unwritten(&application, drained.trouble);
+            // Rings that it may have been about to map are left alone until it is known that it has not.
+            let long = if application.has_unsealed() { RINGS_KEPT } else { ABSENCE_MAX };
+            application.absence = Some(Absence::begin(Instant::now(), long));
         }
         if application.attachments.is_empty() {
             return;
@@ -111,13 +116,21 @@ impl Agent {
         }
     }
 
-    /// A program is not waited for any more: what it records is written up to now, and its traces are closed. If
-    /// it comes back all the same it has others begun, in which nothing is missing.
+    /// A program is not waited for any more: what it has recorded is written, and its traces are closed. If it
+    /// comes back all the same it has others begun, in which nothing is missing.
     fn end_recordings(&mut self, application: &mut Application) {
-        application.absence = None;
-        let finished = application.finish(ROOM, None);
-        self.tell_unwritten(application, finished.trouble);
-        let may_come = application.may_come();
+        let absence = application.absence.take();
+        let is_late = absence.is_some_and(|absence| absence.since + RINGS_KEPT <= Instant::now());
+        let may_come = !is_late && application.may_come();
+        let drained = match may_come {
+            true => application.drain_all(ROOM, None),
+            false => application.finish(ROOM, None),
+        };
+        self.tell_unwritten(application, drained.trouble);
+        if may_come {
+            // What it has not mapped is as good as never given.
+            application.attachments.retain(|attachment| attachment.rings.is_sealed());
+        }
         let own = application.attachments.extract_if(.., |attachment| attachment.is_written);
         for mut attachment in own.collect::<Vec<Attachment>>() {
             attachment.begin_anew();
@@ -167,15 +180,23 @@ impl Agent {
         }
     }
 
-    /// Does not wait any more for the user's program that left first and may come back, if there is one.
+    /// Does not wait any more for the user's program that left first and may come back, if there is one; for one
+    /// that may have rings which cannot be read yet only if there are no others.
     pub(crate) fn end_oldest_absence(&mut self, uid: u32) -> bool {
         let is_absent = |one: &Application| {
             one.process.uid == uid
                 && one.absence.is_some()
                 && one.attachments.iter().any(|attachment| attachment.is_written)
         };
-        let oldest = self.departed.iter().position(is_absent);
-        oldest.map(|oldest| self.end_absence(oldest)).is_some()
+        self.oldest(is_absent).map(|oldest| self.end_absence(oldest)).is_some()
+    }
+
+    /// Where the first one is that can be read, or else the first one.
+    fn oldest(&self, is_meant: impl Fn(&Application) -> bool) -> Option<usize> {
+        let first = |is_wanted: &dyn Fn(&Application) -> bool| {
+            self.departed.iter().position(|one| is_meant(one) && is_wanted(one))
+        };
+        first(&|one| !one.has_unsealed()).or_else(|| first(&|_| true))
     }
 
     /// Has room for so many descriptors of a user's, if those who are away make it.
@@ -183,18 +204,24 @@ impl Agent {
         while !account.has(What::Descriptors, more) && self.end_oldest_absence(account.uid()) {}
     }
 
-    /// Waits a moment for programs that are about to end, and have rings that cannot be read as long as it is not
-    /// known that they do; at the daemon's own end.
-    pub(crate) fn await_ends(&mut self) {
+    /// Writes what programs that are away have recorded until now, at the daemon's own end. Those that are about
+    /// to end may have rings that cannot be read before that is known, and are waited for a moment.
+    pub(crate) fn end_all_absences(&mut self) {
         let deadline = Instant::now() + LAST_WAIT;
         let is_open = |one: &Application| one.absence.is_some() && one.has_unsealed();
-        while Instant::now() < deadline && self.departed.iter().any(is_open) {
-            std::thread::sleep(Duration::from_millis(1));
-            while let Some(at) =
-                self.departed.iter().position(|one| is_open(one) && !may_run(one.process.pid))
-            {
+        loop {
+            let has_ended = |one: &Application| one.absence.is_some() && !one.may_come();
+            while let Some(at) = self.departed.iter().position(has_ended) {
                 self.end_absence(at);
             }
+            if Instant::now() >= deadline || !self.departed.iter().any(is_open) {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        for mut application in std::mem::take(&mut self.departed) {
+            let drained = application.drain_all(ROOM, None);
+            self.tell_unwritten(&application, drained.trouble);
         }
     }
 
@@ -219,7 +246,7 @@ impl Agent {
 
     /// Gives up what was kept of the user's program that has left first, if there is one.
     fn forget_departed(&mut self, uid: u32) -> bool {
-        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
+        let oldest = self.oldest(|one| one.process.uid == uid);
         let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
             return false;
         };
@@ -277,24 +304,39 @@ impl Agent {
         application.done = std::mem::take(&mut before.done);
         application.next_number = before.next_number;
         application.next_look = Some(Instant::now());
-        let mut kept = Vec::new();
+        let mut told = Vec::new();
         let offered = std::mem::take(&mut application.orphans);
         let find = |identity: Identity| offered.iter().find(|one| one.identity == identity);
         for mut attachment in std::mem::take(&mut before.attachments) {
-            let own = find(attachment.rings.identity()).map(|one| one.orphan);
-            if own.is_none() && !attachment.rings.is_sealed() {
-                // The program has never had them. What was there before them goes on in others.
-                continue;
-            }
+            let session = self.sessions.iter().find(|session| session.id == attachment.session);
             let number_of = |identity| find(identity).map(|one| one.orphan.number);
-            match own.filter(|own| !own.is_spent) {
-                Some(own) => {
-                    attachment.go_on(number_of);
-                    kept.push(KeepChannel { channel: attachment.number, orphan: own.number });
-                    application.attachments.push(attachment);
+            let own = find(attachment.rings.identity()).map(|one| one.orphan);
+            let (message, descriptors) = match (session, own, attachment.rings.file()) {
+                (Some(_), Some(own), _) if !own.is_spent => {
+                    attachment.go_on(0, number_of);
+                    let (channel, orphan) = (attachment.number, own.number);
+                    (ToApplication::KeepChannel(KeepChannel { channel, orphan }), vec![])
                 }
-                None => before.attachments.push(attachment),
-            }
+                // The program has never had them.
+                (Some(session), None, Some(file)) => {
+                    attachment.go_on(application.pinged + 1, number_of);
+                    let left = attachment.left_behind.last().map(|set| set.rings.identity());
+                    let left = left.and_then(find).map(|one| one.orphan);
+                    let message = ToApplication::AddChannel(AddChannel {
+                        channel: attachment.number,
+                        session: session.name.clone(),
+                        contexts: session.channels[attachment.channel].channel.contexts.clone(),
+                        replaces: left.filter(|left| !left.is_spent).map(|left| left.number),
+                    });
+                    (message, vec![file, application.wake.clone()])
+                }
+                _ => {
+                    before.attachments.push(attachment);
+                    continue;
+                }
+            };
+            told.push((message, descriptors));
+            application.attachments.push(attachment);
         }
         let is_known = |identity| application.has_had(identity) || before.has_had(identity);
         let (known, others): (Vec<_>, Vec<_>) =
@@ -305,10 +347,10 @@ impl Agent {
         let gone = known.into_iter().filter(|one| !going_on.contains(&one.identity));
         application.released.extend(gone.map(|one| one.orphan.number));
         application.orphans = others;
-        for channel in kept {
-            self.send(id, &ToApplication::KeepChannel(channel), vec![]);
-        }
         self.end_what_was_dropped(id, before);
+        for (message, descriptors) in told {
+            self.send(id, &message, descriptors);
+        }
         Ok(())
     }
 

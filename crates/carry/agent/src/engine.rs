@@ -209,6 +209,8 @@ pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
 pub(crate) const ORPHANS_MAX: usize = 64;
+/// The same, if the daemon has them itself.
+pub(crate) const ORPHANS_KNOWN_MAX: usize = 1024;
 /// Rings beyond those, of which all that is done is to count what is lost with them.
 pub(crate) const ORPHANS_LOST_MAX: u64 = 256;
 
@@ -748,6 +750,7 @@ impl Agent {
             application.next_look = match (drained.found, trouble) {
                 (true, _) => Some(now + application.pace.after(drained.fullest)),
                 // Of what cannot be written now, each event would find the daemon asleep.
+                (false, true) if application.has_only_trouble() => retry,
                 (false, true) => Some(now + LOOK_IN_TROUBLE),
                 (false, false) => {
                     application.pace.rest();
@@ -788,7 +791,7 @@ impl Agent {
         for id in all {
             self.disconnect(id);
         }
-        self.await_ends();
+        self.end_all_absences();
         let _ = fs::remove_file(&self.options.socket);
     }
 }

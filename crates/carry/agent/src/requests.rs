@@ -204,7 +204,7 @@ impl Agent {
     /// trouble.
     fn write_all(&mut self, session: SessionId) -> Option<io::Error> {
         let mut trouble = None;
-        for application in self.applications.values_mut() {
+        for application in self.applications.values_mut().chain(&mut self.departed) {
             let drained = application.drain_all(crate::engine::ROOM, Some(session));
             trouble = drained.trouble.or(trouble);
         }

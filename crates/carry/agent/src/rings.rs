@@ -129,6 +129,11 @@ impl Rings {
         Ok(())
     }
 
+    /// The memory, as long as it is not sealed.
+    pub(crate) fn file(&self) -> Option<Arc<OwnedFd>> {
+        self.file.clone()
+    }
+
     /// Whether what is in the rings can be read.
     pub(crate) fn is_sealed(&self) -> bool {
         self.file.is_none()
@@ -252,8 +257,13 @@ impl Rings {
     /// empty. Of memory that the program may not have mapped yet, it looks at words that are there from the
     /// start.
     pub(crate) fn forget(&mut self, ring: usize) {
-        self.readers[ring].0.pass_over(&self.cells, &self.shape);
+        self.pass_over(ring);
         self.note_beginning(ring);
+    }
+
+    /// The same, of which the daemon after this one is not to know.
+    pub(crate) fn pass_over(&mut self, ring: usize) {
+        self.readers[ring].0.pass_over(&self.cells, &self.shape);
     }
 
     /// What was taken of a ring is done with; what comes after it goes to a file that is empty.

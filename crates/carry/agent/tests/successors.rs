@@ -6,11 +6,13 @@ use blkkin_agent::Limits;
 use blkkin_control::{
     Channel, Events, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
 };
-use blkkin_ring::Outcome;
+use blkkin_ring::{Cells, Clock, Outcome, Writer};
 use blkkin_sys::SharedMemory;
+use blkkin_sys::testing::Random;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use support::{
     Found, LOG, LeftRings, Program, Succession, events, eventually, quota, read, trace_below,
@@ -73,7 +75,8 @@ fn wait_for(agents: &Succession, count: u64) {
     let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
     eventually("all of it is one trace", || {
         let found = read(&trace_below(&agents.output())?);
-        let is_exact = found.numbers == expected && (found.discarded, found.gaps) == (0, 0);
+        let others = (found.discarded, found.gaps, found.back);
+        let is_exact = found.numbers == expected && others == (0, 0, 0);
         (found.is_whole && is_exact).then_some(())
     });
 }
@@ -116,6 +119,228 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         agents.end();
         wait_for(&agents, 600);
     }
+}
+
+/// What can become of a program and its agents, in any order: each event is there once, or is counted.
+#[test]
+fn whatever_becomes_of_programs_and_agents() {
+    let number = |variable, usual| {
+        std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(usual)
+    };
+    let first = number("TEST_SEED", 1);
+    // With room for one program only, whoever comes has another one that is away be given up.
+    for (descriptors, shared) in [(u64::MAX, 1), (11, 2)] {
+        for seed in first..first + number("TEST_LIVES", 30) {
+            live(seed * shared, Limits { descriptors, ..Limits::default() });
+        }
+    }
+}
+
+fn live(seed: u64, limits: Limits) {
+    let mut agents = Succession::begin(limits);
+    record_all(&agents, Purpose::Record, &["c"]);
+    let mut program = program(&agents);
+    let mut random = Random::new(seed);
+    let (mut story, mut recorded, mut full) = (Vec::new(), 0, 0);
+    let mut record = |program: &Program, random: &mut Random| {
+        // Now and then more than there is room for.
+        let tries = if random.chance(8) { 60_000 } else { 1 + random.below(30u64) };
+        for _ in 0..tries {
+            match program.record(program.newest, 0, recorded) {
+                Outcome::Recorded => recorded += 1,
+                _ => full += 1,
+            }
+        }
+    };
+    // For the agent to see it, or not.
+    let pause = |random: &mut Random| {
+        std::thread::sleep(Duration::from_millis(15 * random.below(2u64)));
+    };
+    record(&program, &mut random);
+    for _ in 0..14 {
+        let what = ["record", "lose", "vanish", "come", "come slowly", "restart", "clients"];
+        let what = random.one_of(&what);
+        story.push(what);
+        if !["record", "clients"].contains(&what) {
+            program.lose_connection();
+            pause(&mut random);
+        }
+        match what {
+            "record" => record(&program, &mut random),
+            "vanish" => program.come_and_vanish(&agents.socket()),
+            "come" => drop(program.come_back_to(&agents.socket())),
+            "come slowly" => {
+                program.come_slowly(&agents.socket());
+                pause(&mut random);
+                record(&program, &mut random);
+                eventually("a ping", || program.obey().then_some(()));
+            }
+            "restart" => agents.go_on(),
+            "clients" => drop((0..3).map(|_| agents.try_client()).collect::<Vec<_>>()),
+            _ => {}
+        }
+        pause(&mut random);
+    }
+    program.lose_connection();
+    pause(&mut random);
+    program.come_back_to(&agents.socket());
+    record(&program, &mut random);
+    agents.end();
+    let mut all = Found { is_whole: true, ..Found::default() };
+    for found in traces_below(&agents.output()).iter().map(|trace| read(trace)) {
+        all.numbers.extend(found.numbers);
+        all.discarded += found.discarded;
+        all.gaps += found.gaps;
+        all.back += found.back;
+        all.is_whole &= found.is_whole;
+    }
+    all.numbers.sort_unstable();
+    let is_exact = all.numbers.iter().map(|(_, number)| *number).eq(0..recorded);
+    let others = (all.is_whole, all.discarded, all.gaps, all.back);
+    assert!(
+        is_exact && others == (true, full, 0, 0),
+        "seed {seed}, {limits:?}: {} events of {recorded}, {full} lost; {others:?}; {story:?}",
+        all.numbers.len()
+    );
+}
+
+/// Also while a thread records all the time, more than there is room for.
+#[test]
+fn full_rings_of_programs_that_come_and_go() {
+    let (mut agents, mut program) = recording(1);
+    let memory = program.memories.remove(&0).unwrap();
+    let done = AtomicBool::new(false);
+    let (recorded, full) = std::thread::scope(|scope| {
+        let records = scope.spawn(|| {
+            let writer = Writer::new(Cells::new(memory), Clock::Tsc).unwrap();
+            let (mut recorded, mut full) = (1, 0);
+            while !done.load(Relaxed) {
+                match support::record_with(&writer, recorded) {
+                    Outcome::Recorded => recorded += 1,
+                    _ => full += 1,
+                }
+            }
+            (recorded, full)
+        });
+        for _ in 0..10 {
+            for pause in [20, 30, 30] {
+                std::thread::sleep(Duration::from_millis(pause));
+                match pause {
+                    20 => program.lose_connection(),
+                    _ => program.come_and_vanish(&agents.socket()),
+                }
+            }
+            program.come_back_to(&agents.socket());
+        }
+        done.store(true, Relaxed);
+        records.join().unwrap()
+    });
+    agents.end();
+    let found = read(&trace_below(&agents.output()).unwrap());
+    assert!(full > 0);
+    assert_eq!(found.numbers.len() as u64, recorded);
+    assert_eq!((found.discarded, found.gaps, found.back), (full, 0, 0));
+}
+
+/// A program that is back while its session goes is told to let go of its rings.
+#[test]
+fn back_while_the_session_goes() {
+    let (agents, mut away) = recording(1);
+    // Who does nothing is waited for.
+    let idle = program(&agents);
+    away.lose_connection();
+    eventually("it is known to be away", || {
+        (quota(&mut agents.client(), blkkin_sys::user_id(), "connections").0 == 2).then_some(())
+    });
+    std::thread::scope(|scope| {
+        scope.spawn(|| agents.ask(&Request::DestroySession("s".into())));
+        eventually("it goes", || {
+            let sessions = agents.ask(&Request::ListSessions(None));
+            (!sessions.iter().any(|one| matches!(one, Reply::Session(_)))).then_some(())
+        });
+        away.come_back_to(&agents.socket());
+    });
+    eventually("it has let go", || {
+        away.obey();
+        (away.files.is_empty() && away.orphan_count() == 0).then_some(())
+    });
+    drop(idle);
+}
+
+/// What is recorded while the program is away is written when its session stops, and when the agent ends.
+#[test]
+fn what_is_recorded_meanwhile_is_written_at_the_end() {
+    let (mut agents, mut program) = recording(100);
+    program.lose_connection();
+    eventually("it is known to be away", || {
+        (quota(&mut agents.client(), blkkin_sys::user_id(), "connections").0 == 1).then_some(())
+    });
+    record(&program, 100..200);
+    agents.ask(&Request::StopSession("s".into()));
+    assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 200);
+    record(&program, 200..300);
+    agents.end();
+    assert_eq!(read(&trace_below(&agents.output()).unwrap()).numbers.len(), 300);
+}
+
+/// Cleared while a program has not taken yet the rings that it was given: it records on into those that it has.
+#[test]
+fn cleared_before_rings_are_taken() {
+    let (mut agents, mut program) = recording(100);
+    program.lose_connection();
+    agents.go_on();
+    record(&program, 100..200);
+    program.come_and_vanish(&agents.socket());
+    agents.ask(&Request::ClearSession("s".into()));
+    record(&program, 0..50);
+    program.come_back_to(&agents.socket());
+    record(&program, 50..60);
+    wait_for(&agents, 60);
+}
+
+/// A program has more channels than an agent takes of those before it; of its own it takes all.
+#[test]
+fn more_channels_than_are_taken_of_others() {
+    let agents = Succession::begin(Limits::default());
+    let names: Vec<String> = (0..3).map(|number| format!("s{number}")).collect();
+    for name in &names {
+        let session = name.clone();
+        let output = Some(agents.output().join(name));
+        agents.ask(&Request::CreateSession(Session {
+            name: session.clone(),
+            purpose: Purpose::Record,
+            output,
+        }));
+        for channel in (0..24).map(|number| format!("c{number}")) {
+            let (subbuffer_size, subbuffer_count) = (Some(64 << 10), Some(2));
+            let new = Channel { subbuffer_size, subbuffer_count, ..Channel::named(&*channel) };
+            let session = session.clone();
+            agents.ask(&Request::CreateChannel(NewChannel { session, channel: new }));
+            let session = name.clone();
+            let channel = Some(channel);
+            agents.ask(&Request::EnableEvents(Events { session, channel, ..events("*") }));
+        }
+        agents.ask(&Request::StartSession(session));
+    }
+    let mut program = program(&agents);
+    let channels: Vec<u32> = program.writers.keys().copied().collect();
+    assert_eq!(channels.len(), 72);
+    let record = |program: &Program, number| {
+        for channel in &channels {
+            assert_eq!(program.record(*channel, 0, number), Outcome::Recorded);
+        }
+    };
+    record(&program, 0);
+    program.lose_connection();
+    record(&program, 1);
+    program.come_slowly(&agents.socket());
+    record(&program, 2);
+    eventually("a ping", || program.obey().then_some(()));
+    record(&program, 3);
+    eventually("all are written", || {
+        let traces = names.iter().flat_map(|name| traces_below(&agents.output().join(name)));
+        (traces.map(|trace| read(&trace).numbers.len()).sum::<usize>() == 4 * 72).then_some(())
+    });
 }
 
 /// A program that is away when its session is stopped has recorded until it hears of that.
@@ -285,9 +510,10 @@ fn more_rings_than_are_taken() {
     agents.end();
     record(&before, 1..100);
     // Memory in which there are no rings is no loss.
-    let spent = (0..69).map(|_| LeftRings { file: support::sealed_memory(), is_spent: true });
+    let other = |is_spent| LeftRings { file: support::sealed_memory(), is_spent };
+    let spent = (0..3).map(|_| other(true));
     let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
-    let orphans = spent.chain([live]).collect();
+    let orphans = spent.chain((0..66).map(|_| other(false))).chain([live]).collect();
 
     agents.go_on();
     let mut after = Program::start_with(&agents.socket(), std::process::id(), orphans);

@@ -121,7 +121,11 @@ impl Succession {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::connect(&[self.socket()], "test", "0", Patience::default()).unwrap()
+        self.try_client().unwrap()
+    }
+
+    pub(crate) fn try_client(&self) -> Result<Client, blkkin_client::Error> {
+        Client::connect(&[self.socket()], "test", "0", Patience::default())
     }
 }
 
@@ -213,6 +217,8 @@ pub(crate) struct Program {
     pub(crate) files: BTreeMap<u32, File>,
     /// What it has of connections before.
     orphans: Vec<Option<LeftRings>>,
+    /// The channel that it was told of last.
+    pub(crate) newest: u32,
 }
 
 impl Program {
@@ -253,6 +259,7 @@ impl Program {
             catalog_file: file,
             files: BTreeMap::new(),
             orphans,
+            newest: 0,
         };
         eventually("the first ping", || program.obey().then_some(()));
         program
@@ -276,28 +283,30 @@ impl Program {
 
     /// The same, to the agent that listens there now.
     pub(crate) fn come_back_to(&mut self, path: &Path) -> Socket {
+        let before = self.come_slowly(path);
+        eventually("a ping", || self.obey().then_some(()));
+        before
+    }
+
+    /// The same, but does not do yet what it is told.
+    pub(crate) fn come_slowly(&mut self, path: &Path) -> Socket {
         let (socket, decoder) = connect(path, std::process::id());
         let live = std::mem::take(&mut self.files).into_values();
         self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
         introduce(&socket, &self.orphans, &self.catalog_file);
         self.decoder = decoder;
-        let before = std::mem::replace(&mut self.socket, socket);
-        eventually("a ping", || self.obey().then_some(()));
-        before
+        std::mem::replace(&mut self.socket, socket)
     }
 
     /// Connects anew, and loses that connection before it hears of anything.
     pub(crate) fn come_and_vanish(&mut self, path: &Path) {
-        let (socket, _) = connect(path, std::process::id());
-        let live = std::mem::take(&mut self.files).into_values();
-        self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
-        introduce(&socket, &self.orphans, &self.catalog_file);
+        self.come_slowly(path);
         // It is told something at last.
-        let mut decoder = Decoder::<ToApplication>::new();
         eventually("the agent has heard it", || {
-            receive(&socket, &mut decoder);
-            decoder.take().unwrap()
+            receive(&self.socket, &mut self.decoder);
+            self.decoder.take().unwrap()
         });
+        self.lose_connection();
     }
 
     /// Does what it has been told meanwhile; whether that was all, up to a ping.
@@ -311,6 +320,7 @@ impl Program {
                     let [file, wake] = <[OwnedFd; 2]>::try_from(descriptors).unwrap();
                     let cells = Cells::new(SharedMemory::map(file.as_fd()).unwrap());
                     let writer = Writer::new(cells, blkkin_ring::Clock::Tsc).unwrap();
+                    self.newest = channel.channel;
                     self.writers.insert(channel.channel, writer.waking(wake.as_raw_fd()));
                     let memory = SharedMemory::map(file.as_fd()).unwrap();
                     self.memories.insert(channel.channel, memory);
@@ -323,6 +333,7 @@ impl Program {
                 ToApplication::KeepChannel(kept) => {
                     let orphan = self.orphans[kept.orphan as usize].take().unwrap();
                     assert!(!orphan.is_spent && self.writers.contains_key(&kept.channel));
+                    self.newest = kept.channel;
                     self.files.insert(kept.channel, orphan.file);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
@@ -399,19 +410,25 @@ impl Program {
     }
 }
 
-/// Connects, and is welcome.
-fn connect(socket: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
-    let socket = Socket::connect(socket).unwrap();
+/// Connects until it is welcome.
+fn connect(path: &Path, pid: u32) -> (Socket, Decoder<ToApplication>) {
+    eventually("it is welcome", || try_to_connect(path, pid))
+}
+
+/// None if it is to try again.
+fn try_to_connect(path: &Path, pid: u32) -> Option<(Socket, Decoder<ToApplication>)> {
+    let socket = Socket::connect(path).unwrap();
     let role = Role::Application { pid, clock: Clock::Tsc };
     let (program, release) = ("prog/ram".into(), "0".into());
     let hello = Opening::Hello(Hello { version: Version::OURS, role, program, release });
     send(&socket, &hello, &[]);
     let mut answers: Decoder<Answer> = Decoder::new();
-    eventually("an answer", || {
+    let answer = eventually("an answer", || {
         receive(&socket, &mut answers);
         answers.take().unwrap()
     });
-    (socket, answers.followed_by())
+    let is_refused = matches!(answer, Received::Message { message: Answer::Refused(_), .. });
+    (!is_refused).then(|| (socket, answers.followed_by()))
 }
 
 /// Says what it has of connections before, and where its types are.
@@ -466,6 +483,8 @@ pub(crate) struct Found {
     pub(crate) is_whole: bool,
     /// Packets that are missing between others, by their numbers and in any direction.
     pub(crate) gaps: u64,
+    /// Events that come behind later ones, or behind the end of the packet before theirs.
+    pub(crate) back: u64,
 }
 
 /// The traces below a directory, in the order in which they were made.
@@ -495,17 +514,22 @@ pub(crate) fn read(trace: &Path) -> Found {
         let mut rest = &bytes[..];
         let mut discarded = 0;
         let mut next = None;
+        let mut latest = 0;
         while let Some((header, _)) = rest.split_first_chunk::<{ packet::SIZE }>() {
             let header = packet::Header::from_bytes(header).expect("a packet");
             let size = header.packet_size as usize;
             // One that is just being written.
             let Some((whole, others)) = rest.split_at_checked(size) else { break };
             for event in whole[packet::SIZE..].chunks(18) {
+                let time = u64::from_le_bytes(event[2..10].try_into().unwrap());
+                found.back += u64::from(time < latest);
+                latest = latest.max(time);
                 let number = u64::from_le_bytes(event[10..].try_into().unwrap());
                 found.numbers.push((u16::from_le_bytes([event[0], event[1]]), number));
             }
             found.gaps += next.map_or(0, |next: u64| next.abs_diff(header.number));
             next = Some(header.number + 1);
+            latest = latest.max(header.last_time);
             discarded = header.discarded;
             rest = others;
         }
