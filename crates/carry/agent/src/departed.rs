@@ -2,19 +2,20 @@
 //! while it is kept as it was, with the traces that it has begun, and goes on where it was. Rings that are for
 //! snapshots are kept, of all programs, until there is no room for them.
 
-use crate::application::{Application, Attachment};
+use crate::application::{Application, Attachment, Offered};
 use crate::catalog::Catalog;
 use crate::engine::{Agent, EACH_WRITE, Id, ROOM, data_of_wake};
 use crate::process::may_run;
 use crate::quota::{Account, What};
 use crate::rings::Identity;
-use crate::session::SessionId;
+use crate::session::{Session, SessionId};
 use crate::trace::Trace;
 use blkkin_control::{AddChannel, KeepChannel, ToApplication};
 use rustix::event::epoll;
 use std::collections::HashSet;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// For how long a program is kept that may come back.
@@ -251,19 +252,14 @@ impl Agent {
             return false;
         };
         self.end_recordings(&mut departed);
-        self.release_recorders(&mut departed, |_| true);
+        self.release_recorders(&mut departed);
         self.close_traces(&mut departed);
         true
     }
 
     /// Gives up rings that are for snapshots.
-    fn release_recorders(
-        &mut self,
-        application: &mut Application,
-        is_meant: impl Fn(&Attachment) -> bool,
-    ) {
-        let gone = application.attachments.extract_if(.., |attachment| is_meant(attachment));
-        for mut attachment in gone {
+    fn release_recorders(&mut self, application: &mut Application) {
+        for mut attachment in application.attachments.extract_if(.., |one| !one.is_written) {
             let totals = self.released.entry((attachment.session, attachment.channel));
             attachment.release_all(totals.or_default());
             self.count_ended(&attachment);
@@ -273,23 +269,7 @@ impl Agent {
     /// A program that has said where its types are goes on with what it had over a connection before, if that
     /// was to this daemon: with the rings that it still has.
     pub(crate) fn take_up(&mut self, id: Id) -> io::Result<()> {
-        let Some(application) = self.applications.get(&id) else { return Ok(()) };
-        let Some(identity) = application.catalog.as_ref().map(Catalog::identity) else {
-            return Ok(());
-        };
-        let (pid, uid) = (application.process.pid, application.process.uid);
-        // Nobody else has that catalog, and a program that starts another one in its place has a new one.
-        let is_it = |one: &Application| {
-            (one.process.pid, one.process.uid) == (pid, uid)
-                && one.catalog.as_ref().map(Catalog::identity) == Some(identity)
-        };
-        // That its connection before has ended may not have been seen.
-        let before = self.applications.iter().filter(|(other, one)| **other != id && is_it(one));
-        for other in before.map(|(other, _)| *other).collect::<Vec<Id>>() {
-            self.disconnect(other);
-        }
-        let before = self.departed.iter().position(is_it).and_then(|at| self.departed.remove(at));
-        let Some(mut before) = before else { return Ok(()) };
+        let Some(mut before) = self.take_departed(id) else { return Ok(()) };
         let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
         // The rings have the one by which the program wakes the daemon.
         if let Err(error) = epoll::add(&self.epoll, &before.wake, data_of_wake(id), EACH_WRITE) {
@@ -297,79 +277,110 @@ impl Agent {
             return Err(error.into());
         }
         let _ = epoll::delete(&self.epoll, &application.wake);
-        application.wake = before.wake.clone();
-        application.catalog = before.catalog.take();
+        let told = application.take_up(&mut before, &self.sessions);
+        // What the program has let go meanwhile ends, in traces that may go on.
+        before.traces = std::mem::take(&mut application.traces);
+        before.catalog = application.catalog.take();
+        let finished = before.finish(ROOM, None);
         application.traces = std::mem::take(&mut before.traces);
-        application.uuids = std::mem::take(&mut before.uuids);
-        application.done = std::mem::take(&mut before.done);
-        application.next_number = before.next_number;
-        application.next_look = Some(Instant::now());
-        let mut told = Vec::new();
-        let offered = std::mem::take(&mut application.orphans);
-        let find = |identity: Identity| offered.iter().find(|one| one.identity == identity);
-        for mut attachment in std::mem::take(&mut before.attachments) {
-            let session = self.sessions.iter().find(|session| session.id == attachment.session);
-            let number_of = |identity| find(identity).map(|one| one.orphan.number);
-            let own = find(attachment.rings.identity()).map(|one| one.orphan);
-            let (message, descriptors) = match (session, own, attachment.rings.file()) {
-                (Some(_), Some(own), _) if !own.is_spent => {
-                    attachment.go_on(0, number_of);
-                    let (channel, orphan) = (attachment.number, own.number);
-                    (ToApplication::KeepChannel(KeepChannel { channel, orphan }), vec![])
-                }
-                // The program has never had them.
-                (Some(session), None, Some(file)) => {
-                    attachment.go_on(application.pinged + 1, number_of);
-                    let left = attachment.left_behind.last().map(|set| set.rings.identity());
-                    let left = left.and_then(find).map(|one| one.orphan);
-                    let message = ToApplication::AddChannel(AddChannel {
-                        channel: attachment.number,
-                        session: session.name.clone(),
-                        contexts: session.channels[attachment.channel].channel.contexts.clone(),
-                        replaces: left.filter(|left| !left.is_spent).map(|left| left.number),
-                    });
-                    (message, vec![file, application.wake.clone()])
-                }
-                _ => {
-                    before.attachments.push(attachment);
-                    continue;
-                }
-            };
-            told.push((message, descriptors));
-            application.attachments.push(attachment);
+        application.catalog = before.catalog.take();
+        self.tell_unwritten(&before, finished.trouble);
+        for attachment in before.attachments.extract_if(.., |one| one.is_written) {
+            self.count_ended(&attachment);
         }
-        let is_known = |identity| application.has_had(identity) || before.has_had(identity);
-        let (known, others): (Vec<_>, Vec<_>) =
-            offered.into_iter().partition(|one| is_known(one.identity));
-        // Those that go on are named again; of the others nothing is wanted any more.
-        let all = application.attachments.iter().flat_map(Attachment::identities);
-        let going_on: Vec<Identity> = all.collect();
-        let gone = known.into_iter().filter(|one| !going_on.contains(&one.identity));
-        application.released.extend(gone.map(|one| one.orphan.number));
-        application.orphans = others;
-        self.end_what_was_dropped(id, before);
+        self.release_recorders(&mut before);
         for (message, descriptors) in told {
             self.send(id, &message, descriptors);
         }
         Ok(())
     }
 
-    /// Of a program that is back, ends what it has let go meanwhile.
-    fn end_what_was_dropped(&mut self, id: Id, mut before: Application) {
-        if let Some(application) = self.applications.get_mut(&id) {
-            // The same traces.
-            std::mem::swap(&mut application.traces, &mut before.traces);
-            std::mem::swap(&mut application.catalog, &mut before.catalog);
+    /// What there is of a program's connection before.
+    fn take_departed(&mut self, id: Id) -> Option<Application> {
+        let application = self.applications.get(&id)?;
+        let identity = application.catalog.as_ref()?.identity();
+        let (pid, uid) = (application.process.pid, application.process.uid);
+        // Nobody else has that catalog, and a program that starts another one in its place has a new one.
+        let is_it = |one: &Application| {
+            (one.process.pid, one.process.uid) == (pid, uid)
+                && one.catalog.as_ref().map(Catalog::identity) == Some(identity)
+        };
+        // That it has ended may not have been seen.
+        let before = self.applications.iter().filter(|(other, one)| **other != id && is_it(one));
+        for other in before.map(|(other, _)| *other).collect::<Vec<Id>>() {
+            self.disconnect(other);
         }
-        let finished = before.finish(ROOM, None);
-        self.tell_unwritten(&before, finished.trouble);
-        for attachment in before.attachments.extract_if(.., |one| one.is_written) {
-            self.count_ended(&attachment);
+        let before = self.departed.iter().position(is_it)?;
+        self.departed.remove(before)
+    }
+}
+
+/// What a program is told, and what is passed on with it.
+type Told = (ToApplication, Vec<Arc<OwnedFd>>);
+
+impl Application {
+    /// Takes over what it had `before`, but for rings that it has let go. Gives what it is to be told.
+    fn take_up(&mut self, before: &mut Application, sessions: &[Session]) -> Vec<Told> {
+        self.wake = before.wake.clone();
+        self.catalog = before.catalog.take();
+        self.traces = std::mem::take(&mut before.traces);
+        self.uuids = std::mem::take(&mut before.uuids);
+        self.done = std::mem::take(&mut before.done);
+        self.next_number = before.next_number;
+        self.next_look = Some(Instant::now());
+        let offered = std::mem::take(&mut self.orphans);
+        let mut told = Vec::new();
+        for mut attachment in std::mem::take(&mut before.attachments) {
+            let session = sessions.iter().find(|session| session.id == attachment.session);
+            match session.and_then(|session| self.go_on_with(&mut attachment, session, &offered)) {
+                Some(message) => {
+                    told.push(message);
+                    self.attachments.push(attachment);
+                }
+                None => before.attachments.push(attachment),
+            }
         }
-        self.release_recorders(&mut before, |_| true);
-        if let Some(application) = self.applications.get_mut(&id) {
-            std::mem::swap(&mut application.traces, &mut before.traces);
-            std::mem::swap(&mut application.catalog, &mut before.catalog);
+        let goes_on: HashSet<Identity> =
+            self.attachments.iter().flat_map(Attachment::identities).collect();
+        for offered in offered {
+            let identity = offered.identity;
+            if goes_on.contains(&identity) {
+                // It has been named.
+            } else if self.has_had(identity) || before.has_had(identity) {
+                self.released.push(offered.orphan.number);
+            } else {
+                self.orphans.push(offered);
+            }
         }
+        told
+    }
+
+    /// Goes on with rings that it has, or has never had; gives how it is told so.
+    fn go_on_with(
+        &self,
+        attachment: &mut Attachment,
+        session: &Session,
+        offered: &[Offered],
+    ) -> Option<Told> {
+        let find = |identity: Identity| {
+            offered.iter().find(|one| one.identity == identity).map(|one| one.orphan)
+        };
+        let number_of = |identity| find(identity).map(|orphan| orphan.number);
+        let channel = attachment.number;
+        if let Some(own) = find(attachment.rings.identity()) {
+            let orphan = (!own.is_spent).then_some(own.number)?;
+            attachment.go_on(0, number_of);
+            return Some((ToApplication::KeepChannel(KeepChannel { channel, orphan }), vec![]));
+        }
+        let file = attachment.rings.file()?;
+        attachment.go_on(self.pinged + 1, number_of);
+        let last = attachment.left_behind.last().and_then(|set| find(set.rings.identity()));
+        let message = ToApplication::AddChannel(AddChannel {
+            channel,
+            session: session.name.clone(),
+            contexts: session.channels[attachment.channel].channel.contexts.clone(),
+            replaces: last.filter(|last| !last.is_spent).map(|last| last.number),
+        });
+        Some((message, vec![file, self.wake.clone()]))
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct Rings {
 }
 
 /// Which memory it is, among all that there is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     device: u64,
     number: u64,
