@@ -162,14 +162,14 @@ impl Writer {
             memory = match self.queue.take(memory, self.retry_after) {
                 Work::Close => return log.close(),
                 Work::Probe => {
-                    self.queue.refuse(log.prepare().err());
+                    self.queue.written(log.prepare().err());
                     Vec::new()
                 }
                 Work::Write(waiting) => {
                     let outcome = log.write(&waiting.batch);
                     let next = waiting.batch.next();
                     let count = waiting.batch.count().into();
-                    self.queue.refuse(outcome.as_ref().err().cloned());
+                    self.queue.written(outcome.as_ref().err().cloned());
                     self.tell_of(&outcome, next, count, &log);
                     let memory = waiting.finish(&outcome);
                     if memory.capacity() > self.memory_bytes_max { Vec::new() } else { memory }

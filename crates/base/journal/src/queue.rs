@@ -130,7 +130,6 @@ impl Queue {
     /// Waits for something to do. Memory of the batch before can be used again.
     pub(crate) fn take(&self, memory: Vec<u8>, retry_after: Duration) -> Work {
         let mut inside = self.inside();
-        inside.writing_bytes = 0;
         loop {
             if !inside.batch.is_empty() {
                 return Work::Write(inside.take(memory));
@@ -153,9 +152,11 @@ impl Queue {
         }
     }
 
-    /// Whether from now on all is refused, and why.
-    pub(crate) fn refuse(&self, refusal: Option<Refusal>) {
-        self.inside().refusal = refusal;
+    /// Nothing is being written any more. Says whether from now on all is refused, and why.
+    pub(crate) fn written(&self, refusal: Option<Refusal>) {
+        let mut inside = self.inside();
+        inside.writing_bytes = 0;
+        inside.refusal = refusal;
     }
 
     pub(crate) fn refusal(&self) -> Option<Refusal> {

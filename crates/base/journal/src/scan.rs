@@ -42,7 +42,7 @@ pub(crate) struct Gap {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tail {
     pub(crate) bounds: Bounds,
-    /// What is behind the last record, up to the last byte that is not zero.
+    /// What is behind the last record, up to the last eight bytes that are not zero.
     pub(crate) torn: Range<u64>,
     pub(crate) was_closed: bool,
 }

@@ -5,5 +5,5 @@ mod disk;
 mod inode;
 mod random;
 
-pub use disk::{Lie, SimulatedDisk};
+pub use disk::{Held, Lie, SimulatedDisk};
 pub use random::Random;

@@ -24,6 +24,17 @@ struct Shared {
     released: Condvar,
 }
 
+/// A disk that waits.
+#[must_use = "dropped, the disk goes on"]
+pub struct Held(SimulatedDisk);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.state().is_held = false;
+        self.0.shared.released.notify_all();
+    }
+}
+
 /// How the disk deceives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lie {
@@ -114,10 +125,10 @@ impl SimulatedDisk {
         self.state().lie = lie;
     }
 
-    /// Has making files durable wait, or go on.
-    pub fn hold(&self, is_held: bool) {
-        self.state().is_held = is_held;
-        self.shared.released.notify_all();
+    /// Has making files durable wait, until what is returned is dropped.
+    pub fn hold(&self) -> Held {
+        self.state().is_held = true;
+        Held(self.clone())
     }
 
     /// All names, also of directories of this one, as `DIRECTORY/NAME`.
