@@ -41,6 +41,16 @@ impl Directory {
     }
 }
 
+/// A lock of the directory.
+struct Locked(OwnedFd);
+
+impl Drop for Locked {
+    fn drop(&mut self) {
+        // Closing is not enough: a child that is being started at the moment has a copy of the descriptor.
+        let _ = rustix::fs::flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
 /// Somebody else may have made it meanwhile.
 fn exists_now(made: rustix::io::Result<()>) -> rustix::io::Result<()> {
     match made {
@@ -58,7 +68,7 @@ impl Disk for Directory {
         // A lock belongs to what was opened, so it needs one of its own.
         let descriptor = rustix::fs::openat(&self.descriptor, ".", DIRECTORY, Mode::empty())?;
         match rustix::fs::flock(&descriptor, operation) {
-            Ok(()) => Ok(Some(Box::new(descriptor))),
+            Ok(()) => Ok(Some(Box::new(Locked(descriptor)))),
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(error.into()),
         }
