@@ -1,7 +1,7 @@
 //! Which segments there are and what is known of each. [`load`] finds it out from a directory; after that the
 //! log keeps the [`Table`] as it writes, and readers look into it.
 
-use crate::disk::Disk;
+use crate::disk::{Disk, File};
 use crate::error::{Error, ErrorKind};
 use crate::layout::{
     Before, HEADER_BYTES, HeaderRead, Identity, SEGMENTS_MAX, SegmentHeader, decode_segment_header,
@@ -10,7 +10,9 @@ use crate::layout::{
 use crate::scan::{Bounds, Scan, Step, Tail};
 use crate::window::Window;
 use std::collections::VecDeque;
+use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// A segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,7 +89,8 @@ impl Table {
     /// Whether the oldest segment has only records before `sequence`.
     pub(crate) fn oldest_is_before(&self, sequence: u64) -> bool {
         let own = self.segments.front().and_then(|segment| segment.bounds.next);
-        let following = self.segments.get(1).and_then(|segment| segment.first);
+        // Headers may be damaged.
+        let following = self.segments.iter().skip(1).find_map(|segment| segment.first);
         own.or(following).is_some_and(|next| next <= sequence)
     }
 }
@@ -140,7 +143,7 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, Error> {
         (Some(last), Some(identity)) => Some(read_tail(disk, last, identity)?),
         _ => None,
     };
-    let next_sequence = next_sequence(&table);
+    let next_sequence = next_sequence(disk, &table, identity)?;
     Ok(Loaded { table, identity, next_number, next_sequence, tail, leftovers })
 }
 
@@ -204,20 +207,35 @@ fn read_tail(disk: &dyn Disk, last: &mut Segment, identity: Identity) -> Result<
     file.sync().map_err(Error::io(&name, "make it durable"))?;
     disk.sync().map_err(Error::io("", "make the directory durable"))?;
     file.forget().map_err(Error::io(&name, "read it from the disk"))?;
-    let mut window = Window::new(file);
-    let mut scan = Scan::new(identity, last.first);
-    while scan.step(&mut window, &last.bounds).map_err(Error::io(&name, "read it"))? != Step::End {}
-    let tail = scan.tail();
+    let tail = scan(file, last, identity).map_err(Error::io(&name, "read it"))?;
     last.bounds = tail.bounds;
     Ok(tail)
 }
 
+fn scan(file: Arc<dyn File>, segment: &Segment, identity: Identity) -> io::Result<Tail> {
+    let mut window = Window::new(file);
+    let mut scan = Scan::new(identity, segment.first);
+    while scan.step(&mut window, &segment.bounds)? != Step::End {}
+    Ok(scan.tail())
+}
+
 /// What follows all that there is.
-fn next_sequence(table: &Table) -> u64 {
-    let known = table.segments.iter().flat_map(|segment| {
-        [segment.first, segment.bounds.next, segment.before.map(|before| before.next)]
-    });
-    known.flatten().max().unwrap_or(0)
+fn next_sequence(disk: &dyn Disk, table: &Table, identity: Option<Identity>) -> Result<u64, Error> {
+    let mut next_sequence = 0;
+    for segment in &table.segments {
+        let before = segment.before.map(|before| before.next);
+        let mut next = segment.bounds.next;
+        // The header that should say it is damaged.
+        if let (None, Some(identity)) = (next, identity) {
+            let name = segment_name(segment.number);
+            let file = disk.open(&name).map_err(Error::io(&name, "open it"))?;
+            let tail = scan(file, segment, identity).map_err(Error::io(&name, "read it"))?;
+            next = tail.bounds.next;
+        }
+        next_sequence =
+            [segment.first, before, next].into_iter().flatten().fold(next_sequence, u64::max);
+    }
+    Ok(next_sequence)
 }
 
 /// The records of a segment, as far as they are known.

@@ -255,6 +255,19 @@ fn without_any_header_records_are_found_by_their_numbers() {
 }
 
 #[test]
+fn numbers_go_on_behind_a_segment_of_unknown_end() {
+    // The last segment would say where the one before ends.
+    let disk = journal(10);
+    change(&disk, 2, |bytes| bytes.truncate(1));
+    let (mut log, recovery) = open(&disk).unwrap();
+    assert_eq!(recovery.next_sequence, 22);
+    write(&mut log, 22, 3).unwrap();
+    log.shared().trim_before(22).unwrap();
+    drop(log);
+    assert_eq!(told(&disk), "gone 0-21, 22-24");
+}
+
+#[test]
 fn a_segment_that_was_never_used_is_passed_over() {
     let disk = journal(1);
     let (mut log, _) = open(&disk).unwrap();
