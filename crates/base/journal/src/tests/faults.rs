@@ -1,7 +1,7 @@
 //! Each operation of a story fails, one after the other and in rows, and the power is cut in each: what was
 //! acknowledged is there, nothing else is, and the journal opens again by itself.
 
-use super::rig::Rig;
+use super::{figure, rig::Rig};
 use crate::position;
 use crate::testing::Lie;
 use rustix::io::Errno;
@@ -57,14 +57,17 @@ fn check(rig: &mut Rig, what: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn fail_each(seed: u64, errno: Errno, in_a_row: u64) {
-    for k in 0..operations(seed) {
+/// Returns how many there are.
+fn fail_each(seed: u64, errno: Errno, in_a_row: u64) -> u64 {
+    let operations = operations(seed);
+    for k in 0..operations {
         let mut rig = Rig::new(seed);
         rig.disk.fail(k..k + in_a_row, errno);
         let what = format!("seed {seed}, {errno} from {k}, {in_a_row} times");
         tell(&mut rig).unwrap_or_else(|why| panic!("{what}: {why}"));
         check(&mut rig, &what).unwrap();
     }
+    operations
 }
 
 /// Cuts the power in operation `k`; then the story goes on.
@@ -83,20 +86,25 @@ fn cut_power(seed: u64, k: u64, lie: Option<Lie>) -> Result<(), String> {
 
 #[test]
 fn each_operation_may_fail() {
+    let mut count = 0;
     for seed in 0..4 {
         for errno in [Errno::IO, Errno::NOSPC] {
-            (1..=FAILURES_MAX).for_each(|in_a_row| fail_each(seed, errno, in_a_row));
+            count += (1..=FAILURES_MAX).map(|row| fail_each(seed, errno, row)).sum::<u64>();
         }
     }
+    figure("D5", &format!("{count} failures, in each operation of a journal"));
 }
 
 #[test]
 fn the_power_may_be_cut_in_each_operation() {
+    let mut count = 0;
     for seed in 0..12 {
         for k in 0..operations(seed) {
             cut_power(seed, k, None).unwrap();
+            count += 1;
         }
     }
+    figure("D2", &format!("{count} power cuts, one in each operation of a journal"));
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! A journal and a naive model of it do the same random things, and are compared all the time: thousands of seeds. A
 //! seed that fails is printed, and goes to `FAILED_ONCE` when it is repaired.
 
-use super::rig::Rig;
+use super::{figure, rig::Rig};
 use crate::plant::{self, Plant};
 use crate::testing::Lie;
 use rustix::io::Errno;
 
+/// How many seeds are tried; `TEST_SEEDS` says another number.
 const SEEDS: u64 = 3000;
 const STEPS: u64 = 60;
 
@@ -55,9 +56,12 @@ fn act(rig: &mut Rig) -> Result<(), String> {
 
 #[test]
 fn journal_and_model_agree() {
-    for seed in (0..SEEDS).chain(FAILED_ONCE) {
+    let wanted = std::env::var("TEST_SEEDS").ok().and_then(|text| text.parse().ok());
+    let seeds = wanted.unwrap_or(SEEDS);
+    for seed in (0..seeds).chain(FAILED_ONCE) {
         run(seed, None).unwrap();
     }
+    figure("D2", &format!("{seeds} journals and their models, {STEPS} random steps each"));
 }
 
 /// Each of these faults is found by most seeds; all together must not be needed to find it once.
