@@ -414,6 +414,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_reserved_in_a_record_is_zero() {
+        let identity = header().identity;
+        for place in 21..24 {
+            let mut bytes = Vec::new();
+            encode_end(7, identity, &mut bytes);
+            assert!(RecordHeader::decode(&bytes, identity).is_some_and(|header| header.is_end));
+            bytes[place] |= 2;
+            let crc = identity.crc(&bytes[..28]);
+            bytes[28..].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(RecordHeader::decode(&bytes, identity), None, "{place}");
+        }
+    }
+
+    #[test]
     fn names_stand_for_one_number_each() {
         fn check(name: &str, expected: Option<u64>) {
             assert_eq!(segment_number(name), expected, "{name}");

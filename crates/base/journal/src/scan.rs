@@ -164,7 +164,6 @@ impl Scan {
         self.records_end = self.offset;
         self.expected = header.sequence.checked_add(1);
         self.group_first = header.group_first();
-        self.was_closed = false;
         true
     }
 

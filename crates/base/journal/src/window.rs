@@ -31,7 +31,7 @@ impl Window {
     }
 
     /// Reads so much that `get` finds `size` bytes from `offset` on, but nothing from `end` on. Returns how many
-    /// there are from `offset` on: more or less than that. Offsets may only grow.
+    /// there are from `offset` on: more or less than that. Neither offsets nor ends may become smaller.
     pub(crate) fn fill(&mut self, offset: u64, size: usize, end: u64) -> io::Result<usize> {
         let mut available = self.available(offset);
         if available < size {
@@ -40,8 +40,7 @@ impl Window {
                 available = self.available(offset);
             }
         }
-        // The end may lie before what was read when it lay further behind.
-        Ok(available.min(usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX)))
+        Ok(available)
     }
 
     /// What was read from `offset` on; at most `size` bytes.

@@ -180,7 +180,7 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     let directory = tempfile::tempdir().unwrap();
     let mut said = Said::default();
     // Half of them meet a journal that has been written before.
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         assert!(run(&mut program(&[], directory.path()), &mut said, None).success());
     }
     let inject = format!("inject={call}:signal=SIGKILL:when={number}");

@@ -54,6 +54,7 @@ struct State {
     operations: u64,
     failing: Option<(Range<u64>, Errno)>,
     power_ends_at: Option<u64>,
+    stops_at: Option<u64>,
     capacity_bytes: Option<usize>,
     unreadable: Option<(String, Range<u64>)>,
     lie: Option<Lie>,
@@ -95,9 +96,16 @@ impl SimulatedDisk {
         self.state().failing = Some((operations, with));
     }
 
+    /// Has operation `operation` and all after it not happen, as if who asks for them were dead by then.
+    pub fn stop_at(&self, operation: u64) {
+        self.state().stops_at = Some(operation);
+    }
+
     /// Nothing fails any more.
     pub fn repair(&self) {
-        self.state().failing = None;
+        let mut state = self.state();
+        state.failing = None;
+        state.stops_at = None;
     }
 
     /// Has power end in operation `operation`: it and all after it fail.
@@ -173,7 +181,8 @@ impl State {
     fn fate(&mut self) -> Fate {
         let operation = self.operations;
         self.operations += 1;
-        if self.power_ends_at.is_some_and(|end| operation >= end) {
+        let end = [self.power_ends_at, self.stops_at].into_iter().flatten().min();
+        if end.is_some_and(|end| operation >= end) {
             return Fate::Fails(Errno::IO);
         }
         match &self.failing {
@@ -184,7 +193,11 @@ impl State {
 
     /// Whether nothing happens any more. The operation in which power ended may have happened in part.
     fn is_off(&self) -> bool {
-        self.power_ends_at.is_some_and(|end| self.operations > end + 1)
+        self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stops_at.is_some_and(|end| self.operations > end)
     }
 
     fn cut_power(&mut self) {

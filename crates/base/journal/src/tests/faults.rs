@@ -107,6 +107,27 @@ fn the_power_may_be_cut_in_each_operation() {
     figure("D2", &format!("{count} power cuts, one in each operation of a journal"));
 }
 
+/// The writer is killed before operation `k`, and the power cut when the next one has read what is there.
+fn kill(seed: u64, k: u64) -> Result<(), String> {
+    let mut rig = Rig::new(seed);
+    let what = format!("seed {seed}, killed at {k}");
+    rig.disk.stop_at(k);
+    let _ = tell(&mut rig);
+    rig.kill();
+    rig.disk.repair();
+    let told = rig.open().and_then(|()| rig.follow());
+    told.map_err(|why| format!("{what}: {why}"))?;
+    rig.cut_power();
+    check(&mut rig, &what)
+}
+
+#[test]
+fn the_writer_may_be_killed_before_each_operation() {
+    for seed in 0..12 {
+        (0..operations(seed)).for_each(|k| kill(seed, k).unwrap());
+    }
+}
+
 #[test]
 fn a_disk_that_lies_is_found_out() {
     for lie in [Lie::Files, Lie::Names] {

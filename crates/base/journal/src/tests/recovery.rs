@@ -390,6 +390,63 @@ fn a_segment_that_failed_is_given_up_and_nothing_is_lost() {
 }
 
 #[test]
+fn a_segment_that_cannot_be_made_leaves_nothing() {
+    // Creating it, reserving it, writing it, making it durable, renaming it, making its name durable.
+    for step in 0..6 {
+        let disk = SimulatedDisk::new(step);
+        let (mut log, _) = open(&disk).unwrap();
+        disk.fail(step..step + 1, rustix::io::Errno::NOSPC);
+        let refusal = write(&mut log, 0, 1).unwrap_err();
+        assert!(matches!(refusal, Refusal::Full(_)), "{refusal}");
+        assert!(disk.names().is_empty(), "{step}: {:?}", disk.names());
+        write(&mut log, 1, 1).unwrap();
+        drop(log);
+        assert_eq!(told(&disk), "1-1");
+    }
+}
+
+#[test]
+fn numbers_that_were_refused_are_not_missing() {
+    let disk = journal(1);
+    let (mut log, _) = open(&disk).unwrap();
+    log.prepare().unwrap();
+    write(&mut log, 10, 2).unwrap();
+    drop(log);
+    assert_eq!(told(&disk), "0-2, 10-11");
+}
+
+#[test]
+fn a_record_out_of_place_is_damage() {
+    let disk = journal(3);
+    change(&disk, 1, |bytes| bytes.copy_within(offset(1)..offset(2), offset(5)));
+    assert_eq!(told(&disk), "0-4, 1:1704+136 lost 1, 6-8");
+}
+
+#[test]
+fn who_reads_from_behind_damage_is_not_told_of_it() {
+    let disk = journal(3);
+    change(&disk, 1, |bytes| bytes[offset(1)] ^= 1);
+    let from = |from| tell(&mut Reader::open_on(Arc::new(disk.clone()), from).unwrap());
+    assert_eq!(from(1), "1:1160+136 lost 1, 2-8");
+    assert_eq!(from(2), "2-8");
+    assert_eq!(from(5), "5-8");
+}
+
+#[test]
+fn a_number_that_a_segment_cannot_have_is_damage() {
+    let disk = journal(10);
+    let identity = {
+        let (log, _) = open(&disk).unwrap();
+        log.shared().identity
+    };
+    let mut forged = Vec::new();
+    let record = NewRecord { sequence: 1 << 60, place: 0, kind: 0, payload: &[0; PAYLOAD] };
+    encode_record(&record, identity, &mut forged);
+    change(&disk, 1, |bytes| bytes[offset(4)..offset(5)].copy_from_slice(&forged));
+    assert_eq!(told(&disk), "0-3, 1:1568+136 lost 1, 5-29");
+}
+
+#[test]
 fn positions_outlive_restarts_and_hold_sequence_numbers() {
     let disk = journal(1);
     let refuse = |name| position::write(&disk, name, 1).err().map(|error| error.kind);
@@ -397,10 +454,12 @@ fn positions_outlive_restarts_and_hold_sequence_numbers() {
         assert!(matches!(refuse(name), Some(ErrorKind::Name)), "{name}");
     }
     assert_eq!(position::read(&disk, "forwarder").unwrap(), None);
-    position::write(&disk, "forwarder", 5000).unwrap();
+    for sequence in (4900..=5000).step_by(10) {
+        position::write(&disk, "forwarder", sequence).unwrap();
+        disk.cut_power();
+        assert_eq!(position::read(&disk, "forwarder").unwrap(), Some(sequence));
+    }
     position::write(&disk, "store", 2).unwrap();
-    disk.cut_power();
-    assert_eq!(position::read(&disk, "forwarder").unwrap(), Some(5000));
     // Records that a consumer believes to have read must not get new contents.
     assert_eq!(open(&disk).unwrap().1.next_sequence, 5000);
     position::forget(&disk, "forwarder").unwrap();

@@ -92,7 +92,9 @@ fn memory_of_what_waits_is_bounded() {
     append(&journal, "first").unwrap().wait().unwrap();
     let held = disk.hold();
     let text = "x".repeat(96);
-    let mut tickets = Vec::new();
+    let mut tickets = vec![append(&journal, &text).unwrap()];
+    // What is being written waits too.
+    std::thread::sleep(Duration::from_millis(50));
     let refusal = loop {
         match append(&journal, &text) {
             Ok(ticket) => tickets.push(ticket),
