@@ -12,6 +12,7 @@ use crate::queue::{Limits, Queue, Work};
 use crate::reader::Reader;
 use crate::shared::{Shared, Trimmed};
 use crate::ticket::{Outcome, Ticket};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -60,7 +61,7 @@ impl Journal {
     }
 
     /// The same, and `callback` is called with the outcome, from the thread that writes, unless it is refused here.
-    /// This is for who must not block: send on a channel, wake a task.
+    /// This is for who must not block: send on a channel, wake a task. If it panics, the journal is closed.
     pub fn append_then(
         &self,
         payloads: &[Payload<'_>],
@@ -135,8 +136,10 @@ impl Journal {
 
     fn finish(&mut self) -> Result<(), Error> {
         self.queue.close();
-        // If it died, who waited was told.
-        self.writer.take().map_or(Ok(()), |writer| writer.join().unwrap_or(Ok(())))
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        // Who waited was told.
+        let panicked = |_| Err(Error::io("", "close it")(io::Error::other("its thread panicked")));
+        writer.join().unwrap_or_else(panicked)
     }
 }
 

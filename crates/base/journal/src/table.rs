@@ -203,9 +203,9 @@ fn read_tail(disk: &dyn Disk, last: &mut Segment, identity: Identity) -> Result<
     let name = segment_name(last.number);
     let file = disk.open(&name).map_err(Error::io(&name, "open it"))?;
     // Who wrote it may have been killed before it was durable, and what is read now will be believed. If they were
-    // killed after an attempt that failed, memory may hold what the disk does not, hence `forget`.
+    // killed after an attempt that failed, memory may hold what the disk does not, hence `forget`. Its name was
+    // durable before there were records in it.
     file.sync().map_err(Error::io(&name, "make it durable"))?;
-    disk.sync().map_err(Error::io("", "make the directory durable"))?;
     file.forget().map_err(Error::io(&name, "read it from the disk"))?;
     let tail = scan(file, last, identity).map_err(Error::io(&name, "read it"))?;
     last.bounds = tail.bounds;

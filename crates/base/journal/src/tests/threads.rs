@@ -274,4 +274,5 @@ fn nobody_waits_for_a_writer_that_died() {
     while !matches!(append(&journal, "too late"), Err(Refusal::Closed)) {
         assert!(start.elapsed() < LONG);
     }
+    assert!(journal.close().is_err());
 }
