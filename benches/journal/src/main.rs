@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match run(&arguments) {
         Ok(measured) => {
-            println!("{}", measured.to_json());
+            println!("{}", measured.into_json());
             ExitCode::SUCCESS
         }
         Err(error) => {
@@ -138,7 +138,7 @@ fn by_hand(
 }
 
 impl Measured {
-    fn to_json(mut self) -> String {
+    fn into_json(mut self) -> String {
         self.latencies.sort_unstable();
         format!(
             "{{\"records\": {}, \"bytes\": {}, \"groups\": {}, \"seconds\": {:.6}, \

@@ -102,19 +102,17 @@ impl Shared {
         Ok(())
     }
 
-    /// Removes the files of segments that were given up, the oldest first, so that what is left is all that is
-    /// newer, whenever this is interrupted.
+    /// Removes the files of segments that were given up, the oldest first, one after the other, so that what is left
+    /// is all that is newer, whenever this is interrupted: disks may lose the first of two changes and keep the other.
     fn remove_files(&self) -> Result<Trimmed, Error> {
         let mut trimmed = Trimmed::default();
         loop {
             let Some(segment) = self.table().to_remove.front().copied() else { break };
             self.remove_file(&segment)?;
+            self.disk.sync().map_err(Error::io("", "make the directory durable"))?;
             self.table().to_remove.pop_front();
             trimmed.segments += 1;
             trimmed.bytes += segment.file_bytes;
-        }
-        if trimmed.segments > 0 {
-            self.disk.sync().map_err(Error::io("", "make the directory durable"))?;
         }
         Ok(trimmed)
     }

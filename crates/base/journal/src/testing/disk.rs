@@ -68,7 +68,7 @@ struct State {
 enum Change {
     Set(String, usize),
     Remove(String),
-    Rename(String, String),
+    Rename { from: String, to: String, file: usize },
 }
 
 /// How an operation goes.
@@ -216,14 +216,13 @@ impl State {
     fn lose_names(&mut self, random: &mut Random) {
         for change in std::mem::take(&mut self.pending) {
             if random.once_in(2) {
-                change.apply(&mut self.durable_names, &self.names);
+                change.apply(&mut self.durable_names);
             }
         }
     }
 
     fn change(&mut self, change: Change) {
-        let before = self.names.clone();
-        change.apply(&mut self.names, &before);
+        change.apply(&mut self.names);
         self.pending.push(change);
     }
 
@@ -236,8 +235,7 @@ impl State {
 }
 
 impl Change {
-    /// `source` has those names that `to` may have lost.
-    fn apply(&self, to: &mut BTreeMap<String, usize>, source: &BTreeMap<String, usize>) {
+    fn apply(&self, to: &mut BTreeMap<String, usize>) {
         match self {
             Change::Set(name, file) => {
                 to.insert(name.clone(), *file);
@@ -245,11 +243,12 @@ impl Change {
             Change::Remove(name) => {
                 to.remove(name);
             }
-            Change::Rename(from, into) => {
-                let file = to.remove(from).or_else(|| source.get(into).copied());
-                if let Some(file) = file {
-                    to.insert(into.clone(), file);
+            Change::Rename { from, to: name, file } => {
+                // A disk may have lost that the file had the first name.
+                if to.get(from) == Some(file) {
+                    to.remove(from);
                 }
+                to.insert(name.clone(), *file);
             }
         }
     }
@@ -329,7 +328,9 @@ impl Disk for SimulatedDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.state();
-        let change = Change::Rename(self.path(from), self.path(to));
+        let from = self.path(from);
+        let file = *state.names.get(&from).ok_or(Errno::NOENT)?;
+        let change = Change::Rename { from, to: self.path(to), file };
         match state.fate() {
             Fate::Happens => state.change(change),
             Fate::Fails(errno) => {
