@@ -8,6 +8,7 @@ mod blkkin;
 mod c;
 mod ctf;
 mod goal;
+mod journal;
 pub(crate) mod lttng;
 mod process;
 pub(crate) mod recipe;
@@ -29,11 +30,16 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
     Bench {
         name: "ctf",
         about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
         run: ctf::run,
+    },
+    Bench {
+        name: "journal",
+        about: "making records durable, beside writing the same bytes by hand",
+        run: journal::run,
     },
     Bench {
         name: "tracer",

@@ -146,6 +146,18 @@ pub(super) const TRIALS: &[Trial] = &[
     built(Build::Addresses, "memory: scribbled rings", "blkkin-ring", "hostile", &[]),
     built(Build::Addresses, "memory: types, rules, ids", "blkkin-trace", "", &[]),
     built(Build::Addresses, "memory: C's pointers", "blkkin-capi", "", &[]),
+    part("D1", "writers of a journal are killed", "blkkin-journal", "kill", &[], &[]),
+    part(
+        "D2",
+        "power is cut while journals are written",
+        "blkkin-journal",
+        "",
+        &["power", "journal_and_model"],
+        &[amount("TEST_SEEDS", 3000, 300_000)],
+    ),
+    part("D3", "bytes of a journal are flipped", "blkkin-journal", "", &["damage"], &[]),
+    part("D4", "journals on full file systems", "blkkin-journal", "full", &[], &[]),
+    part("D5", "each operation of a journal fails", "blkkin-journal", "", &["faults"], &[]),
     part(
         "H1",
         "rings, catalogs and sockets are scribbled on",
@@ -204,7 +216,7 @@ mod tests {
     #[test]
     fn trials_have_files() {
         for trial in TRIALS {
-            let found = ["capture", "carry", "top"].iter().any(|station| {
+            let found = ["base", "capture", "carry", "top"].iter().any(|station| {
                 let package = workspace_root().join("crates").join(station).join(trial.folder());
                 match trial.file {
                     "" => package.join("src/lib.rs").is_file(),

@@ -1,0 +1,202 @@
+//! A journal that many threads append to: their records are gathered, written together by one thread, and then
+//! acknowledged. Start at [`Journal::append`].
+
+use crate::batch::Payload;
+use crate::counters::Counters;
+use crate::disk::{Directory, Disk};
+use crate::error::{Error, Refusal};
+use crate::log::{Log, Recovery};
+use crate::options::{OnDurable, Options};
+use crate::position;
+use crate::queue::{Limits, Queue, Work};
+use crate::reader::Reader;
+use crate::shared::{Shared, Trimmed};
+use crate::ticket::{Outcome, Ticket};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// A journal that is open for writing. Dropped, it writes what waits, and closes.
+pub struct Journal {
+    queue: Arc<Queue>,
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl Journal {
+    /// Opens the journal in a directory, which is made if it is not there.
+    pub fn open(directory: &Path, options: Options) -> Result<(Journal, Recovery), Error> {
+        let disk = Directory::make(directory).map_err(Error::io("", "open the directory"))?;
+        Journal::open_on(Arc::new(disk), options)
+    }
+
+    /// The same on another kind of disk.
+    pub fn open_on(disk: Arc<dyn Disk>, options: Options) -> Result<(Journal, Recovery), Error> {
+        let (log, recovery) = Log::open(disk, options.clone())?;
+        let shared = Arc::clone(log.shared());
+        let limits = Limits {
+            identity: shared.identity,
+            waiting_bytes_max: options.waiting_bytes_max,
+            payload_bytes_max: options.payload_bytes_max,
+        };
+        let queue = Arc::new(Queue::new(limits, recovery.next_sequence));
+        let writer = Writer {
+            queue: Arc::clone(&queue),
+            retry_after: options.retry_after,
+            memory_bytes_max: options.waiting_bytes_max,
+            on_durable: options.on_durable,
+        };
+        let thread = std::thread::Builder::new().name("journal".to_owned());
+        let writer = thread.spawn(move || writer.run(log));
+        let writer = writer.map_err(Error::io("", "start a thread"))?;
+        Ok((Journal { queue, shared, writer: Some(writer) }, recovery))
+    }
+
+    /// Appends all payloads, in their order and with nothing between them, or none. They are durable when the ticket
+    /// says so, and not before. Does not wait for the disk.
+    pub fn append(&self, payloads: &[Payload<'_>]) -> Result<Ticket, Refusal> {
+        self.counted(payloads, self.queue.append(payloads, None))
+    }
+
+    /// The same, and `callback` is called with the outcome, from the thread that writes, unless it is refused here.
+    /// This is for who must not block: send on a channel, wake a task. If it panics, the journal is closed.
+    pub fn append_then(
+        &self,
+        payloads: &[Payload<'_>],
+        callback: impl FnOnce(Outcome) + Send + 'static,
+    ) -> Result<Ticket, Refusal> {
+        self.counted(payloads, self.queue.append(payloads, Some(Box::new(callback))))
+    }
+
+    fn counted(
+        &self,
+        payloads: &[Payload<'_>],
+        result: Result<Ticket, Refusal>,
+    ) -> Result<Ticket, Refusal> {
+        if let Err(refusal) = &result {
+            let payloads = payloads.len() as u64;
+            self.shared.count(|counters| match refusal {
+                Refusal::TryAgain => counters.refused_try_again += payloads,
+                Refusal::Full(_) => counters.refused_full += payloads,
+                Refusal::Failing(_) => counters.refused_failing += payloads,
+                Refusal::TooLarge { .. } | Refusal::Closed => {}
+            });
+        }
+        result
+    }
+
+    /// Why everything is refused just now; `None` if it is not.
+    pub fn refusal(&self) -> Option<Refusal> {
+        self.queue.refusal()
+    }
+
+    /// Reads from the record with the sequence number `from` on, behind the writer: only what is durable.
+    pub fn reader(&self, from: u64) -> Reader {
+        Reader::of(Arc::clone(&self.shared), from)
+    }
+
+    /// Removes segments that have only records before `sequence`.
+    pub fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
+        let trimmed = self.shared.trim_before(sequence);
+        self.queue.try_now();
+        trimmed
+    }
+
+    /// Up to where a consumer has come, if it has ever said so.
+    pub fn position(&self, consumer: &str) -> Result<Option<u64>, Error> {
+        position::read(&*self.shared.disk, consumer)
+    }
+
+    /// Notes, durably, that a consumer has finished all records before `sequence`. It does not trim.
+    pub fn set_position(&self, consumer: &str, sequence: u64) -> Result<(), Error> {
+        position::write(&*self.shared.disk, consumer, sequence)
+    }
+
+    /// Forgets a consumer that will not come back.
+    pub fn forget_position(&self, consumer: &str) -> Result<(), Error> {
+        position::forget(&*self.shared.disk, consumer)
+    }
+
+    /// What has been done since the journal was opened.
+    pub fn counters(&self) -> Counters {
+        self.shared.counters()
+    }
+
+    /// What all segments take on disk.
+    pub fn file_bytes(&self) -> u64 {
+        self.shared.table().file_bytes()
+    }
+
+    /// Writes what waits, and notes that this was the end.
+    pub fn close(mut self) -> Result<(), Error> {
+        self.finish()
+    }
+
+    fn finish(&mut self) -> Result<(), Error> {
+        self.queue.close();
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        // Who waited was told.
+        let panicked = |_| Err(Error::io("", "close it")(io::Error::other("its thread panicked")));
+        writer.join().unwrap_or_else(panicked)
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        // Who wants to know calls `close`.
+        let _ = self.finish();
+    }
+}
+
+/// What the writing thread has.
+struct Writer {
+    queue: Arc<Queue>,
+    retry_after: Duration,
+    memory_bytes_max: usize,
+    on_durable: Option<OnDurable>,
+}
+
+impl Writer {
+    fn run(self, mut log: Log) -> Result<(), Error> {
+        let mut memory = Vec::new();
+        loop {
+            memory = match self.queue.take(memory, self.retry_after) {
+                Work::Close => return log.close(),
+                Work::Probe => {
+                    self.queue.written(log.prepare().err());
+                    Vec::new()
+                }
+                Work::Write(waiting) => {
+                    let outcome = log.write(&waiting.batch);
+                    let next = waiting.batch.next();
+                    let count = waiting.batch.count().into();
+                    self.queue.written(outcome.as_ref().err().cloned());
+                    self.tell_of(&outcome, next, count, &log);
+                    let memory = waiting.finish(&outcome);
+                    if memory.capacity() > self.memory_bytes_max { Vec::new() } else { memory }
+                }
+            };
+        }
+    }
+
+    fn tell_of(&self, outcome: &Outcome, next: u64, count: u64, log: &Log) {
+        match outcome {
+            Ok(()) => {
+                if let Some(on_durable) = &self.on_durable {
+                    on_durable(next);
+                }
+            }
+            Err(Refusal::Full(_)) => log.shared().count(|counters| counters.refused_full += count),
+            Err(_) => log.shared().count(|counters| counters.refused_failing += count),
+        }
+    }
+}
+
+/// If the writer panics, nobody may wait for it for ever.
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.abandon();
+    }
+}

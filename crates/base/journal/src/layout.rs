@@ -1,0 +1,443 @@
+//! The bytes of a journal: what [`log`](crate::log) writes and [`scan`](crate::scan) reads. No I/O.
+//!
+//! # A directory
+//!
+//! ```text
+//! 0000000000000007.segment    a segment, by its number; numbers only grow
+//! 0000000000000008.new        a segment in the making; removed when the journal is opened
+//! NAME.position               up to where a consumer has come (position.rs)
+//! quarantine/                 copies of bytes that were no records (quarantine.rs)
+//! ```
+//!
+//! The directory itself is locked (`flock`): one writer, or any number of readers of a journal at
+//! rest. All numbers are little-endian, and all CRCs are CRC32C.
+//!
+//! # A segment
+//!
+//! ```text
+//! 0     header, 512 bytes
+//! 512   the same again, in another sector
+//! 1024  records, without gaps, each at a multiple of 8
+//! ...   zeros, up to the size that was reserved
+//! ```
+//!
+//! # A header
+//!
+//! ```text
+//! 0    8 bytes  "BlkKinJ\n"
+//! 8    u32      version: 1
+//! 12   u32      compat bits: may be ignored by who does not know them
+//! 16   u32      incompat bits: who does not know one of them touches nothing
+//! 20   u32      read-only compat bits: who does not know one of them may only read
+//! 24   u64      identity of the journal, random; its lower half, the marker, is not 0
+//! 32   u64      number of the segment
+//! 40   u64      sequence number of the first record
+//! 48   u64      the segment before: its number, or 0 if there is none
+//! 56   u64      ... the offset where its records end
+//! 64   u64      ... the sequence number that follows them
+//! 72   u64      ... the sequence number from which on they may never have been acknowledged
+//! 80            zeros
+//! 508  u32      CRC of bytes 0 to 508
+//! ```
+//!
+//! A header says where the records of the segment *before* end: only then that is known, as
+//! records are never added to a segment after a failed write, nor after a restart. What lies
+//! behind that end was never acknowledged, and is no part of the journal. Where `first` is larger
+//! than what follows the records before, the numbers between were refused. A segment that is
+//! passed over by the next one's `before` was never used.
+//!
+//! # A record
+//!
+//! ```text
+//! 0    u32      the marker: lower half of the journal's identity
+//! 4    u32      size of the payload
+//! 8    u64      sequence number: that of the record before, and 1
+//! 16   u32      place: how many records before it may not have been durable when it was written
+//! 20   u8       kind, the caller's
+//! 21   u8       flags; bit 0: not a record, but the end of a journal that was closed in order
+//! 22   u16      zero
+//! 24   u32      CRC of the payload and its padding
+//! 28   u32      CRC of bytes 0 to 28
+//! 32            payload, and zeros up to a multiple of 8
+//! ```
+//!
+//! CRCs of records start from the CRC of the journal's identity, so that a payload that holds what
+//! looks like a record, by chance or by malice, is not taken for one: nobody who sends payloads
+//! knows the identity.
+//!
+//! # Limits
+//!
+//! A payload is at most [`PAYLOAD_BYTES_MAX`], a directory has at most [`SEGMENTS_MAX`] segments.
+//!
+//! # Damage
+//!
+//! A payload whose CRC is wrong costs its record: the header says where the next one is. Behind a
+//! header whose CRC is wrong, records are looked for at each multiple of 8. What lies between is
+//! counted, named and kept in quarantine, and so is a damaged copy of a segment's header. Without
+//! a readable header the identity is another segment's, and sequence numbers tell the rest.
+//! Trailing bytes of the last segment that are no record are what was being written when power
+//! failed. Records of one write may reach the disk in any order, so a gap among them may be that
+//! too; `place` tells such a gap from damage.
+
+use std::ops::Range;
+
+/// Where records begin.
+pub(crate) const HEADER_BYTES: u64 = 1024;
+
+/// A copy of the header, and what a disk writes whole or not at all.
+pub(crate) const SECTOR_BYTES: usize = 512;
+
+/// What comes before a payload.
+pub(crate) const RECORD_HEADER_BYTES: usize = 32;
+
+/// The largest payload that a journal may have.
+pub const PAYLOAD_BYTES_MAX: u32 = 16 << 20;
+
+/// The most segments that a directory may hold.
+pub const SEGMENTS_MAX: usize = 1 << 16;
+
+const MAGIC: [u8; 8] = *b"BlkKinJ\n";
+const VERSION: u32 = 1;
+const SECTOR_CRC: usize = SECTOR_BYTES - 4;
+const FLAG_END: u8 = 1;
+
+/// What all segments of a journal have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    number: u64,
+    seed: u32,
+}
+
+impl Identity {
+    pub(crate) fn new(number: u64) -> Identity {
+        // A marker of zeros would be found in all that is empty.
+        let number = if number as u32 == 0 { number | 1 } else { number };
+        Identity { number, seed: crc32c::crc32c(&number.to_le_bytes()) }
+    }
+
+    pub(crate) fn marker(self) -> [u8; 4] {
+        (self.number as u32).to_le_bytes()
+    }
+
+    fn crc(self, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(self.seed, bytes)
+    }
+}
+
+/// What a segment says of the one before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Before {
+    /// 0 if there is none.
+    pub(crate) number: u64,
+    pub(crate) end: u64,
+    pub(crate) next: u64,
+    pub(crate) certain_before: u64,
+}
+
+/// How a segment opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub(crate) identity: Identity,
+    pub(crate) number: u64,
+    pub(crate) first: u64,
+    pub(crate) before: Before,
+}
+
+/// What was read where a segment's header should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HeaderRead {
+    /// At least one of the copies is whole; which of them are not.
+    Known { header: SegmentHeader, damaged: [bool; 2] },
+    /// Neither is.
+    Damaged,
+    /// Of a version or with bits that we do not know.
+    Newer { version: u32, incompat: u32, read_only_compat: u32 },
+}
+
+/// The first bytes of a segment.
+pub(crate) fn encode_segment_header(header: &SegmentHeader) -> [u8; HEADER_BYTES as usize] {
+    let mut sector = [0; SECTOR_BYTES];
+    sector[0..8].copy_from_slice(&MAGIC);
+    sector[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let before = &header.before;
+    let numbers = [
+        header.identity.number,
+        header.number,
+        header.first,
+        before.number,
+        before.end,
+        before.next,
+        before.certain_before,
+    ];
+    for (place, number) in sector[24..].chunks_exact_mut(8).zip(numbers) {
+        place.copy_from_slice(&number.to_le_bytes());
+    }
+    let crc = crc32c::crc32c(&sector[..SECTOR_CRC]);
+    sector[SECTOR_CRC..].copy_from_slice(&crc.to_le_bytes());
+    let mut both = [0; HEADER_BYTES as usize];
+    both[..SECTOR_BYTES].copy_from_slice(&sector);
+    both[SECTOR_BYTES..].copy_from_slice(&sector);
+    both
+}
+
+/// Understands the first bytes of segment `number`, of which some may be missing.
+pub(crate) fn decode_segment_header(bytes: &[u8], number: u64) -> HeaderRead {
+    let copies = [bytes.get(..SECTOR_BYTES), bytes.get(SECTOR_BYTES..2 * SECTOR_BYTES)];
+    let copies = copies.map(|sector| sector.and_then(|sector| decode_sector(sector, number)));
+    let damaged = copies.map(|copy| copy.is_none());
+    match copies[0].or(copies[1]) {
+        Some(Ok(header)) => HeaderRead::Known { header, damaged },
+        Some(Err(newer)) => newer,
+        None => HeaderRead::Damaged,
+    }
+}
+
+/// `None` if the sector is damaged.
+fn decode_sector(sector: &[u8], number: u64) -> Option<Result<SegmentHeader, HeaderRead>> {
+    if sector[..8] != MAGIC || u32_at(sector, SECTOR_CRC) != crc32c::crc32c(&sector[..SECTOR_CRC]) {
+        return None;
+    }
+    let [version, incompat, read_only_compat] = [8, 16, 20].map(|place| u32_at(sector, place));
+    if version != VERSION || incompat != 0 || read_only_compat != 0 {
+        return Some(Err(HeaderRead::Newer { version, incompat, read_only_compat }));
+    }
+    let at = |place| u64_at(sector, place);
+    let before = Before { number: at(48), end: at(56), next: at(64), certain_before: at(72) };
+    let header =
+        SegmentHeader { identity: Identity::new(at(24)), number: at(32), first: at(40), before };
+    // A file under another's name.
+    (header.number == number && before.number < number).then_some(Ok(header))
+}
+
+/// How a record opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RecordHeader {
+    pub(crate) size: u32,
+    pub(crate) sequence: u64,
+    pub(crate) place: u32,
+    pub(crate) kind: u8,
+    /// No record, but the end of a journal that was closed.
+    pub(crate) is_end: bool,
+    payload_crc: u32,
+}
+
+impl RecordHeader {
+    /// Understands the header, which must be whole.
+    pub(crate) fn decode(bytes: &[u8], identity: Identity) -> Option<RecordHeader> {
+        let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
+        if bytes[..4] != identity.marker() || !crc_matches(identity.crc(&bytes[..28]), bytes, 28) {
+            return None;
+        }
+        let header = RecordHeader {
+            size: u32_at(bytes, 4),
+            sequence: u64_at(bytes, 8),
+            place: u32_at(bytes, 16),
+            kind: bytes[20],
+            is_end: bytes[21] == FLAG_END,
+            payload_crc: u32_at(bytes, 24),
+        };
+        let is_known = header.is_end || bytes[21] == 0;
+        (is_known && bytes[22..24] == [0, 0] && header.size <= PAYLOAD_BYTES_MAX).then_some(header)
+    }
+
+    /// With header and padding.
+    pub(crate) fn whole_bytes(&self) -> usize {
+        record_bytes(self.size as usize)
+    }
+
+    /// Where the payload is, in a record.
+    pub(crate) fn payload(&self) -> Range<usize> {
+        RECORD_HEADER_BYTES..RECORD_HEADER_BYTES + self.size as usize
+    }
+
+    /// Whether payload and padding are as they were written.
+    pub(crate) fn matches(&self, record: &[u8], identity: Identity) -> bool {
+        #[cfg(test)]
+        if crate::plant::is(crate::plant::Plant::PayloadCrcSkipped) {
+            return true;
+        }
+        identity.crc(&record[RECORD_HEADER_BYTES..self.whole_bytes()]) == self.payload_crc
+    }
+
+    /// The sequence number before which all was durable when this record was written.
+    pub(crate) fn group_first(&self) -> u64 {
+        self.sequence.saturating_sub(self.place.into())
+    }
+}
+
+/// What a payload takes, with header and padding.
+pub(crate) const fn record_bytes(payload_bytes: usize) -> usize {
+    (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(8)
+}
+
+/// What a record is to be.
+#[derive(Clone, Copy)]
+pub(crate) struct NewRecord<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) place: u32,
+    pub(crate) kind: u8,
+    pub(crate) payload: &'a [u8],
+}
+
+/// Appends a record to `to`. The payload's size must have been checked.
+pub(crate) fn encode_record(record: &NewRecord<'_>, identity: Identity, to: &mut Vec<u8>) {
+    encode(record, 0, identity, to);
+}
+
+/// Appends the end of a journal that is closed, before the sequence number `next`.
+pub(crate) fn encode_end(next: u64, identity: Identity, to: &mut Vec<u8>) {
+    let record = NewRecord { sequence: next, place: 0, kind: 0, payload: &[] };
+    encode(&record, FLAG_END, identity, to);
+}
+
+fn encode(record: &NewRecord<'_>, flags: u8, identity: Identity, to: &mut Vec<u8>) {
+    let start = to.len();
+    to.extend_from_slice(&[0; RECORD_HEADER_BYTES]);
+    to.extend_from_slice(record.payload);
+    to.resize(start + record_bytes(record.payload.len()), 0);
+    let payload_crc = identity.crc(&to[start + RECORD_HEADER_BYTES..]);
+    let header = &mut to[start..start + RECORD_HEADER_BYTES];
+    header[..4].copy_from_slice(&identity.marker());
+    header[4..8].copy_from_slice(&(record.payload.len() as u32).to_le_bytes());
+    header[8..16].copy_from_slice(&record.sequence.to_le_bytes());
+    header[16..20].copy_from_slice(&record.place.to_le_bytes());
+    header[20] = record.kind;
+    header[21] = flags;
+    header[24..28].copy_from_slice(&payload_crc.to_le_bytes());
+    let crc = identity.crc(&header[..28]);
+    header[28..].copy_from_slice(&crc.to_le_bytes());
+}
+
+fn crc_matches(crc: u32, bytes: &[u8], place: usize) -> bool {
+    crc == u32_at(bytes, place)
+}
+
+fn u32_at(bytes: &[u8], place: usize) -> u32 {
+    bytes.get(place..place + 4).and_then(|four| four.try_into().ok()).map_or(0, u32::from_le_bytes)
+}
+
+fn u64_at(bytes: &[u8], place: usize) -> u64 {
+    bytes
+        .get(place..place + 8)
+        .and_then(|eight| eight.try_into().ok())
+        .map_or(0, u64::from_le_bytes)
+}
+
+const SEGMENT_SUFFIX: &str = ".segment";
+const NEW_SUFFIX: &str = ".new";
+
+/// The file of a segment.
+pub(crate) fn segment_name(number: u64) -> String {
+    format!("{number:016x}{SEGMENT_SUFFIX}")
+}
+
+/// The file of a segment in the making.
+pub(crate) fn new_name(number: u64) -> String {
+    format!("{number:016x}{NEW_SUFFIX}")
+}
+
+/// The segment whose file this is.
+pub(crate) fn segment_number(name: &str) -> Option<u64> {
+    number_before(name, SEGMENT_SUFFIX)
+}
+
+/// The segment in the making whose file this is.
+pub(crate) fn new_number(name: &str) -> Option<u64> {
+    number_before(name, NEW_SUFFIX)
+}
+
+fn number_before(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_suffix(suffix)?;
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    // One name for each number, and no number 0.
+    (number != 0 && format!("{number:016x}") == digits).then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER: SegmentHeader = SegmentHeader {
+        identity: Identity { number: 0x1122_3344_5566_7788, seed: 0 },
+        number: 9,
+        first: 1000,
+        before: Before { number: 7, end: 4096, next: 990, certain_before: 980 },
+    };
+
+    fn header() -> SegmentHeader {
+        SegmentHeader { identity: Identity::new(HEADER.identity.number), ..HEADER }
+    }
+
+    #[test]
+    fn a_segments_header_survives_the_loss_of_either_sector() {
+        let whole = encode_segment_header(&header());
+        let known = |damaged| HeaderRead::Known { header: header(), damaged };
+        assert_eq!(decode_segment_header(&whole, 9), known([false, false]));
+        assert_eq!(decode_segment_header(&whole[..700], 9), known([false, true]));
+        assert_eq!(decode_segment_header(&whole[..511], 9), HeaderRead::Damaged);
+        assert_eq!(decode_segment_header(&whole, 8), HeaderRead::Damaged, "another's name");
+        for place in 0..whole.len() {
+            let mut bytes = whole;
+            bytes[place] ^= 0x10;
+            let first = place < SECTOR_BYTES;
+            assert_eq!(decode_segment_header(&bytes, 9), known([first, !first]), "{place}");
+        }
+    }
+
+    #[test]
+    fn what_is_newer_is_told_from_what_is_damaged() {
+        for (place, newer) in [(8, [3, 0, 0]), (16, [1, 2, 0]), (20, [1, 0, 2])] {
+            let mut bytes = encode_segment_header(&header());
+            bytes[place] |= 2;
+            let crc = crc32c::crc32c(&bytes[..SECTOR_CRC]);
+            bytes[SECTOR_CRC..SECTOR_BYTES].copy_from_slice(&crc.to_le_bytes());
+            let [version, incompat, read_only_compat] = newer;
+            let expected = HeaderRead::Newer { version, incompat, read_only_compat };
+            assert_eq!(decode_segment_header(&bytes, 9), expected);
+        }
+    }
+
+    #[test]
+    fn a_record_is_known_by_its_journal() {
+        let identity = header().identity;
+        let mut bytes = Vec::new();
+        let record = NewRecord { sequence: 77, place: 3, kind: 5, payload: b"payload" };
+        encode_record(&record, identity, &mut bytes);
+        assert_eq!(bytes.len(), 40);
+        let read = RecordHeader::decode(&bytes, identity).expect("a record");
+        assert_eq!((read.sequence, read.group_first(), read.kind), (77, 74, 5));
+        assert_eq!(&bytes[read.payload()], b"payload");
+        assert!(read.matches(&bytes, identity));
+        // The marker is the same, the CRC is not.
+        let other = Identity::new(identity.number ^ (1 << 40));
+        assert_eq!(RecordHeader::decode(&bytes, other), None);
+    }
+
+    #[test]
+    fn what_is_reserved_in_a_record_is_zero() {
+        let identity = header().identity;
+        for place in 21..24 {
+            let mut bytes = Vec::new();
+            encode_end(7, identity, &mut bytes);
+            assert!(RecordHeader::decode(&bytes, identity).is_some_and(|header| header.is_end));
+            bytes[place] |= 2;
+            let crc = identity.crc(&bytes[..28]);
+            bytes[28..].copy_from_slice(&crc.to_le_bytes());
+            assert_eq!(RecordHeader::decode(&bytes, identity), None, "{place}");
+        }
+    }
+
+    #[test]
+    fn names_stand_for_one_number_each() {
+        fn check(name: &str, expected: Option<u64>) {
+            assert_eq!(segment_number(name), expected, "{name}");
+        }
+        check(&segment_name(0xabc), Some(0xabc));
+        check("0000000000000000.segment", None);
+        check("00000000000000AB.segment", None);
+        check("00000000000000ab.new", None);
+        check("ab.segment", None);
+        check("+0000000000000ab.segment", None);
+        assert_eq!(new_number(&new_name(u64::MAX)), Some(u64::MAX));
+    }
+}

@@ -1,0 +1,110 @@
+//! Copies of what was found damaged, for people to look at: `quarantine/SEGMENT-OFFSET.bytes`, both in
+//! hexadecimal. The directory has a limit; what does not fit is not copied, and counted. Nothing here may keep
+//! the journal from going on, so no error leaves this module.
+
+use crate::disk::{Disk, File};
+use crate::error::{Error, ErrorKind};
+use std::collections::BTreeSet;
+use std::io;
+use std::sync::Arc;
+
+const DIRECTORY: &str = "quarantine";
+const SUFFIX: &str = ".bytes";
+
+/// What a file takes, be it ever so small.
+const FILE_BYTES_MIN: u64 = 4096;
+
+/// So many names are kept in memory at most, and so many files on disk.
+const FILES_MAX: usize = 4096;
+
+const PIECE_BYTES: usize = 64 << 10;
+
+pub(crate) struct Quarantine {
+    disk: Arc<dyn Disk>,
+    /// Made when it is needed.
+    directory: Option<Arc<dyn Disk>>,
+    bytes_left: u64,
+    names: BTreeSet<String>,
+}
+
+/// What became of some bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// So many of them have been copied.
+    Copied(u64),
+    /// They had been met before.
+    Known,
+}
+
+impl Quarantine {
+    pub(crate) fn new(disk: Arc<dyn Disk>, bytes_max: u64) -> Quarantine {
+        Quarantine { disk, directory: None, bytes_left: bytes_max, names: BTreeSet::new() }
+    }
+
+    /// Copies `bytes` bytes of a segment.
+    pub(crate) fn keep(&mut self, file: &dyn File, segment: u64, offset: u64, bytes: u64) -> Kept {
+        if self.directory.is_none() && self.open().is_err() {
+            self.bytes_left = 0;
+        }
+        let name = format!("{segment:016x}-{offset:016x}{SUFFIX}");
+        if self.names.contains(&name) {
+            return Kept::Known;
+        }
+        if self.names.len() >= FILES_MAX {
+            return Kept::Copied(0);
+        }
+        self.names.insert(name.clone());
+        let bytes = bytes.min(self.bytes_left);
+        if bytes == 0 {
+            return Kept::Copied(0);
+        }
+        let copied = self.copy(file, offset, bytes, &name).unwrap_or(0);
+        self.bytes_left = self.bytes_left.saturating_sub(copied.max(FILE_BYTES_MIN));
+        Kept::Copied(copied)
+    }
+
+    /// Finds out what is there from before.
+    fn open(&mut self) -> Result<(), Error> {
+        let failed = |during| Error::io(DIRECTORY, during);
+        let directory = self.disk.directory(DIRECTORY).map_err(failed("open it"))?;
+        let names = &mut self.names;
+        directory
+            .list(&mut |name| {
+                if name.ends_with(SUFFIX) {
+                    names.insert(name.to_owned());
+                }
+                names.len() <= FILES_MAX
+            })
+            .map_err(failed("list it"))?;
+        if self.names.len() > FILES_MAX {
+            return Err(Error::new(DIRECTORY, ErrorKind::TooManySegments));
+        }
+        for name in &self.names {
+            let file = directory.open(name).map_err(failed("open a file of it"))?;
+            let bytes = file.size_bytes().map_err(failed("ask for a file's size"))?;
+            self.bytes_left = self.bytes_left.saturating_sub(bytes.max(FILE_BYTES_MIN));
+        }
+        self.directory = Some(directory);
+        Ok(())
+    }
+
+    fn copy(&self, file: &dyn File, offset: u64, bytes: u64, name: &str) -> io::Result<u64> {
+        let Some(directory) = &self.directory else { return Ok(0) };
+        let to = directory.create(name)?;
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut copied = 0;
+        while copied < bytes {
+            let wanted =
+                usize::try_from(bytes - copied).map_or(PIECE_BYTES, |rest| rest.min(PIECE_BYTES));
+            let read = file.read_at(&mut piece[..wanted], offset + copied)?;
+            if read == 0 {
+                break;
+            }
+            to.write_at(&piece[..read], copied)?;
+            copied += read as u64;
+        }
+        to.sync()?;
+        directory.sync()?;
+        Ok(copied)
+    }
+}

@@ -1,0 +1,132 @@
+//! What the writer of a journal and its readers have in common: the table of segments, how far it is durable, what
+//! was counted; and giving up segments that are not needed any more.
+
+use crate::counters::Counters;
+use crate::disk::{Disk, File};
+use crate::error::Error;
+use crate::layout::{Identity, segment_name};
+use crate::quarantine::{Kept, Quarantine};
+use crate::reader::Damage;
+use crate::table::{Segment, Table, records};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) identity: Identity,
+    table: Mutex<Table>,
+    /// Notified when there are more durable records; goes with `table`.
+    pub(crate) grown: Condvar,
+    counters: Mutex<Counters>,
+    quarantine: Mutex<Option<Quarantine>>,
+    /// Held by who removes files.
+    removing: Mutex<()>,
+}
+
+/// What has been removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Trimmed {
+    /// So many segments.
+    pub segments: u64,
+    /// With so many bytes.
+    pub bytes: u64,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        identity: Identity,
+        table: Table,
+        quarantine: Option<Quarantine>,
+    ) -> Shared {
+        Shared {
+            disk,
+            identity,
+            table: Mutex::new(table),
+            grown: Condvar::new(),
+            counters: Mutex::default(),
+            quarantine: Mutex::new(quarantine),
+            removing: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn table(&self) -> MutexGuard<'_, Table> {
+        lock(&self.table)
+    }
+
+    pub(crate) fn count(&self, change: impl FnOnce(&mut Counters)) {
+        change(&mut lock(&self.counters));
+    }
+
+    pub(crate) fn counters(&self) -> Counters {
+        *lock(&self.counters)
+    }
+
+    /// Counts damage that has not been met before, and copies what is there.
+    pub(crate) fn note(&self, damage: &Damage, file: &dyn File) {
+        let Some(quarantine) = &mut *lock(&self.quarantine) else { return };
+        let kept = quarantine.keep(file, damage.segment, damage.offset, damage.bytes);
+        if let Kept::Copied(copied) = kept {
+            self.count(|counters| {
+                counters.damages += 1;
+                counters.damaged_bytes += damage.bytes;
+                counters.damaged_records += damage.records.unwrap_or(0);
+                counters.quarantined_bytes += copied;
+                counters.quarantine_refused_bytes += damage.bytes.saturating_sub(copied);
+            });
+        }
+    }
+
+    /// Removes whole segments as long as they have only records before `sequence`. The last one stays.
+    pub(crate) fn trim_before(&self, sequence: u64) -> Result<Trimmed, Error> {
+        let _removing = lock(&self.removing);
+        {
+            let mut table = self.table();
+            while table.oldest_is_before(sequence) && table.give_up_oldest().is_some() {}
+        }
+        self.remove_files()
+    }
+
+    /// Removes the oldest segments until all files take at most `bytes_max` bytes, or only one is left.
+    pub(crate) fn drop_oldest(&self, bytes_max: u64) -> Result<(), Error> {
+        let _removing = lock(&self.removing);
+        while self.table().file_bytes() > bytes_max {
+            let oldest = self.table().give_up_oldest();
+            if let Some(oldest) = oldest {
+                let records = records(&oldest);
+                self.count(|counters| counters.dropped_records += records.end - records.start);
+            }
+            if self.remove_files()?.segments == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the files of segments that were given up, the oldest first, one after the other, so that what is left
+    /// is all that is newer, whenever this is interrupted: disks may lose the first of two changes and keep the other.
+    fn remove_files(&self) -> Result<Trimmed, Error> {
+        let mut trimmed = Trimmed::default();
+        loop {
+            let Some(segment) = self.table().to_remove.front().copied() else { break };
+            self.remove_file(&segment)?;
+            self.disk.sync().map_err(Error::io("", "make the directory durable"))?;
+            self.table().to_remove.pop_front();
+            trimmed.segments += 1;
+            trimmed.bytes += segment.file_bytes;
+        }
+        Ok(trimmed)
+    }
+
+    fn remove_file(&self, segment: &Segment) -> Result<(), Error> {
+        let name = segment_name(segment.number);
+        match self.disk.remove(&name) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(Error::io(&name, "remove it")),
+        }
+    }
+}
+
+/// What a mutex guards here stays right when somebody panics.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

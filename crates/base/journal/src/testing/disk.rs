@@ -1,0 +1,486 @@
+//! A simulated disk. What it does is counted in operations (all that change something), so that a test can have the
+//! k-th of them fail, or the power cut after it, for each k.
+
+use super::Random;
+use super::inode::Inode;
+use crate::disk::{Disk, File, Lock};
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// A disk in memory. Clones are the same disk.
+#[derive(Clone)]
+pub struct SimulatedDisk {
+    shared: Arc<Shared>,
+    /// Of names in a directory of the directory.
+    prefix: String,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    released: Condvar,
+}
+
+/// A disk that waits.
+#[must_use = "dropped, the disk goes on"]
+pub struct Held(SimulatedDisk);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.state().is_held = false;
+        self.0.shared.released.notify_all();
+    }
+}
+
+/// How the disk deceives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lie {
+    /// It says that files are durable, and does nothing.
+    Files,
+    /// It says that names are durable, and does nothing.
+    Names,
+}
+
+#[derive(Default)]
+struct State {
+    random: Option<Random>,
+    files: Vec<Inode>,
+    names: BTreeMap<String, usize>,
+    durable_names: BTreeMap<String, usize>,
+    pending: Vec<Change>,
+    operations: u64,
+    failing: Option<(Range<u64>, Errno)>,
+    power_ends_at: Option<u64>,
+    stops_at: Option<u64>,
+    capacity_bytes: Option<usize>,
+    unreadable: Option<(String, Range<u64>)>,
+    lie: Option<Lie>,
+    is_held: bool,
+    /// How many share the lock, and whether one has it alone.
+    lock: (u32, bool),
+}
+
+/// A change of names.
+#[derive(Clone, Debug)]
+enum Change {
+    Set(String, usize),
+    Remove(String),
+    Rename { from: String, to: String, file: usize },
+}
+
+/// How an operation goes.
+enum Fate {
+    Happens,
+    /// It fails, perhaps after something has happened.
+    Fails(Errno),
+}
+
+impl SimulatedDisk {
+    /// An empty one. What it loses depends on the seed.
+    pub fn new(seed: u64) -> SimulatedDisk {
+        let disk = SimulatedDisk { shared: Arc::default(), prefix: String::new() };
+        disk.state().random = Some(Random::new(seed));
+        disk
+    }
+
+    /// How many operations there have been.
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Has those operations fail whose numbers, counted from the first of all, are in the range.
+    pub fn fail(&self, operations: Range<u64>, with: Errno) {
+        self.state().failing = Some((operations, with));
+    }
+
+    /// Has operation `operation` and all after it not happen, as if who asks for them were dead by then.
+    pub fn stop_at(&self, operation: u64) {
+        self.state().stops_at = Some(operation);
+    }
+
+    /// Nothing fails any more.
+    pub fn repair(&self) {
+        let mut state = self.state();
+        state.failing = None;
+        state.stops_at = None;
+    }
+
+    /// Has power end in operation `operation`: it and all after it fail.
+    pub fn end_power_at(&self, operation: u64) {
+        self.state().power_ends_at = Some(operation);
+    }
+
+    /// Cuts the power, if it has not ended before, and turns it on again. What was not durable is lost, or not.
+    pub fn cut_power(&self) {
+        self.state().cut_power();
+    }
+
+    /// Has files and names take at most so many bytes.
+    pub fn set_capacity(&self, bytes: Option<usize>) {
+        self.state().capacity_bytes = bytes;
+    }
+
+    /// Has these bytes of a file be unreadable.
+    pub fn set_unreadable(&self, name: &str, bytes: Range<u64>) {
+        self.state().unreadable = Some((name.to_owned(), bytes));
+    }
+
+    /// Has it deceive, or not.
+    pub fn set_lie(&self, lie: Option<Lie>) {
+        self.state().lie = lie;
+    }
+
+    /// Has making files durable wait, until what is returned is dropped.
+    pub fn hold(&self) -> Held {
+        self.state().is_held = true;
+        Held(self.clone())
+    }
+
+    /// All names, also of directories of this one, as `DIRECTORY/NAME`.
+    pub fn names(&self) -> Vec<String> {
+        self.state().names.keys().cloned().collect()
+    }
+
+    /// What a file has.
+    pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.state();
+        state.names.get(name).map(|&file| state.files[file].seen.clone())
+    }
+
+    /// Gives a file other bytes, durably, and makes it if it is not there.
+    pub fn set_bytes(&self, name: &str, bytes: Vec<u8>) {
+        let mut state = self.state();
+        if let Some(&file) = state.names.get(name) {
+            state.files[file] = Inode::durable(bytes);
+            return;
+        }
+        state.files.push(Inode::durable(bytes));
+        let file = state.files.len() - 1;
+        state.names.insert(name.to_owned(), file);
+        state.durable_names.insert(name.to_owned(), file);
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+impl State {
+    fn random(&mut self) -> &mut Random {
+        self.random.get_or_insert_with(|| Random::new(0))
+    }
+
+    /// Counts an operation, and says how it goes.
+    fn fate(&mut self) -> Fate {
+        let operation = self.operations;
+        self.operations += 1;
+        let end = [self.power_ends_at, self.stops_at].into_iter().flatten().min();
+        if end.is_some_and(|end| operation >= end) {
+            return Fate::Fails(Errno::IO);
+        }
+        match &self.failing {
+            Some((operations, errno)) if operations.contains(&operation) => Fate::Fails(*errno),
+            _ => Fate::Happens,
+        }
+    }
+
+    /// Whether nothing happens any more. The operation in which power ended may have happened in part.
+    fn is_off(&self) -> bool {
+        self.power_ends_at.is_some_and(|end| self.operations > end + 1) || self.is_stopped()
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stops_at.is_some_and(|end| self.operations > end)
+    }
+
+    fn cut_power(&mut self) {
+        let mut random = self.random().clone();
+        for file in &mut self.files {
+            file.cut_power(&mut random);
+        }
+        self.lose_names(&mut random);
+        self.names = self.durable_names.clone();
+        self.random = Some(random);
+        self.failing = None;
+        self.power_ends_at = None;
+    }
+
+    /// Makes durable some changes of names, and drops the others.
+    fn lose_names(&mut self, random: &mut Random) {
+        for change in std::mem::take(&mut self.pending) {
+            if random.once_in(2) {
+                change.apply(&mut self.durable_names);
+            }
+        }
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.names);
+        self.pending.push(change);
+    }
+
+    /// Whether so many more bytes find room.
+    fn has_room(&self, more: usize) -> bool {
+        let Some(capacity) = self.capacity_bytes else { return true };
+        let used: usize = self.names.values().map(|&file| self.files[file].seen.len()).sum();
+        used + more <= capacity
+    }
+}
+
+impl Change {
+    fn apply(&self, to: &mut BTreeMap<String, usize>) {
+        match self {
+            Change::Set(name, file) => {
+                to.insert(name.clone(), *file);
+            }
+            Change::Remove(name) => {
+                to.remove(name);
+            }
+            Change::Rename { from, to: name, file } => {
+                // A disk may have lost that the file had the first name.
+                if to.get(from) == Some(file) {
+                    to.remove(from);
+                }
+                to.insert(name.clone(), *file);
+            }
+        }
+    }
+}
+
+struct SimulatedLock {
+    disk: SimulatedDisk,
+    is_exclusive: bool,
+}
+
+impl Drop for SimulatedLock {
+    fn drop(&mut self) {
+        let mut state = self.disk.state();
+        match self.is_exclusive {
+            true => state.lock.1 = false,
+            false => state.lock.0 -= 1,
+        }
+    }
+}
+
+impl Disk for SimulatedDisk {
+    fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>> {
+        let mut state = self.state();
+        if state.lock.1 || (is_exclusive && state.lock.0 > 0) {
+            return Ok(None);
+        }
+        match is_exclusive {
+            true => state.lock.1 = true,
+            false => state.lock.0 += 1,
+        }
+        drop(state);
+        Ok(Some(Box::new(SimulatedLock { disk: self.clone(), is_exclusive })))
+    }
+
+    fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()> {
+        let names = self.names();
+        let own = names.iter().filter_map(|name| name.strip_prefix(&self.prefix));
+        for name in own.filter(|name| !name.contains('/')) {
+            if !each(name) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let mut state = self.state();
+        if let Fate::Fails(errno) = state.fate() {
+            return Err(errno.into());
+        }
+        let name = self.path(name);
+        if state.names.contains_key(&name) {
+            return Err(Errno::EXIST.into());
+        }
+        state.files.push(Inode::default());
+        let file = state.files.len() - 1;
+        state.change(Change::Set(name.clone(), file));
+        drop(state);
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), name, file }))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        let name = self.path(name);
+        let file = *self.state().names.get(&name).ok_or(Errno::NOENT)?;
+        Ok(Arc::new(SimulatedFile { disk: self.clone(), name, file }))
+    }
+
+    fn truncate(&self, name: &str, size_bytes: u64) -> io::Result<()> {
+        let mut state = self.state();
+        if let Fate::Fails(errno) = state.fate() {
+            return Err(errno.into());
+        }
+        let file = *state.names.get(&self.path(name)).ok_or(Errno::NOENT)?;
+        state.files[file].resize(size_bytes as usize);
+        Ok(())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        let mut state = self.state();
+        let from = self.path(from);
+        let file = *state.names.get(&from).ok_or(Errno::NOENT)?;
+        let change = Change::Rename { from, to: self.path(to), file };
+        match state.fate() {
+            Fate::Happens => state.change(change),
+            Fate::Fails(errno) => {
+                if !state.is_off() && state.random().once_in(2) {
+                    state.change(change);
+                }
+                return Err(errno.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        let mut state = self.state();
+        let name = self.path(name);
+        if !state.names.contains_key(&name) {
+            return Err(Errno::NOENT.into());
+        }
+        match state.fate() {
+            Fate::Happens => state.change(Change::Remove(name)),
+            Fate::Fails(errno) => {
+                if !state.is_off() && state.random().once_in(2) {
+                    state.change(Change::Remove(name));
+                }
+                return Err(errno.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state();
+        match state.fate() {
+            Fate::Happens if state.lie == Some(Lie::Names) => {}
+            Fate::Happens => {
+                state.pending.clear();
+                state.durable_names = state.names.clone();
+            }
+            Fate::Fails(errno) => {
+                if !state.is_off() {
+                    let mut random = state.random().clone();
+                    state.lose_names(&mut random);
+                    state.random = Some(random);
+                }
+                return Err(errno.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
+        Ok(Arc::new(SimulatedDisk {
+            shared: Arc::clone(&self.shared),
+            prefix: self.path(name) + "/",
+        }))
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        Ok(self.state().random().number())
+    }
+}
+
+struct SimulatedFile {
+    disk: SimulatedDisk,
+    name: String,
+    file: usize,
+}
+
+impl File for SimulatedFile {
+    fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
+        let state = self.disk.state();
+        let wanted = offset..offset + to.len() as u64;
+        if let Some((name, unreadable)) = &state.unreadable
+            && *name == self.name
+            && wanted.start < unreadable.end
+            && unreadable.start < wanted.end
+        {
+            return Err(Errno::IO.into());
+        }
+        let seen = &state.files[self.file].seen;
+        let rest =
+            usize::try_from(offset).ok().and_then(|from| seen.get(from..)).unwrap_or_default();
+        let size = rest.len().min(to.len());
+        to[..size].copy_from_slice(&rest[..size]);
+        Ok(size)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        let fate = state.fate();
+        let offset = offset as usize;
+        let growth = (offset + bytes.len()).saturating_sub(state.files[self.file].seen.len());
+        let fate = match fate {
+            Fate::Happens if !state.has_room(growth) => Fate::Fails(Errno::NOSPC),
+            fate => fate,
+        };
+        match fate {
+            Fate::Happens => state.files[self.file].write(offset, bytes),
+            Fate::Fails(errno) => {
+                if !state.is_off() {
+                    let size = state.random().below(bytes.len() as u64 + 1) as usize;
+                    state.files[self.file].write(offset, &bytes[..size]);
+                }
+                return Err(errno.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn reserve(&self, size_bytes: u64) -> io::Result<()> {
+        let mut state = self.disk.state();
+        if let Fate::Fails(errno) = state.fate() {
+            return Err(errno.into());
+        }
+        let size = size_bytes as usize;
+        let growth = size.saturating_sub(state.files[self.file].seen.len());
+        if !state.has_room(growth) {
+            return Err(Errno::NOSPC.into());
+        }
+        state.files[self.file].resize(size);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.disk.state();
+        while state.is_held {
+            let released = &self.disk.shared.released;
+            state = released.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        match state.fate() {
+            Fate::Happens if state.lie == Some(Lie::Files) => {}
+            Fate::Happens => state.files[self.file].sync(),
+            Fate::Fails(errno) => {
+                if !state.is_off() {
+                    let mut random = state.random().clone();
+                    state.files[self.file].fail_sync(&mut random);
+                    state.random = Some(random);
+                }
+                return Err(errno.into());
+            }
+        }
+        Ok(())
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        self.disk.state().files[self.file].forget();
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.disk.state().files[self.file].seen.len() as u64)
+    }
+}

@@ -1,0 +1,200 @@
+//! Each byte of a journal is flipped, and each segment cut at each offset: it is noticed, and costs nothing but the
+//! records that it hits.
+
+use super::{figure, rig::options};
+use crate::batch::{Batch, Payload};
+use crate::layout::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, segment_name};
+use crate::log::Log;
+use crate::plant::{self, Plant};
+use crate::reader::{Item, Reader};
+use crate::table::load;
+use crate::testing::{Random, SimulatedDisk};
+use crate::{Damage, Options};
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// A journal of 64 KiB that was closed, and where its records are.
+struct Sample {
+    disk: SimulatedDisk,
+    records: BTreeMap<u64, Place>,
+    /// Each segment's bytes.
+    segments: BTreeMap<u64, Vec<u8>>,
+}
+
+struct Place {
+    segment: u64,
+    bytes: Range<usize>,
+    payload: Vec<u8>,
+}
+
+const SEGMENT_BYTES: u64 = 16 << 10;
+
+impl Sample {
+    fn new() -> Sample {
+        let disk = SimulatedDisk::new(7);
+        let options = Options { segment_bytes: SEGMENT_BYTES, ..options() };
+        let (mut log, _) = Log::open(Arc::new(disk.clone()), options).unwrap();
+        let mut random = Random::new(7);
+        let mut next = 0;
+        let bytes = |disk: &SimulatedDisk| -> usize {
+            disk.names().iter().filter_map(|name| Some(disk.bytes(name)?.len())).sum()
+        };
+        while bytes(&disk) < 64 << 10 {
+            let mut batch = Batch::reuse(Vec::new(), next);
+            for _ in 0..1 + random.below(4) {
+                let size = random.below(300) as usize;
+                let payload: Vec<u8> = (0..size).map(|_| random.number() as u8).collect();
+                batch.push(&Payload { kind: 1, bytes: &payload }, log.shared().identity);
+            }
+            next = batch.next();
+            log.write(&batch).unwrap();
+        }
+        let identity = log.shared().identity;
+        log.close().unwrap();
+        let mut sample = Sample { disk, records: BTreeMap::new(), segments: BTreeMap::new() };
+        for number in 1..=sample.disk.names().len() as u64 {
+            let bytes = sample.disk.bytes(&segment_name(number)).unwrap();
+            let mut offset = HEADER_BYTES as usize;
+            while let Some(header) = RecordHeader::decode(&bytes[offset..], identity) {
+                let whole = offset..offset + header.whole_bytes();
+                if !header.is_end {
+                    let payload = bytes[whole.clone()][header.payload()].to_vec();
+                    let place = Place { segment: number, bytes: whole.clone(), payload };
+                    sample.records.insert(header.sequence, place);
+                }
+                offset = whole.end;
+                if offset + RECORD_HEADER_BYTES > bytes.len() {
+                    break;
+                }
+            }
+            assert_eq!(offset, bytes.len());
+            sample.segments.insert(number, bytes);
+        }
+        assert_eq!(sample.records.len() as u64, next);
+        assert!(sample.segments.len() >= 4);
+        sample
+    }
+
+    /// Reads it with a segment replaced. Returns the sequence numbers that were read, and what was told.
+    fn read_with(&self, segment: u64, bytes: Vec<u8>) -> Result<Told, String> {
+        self.disk.set_bytes(&segment_name(segment), bytes);
+        let told = self.read();
+        self.disk.set_bytes(&segment_name(segment), self.segments[&segment].clone());
+        told
+    }
+
+    fn read(&self) -> Result<Told, String> {
+        let tail = load(&self.disk).map_err(|error| error.to_string())?.tail;
+        let mut told = Told {
+            was_closed: tail.is_some_and(|tail| tail.was_closed),
+            sequences: Vec::new(),
+            damages: Vec::new(),
+            gone: 0,
+        };
+        let disk = Arc::new(self.disk.clone());
+        let mut reader = Reader::open_on(disk, 0).map_err(|error| error.to_string())?;
+        while let Some(item) = reader.next().map_err(|error| error.to_string())? {
+            match item {
+                Item::Record(record) => {
+                    if self.records[&record.sequence].payload != record.payload {
+                        return Err(format!("record {} is damaged", record.sequence));
+                    }
+                    told.sequences.push(record.sequence);
+                }
+                Item::Damage(damage) => told.damages.push(damage),
+                Item::Gone(range) => told.gone += range.end - range.start,
+            }
+        }
+        Ok(told)
+    }
+
+    /// Whether exactly the records that `is_hit` says are missing, and as many are told to be.
+    fn check(
+        &self,
+        told: &Told,
+        is_hit: impl Fn(&Place) -> bool,
+        are_counted: bool,
+    ) -> Result<(), String> {
+        let untouched = self.records.iter().filter(|(_, place)| !is_hit(place));
+        let expected: Vec<u64> = untouched.map(|(&sequence, _)| sequence).collect();
+        if told.sequences != expected {
+            return Err(format!("read {:?}, not {expected:?}", told.sequences));
+        }
+        let missing = (self.records.len() - expected.len()) as u64;
+        let counted: u64 = told.damages.iter().filter_map(|damage| damage.records).sum();
+        if are_counted && counted + told.gone != missing {
+            return Err(format!("{counted} records are said to be missing, not {missing}"));
+        }
+        Ok(())
+    }
+}
+
+/// What a reader has found.
+struct Told {
+    was_closed: bool,
+    sequences: Vec<u64>,
+    damages: Vec<Damage>,
+    /// Of a segment that nobody says the beginning of.
+    gone: u64,
+}
+
+/// Flips bits of one byte.
+fn flip(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
+    let mut bytes = sample.segments[&segment].clone();
+    bytes[offset] ^= 1 << (offset % 8);
+    let told = sample.read_with(segment, bytes)?;
+    sample.check(&told, |place| place.segment == segment && place.bytes.contains(&offset), true)?;
+    // The last bytes are the mark that all was closed.
+    let is_told = told.damages.iter().any(|damage| {
+        let from = damage.offset as usize;
+        damage.segment == segment && (from..from + damage.bytes as usize).contains(&offset)
+    });
+    match is_told || !told.was_closed {
+        true => Ok(()),
+        false => Err(format!("not noticed: {:?}", told.damages)),
+    }
+}
+
+fn cut(sample: &Sample, segment: u64, offset: usize) -> Result<(), String> {
+    let bytes = sample.segments[&segment][..offset].to_vec();
+    let is_last = sample.segments.keys().last() == Some(&segment);
+    let told = sample.read_with(segment, bytes)?;
+    // Where the last segment should end, nobody knows.
+    let is_hit = |place: &Place| place.segment == segment && place.bytes.end > offset;
+    sample.check(&told, is_hit, !is_last)?;
+    match if is_last { !told.was_closed } else { !told.damages.is_empty() } {
+        true => Ok(()),
+        false => Err("not noticed".to_owned()),
+    }
+}
+
+/// Does something to each byte of all segments; returns how many they are.
+fn each_byte(run: impl Fn(&Sample, u64, usize) -> Result<(), String>) -> Result<usize, String> {
+    let sample = Sample::new();
+    for (&segment, bytes) in &sample.segments {
+        for offset in 0..bytes.len() {
+            run(&sample, segment, offset)
+                .map_err(|why| format!("segment {segment}, offset {offset}: {why}"))?;
+        }
+    }
+    Ok(sample.segments.values().map(Vec::len).sum())
+}
+
+#[test]
+fn a_flipped_byte_costs_one_record() {
+    let count = each_byte(flip).unwrap();
+    figure("D3", &format!("{count} flipped bytes of a journal"));
+}
+
+#[test]
+fn a_cut_costs_what_is_cut_off() {
+    let count = each_byte(cut).unwrap();
+    figure("D3", &format!("{count} cuts of a journal's segments"));
+}
+
+#[test]
+fn a_reader_without_payload_checks_is_found_out() {
+    let found = plant::with(Plant::PayloadCrcSkipped, || each_byte(flip));
+    assert!(found.unwrap_err().contains("is damaged"));
+}

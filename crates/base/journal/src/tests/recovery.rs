@@ -1,0 +1,496 @@
+//! What is found when a journal is opened, case by case.
+
+use super::rig::options;
+use crate::batch::{Batch, Payload};
+use crate::error::ErrorKind;
+use crate::layout::{HEADER_BYTES, Identity, NewRecord, encode_record, record_bytes, segment_name};
+use crate::log::{Log, Recovery};
+use crate::position;
+use crate::reader::{Item, Reader};
+use crate::testing::SimulatedDisk;
+use crate::{AtLimit, Error, Options, Refusal};
+use std::sync::Arc;
+
+/// Size of most payloads here, and what one takes.
+const PAYLOAD: usize = 100;
+const RECORD: usize = record_bytes(PAYLOAD);
+
+fn open(disk: &SimulatedDisk) -> Result<(Log, Recovery), Error> {
+    Log::open(Arc::new(disk.clone()), options())
+}
+
+/// Writes a group of as many records, each of which is `PAYLOAD` times its sequence number.
+fn write(log: &mut Log, first: u64, count: u64) -> Result<(), Refusal> {
+    let mut batch = Batch::reuse(Vec::new(), first);
+    for sequence in first..first + count {
+        let payload = Payload { kind: 0, bytes: &[sequence as u8; PAYLOAD] };
+        batch.push(&payload, log.shared().identity);
+    }
+    log.write(&batch)
+}
+
+/// A journal with groups of three records.
+fn journal(groups: u64) -> SimulatedDisk {
+    let disk = SimulatedDisk::new(1);
+    let (mut log, _) = open(&disk).unwrap();
+    (0..groups).for_each(|group| write(&mut log, group * 3, 3).unwrap());
+    disk
+}
+
+/// What a reader tells, as text: ranges of records, and all else.
+fn told(disk: &SimulatedDisk) -> String {
+    let mut reader = Reader::open_on(Arc::new(disk.clone()), 0).unwrap();
+    tell(&mut reader)
+}
+
+fn tell(reader: &mut Reader) -> String {
+    let mut told: Vec<String> = Vec::new();
+    let mut range: Option<(u64, u64)> = None;
+    let show = |(from, to): (u64, u64)| format!("{from}-{to}");
+    while let Some(item) = reader.next().unwrap() {
+        if let Item::Record(record) = item {
+            assert_eq!(record.payload, [record.sequence as u8; PAYLOAD]);
+            range = match range {
+                Some((from, to)) if to + 1 == record.sequence => Some((from, record.sequence)),
+                other => {
+                    told.extend(other.map(show));
+                    Some((record.sequence, record.sequence))
+                }
+            };
+            continue;
+        }
+        told.extend(range.take().map(show));
+        told.push(match item {
+            Item::Damage(damage) => format!(
+                "{}:{}+{}{}{}",
+                damage.segment,
+                damage.offset,
+                damage.bytes,
+                damage.records.map_or(String::new(), |records| format!(" lost {records}")),
+                if damage.may_be_torn { " torn" } else { "" },
+            ),
+            Item::Gone(range) => format!("gone {}-{}", range.start, range.end - 1),
+            Item::Record(_) => unreachable!(),
+        });
+    }
+    told.extend(range.map(show));
+    told.join(", ")
+}
+
+/// Changes a segment's bytes.
+fn change(disk: &SimulatedDisk, segment: u64, change: impl FnOnce(&mut Vec<u8>)) {
+    let name = segment_name(segment);
+    let mut bytes = disk.bytes(&name).unwrap();
+    change(&mut bytes);
+    disk.set_bytes(&name, bytes);
+}
+
+/// Where a record of the first segment begins.
+fn offset(sequence: usize) -> usize {
+    HEADER_BYTES as usize + sequence * RECORD
+}
+
+#[test]
+fn a_journal_belongs_to_one_writer_or_to_readers() {
+    let disk = journal(1);
+    let is_locked = |error: Option<Error>| matches!(error.unwrap().kind, ErrorKind::Locked);
+    let reader = || Reader::open_on(Arc::new(disk.clone()), 0);
+    let (log, _) = open(&disk).unwrap();
+    assert!(is_locked(open(&disk).err()) && is_locked(reader().err()));
+    drop(log);
+    let readers = (reader().unwrap(), reader().unwrap());
+    assert!(is_locked(open(&disk).err()));
+    drop(readers);
+    open(&disk).unwrap();
+}
+
+#[test]
+fn opening_again_and_again_leaves_nothing_behind() {
+    let disk = journal(2);
+    for _ in 0..20 {
+        let (mut log, recovery) = open(&disk).unwrap();
+        assert_eq!((recovery.next_sequence, recovery.was_closed), (6, false));
+        // Also if somebody looked whether it could be written.
+        log.prepare().unwrap();
+    }
+    let segments = disk.names().len();
+    (0..20).for_each(|_| drop(open(&disk).unwrap()));
+    assert_eq!(disk.names().len(), segments);
+    assert_eq!(told(&disk), "0-5");
+}
+
+#[test]
+fn a_later_releases_segments_are_refused_and_left_alone() {
+    for place in [8, 16, 20] {
+        let disk = journal(1);
+        change(&disk, 1, |bytes| {
+            for sector in bytes[..HEADER_BYTES as usize].chunks_exact_mut(512) {
+                sector[place] ^= 4;
+                let crc = crc32c::crc32c(&sector[..508]);
+                sector[508..].copy_from_slice(&crc.to_le_bytes());
+            }
+        });
+        disk.set_bytes("0000000000000002.new", vec![1]);
+        let (names, bytes) = (disk.names(), disk.bytes(&segment_name(1)));
+        let operations = disk.operations();
+        let error = open(&disk).err().unwrap();
+        assert!(matches!(error.kind, ErrorKind::Newer { .. }), "{error}");
+        assert_eq!(error.file, segment_name(1));
+        assert_eq!((disk.names(), disk.bytes(&segment_name(1))), (names, bytes));
+        assert_eq!(disk.operations(), operations);
+    }
+}
+
+#[test]
+fn a_segment_of_another_journal_is_refused() {
+    let disk = journal(1);
+    let other = SimulatedDisk::new(2);
+    write(&mut open(&other).unwrap().0, 0, 1).unwrap();
+    let mut bytes = other.bytes(&segment_name(1)).unwrap();
+    // Under a name of its own, which its header has to say too.
+    for sector in bytes[..HEADER_BYTES as usize].chunks_exact_mut(512) {
+        sector[32] = 2;
+        let crc = crc32c::crc32c(&sector[..508]);
+        sector[508..].copy_from_slice(&crc.to_le_bytes());
+    }
+    disk.set_bytes(&segment_name(2), bytes);
+    let error = open(&disk).err().unwrap();
+    assert!(matches!(error.kind, ErrorKind::Foreign), "{error}");
+}
+
+#[test]
+fn damage_is_told_from_what_was_being_written() {
+    fn check(hit: usize, expected: &str) {
+        let disk = journal(3);
+        change(&disk, 1, |bytes| bytes[offset(hit)] ^= 1);
+        assert_eq!(told(&disk), expected);
+        // The same when others have been written behind it.
+        let (mut log, recovery) = open(&disk).unwrap();
+        write(&mut log, recovery.next_sequence, 1).unwrap();
+        drop(log);
+        let last = recovery.next_sequence;
+        let expected = match last {
+            9 => expected.replace("-8", "-9"),
+            _ => expected.replace("-7", "-8"),
+        };
+        assert_eq!(told(&disk), expected.replace("8-8", "8-9"));
+    }
+    check(1, "0-0, 1:1160+136 lost 1, 2-8");
+    check(5, "0-4, 1:1704+136 lost 1, 6-8");
+    check(6, "0-5, 1:1840+136 lost 1 torn, 7-8");
+    check(7, "0-6, 1:1976+136 lost 1 torn, 8-8");
+    // Nothing behind it says that it has ever been whole.
+    check(8, "0-7");
+}
+
+#[test]
+fn what_is_torn_goes_to_quarantine() {
+    let disk = journal(1);
+    change(&disk, 1, |bytes| bytes[offset(2) + 3..].fill(0));
+    let (log, recovery) = open(&disk).unwrap();
+    // They are looked at by eights.
+    assert_eq!((recovery.torn_bytes, recovery.next_sequence), (8, 2));
+    let kept = disk.bytes("quarantine/0000000000000001-0000000000000510.bytes").unwrap();
+    assert_eq!(kept, [&log.shared().identity.marker()[..3], &[0; 5]].concat());
+}
+
+#[test]
+fn quarantine_has_a_limit_and_keeps_each_damage_once() {
+    let disk = journal(10);
+    for sequence in 0..4 {
+        change(&disk, 1, |bytes| bytes[offset(sequence * 2) + 50] ^= 1);
+    }
+    // A file counts for 4 KiB at least.
+    let options = Options { quarantine_bytes_max: 3 * 4096, ..options() };
+    for round in 0..2 {
+        let (log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
+        for _ in 0..2 {
+            tell(&mut Reader::of(Arc::clone(log.shared()), 0));
+        }
+        let counters = log.shared().counters();
+        let expected = if round == 0 { (4, 4, 3, 1) } else { (1, 1, 0, 1) };
+        let record = RECORD as u64;
+        let (quarantined, refused) =
+            (counters.quarantined_bytes / record, counters.quarantine_refused_bytes / record);
+        assert_eq!((counters.damages, counters.damaged_records, quarantined, refused), expected);
+    }
+    let kept: Vec<String> = disk.names().into_iter().filter(|name| name.contains('/')).collect();
+    assert_eq!(kept.len(), 3, "{kept:?}");
+    assert_eq!(disk.bytes(&kept[0]).unwrap().len(), RECORD);
+}
+
+#[test]
+fn what_the_disk_cannot_read_costs_only_itself() {
+    let disk = SimulatedDisk::new(1);
+    let options = Options { segment_bytes: 64 << 10, ..options() };
+    let (mut log, _) = Log::open(Arc::new(disk.clone()), options.clone()).unwrap();
+    (0..100).for_each(|group| write(&mut log, group * 3, 3).unwrap());
+    disk.set_unreadable(&segment_name(1), 9000..9001);
+    // Of the block from 8192 to 12288, that is of records 52 to 82.
+    let expected = "0-51, 1:8096+4216 lost 31, 83-299";
+    assert_eq!(tell(&mut Reader::of(Arc::clone(log.shared()), 0)), expected);
+    drop(log);
+    let (log, recovery) = Log::open(Arc::new(disk.clone()), options).unwrap();
+    assert_eq!(recovery.next_sequence, 300);
+    assert_eq!(tell(&mut Reader::of(Arc::clone(log.shared()), 0)), expected);
+}
+
+#[test]
+fn without_any_header_records_are_found_by_their_numbers() {
+    // 22 records fit into a segment.
+    let disk = journal(20);
+    change(&disk, 2, |bytes| bytes[..1024].fill(0xee));
+    assert_eq!(told(&disk), "0-21, 2:0+512 lost 0, 2:512+512 lost 0, 22-59");
+    change(&disk, 3, |bytes| bytes[..1024].fill(0xee));
+    assert!(told(&disk).ends_with("44-59"), "{}", told(&disk));
+    change(&disk, 1, |bytes| bytes[..1024].fill(0xee));
+    // Nobody knows the identity any more.
+    assert!(!told(&disk).contains('-'), "{}", told(&disk));
+    let (mut log, recovery) = open(&disk).unwrap();
+    write(&mut log, recovery.next_sequence, 1).unwrap();
+    drop(log);
+    // And still nothing is removed.
+    assert_eq!(disk.names().iter().filter(|name| name.ends_with(".segment")).count(), 4);
+    assert!(told(&disk).ends_with("0-0"), "{}", told(&disk));
+}
+
+#[test]
+fn numbers_go_on_behind_a_segment_of_unknown_end() {
+    // The last segment would say where the one before ends.
+    let disk = journal(10);
+    change(&disk, 2, |bytes| bytes.truncate(1));
+    let (mut log, recovery) = open(&disk).unwrap();
+    assert_eq!(recovery.next_sequence, 22);
+    write(&mut log, 22, 3).unwrap();
+    log.shared().trim_before(22).unwrap();
+    drop(log);
+    assert_eq!(told(&disk), "gone 0-21, 22-24");
+}
+
+#[test]
+fn a_segment_that_was_never_used_is_passed_over() {
+    let disk = journal(1);
+    let (mut log, _) = open(&disk).unwrap();
+    log.prepare().unwrap();
+    drop(log);
+    let unused = disk.bytes(&segment_name(2)).unwrap();
+    disk.set_bytes(&segment_name(2), Vec::new());
+    let disk = journal(1);
+    let (mut log, _) = open(&disk).unwrap();
+    write(&mut log, 3, 3).unwrap();
+    drop(log);
+    // As if making segment 2 had failed after all, and its removal too.
+    let third = disk.bytes(&segment_name(2)).unwrap();
+    disk.set_bytes(&segment_name(2), unused);
+    let mut renumbered = third;
+    for sector in renumbered[..HEADER_BYTES as usize].chunks_exact_mut(512) {
+        sector[32] = 3;
+        let crc = crc32c::crc32c(&sector[..508]);
+        sector[508..].copy_from_slice(&crc.to_le_bytes());
+    }
+    disk.set_bytes(&segment_name(3), renumbered);
+    assert_eq!(told(&disk), "0-5");
+    drop(open(&disk).unwrap());
+    assert!(disk.bytes(&segment_name(2)).is_none());
+    assert_eq!(told(&disk), "0-5");
+}
+
+#[test]
+fn a_payload_that_looks_like_a_record_is_none() {
+    /// What a reader finds if record 1 holds one by `forger`'s identity, and its header is damaged.
+    fn check(forger: impl FnOnce(Identity) -> Identity) -> Vec<u64> {
+        let disk = journal(1);
+        let (mut log, _) = open(&disk).unwrap();
+        let identity = log.shared().identity;
+        let mut payload = Vec::new();
+        let forged = NewRecord { sequence: 3, place: 0, kind: 0, payload: b"forged" };
+        encode_record(&forged, forger(identity), &mut payload);
+        let mut batch = Batch::reuse(Vec::new(), 3);
+        batch.push(&Payload { kind: 0, bytes: &payload }, identity);
+        batch.push(&Payload { kind: 0, bytes: b"next" }, identity);
+        log.write(&batch).unwrap();
+        drop(log);
+        change(&disk, 2, |bytes| bytes[HEADER_BYTES as usize + 9] ^= 1);
+        let mut reader = Reader::open_on(Arc::new(disk), 3).unwrap();
+        let mut sequences = Vec::new();
+        while let Some(item) = reader.next().unwrap() {
+            if let Item::Record(record) = item {
+                sequences.push(record.sequence);
+            }
+        }
+        sequences
+    }
+    assert_eq!(check(|_| Identity::new(0x1234_5678_9abc_def0)), [4]);
+    // Were the identity known, it would be found: that nobody knows it is what helps.
+    assert_eq!(check(|identity| identity), [3, 4]);
+}
+
+#[test]
+fn records_that_are_gone_are_told() {
+    let disk = journal(20);
+    let (log, _) = open(&disk).unwrap();
+    let trimmed = log.shared().trim_before(30).unwrap();
+    assert_eq!((trimmed.segments, disk.bytes(&segment_name(1))), (1, None));
+    drop(log);
+    assert_eq!(told(&disk), "gone 0-21, 22-59");
+    let disk = journal(30);
+    crate::Disk::remove(&disk, &segment_name(2)).unwrap();
+    assert_eq!(told(&disk), "0-21, gone 22-43, 44-89");
+}
+
+#[test]
+fn the_last_segment_is_never_trimmed() {
+    let disk = journal(20);
+    let (log, _) = open(&disk).unwrap();
+    log.shared().trim_before(u64::MAX).unwrap();
+    drop(log);
+    assert_eq!(open(&disk).unwrap().1.next_sequence, 60);
+}
+
+#[test]
+fn at_its_limit_a_journal_refuses_or_drops() {
+    let refusing = Options { total_bytes_max: 4 * 4096, ..options() };
+    let disk = SimulatedDisk::new(1);
+    let (mut log, _) = Log::open(Arc::new(disk.clone()), refusing.clone()).unwrap();
+    let refused = (0..100).find_map(|group| Some((group, write(&mut log, group * 3, 3).err()?)));
+    let (group, refusal) = refused.unwrap();
+    assert!(matches!(&refusal, Refusal::Full(error) if error.is_full()), "{refusal}");
+    assert!((4 * 21..=4 * 22).contains(&(group * 3)), "{group}");
+    assert!(log.prepare().is_err());
+    log.shared().trim_before(30).unwrap();
+    log.prepare().unwrap();
+    write(&mut log, group * 3 + 3, 3).unwrap();
+    drop(log);
+
+    let dropping = Options { at_limit: AtLimit::DropOldest, ..refusing };
+    let disk = SimulatedDisk::new(1);
+    let (mut log, _) = Log::open(Arc::new(disk.clone()), dropping).unwrap();
+    let mut reader = Reader::of(Arc::clone(log.shared()), 0);
+    for group in 0..100 {
+        write(&mut log, group * 3, 3).unwrap();
+        assert!(log.shared().table().file_bytes() <= 4 * 4096);
+    }
+    let dropped = log.shared().counters().dropped_records;
+    assert_eq!(tell(&mut reader), format!("gone 0-{}, {dropped}-299", dropped - 1));
+}
+
+#[test]
+fn a_segment_that_failed_is_given_up_and_nothing_is_lost() {
+    let disk = journal(0);
+    let (mut log, _) = open(&disk).unwrap();
+    write(&mut log, 0, 3).unwrap();
+    disk.fail(disk.operations()..disk.operations() + 1, rustix::io::Errno::IO);
+    write(&mut log, 3, 3).unwrap();
+    write(&mut log, 6, 3).unwrap();
+    let counters = log.shared().counters();
+    assert_eq!((counters.segments_given_up, counters.segments), (1, 2));
+    assert_eq!(counters.durable_records, 9);
+    log.close().unwrap();
+    assert_eq!(told(&disk), "0-8");
+}
+
+#[test]
+fn a_segment_that_cannot_be_made_leaves_nothing() {
+    // Creating it, reserving it, writing it, making it durable, renaming it, making its name durable.
+    for step in 0..6 {
+        let disk = SimulatedDisk::new(step);
+        let (mut log, _) = open(&disk).unwrap();
+        disk.fail(step..step + 1, rustix::io::Errno::NOSPC);
+        let refusal = write(&mut log, 0, 1).unwrap_err();
+        assert!(matches!(refusal, Refusal::Full(_)), "{refusal}");
+        assert!(disk.names().is_empty(), "{step}: {:?}", disk.names());
+        write(&mut log, 1, 1).unwrap();
+        drop(log);
+        assert_eq!(told(&disk), "1-1");
+    }
+}
+
+#[test]
+fn numbers_that_were_refused_are_not_missing() {
+    let disk = journal(1);
+    let (mut log, _) = open(&disk).unwrap();
+    log.prepare().unwrap();
+    write(&mut log, 10, 2).unwrap();
+    drop(log);
+    assert_eq!(told(&disk), "0-2, 10-11");
+}
+
+#[test]
+fn a_record_out_of_place_is_damage() {
+    let disk = journal(3);
+    change(&disk, 1, |bytes| bytes.copy_within(offset(1)..offset(2), offset(5)));
+    assert_eq!(told(&disk), "0-4, 1:1704+136 lost 1, 6-8");
+}
+
+#[test]
+fn who_reads_from_behind_damage_is_not_told_of_it() {
+    let disk = journal(3);
+    change(&disk, 1, |bytes| bytes[offset(1)] ^= 1);
+    let from = |from| tell(&mut Reader::open_on(Arc::new(disk.clone()), from).unwrap());
+    assert_eq!(from(1), "1:1160+136 lost 1, 2-8");
+    assert_eq!(from(2), "2-8");
+    assert_eq!(from(5), "5-8");
+}
+
+#[test]
+fn a_number_that_a_segment_cannot_have_is_damage() {
+    let disk = journal(10);
+    let identity = {
+        let (log, _) = open(&disk).unwrap();
+        log.shared().identity
+    };
+    let mut forged = Vec::new();
+    let record = NewRecord { sequence: 1 << 60, place: 0, kind: 0, payload: &[0; PAYLOAD] };
+    encode_record(&record, identity, &mut forged);
+    change(&disk, 1, |bytes| bytes[offset(4)..offset(5)].copy_from_slice(&forged));
+    assert_eq!(told(&disk), "0-3, 1:1568+136 lost 1, 5-29");
+}
+
+#[test]
+fn positions_outlive_restarts_and_hold_sequence_numbers() {
+    let disk = journal(1);
+    let refuse = |name| position::write(&disk, name, 1).err().map(|error| error.kind);
+    for name in ["", "a/b", "..", "a.b", &"x".repeat(65)] {
+        assert!(matches!(refuse(name), Some(ErrorKind::Name)), "{name}");
+    }
+    assert_eq!(position::read(&disk, "forwarder").unwrap(), None);
+    for sequence in (4900..=5000).step_by(10) {
+        position::write(&disk, "forwarder", sequence).unwrap();
+        disk.cut_power();
+        assert_eq!(position::read(&disk, "forwarder").unwrap(), Some(sequence));
+    }
+    position::write(&disk, "store", 2).unwrap();
+    // Records that a consumer believes to have read must not get new contents.
+    assert_eq!(open(&disk).unwrap().1.next_sequence, 5000);
+    position::forget(&disk, "forwarder").unwrap();
+    position::forget(&disk, "forwarder").unwrap();
+    disk.set_bytes("store.position", vec![1, 2, 3]);
+    disk.set_bytes("store.position.new", vec![1]);
+    let (_, recovery) = open(&disk).unwrap();
+    assert_eq!((recovery.next_sequence, recovery.positions_forgotten), (3, 1));
+    assert_eq!(disk.names(), [segment_name(1)]);
+}
+
+#[test]
+fn when_numbers_are_exhausted_it_says_so() {
+    let disk = SimulatedDisk::new(1);
+    disk.set_bytes(&segment_name(u64::MAX), vec![0; 2000]);
+    let (mut log, _) = open(&disk).unwrap();
+    let refusal = write(&mut log, 0, 1).unwrap_err();
+    assert!(refusal.to_string().contains("no number is left"), "{refusal}");
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    fn check(change: impl FnOnce(&mut Options)) {
+        let mut options = options();
+        change(&mut options);
+        let opened = Log::open(Arc::new(SimulatedDisk::new(1)), options);
+        assert!(matches!(opened.err().unwrap().kind, ErrorKind::Options(_)));
+    }
+    check(|options| options.segment_bytes = 2048);
+    check(|options| options.total_bytes_max = 8191);
+    check(|options| options.waiting_bytes_max = 2048);
+    check(|options| options.waiting_bytes_max = 5 << 30);
+    check(|options| options.payload_bytes_max = 32 << 20);
+}

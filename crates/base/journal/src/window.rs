@@ -1,0 +1,107 @@
+//! What has been read of a file: a bounded piece that moves forward. Memory is that of a chunk and the largest
+//! record.
+
+use crate::disk::File;
+use rustix::io::Errno;
+use std::io;
+use std::sync::Arc;
+
+/// What is read at once.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// What a disk that cannot read one byte loses with it.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Stands for bytes that cannot be read: nothing that is valid looks so.
+const UNREADABLE: u8 = 0xff;
+
+pub(crate) struct Window {
+    file: Arc<dyn File>,
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Window {
+    pub(crate) fn new(file: Arc<dyn File>) -> Window {
+        Window { file, start: 0, bytes: Vec::new() }
+    }
+
+    pub(crate) fn file(&self) -> &Arc<dyn File> {
+        &self.file
+    }
+
+    /// Reads so much that `get` finds `size` bytes from `offset` on, but nothing from `end` on. Returns how many
+    /// there are from `offset` on: more or less than that. Neither offsets nor ends may become smaller.
+    pub(crate) fn fill(&mut self, offset: u64, size: usize, end: u64) -> io::Result<usize> {
+        let mut available = self.available(offset);
+        if available < size {
+            self.forget_before(offset);
+            while available < size && self.read_more(size, end)? {
+                available = self.available(offset);
+            }
+        }
+        Ok(available)
+    }
+
+    /// What was read from `offset` on; at most `size` bytes.
+    pub(crate) fn get(&self, offset: u64, size: usize) -> &[u8] {
+        let from = usize::try_from(offset.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        let rest = self.bytes.get(from..).unwrap_or_default();
+        &rest[..size.min(rest.len())]
+    }
+
+    fn available(&self, offset: u64) -> usize {
+        match offset < self.start {
+            true => 0,
+            false => self.get(offset, usize::MAX).len(),
+        }
+    }
+
+    fn forget_before(&mut self, offset: u64) {
+        let passed = offset.saturating_sub(self.start);
+        match usize::try_from(passed) {
+            Ok(passed) if offset >= self.start && passed < self.bytes.len() => {
+                self.bytes.drain(..passed);
+            }
+            _ => self.bytes.clear(),
+        }
+        // A record may have been large; the next one is not.
+        self.bytes.shrink_to(CHUNK_BYTES.max(self.bytes.len()));
+        self.start = offset;
+    }
+
+    /// Reads behind what there is; false at the end.
+    fn read_more(&mut self, size: usize, end: u64) -> io::Result<bool> {
+        let from = self.bytes.len();
+        let offset = self.start + from as u64;
+        let until_end = usize::try_from(end.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let wanted = size.saturating_sub(from).max(CHUNK_BYTES).min(until_end);
+        if wanted == 0 {
+            return Ok(false);
+        }
+        self.bytes.resize(from + wanted, 0);
+        let read = self.read(offset, from);
+        self.bytes.truncate(from + *read.as_ref().unwrap_or(&0));
+        Ok(read? > 0)
+    }
+
+    /// Reads to `bytes[from..]`. What the disk cannot read is passed over.
+    fn read(&mut self, offset: u64, from: usize) -> io::Result<usize> {
+        let is_unreadable = |error: &io::Error| Errno::from_io_error(error) == Some(Errno::IO);
+        let to = &mut self.bytes[from..];
+        match self.file.read_at(to, offset) {
+            Err(error) if is_unreadable(&error) => {}
+            read => return read,
+        }
+        // The rest of a block, as the one behind it may be readable.
+        let block = (BLOCK_BYTES - offset % BLOCK_BYTES) as usize;
+        let size = block.min(to.len());
+        match self.file.read_at(&mut to[..size], offset) {
+            Err(error) if is_unreadable(&error) => {
+                to[..size].fill(UNREADABLE);
+                Ok(size)
+            }
+            read => read,
+        }
+    }
+}

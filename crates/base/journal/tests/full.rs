@@ -1,0 +1,107 @@
+//! A file system of limited size fills up, and gets room again: the journal says so, and goes on by itself.
+
+mod support;
+
+use blkkin_journal::{Item, Journal, Options, Payload, Reader, Refusal};
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+use support::{figure, skip};
+
+/// How soon it goes on when there is room.
+const RESUMES: Duration = Duration::from_secs(5);
+
+const SEGMENT_BYTES: u64 = 256 << 10;
+
+/// A file system in memory. Unmounted when dropped.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(kib: u64) -> Option<Mounted> {
+        let directory = tempfile::tempdir().unwrap();
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(directory.path());
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then(|| Mounted(directory))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn resize(&self, kib: u64) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
+        assert!(mount.status().unwrap().success());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // What is still mounted keeps its directory.
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+fn append(journal: &Journal, number: u64) -> Result<u64, Refusal> {
+    let bytes = [number.to_le_bytes(); 100].concat();
+    let ticket = journal.append(&[Payload { kind: 0, bytes: &bytes }])?;
+    ticket.wait()?;
+    Ok(ticket.sequences().start)
+}
+
+/// Fills it up, gives it room, and checks what is there in the end.
+fn fill_and_resume(mounted: &Mounted, kib: u64) {
+    let directory = mounted.path().join("journal");
+    let options = Options {
+        segment_bytes: SEGMENT_BYTES,
+        payload_bytes_max: 4096,
+        retry_after: Duration::from_millis(100),
+        ..Options::default()
+    };
+    let (journal, _) = Journal::open(&directory, options).unwrap();
+    let mut acknowledged = Vec::new();
+    for round in 0..2 {
+        let mut number = round * 1_000_000;
+        let refusal = loop {
+            match append(&journal, number) {
+                Ok(sequence) => acknowledged.push((sequence, number)),
+                Err(refusal) => break refusal,
+            }
+            number += 1;
+        };
+        assert!(matches!(refusal, Refusal::Full(_)), "{refusal}");
+        assert!(matches!(append(&journal, 0), Err(Refusal::Full(_))));
+        mounted.resize(kib * (round + 2));
+        let start = Instant::now();
+        while journal.refusal().is_some() {
+            assert!(start.elapsed() < RESUMES);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        acknowledged.push((append(&journal, 7).unwrap(), 7));
+    }
+    assert!(journal.counters().refused_full >= 4);
+    journal.close().unwrap();
+    let mut acknowledged = acknowledged.into_iter().peekable();
+    let mut reader = Reader::open(&directory, 0).unwrap();
+    while let Some(item) = reader.next().unwrap() {
+        let Item::Record(record) = item else { panic!("{item:?}") };
+        let expected = acknowledged.next_if(|(sequence, _)| *sequence == record.sequence);
+        let (_, number) = expected.expect("nothing else was acknowledged, nor written");
+        assert_eq!(record.payload[..8], number.to_le_bytes());
+    }
+    assert_eq!(acknowledged.next(), None);
+}
+
+#[test]
+fn a_full_file_system_is_a_state_that_ends() {
+    let mut sizes = 0;
+    for kib in (320..960).step_by(64) {
+        let Some(mounted) = Mounted::new(kib) else {
+            return skip("a_full_file_system_is_a_state_that_ends", "only root can mount one");
+        };
+        fill_and_resume(&mounted, kib);
+        sizes += 1;
+    }
+    figure("D4", &format!("a journal on {sizes} file systems that run full"));
+}

@@ -1,0 +1,237 @@
+//! A program that writes a journal, and says what was acknowledged, is killed: at random moments, and in each of its
+//! system calls that change something. All that it has said is there, and the next one goes on.
+
+mod support;
+
+use blkkin_journal::{Item, Journal, Options, Payload, Reader};
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+use support::{figure, is_installed, skip};
+
+/// Before what the program says, as the test harness speaks too.
+const MARK: &str = "says: ";
+
+/// How many groups the program writes. Enough for several segments.
+const GROUPS: u64 = 52;
+
+/// It keeps so many records, and trims what is older.
+const KEPT: u64 = 40;
+
+/// How long a journal may take to open after its writer was killed.
+const OPENS: Duration = Duration::from_secs(2);
+
+const CONSUMER: &str = "consumer";
+
+fn options() -> Options {
+    Options { segment_bytes: 8192, payload_bytes_max: 1024, ..Options::default() }
+}
+
+/// What the record with that number holds.
+fn payload(sequence: u64) -> Vec<u8> {
+    let text = sequence.to_string().into_bytes();
+    let size = (sequence * 37 % 500) as usize;
+    text.into_iter().chain(std::iter::repeat(b' ')).take(size.max(20)).collect()
+}
+
+/// The program. `acked N`: all before N; `trimming N`: what is before N may go.
+#[test]
+#[ignore = "a program of other tests"]
+fn appends() {
+    let (journal, recovery) = Journal::open(&directory(), options()).unwrap();
+    let mut next = recovery.next_sequence;
+    for group in 0..GROUPS {
+        let payloads: Vec<Vec<u8>> = (next..next + 1 + group % 3).map(payload).collect();
+        let payloads: Vec<Payload<'_>> =
+            payloads.iter().map(|bytes| Payload { kind: 3, bytes }).collect();
+        let ticket = journal.append(&payloads).unwrap();
+        assert_eq!(ticket.sequences().start, next);
+        next = ticket.sequences().end;
+        // What the test is to find.
+        if std::env::var_os("TEST_EARLY").is_some() {
+            say(&format!("acked {next}"));
+        }
+        ticket.wait().unwrap();
+        say(&format!("acked {next}"));
+        if group % 6 == 5 {
+            let from = next.saturating_sub(KEPT);
+            journal.set_position(CONSUMER, from).unwrap();
+            say(&format!("trimming {from}"));
+            journal.trim_before(from).unwrap();
+        }
+    }
+    journal.close().unwrap();
+}
+
+fn directory() -> std::path::PathBuf {
+    std::env::var_os("TEST_JOURNAL").unwrap().into()
+}
+
+fn say(what: &str) {
+    // One write, so that nothing is said by halves.
+    let line = format!("{MARK}{what}\n");
+    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+}
+
+/// What the program has said.
+#[derive(Clone, Copy, Debug, Default)]
+struct Said {
+    acked: u64,
+    trimming: u64,
+}
+
+/// The program, started with these words before it.
+fn program(starter: &[&str], directory: &Path) -> Command {
+    let own = std::env::current_exe().unwrap();
+    let words = ["appends", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+    let mut command = match starter {
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(own);
+            command
+        }
+        [] => Command::new(own),
+    };
+    command.args(words).env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Runs it to its end, or kills it when it has said so many things.
+fn run(command: &mut Command, said: &mut Said, kill_after: Option<u64>) -> ExitStatus {
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut count = 0;
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line = line.unwrap();
+        let Some((what, number)) = line.split_once(MARK).and_then(|(_, said)| said.split_once(' '))
+        else {
+            continue;
+        };
+        let number = number.parse().unwrap();
+        match what {
+            "acked" => said.acked = number,
+            _ => said.trimming = number,
+        }
+        count += 1;
+        if Some(count) == kill_after {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap()
+}
+
+/// Whether all that was said is so.
+fn check(directory: &Path, said: Said) -> Result<(), String> {
+    let start = Instant::now();
+    let (journal, _) = Journal::open(directory, options()).map_err(|error| error.to_string())?;
+    if start.elapsed() > OPENS {
+        return Err(format!("opens after {:?}", start.elapsed()));
+    }
+    let position = journal.position(CONSUMER).map_err(|error| error.to_string())?.unwrap_or(0);
+    if position < said.trimming {
+        return Err(format!("the consumer has come to {position}, and had to {}", said.trimming));
+    }
+    drop(journal);
+    let mut reader = Reader::open(directory, 0).map_err(|error| error.to_string())?;
+    let mut next = None;
+    while let Some(item) = reader.next().map_err(|error| error.to_string())? {
+        match item {
+            Item::Record(record) if record.payload != payload(record.sequence) => {
+                return Err(format!("record {} is not what was appended", record.sequence));
+            }
+            Item::Record(record) => {
+                if next.is_some_and(|next| next != record.sequence) {
+                    return Err(format!("{} comes instead of {next:?}", record.sequence));
+                }
+                next = Some(record.sequence + 1);
+            }
+            // Trimming is said before it is done, but a position before that.
+            Item::Gone(range) if next.is_none() && range.end <= position => {}
+            other => return Err(format!("{other:?}")),
+        }
+    }
+    match next.unwrap_or(0) >= said.acked {
+        true => Ok(()),
+        false => Err(format!("{} were acknowledged, and {next:?} are there", said.acked)),
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_killed_at_random() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut said = Said::default();
+    let mut killed = 0;
+    for round in 0..40u64 {
+        let kill_after = 1 + round * 7919 % (GROUPS + 3);
+        let status = run(&mut program(&[], directory.path()), &mut said, Some(kill_after));
+        killed += u32::from(!status.success());
+        check(directory.path(), said).unwrap_or_else(|why| panic!("round {round}: {why}"));
+    }
+    assert!(killed >= 30, "{killed}");
+    figure("D1", &format!("{killed} writers of a journal killed at random"));
+}
+
+/// All by which the writer changes something, and `write`, by which it says so.
+const CALLS: [&str; 8] =
+    ["pwrite64", "fdatasync", "fsync", "renameat", "fallocate", "ftruncate", "unlinkat", "write"];
+
+/// Kills it in the `number`-th call. `None` if it makes fewer. A thread counts its own calls.
+fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
+    let directory = tempfile::tempdir().unwrap();
+    let mut said = Said::default();
+    // Half of them meet a journal that has been written before.
+    if number.is_multiple_of(2) {
+        assert!(run(&mut program(&[], directory.path()), &mut said, None).success());
+    }
+    let inject = format!("inject={call}:signal=SIGKILL:when={number}");
+    let only = format!("trace={call}");
+    let starter = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
+    let mut command = program(&starter, directory.path());
+    if early {
+        command.env("TEST_EARLY", "1");
+    }
+    let status = run(&mut command, &mut said, None);
+    if status.success() {
+        return None;
+    }
+    let all = check(directory.path(), said).and_then(|()| {
+        let status = run(&mut program(&[], directory.path()), &mut said, None);
+        if status.success() { check(directory.path(), said) } else { Err(status.to_string()) }
+    });
+    Some(all.map_err(|why| format!("killed in {call} number {number}: {why}")))
+}
+
+/// How many of these calls there were to be killed in.
+fn kill_in_each(call: &str) -> u32 {
+    let mut number = 0;
+    while let Some(outcome) = kill_in(call, number + 1, false) {
+        outcome.unwrap();
+        number += 1;
+    }
+    assert!(number > 0, "{call} is never made");
+    number
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_when_killed_in_any_system_call() {
+    if !is_installed("strace") {
+        let test = "nothing_acknowledged_is_lost_when_killed_in_any_system_call";
+        return skip(test, "strace is missing");
+    }
+    // Most of the time each of them waits, for a disk or for strace.
+    let points: u32 = std::thread::scope(|scope| {
+        let each = CALLS.map(|call| scope.spawn(move || kill_in_each(call)));
+        each.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(points >= 200, "{points}");
+    figure("D1", &format!("writers of a journal killed in each of {points} system calls"));
+}
+
+#[test]
+fn a_program_that_acknowledges_early_is_found_out() {
+    if !is_installed("strace") {
+        return skip("a_program_that_acknowledges_early_is_found_out", "strace is missing");
+    }
+    let found = (4..20).filter_map(|number| kill_in("pwrite64", number, true)).find(Result::is_err);
+    assert!(found.is_some_and(|found| found.unwrap_err().contains("acknowledged")));
+}
