@@ -139,6 +139,14 @@ fn whatever_becomes_of_programs_and_agents() {
 fn live(seed: u64, limits: Limits) {
     let mut agents = Succession::begin(limits);
     record_all(&agents, Purpose::Record, &["c"]);
+    // There is no room for rings beside those of commands whose end was not seen yet.
+    let without_clients = |agents: &Succession| {
+        eventually("there is the program alone, and who asks", || {
+            let mut client = agents.try_client().ok()?;
+            (quota(&mut client, blkkin_sys::user_id(), "connections").0 <= 2).then_some(())
+        });
+    };
+    without_clients(&agents);
     let mut program = program(&agents);
     let mut random = Random::new(seed);
     let (mut story, mut recorded, mut full) = (Vec::new(), 0, 0);
@@ -176,7 +184,10 @@ fn live(seed: u64, limits: Limits) {
                 eventually("a ping", || program.obey().then_some(()));
             }
             "restart" => agents.go_on(),
-            "clients" => drop((0..3).map(|_| agents.try_client()).collect::<Vec<_>>()),
+            "clients" => {
+                drop((0..3).map(|_| agents.try_client()).collect::<Vec<_>>());
+                without_clients(&agents);
+            }
             _ => {}
         }
         pause(&mut random);
