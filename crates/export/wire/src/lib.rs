@@ -1,0 +1,22 @@
+//! Spans in the formats of Zipkin and OpenTelemetry: a [`Decoder`] that hands them to a sink, and
+//! what writes them. No I/O.
+//!
+//! Bytes are hostile: batches are read within [`Limits`], and an [`Outcome`] says of each span that
+//! was refused which it was, and what was wrong at which byte.
+
+mod decoder;
+mod draft;
+mod fault;
+mod format;
+mod limits;
+mod outcome;
+mod proto3;
+mod protobuf;
+mod texts;
+mod values;
+
+pub use decoder::Decoder;
+pub use fault::{Fault, Reason, Refusal};
+pub use format::Format;
+pub use limits::Limits;
+pub use outcome::{End, Outcome, REFUSALS_MAX};

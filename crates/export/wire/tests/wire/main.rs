@@ -1,0 +1,6 @@
+//! The codecs beside others that do the same (prost, OpenTelemetry's own types, the thrift crate,
+//! serde_json), beside bytes that real senders made, and on tables of what is refused and why.
+
+mod check;
+mod random;
+mod zipkin_proto;
