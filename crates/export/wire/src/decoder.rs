@@ -2,8 +2,9 @@
 
 use crate::draft::{Draft, Lists};
 use crate::fault::{Fault, Reason, Refusal, Result};
+use crate::otlp::GroupMemory;
 use crate::texts::Texts;
-use crate::{End, Format, Limits, Outcome, proto3};
+use crate::{End, Format, Limits, Outcome, otlp, proto3};
 use blkkin_model::{Count, SpanRef, SpanSink};
 
 /// Reads batches of spans, and keeps its memory from one to the next.
@@ -19,6 +20,7 @@ pub struct Decoder {
 pub(crate) struct Scratch {
     pub(crate) lists: Lists<'static>,
     pub(crate) texts: Texts,
+    pub(crate) group: GroupMemory,
 }
 
 /// A batch while it is read: who gets its spans, and what came of them so far.
@@ -64,6 +66,7 @@ impl Decoder {
         let mut batch = Batch { limits: &self.limits, sink, outcome, index: 0 };
         let read = batch.check_size(bytes).and_then(|()| match format {
             Format::ZipkinProto => proto3::decode(bytes, &mut self.scratch, &mut batch),
+            Format::OtlpProto => otlp::decode(bytes, &mut self.scratch, &mut batch),
         });
         batch.outcome.end = match read {
             Ok(()) => End::Whole,

@@ -9,9 +9,11 @@ mod draft;
 mod fault;
 mod format;
 mod limits;
+mod otlp;
 mod outcome;
 mod proto3;
 mod protobuf;
+mod render;
 mod texts;
 mod values;
 

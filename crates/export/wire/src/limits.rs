@@ -9,6 +9,8 @@ pub struct Limits {
     pub spans: u64,
     /// Tags of a span, with those of its resource and scope.
     pub tags: usize,
+    /// Tags of a resource and a scope: each span gets them all.
+    pub shared_tags: usize,
     /// Annotations of a span.
     pub annotations: usize,
     /// Hosts that take part in one span of Zipkin's first format, each of which becomes a span.
@@ -26,6 +28,7 @@ impl Default for Limits {
             batch_bytes: 64 << 20,
             spans: 1 << 20,
             tags: 1024,
+            shared_tags: 128,
             annotations: 4096,
             hosts: 32,
             text_bytes: 1 << 20,

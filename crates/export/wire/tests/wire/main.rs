@@ -2,5 +2,6 @@
 //! serde_json), beside bytes that real senders made, and on tables of what is refused and why.
 
 mod check;
+mod otlp_proto;
 mod random;
 mod zipkin_proto;

@@ -131,6 +131,44 @@ impl Random {
         }
     }
 
+    /// All that OpenTelemetry can say of a span and that comes back the same.
+    pub(crate) fn otlp_span(&mut self) -> Span {
+        let ns = |random: &mut Random| 1 + random.next() % 2_000_000_000_000_000_000;
+        let statuses = [Status::Unset, Status::Ok];
+        let kind = if self.one_in(5) { Some(Kind::Internal) } else { None };
+        let zipkin = self.zipkin_span();
+        let start_ns = self.maybe(ns);
+        Span {
+            kind: kind.unwrap_or(zipkin.kind),
+            status: self.pick(&statuses),
+            debug: false,
+            shared: false,
+            start_ns,
+            duration_ns: start_ns.and_then(|_| self.maybe(ns)),
+            local: Endpoint { service: self.word(), ..Endpoint::default() },
+            remote: Endpoint::default(),
+            annotations: self.annotations(1),
+            tags: self.typed_tags(),
+            ..zipkin
+        }
+    }
+
+    fn typed_tags(&mut self) -> Vec<Tag> {
+        let origins = [Origin::Resource, Origin::Scope, Origin::Span];
+        let mut tags = self.tags();
+        for tag in &mut tags {
+            tag.origin = self.pick(&origins);
+            tag.value = match self.below(5) {
+                0 => Value::Int(self.number() as i64),
+                1 => Value::Bool(self.one_in(2)),
+                2 => Value::Double(self.number() as f64 / 64.0),
+                3 => Value::Bytes(self.text().into_bytes()),
+                _ => continue,
+            };
+        }
+        tags
+    }
+
     /// Changes some bytes: one in place, some left out, some twice, or the end.
     pub(crate) fn damage(&mut self, bytes: &[u8]) -> Vec<u8> {
         let mut damaged = bytes.to_vec();

@@ -1,0 +1,181 @@
+//! JSON as text that is written piece by piece: what lists and maps become as values of tags, and
+//! what Zipkin's JSON is made of.
+
+use std::fmt::Write;
+
+/// Text in quotes. As Zipkin has it, only what must be escaped is, and what JavaScript takes for
+/// the end of a line.
+pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    escaped(out, text);
+    out.push(b'"');
+}
+
+/// The same without quotes.
+pub(crate) fn escaped(out: &mut Vec<u8>, text: &str) {
+    let bytes = text.as_bytes();
+    let mut plain = 0;
+    for (at, byte) in bytes.iter().enumerate() {
+        if !NOT_PLAIN[usize::from(*byte)] {
+            continue;
+        }
+        let escape: &[u8] = match byte {
+            b'"' => b"\\\"",
+            b'\\' => b"\\\\",
+            b'\t' => b"\\t",
+            b'\x08' => b"\\b",
+            b'\n' => b"\\n",
+            b'\r' => b"\\r",
+            b'\x0c' => b"\\f",
+            // The first of three bytes of a line's or paragraph's end.
+            0xe2 => match bytes.get(at + 1..at + 3) {
+                Some([0x80, 0xa8]) => b"\\u2028",
+                Some([0x80, 0xa9]) => b"\\u2029",
+                _ => continue,
+            },
+            _ => {
+                &[b'\\', b'u', b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
+            }
+        };
+        out.extend_from_slice(bytes.get(plain..at).unwrap_or_default());
+        out.extend_from_slice(escape);
+        plain = at + if *byte == 0xe2 { 3 } else { 1 };
+    }
+    out.extend_from_slice(bytes.get(plain..).unwrap_or_default());
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
+const NOT_PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < 0x20 {
+        table[byte] = true;
+        byte += 1;
+    }
+    table[b'"' as usize] = true;
+    table[b'\\' as usize] = true;
+    table[0xe2] = true;
+    table
+};
+
+/// An id of 64 bits as 16 digits.
+pub(crate) fn hex(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 16];
+    for (index, digit) in digits.iter_mut().enumerate() {
+        *digit = HEX[(number >> (60 - 4 * index)) as usize & 15];
+    }
+    out.extend_from_slice(&digits);
+}
+
+/// A whole number.
+pub(crate) fn unsigned(out: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    loop {
+        at -= 1;
+        digits[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+/// A whole number that may be negative.
+pub(crate) fn signed(out: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        out.push(b'-');
+    }
+    unsigned(out, number.unsigned_abs());
+}
+
+/// A number with a fraction; what JSON has no number for is text.
+pub(crate) fn double(out: &mut Vec<u8>, number: f64) {
+    if number.is_finite() {
+        display(out, number);
+    } else {
+        string(out, not_finite(number));
+    }
+}
+
+/// What protobuf's JSON calls a number that is none.
+pub(crate) fn not_finite(number: f64) -> &'static str {
+    match number {
+        number if number.is_nan() => "NaN",
+        f64::INFINITY => "Infinity",
+        _ => "-Infinity",
+    }
+}
+
+/// What is printed as Rust prints it.
+pub(crate) fn display(out: &mut Vec<u8>, value: impl std::fmt::Display) {
+    let mut text = Utf8(out);
+    // Writing into memory does not fail.
+    let _ = write!(text, "{value}");
+}
+
+struct Utf8<'o>(&'o mut Vec<u8>);
+
+impl Write for Utf8<'_> {
+    fn write_str(&mut self, text: &str) -> std::fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// Bytes in base64.
+pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for chunk in bytes.chunks(3) {
+        let three = [0, 1, 2].map(|index| chunk.get(index).copied().unwrap_or(0));
+        let number = u32::from_be_bytes([0, three[0], three[1], three[2]]);
+        for index in 0..4 {
+            let letter = LETTERS[(number >> (18 - 6 * index)) as usize & 63];
+            out.push(if index <= chunk.len() { letter } else { b'=' });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(write: impl FnOnce(&mut Vec<u8>), expected: &str) {
+        let mut out = Vec::new();
+        write(&mut out);
+        assert_eq!(String::from_utf8(out).expect("text"), expected);
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        check(|out| string(out, "a/<b>\u{7f}ü"), "\"a/<b>\u{7f}ü\"");
+        check(|out| string(out, "\"\\\t\n\r\u{8}\u{c}"), r#""\"\\\t\n\r\b\f""#);
+        check(|out| string(out, "\0\u{1f}"), r#""\u0000\u001f""#);
+        check(|out| string(out, "\u{2028}x\u{2029}"), r#""\u2028x\u2029""#);
+        check(|out| string(out, "€\u{2027}"), "\"€\u{2027}\"");
+    }
+
+    #[test]
+    fn numbers_are_written() {
+        check(|out| hex(out, 0x1f), "000000000000001f");
+        check(|out| hex(out, u64::MAX - 1), "fffffffffffffffe");
+        check(|out| unsigned(out, 0), "0");
+        check(|out| unsigned(out, u64::MAX), &u64::MAX.to_string());
+        check(|out| signed(out, i64::MIN), &i64::MIN.to_string());
+        check(|out| double(out, 0.5), "0.5");
+        check(|out| double(out, 1e21), "1000000000000000000000");
+        check(|out| double(out, f64::NEG_INFINITY), "\"-Infinity\"");
+        check(|out| double(out, f64::NAN), "\"NaN\"");
+    }
+
+    #[test]
+    fn bytes_are_written() {
+        check(|out| base64(out, b""), "");
+        check(|out| base64(out, b"f"), "Zg==");
+        check(|out| base64(out, b"fo"), "Zm8=");
+        check(|out| base64(out, b"foo"), "Zm9v");
+        check(|out| base64(out, &[0xff, 0xef, 0xbe, 0]), "/+++AA==");
+    }
+}
