@@ -4,7 +4,8 @@ use crate::draft::{Draft, Lists};
 use crate::fault::{Fault, Reason, Refusal, Result};
 use crate::otlp::GroupMemory;
 use crate::texts::Texts;
-use crate::{End, Format, Limits, Outcome, otlp, proto3};
+use crate::v1::V1Lists;
+use crate::{End, Format, Limits, Outcome, otlp, proto3, thrift};
 use blkkin_model::{Count, SpanRef, SpanSink};
 
 /// Reads batches of spans, and keeps its memory from one to the next.
@@ -21,6 +22,7 @@ pub(crate) struct Scratch {
     pub(crate) lists: Lists<'static>,
     pub(crate) texts: Texts,
     pub(crate) group: GroupMemory,
+    pub(crate) v1: V1Lists<'static>,
 }
 
 /// A batch while it is read: who gets its spans, and what came of them so far.
@@ -66,6 +68,8 @@ impl Decoder {
         let mut batch = Batch { limits: &self.limits, sink, outcome, index: 0 };
         let read = batch.check_size(bytes).and_then(|()| match format {
             Format::ZipkinProto => proto3::decode(bytes, &mut self.scratch, &mut batch),
+            Format::ZipkinThrift => thrift::decode_list(bytes, &mut self.scratch, &mut batch),
+            Format::ZipkinThriftSpan => thrift::decode_one(bytes, &mut self.scratch, &mut batch),
             Format::OtlpProto => otlp::decode(bytes, &mut self.scratch, &mut batch),
         });
         batch.outcome.end = match read {
@@ -112,7 +116,7 @@ impl Batch<'_> {
         match draft.finish(offset) {
             Ok(span) => {
                 self.give(&span)?;
-                self.index += 1;
+                self.next();
             }
             Err(fault) => self.refuse(*fault),
         }
@@ -127,6 +131,12 @@ impl Batch<'_> {
         }
         self.outcome.given += 1;
         Ok(())
+    }
+
+    /// All of a span is given away.
+    #[inline]
+    pub(crate) fn next(&mut self) {
+        self.index += 1;
     }
 
     /// The span is not given away.

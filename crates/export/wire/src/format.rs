@@ -5,18 +5,25 @@
 pub enum Format {
     /// Zipkin's second format, protobuf: `ListOfSpans` of `zipkin.proto3`.
     ZipkinProto,
+    /// Zipkin's first format, thrift: a list of `Span`.
+    ZipkinThrift,
+    /// One `Span` of it, as in a message of Scribe's.
+    ZipkinThriftSpan,
     /// OpenTelemetry's, protobuf: `ExportTraceServiceRequest`.
     OtlpProto,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 2] = [Format::ZipkinProto, Format::OtlpProto];
+    pub const ALL: [Format; 4] =
+        [Format::ZipkinProto, Format::ZipkinThrift, Format::ZipkinThriftSpan, Format::OtlpProto];
 
     /// A word for it.
     pub const fn name(self) -> &'static str {
         match self {
             Format::ZipkinProto => "zipkin-proto",
+            Format::ZipkinThrift => "zipkin-thrift",
+            Format::ZipkinThriftSpan => "zipkin-thrift-span",
             Format::OtlpProto => "otlp-proto",
         }
     }

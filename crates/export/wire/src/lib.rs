@@ -15,6 +15,8 @@ mod proto3;
 mod protobuf;
 mod render;
 mod texts;
+mod thrift;
+mod v1;
 mod values;
 
 pub use decoder::Decoder;

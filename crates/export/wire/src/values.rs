@@ -34,7 +34,7 @@ pub(crate) fn span_id(digits: &[u8]) -> Result<SpanId, Reason> {
 pub(crate) fn parent_id(digits: &[u8]) -> Result<Option<SpanId>, Reason> {
     match digits.len() {
         0 => Err(Reason::Empty),
-        ..=16 => Ok(SpanId::from_number(hex(digits)?)),
+        1..=16 => Ok(SpanId::from_number(hex(digits)?)),
         size => Err(Reason::IdSize { size, size_max: 16 }),
     }
 }

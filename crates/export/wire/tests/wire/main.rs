@@ -4,4 +4,5 @@
 mod check;
 mod otlp_proto;
 mod random;
+mod thrift;
 mod zipkin_proto;
