@@ -5,7 +5,7 @@ use crate::fault::{Fault, Reason, Refusal, Result};
 use crate::otlp::GroupMemory;
 use crate::texts::Texts;
 use crate::v1::V1Lists;
-use crate::{End, Format, Limits, Outcome, otlp, proto3, thrift};
+use crate::{End, Format, Limits, Outcome, otlp, proto3, thrift, zipkin_json};
 use blkkin_model::{Count, SpanRef, SpanSink};
 
 /// Reads batches of spans, and keeps its memory from one to the next.
@@ -23,6 +23,14 @@ pub(crate) struct Scratch {
     pub(crate) texts: Texts,
     pub(crate) group: GroupMemory,
     pub(crate) v1: V1Lists<'static>,
+    pub(crate) orders: Orders,
+}
+
+/// In what order senders write the keys of JSON.
+#[derive(Debug, Default)]
+pub(crate) struct Orders {
+    pub(crate) v1: zipkin_json::v1::Orders,
+    pub(crate) v2: zipkin_json::v2::Orders,
 }
 
 /// A batch while it is read: who gets its spans, and what came of them so far.
@@ -66,11 +74,14 @@ impl Decoder {
     fn read(&mut self, format: Format, bytes: &[u8], sink: &mut dyn SpanSink) -> Outcome {
         let outcome = Outcome::default();
         let mut batch = Batch { limits: &self.limits, sink, outcome, index: 0 };
+        let scratch = &mut self.scratch;
         let read = batch.check_size(bytes).and_then(|()| match format {
-            Format::ZipkinProto => proto3::decode(bytes, &mut self.scratch, &mut batch),
-            Format::ZipkinThrift => thrift::decode_list(bytes, &mut self.scratch, &mut batch),
-            Format::ZipkinThriftSpan => thrift::decode_one(bytes, &mut self.scratch, &mut batch),
-            Format::OtlpProto => otlp::decode(bytes, &mut self.scratch, &mut batch),
+            Format::ZipkinJson => zipkin_json::v2::decode(bytes, scratch, &mut batch),
+            Format::ZipkinV1Json => zipkin_json::v1::decode(bytes, scratch, &mut batch),
+            Format::ZipkinProto => proto3::decode(bytes, scratch, &mut batch),
+            Format::ZipkinThrift => thrift::decode_list(bytes, scratch, &mut batch),
+            Format::ZipkinThriftSpan => thrift::decode_one(bytes, scratch, &mut batch),
+            Format::OtlpProto => otlp::decode(bytes, scratch, &mut batch),
         });
         batch.outcome.end = match read {
             Ok(()) => End::Whole,
@@ -101,18 +112,9 @@ impl Batch<'_> {
         Err(Stop::Broken(reason.at(offset)))
     }
 
-    /// The span is read, or there is something wrong with it.
+    /// A span is read: gives it away.
     #[inline]
-    pub(crate) fn close(
-        &mut self,
-        read: Result<()>,
-        draft: &mut Draft<'_>,
-        offset: usize,
-    ) -> Result<(), Stop> {
-        if let Err(fault) = read {
-            self.refuse(*fault);
-            return Ok(());
-        }
+    pub(crate) fn close(&mut self, draft: &mut Draft<'_>, offset: usize) -> Result<(), Stop> {
         match draft.finish(offset) {
             Ok(span) => {
                 self.give(&span)?;
@@ -121,6 +123,23 @@ impl Batch<'_> {
             Err(fault) => self.refuse(*fault),
         }
         Ok(())
+    }
+
+    /// A span is read, or there is something wrong with it.
+    #[inline]
+    pub(crate) fn close_read(
+        &mut self,
+        read: Result<()>,
+        draft: &mut Draft<'_>,
+        offset: usize,
+    ) -> Result<(), Stop> {
+        match read {
+            Ok(()) => self.close(draft, offset),
+            Err(fault) => {
+                self.refuse(*fault);
+                Ok(())
+            }
+        }
     }
 
     /// Gives a span away.

@@ -3,8 +3,12 @@
 /// A format of a batch of spans.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
+    /// Zipkin's second format, JSON.
+    ZipkinJson,
     /// Zipkin's second format, protobuf: `ListOfSpans` of `zipkin.proto3`.
     ZipkinProto,
+    /// Zipkin's first format, JSON.
+    ZipkinV1Json,
     /// Zipkin's first format, thrift: a list of `Span`.
     ZipkinThrift,
     /// One `Span` of it, as in a message of Scribe's.
@@ -15,13 +19,21 @@ pub enum Format {
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 4] =
-        [Format::ZipkinProto, Format::ZipkinThrift, Format::ZipkinThriftSpan, Format::OtlpProto];
+    pub const ALL: [Format; 6] = [
+        Format::ZipkinJson,
+        Format::ZipkinProto,
+        Format::ZipkinV1Json,
+        Format::ZipkinThrift,
+        Format::ZipkinThriftSpan,
+        Format::OtlpProto,
+    ];
 
     /// A word for it.
     pub const fn name(self) -> &'static str {
         match self {
+            Format::ZipkinJson => "zipkin-json",
             Format::ZipkinProto => "zipkin-proto",
+            Format::ZipkinV1Json => "zipkin-v1-json",
             Format::ZipkinThrift => "zipkin-thrift",
             Format::ZipkinThriftSpan => "zipkin-thrift-span",
             Format::OtlpProto => "otlp-proto",

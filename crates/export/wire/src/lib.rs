@@ -8,6 +8,7 @@ mod decoder;
 mod draft;
 mod fault;
 mod format;
+mod json;
 mod limits;
 mod otlp;
 mod outcome;
@@ -18,6 +19,7 @@ mod texts;
 mod thrift;
 mod v1;
 mod values;
+mod zipkin_json;
 
 pub use decoder::Decoder;
 pub use fault::{Fault, Reason, Refusal};

@@ -64,7 +64,7 @@ pub(crate) fn decode(
         let reader = Reader { texts: &scratch.texts, limits: batch.limits };
         let mut draft = Draft::new(Lists::lend(&mut scratch.lists));
         let read = reader.span(message, &mut draft);
-        let closed = batch.close(read, &mut draft, start);
+        let closed = batch.close_read(read, &mut draft, start);
         scratch.lists = draft.lists.give_back();
         scratch.texts.clear();
         closed?;

@@ -5,4 +5,5 @@ mod check;
 mod otlp_proto;
 mod random;
 mod thrift;
+mod zipkin_json;
 mod zipkin_proto;
