@@ -31,6 +31,7 @@ pub(crate) struct Scratch {
 pub(crate) struct Orders {
     pub(crate) v1: zipkin_json::v1::Orders,
     pub(crate) v2: zipkin_json::v2::Orders,
+    pub(crate) otlp: otlp::json::Orders,
 }
 
 /// A batch while it is read: who gets its spans, and what came of them so far.
@@ -81,6 +82,7 @@ impl Decoder {
             Format::ZipkinProto => proto3::decode(bytes, scratch, &mut batch),
             Format::ZipkinThrift => thrift::decode_list(bytes, scratch, &mut batch),
             Format::ZipkinThriftSpan => thrift::decode_one(bytes, scratch, &mut batch),
+            Format::OtlpJson => otlp::json::decode(bytes, scratch, &mut batch),
             Format::OtlpProto => otlp::decode(bytes, scratch, &mut batch),
         });
         batch.outcome.end = match read {

@@ -15,17 +15,20 @@ pub enum Format {
     ZipkinThriftSpan,
     /// OpenTelemetry's, protobuf: `ExportTraceServiceRequest`.
     OtlpProto,
+    /// The same, JSON.
+    OtlpJson,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Format; 6] = [
+    pub const ALL: [Format; 7] = [
         Format::ZipkinJson,
         Format::ZipkinProto,
         Format::ZipkinV1Json,
         Format::ZipkinThrift,
         Format::ZipkinThriftSpan,
         Format::OtlpProto,
+        Format::OtlpJson,
     ];
 
     /// A word for it.
@@ -37,6 +40,7 @@ impl Format {
             Format::ZipkinThrift => "zipkin-thrift",
             Format::ZipkinThriftSpan => "zipkin-thrift-span",
             Format::OtlpProto => "otlp-proto",
+            Format::OtlpJson => "otlp-json",
         }
     }
 }

@@ -9,8 +9,11 @@
 mod number;
 mod scan;
 mod skip;
+mod spans;
 #[cfg(test)]
 mod tests;
+
+pub(crate) use spans::{Refused, spans};
 
 use crate::Limits;
 use crate::fault::{Fault, Reason, Result};
@@ -39,14 +42,16 @@ pub(crate) struct Name {
 /// Which key followed which in the objects before: most senders write all of them alike.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Order<const COUNT: usize> {
-    first: usize,
-    next: [usize; COUNT],
+    first: u8,
+    next: [u8; COUNT],
 }
 
 /// Tables of keys, and the index of each.
 macro_rules! keys {
     ($($(#[$doc:meta])* $table:ident { $($key:ident = $name:literal,)* })*) => {
-        $($(#[$doc])* pub(crate) mod $table {
+        $($(#[$doc])*
+        #[allow(dead_code, reason = "the last key of a table is what is left where it is matched")]
+        pub(crate) mod $table {
             use crate::json::{Name, Order};
             #[allow(non_camel_case_types, reason = "they are only counted")]
             #[allow(clippy::upper_case_acronyms, reason = "they are only counted")]
@@ -88,7 +93,7 @@ impl Name {
 /// At first, the order in which they are listed.
 impl<const COUNT: usize> Default for Order<COUNT> {
     fn default() -> Order<COUNT> {
-        Order { first: 0, next: std::array::from_fn(|index| (index + 1) % COUNT) }
+        Order { first: 0, next: std::array::from_fn(|index| ((index + 1) % COUNT) as u8) }
     }
 }
 
@@ -188,6 +193,21 @@ impl<'t> Reader<'t> {
         }
     }
 
+    /// Passes over an object's begin. Whether there are keys.
+    #[inline]
+    pub(crate) fn open_object(&mut self) -> Result<bool> {
+        self.punctuation(b'{', "an object")?;
+        let is_empty = self.peek()? == b'}';
+        self.at += usize::from(is_empty);
+        Ok(!is_empty)
+    }
+
+    /// Passes over what is behind a value. Whether there are more keys.
+    #[inline]
+    pub(crate) fn more_keys(&mut self) -> Result<bool> {
+        self.more(b'}', "',' or '}'")
+    }
+
     /// Reads an object: calls `value` behind each key that is known, by its index, and passes over
     /// the others.
     #[inline]
@@ -197,9 +217,7 @@ impl<'t> Reader<'t> {
         order: &mut Order<COUNT>,
         mut value: impl FnMut(&mut Self, usize) -> Result<()>,
     ) -> Result<()> {
-        self.punctuation(b'{', "an object")?;
-        if self.peek()? == b'}' {
-            self.at += 1;
+        if !self.open_object()? {
             return Ok(());
         }
         let mut last = None;
@@ -211,7 +229,7 @@ impl<'t> Reader<'t> {
                 }
                 None => self.skip()?,
             }
-            if !self.more(b'}', "',' or '}'")? {
+            if !self.more_keys()? {
                 return Ok(());
             }
         }
@@ -223,9 +241,7 @@ impl<'t> Reader<'t> {
         &mut self,
         mut value: impl FnMut(&mut Self, &'t str) -> Result<()>,
     ) -> Result<()> {
-        self.punctuation(b'{', "an object")?;
-        if self.peek()? == b'}' {
-            self.at += 1;
+        if !self.open_object()? {
             return Ok(());
         }
         loop {
@@ -233,7 +249,7 @@ impl<'t> Reader<'t> {
             let key = self.string()?;
             self.punctuation(b':', "':'")?;
             value(self, key)?;
-            if !self.more(b'}', "',' or '}'")? {
+            if !self.more_keys()? {
                 return Ok(());
             }
         }
@@ -277,9 +293,9 @@ impl<'t> Reader<'t> {
         Ok(byte == b',')
     }
 
-    /// The index of the next key, if it is known.
+    /// The index of the next key, if it is known. `last` is the one before.
     #[inline]
-    fn key<const COUNT: usize>(
+    pub(crate) fn key<const COUNT: usize>(
         &mut self,
         names: &'static [Name; COUNT],
         order: &mut Order<COUNT>,
@@ -292,13 +308,14 @@ impl<'t> Reader<'t> {
         };
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         if let Some(head) = rest.first_chunk().copied().map(u128::from_le_bytes) {
-            if names[*guess].is_at(head, rest) {
-                self.at += names[*guess].quoted.len();
-                return Ok(Some(*guess));
+            let guessed = usize::from(*guess);
+            if names[guessed].is_at(head, rest) {
+                self.at += names[guessed].quoted.len();
+                return Ok(Some(guessed));
             }
             if let Some(key) = names.iter().position(|name| name.is_at(head, rest)) {
                 self.at += names[key].quoted.len();
-                *guess = key;
+                *guess = key as u8;
                 return Ok(Some(key));
             }
         }

@@ -11,6 +11,7 @@
 //! is the tag `error`, unless the span has one already.
 
 mod endpoints;
+pub(crate) mod json;
 mod proto;
 mod render;
 

@@ -138,6 +138,36 @@ pub(crate) fn base64(out: &mut Vec<u8>, bytes: &[u8]) {
     }
 }
 
+/// Bytes of base64, in either of its alphabets, with or without what fills its end.
+pub(crate) fn from_base64(text: &[u8]) -> Option<Vec<u8>> {
+    let filled = text.iter().rev().take_while(|letter| **letter == b'=').count();
+    let letters = text.get(..text.len() - filled)?;
+    if letters.len() % 4 == 1 || filled > 2 {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(letters.len() / 4 * 3 + 2);
+    for chunk in letters.chunks(4) {
+        let mut number = 0;
+        for letter in chunk {
+            number = number << 6 | u32::from(value_of_letter(*letter)?);
+        }
+        let [_, three @ ..] = (number << (6 * (4 - chunk.len()))).to_be_bytes();
+        bytes.extend_from_slice(three.get(..chunk.len() - 1)?);
+    }
+    Some(bytes)
+}
+
+fn value_of_letter(letter: u8) -> Option<u8> {
+    Some(match letter {
+        b'A'..=b'Z' => letter - b'A',
+        b'a'..=b'z' => letter - b'a' + 26,
+        b'0'..=b'9' => letter - b'0' + 52,
+        b'+' | b'-' => 62,
+        b'/' | b'_' => 63,
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,5 +207,21 @@ mod tests {
         check(|out| base64(out, b"fo"), "Zm8=");
         check(|out| base64(out, b"foo"), "Zm9v");
         check(|out| base64(out, &[0xff, 0xef, 0xbe, 0]), "/+++AA==");
+    }
+
+    #[test]
+    fn base64_is_read() {
+        for size in 0..20 {
+            let bytes: Vec<u8> = (0..size).map(|n: u8| n.wrapping_mul(37)).collect();
+            let mut text = Vec::new();
+            base64(&mut text, &bytes);
+            assert_eq!(from_base64(&text).as_ref(), Some(&bytes));
+            text.retain(|letter| *letter != b'=');
+            assert_eq!(from_base64(&text).as_ref(), Some(&bytes));
+        }
+        assert_eq!(from_base64(b"_-++"), Some(vec![0xff, 0xef, 0xbe]));
+        for none in ["a", "a===", "ab=c", "a b", "ab\n", "===="] {
+            assert_eq!(from_base64(none.as_bytes()), None, "{none}");
+        }
     }
 }

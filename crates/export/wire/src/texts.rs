@@ -1,4 +1,4 @@
-//! Text of a span that is not in its batch as it stands: unescaped, repaired or rendered.
+//! Text and bytes of a span that are not in its batch as they stand: unescaped, repaired, rendered.
 
 use std::cell::{Cell, OnceCell};
 
@@ -13,8 +13,14 @@ pub(crate) struct Texts {
 
 #[derive(Debug)]
 struct Block {
-    places: Box<[OnceCell<String>]>,
+    places: Box<[OnceCell<Made>]>,
     next: OnceCell<Box<Block>>,
+}
+
+#[derive(Debug)]
+enum Made {
+    Text(String),
+    Bytes(Vec<u8>),
 }
 
 /// Places of the first block.
@@ -24,12 +30,28 @@ impl Texts {
     /// Keeps a text.
     #[cold]
     pub(crate) fn keep(&self, text: String) -> &str {
+        match self.make(Made::Text(text)) {
+            Made::Text(text) => text,
+            Made::Bytes(_) => "",
+        }
+    }
+
+    /// Keeps bytes.
+    #[cold]
+    pub(crate) fn keep_bytes(&self, bytes: Vec<u8>) -> &[u8] {
+        match self.make(Made::Bytes(bytes)) {
+            Made::Bytes(bytes) => bytes,
+            Made::Text(_) => &[],
+        }
+    }
+
+    fn make(&self, made: Made) -> &Made {
         let (mut index, mut size, mut link) = (self.count.get(), PLACES, &self.first);
         self.count.set(index + 1);
         loop {
             let block = link.get_or_init(|| Block::new(size));
             if let Some(place) = block.places.get(index) {
-                return place.get_or_init(|| text);
+                return place.get_or_init(|| made);
             }
             (index, size, link) = (index - size, size * 2, &block.next);
         }

@@ -62,6 +62,21 @@ const DIGITS: [u8; 256] = {
     table
 };
 
+/// An id of exactly so many digits, in either case; none is 0.
+pub(crate) fn exact_id(digits: &[u8], size: usize) -> Result<u128, Reason> {
+    if digits.len() != size {
+        let is_short = if size == 32 { "an id of 32 digits" } else { "an id of 16 digits" };
+        return if digits.is_empty() { Ok(0) } else { Err(Reason::Expected(is_short)) };
+    }
+    let lower: [u8; 32] =
+        std::array::from_fn(|index| digits.get(index).map_or(b'0', u8::to_ascii_lowercase));
+    let (high, low) = lower.split_at(16);
+    match size {
+        32 => Ok(u128::from(hex(high)?) << 64 | u128::from(hex(low)?)),
+        _ => hex(high).map(u128::from),
+    }
+}
+
 /// An id of 1 to 16 bytes, as a number; the first byte is the highest.
 #[inline]
 pub(crate) fn id_of_bytes(bytes: &[u8], size_max: usize) -> Result<u128, Reason> {

@@ -1,12 +1,10 @@
-//! Zipkin's formats as JSON, what both have in common: a list of spans, of which a bad one costs
-//! itself only where its end can be found; ids, times and endpoints, with the types that Zipkin takes
-//! them for.
+//! Zipkin's formats as JSON, what both have in common: ids, times and endpoints, with the types that
+//! Zipkin takes them for.
 
 pub(crate) mod v1;
 pub(crate) mod v2;
 
-use crate::decoder::{Batch, Stop};
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 use crate::json::{Reader, keys};
 use crate::values;
 use blkkin_model::{EndpointRef, SpanId, TraceId};
@@ -16,52 +14,10 @@ keys! {
     endpoint { SERVICE_NAME = "serviceName", IPV4 = "ipv4", IPV6 = "ipv6", PORT = "port", }
 }
 
-/// Reads a list of spans by `one`, which gives back where the span ends, or what is wrong with it.
-/// Nothing at all is an empty list; what is behind the list is not looked at.
-fn spans(
-    reader: &mut Reader<'_>,
-    batch: &mut Batch<'_>,
-    mut one: impl FnMut(Reader<'_>, &mut Batch<'_>) -> Result<usize, Refused>,
-) -> Result<(), Stop> {
-    if reader.is_at_end() || !reader.open_list()? {
-        return Ok(());
-    }
-    loop {
-        reader.peek()?;
-        let start = reader.at();
-        batch.open(start)?;
-        match one(*reader, batch) {
-            Ok(end) => reader.go_to(end),
-            Err(Refused::Stop(stop)) => return Err(stop),
-            Err(Refused::Fault(fault)) => {
-                // What follows can be understood if the span's end can be found.
-                reader.go_to(start);
-                reader.skip()?;
-                batch.refuse(*fault);
-            }
-        }
-        if !reader.more_items()? {
-            return Ok(());
-        }
-    }
-}
-
-/// Why a span is not taken.
-enum Refused {
-    Fault(Box<Fault>),
-    Stop(Stop),
-}
-
-impl From<Box<Fault>> for Refused {
-    fn from(fault: Box<Fault>) -> Refused {
-        Refused::Fault(fault)
-    }
-}
-
-impl From<Stop> for Refused {
-    fn from(stop: Stop) -> Refused {
-        Refused::Stop(stop)
-    }
+/// Whether there are spans. Nothing at all is an empty list; what is behind the list is not looked
+/// at.
+fn open_batch(reader: &mut Reader<'_>) -> Result<bool> {
+    Ok(!reader.is_at_end() && reader.open_list()?)
 }
 
 impl<'t> Reader<'t> {

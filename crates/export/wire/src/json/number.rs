@@ -32,6 +32,59 @@ impl<'t> Reader<'t> {
         Ok(number as i64)
     }
 
+    /// A whole number that is not negative, mostly a time in quotes.
+    #[inline]
+    pub(crate) fn unsigned(&mut self) -> Result<u64> {
+        let is_quoted = self.peek()? == b'"';
+        let start = self.at;
+        let rest = self.bytes.get(start + usize::from(is_quoted)..).unwrap_or_default();
+        let (mut number, mut size): (u64, _) = (0, 0);
+        while size < 16
+            && let Some(eight) = rest.get(size..).and_then(<[u8]>::first_chunk).and_then(eight)
+        {
+            number = number * 100_000_000 + eight;
+            size += 8;
+        }
+        while size < 19
+            && let Some(digit @ b'0'..=b'9') = rest.get(size)
+        {
+            number = number * 10 + u64::from(digit - b'0');
+            size += 1;
+        }
+        if is_quoted && size > 0 && rest.get(size) == Some(&b'"') {
+            self.at = start + size + 2;
+            return Ok(number);
+        }
+        self.odd_unsigned()
+    }
+
+    #[cold]
+    fn odd_unsigned(&mut self) -> Result<u64> {
+        let start = self.at;
+        let text = match self.peek()? {
+            b'"' => self.string()?,
+            _ => self.number()?,
+        };
+        let number = text.parse().ok().or_else(|| whole(text)?.try_into().ok());
+        number.ok_or_else(|| Reason::Expected("a whole number of at least 0").at(start))
+    }
+
+    /// A number, or in quotes what is none.
+    pub(crate) fn double(&mut self) -> Result<f64> {
+        let start = self.at;
+        let text = match self.peek()? {
+            b'"' => self.string()?,
+            _ => self.number()?,
+        };
+        let number = match text {
+            "NaN" => Some(f64::NAN),
+            "Infinity" => Some(f64::INFINITY),
+            "-Infinity" => Some(f64::NEG_INFINITY),
+            _ => text.parse().ok().filter(|_| number_size(text.as_bytes()) == Some(text.len())),
+        };
+        number.ok_or_else(|| Reason::Expected("a number").at(start))
+    }
+
     #[cold]
     fn odd_integer(&mut self) -> Result<i64> {
         let start = self.at;

@@ -1,9 +1,9 @@
 //! Zipkin's first format as JSON.
 
-use super::{Refused, endpoint, spans};
+use super::{endpoint, open_batch};
 use crate::decoder::{Batch, Scratch, Stop};
 use crate::fault::{Reason, Result, Within};
-use crate::json::{Reader, keys};
+use crate::json::{Reader, Refused, keys, spans};
 use crate::texts::Texts;
 use crate::v1::{V1, V1Lists};
 use blkkin_model::{AnnotationRef, EndpointRef, TraceId, ValueRef};
@@ -43,6 +43,9 @@ pub(crate) fn decode(
 ) -> Result<(), Stop> {
     let texts = Texts::default();
     let mut reader = Reader::new(bytes, &texts, batch.limits);
+    if !open_batch(&mut reader)? {
+        return Ok(());
+    }
     spans(&mut reader, batch, |reader, batch| {
         let start = reader.at();
         let mut span = V1::new(V1Lists::lend(&mut scratch.v1));

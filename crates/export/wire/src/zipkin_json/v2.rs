@@ -1,10 +1,10 @@
 //! Zipkin's second format as JSON.
 
-use super::{Refused, endpoint, spans};
+use super::{endpoint, open_batch};
 use crate::decoder::{Batch, Scratch, Stop};
 use crate::draft::{Draft, Lists};
 use crate::fault::{Reason, Result, Within};
-use crate::json::{Reader, keys};
+use crate::json::{Reader, Refused, keys, spans};
 use crate::texts::Texts;
 use blkkin_model::{AnnotationRef, Kind, TagRef};
 
@@ -45,6 +45,9 @@ pub(crate) fn decode(
 ) -> Result<(), Stop> {
     let texts = Texts::default();
     let mut reader = Reader::new(bytes, &texts, batch.limits);
+    if !open_batch(&mut reader)? {
+        return Ok(());
+    }
     spans(&mut reader, batch, |reader, batch| {
         let start = reader.at();
         let mut draft = Draft::new(Lists::lend(&mut scratch.lists));
