@@ -52,7 +52,7 @@ fn owned_and_borrowed_say_the_same() {
     };
     let mut kept = Vec::new();
     for span in [full, span(&[], &[])] {
-        let mut sink: &mut dyn SpanSink = &mut kept;
+        let sink: &mut dyn SpanSink = &mut kept;
         assert_eq!(sink.span(&span), ControlFlow::Continue(()));
         assert_eq!(kept.last().expect("one").hold().as_ref(), span);
         assert_eq!(Span::from(&span), span.to_owned());

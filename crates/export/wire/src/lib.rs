@@ -1,11 +1,13 @@
 //! Spans in the formats of Zipkin and OpenTelemetry: a [`Decoder`] that hands them to a sink, and
-//! what writes them. No I/O.
+//! an
+//! [`Encoder`] that writes them. No I/O.
 //!
 //! Bytes are hostile: batches are read within [`Limits`], and an [`Outcome`] says of each span that
 //! was refused which it was, and what was wrong at which byte.
 
 mod decoder;
 mod draft;
+mod encoder;
 mod fault;
 mod format;
 mod json;
@@ -19,9 +21,11 @@ mod texts;
 mod thrift;
 mod v1;
 mod values;
+mod zipkin;
 mod zipkin_json;
 
 pub use decoder::Decoder;
+pub use encoder::{Encoder, encode};
 pub use fault::{Fault, Reason, Refusal};
 pub use format::Format;
 pub use limits::Limits;

@@ -14,6 +14,7 @@ mod endpoints;
 pub(crate) mod json;
 mod proto;
 mod render;
+pub(crate) mod write;
 
 pub(crate) use proto::decode;
 

@@ -1,6 +1,8 @@
 //! Zipkin's second format as protobuf (`zipkin.proto3`): a list of spans, each a message of its own,
 //! so that a bad one costs itself only.
 
+pub(crate) mod write;
+
 use crate::decoder::{Batch, Scratch, Stop};
 use crate::draft::{Draft, Lists};
 use crate::fault::{Reason, Result, Within};

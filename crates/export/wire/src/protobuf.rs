@@ -27,9 +27,6 @@ pub(crate) const fn fixed64(field: u32) -> u32 {
 pub(crate) const fn sized(field: u32) -> u32 {
     field << 3 | SIZED
 }
-pub(crate) const fn fixed32(field: u32) -> u32 {
-    field << 3 | FIXED32
-}
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Walk<'a> {
@@ -140,4 +137,54 @@ impl<'a> Walk<'a> {
             _ => Err(Reason::Expected("a field's key").at(self.at)),
         }
     }
+}
+
+/// Adds a number without a key.
+#[inline]
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Adds a field with bytes.
+#[inline]
+pub(crate) fn put_sized(out: &mut Vec<u8>, key: u32, bytes: &[u8]) {
+    put_varint(out, key.into());
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Adds a field with a number.
+#[inline]
+pub(crate) fn put_number(out: &mut Vec<u8>, key: u32, number: u64) {
+    put_varint(out, key.into());
+    put_varint(out, number);
+}
+
+/// Adds a field with a number of fixed size.
+#[inline]
+pub(crate) fn put_fixed64(out: &mut Vec<u8>, key: u32, number: u64) {
+    put_varint(out, key.into());
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Adds a field with a message, which `write` adds.
+#[inline]
+pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut Vec<u8>)) {
+    put_varint(out, key.into());
+    let start = out.len();
+    out.push(0);
+    write(out);
+    let size = out.len() - start - 1;
+    if size < 0x80 {
+        out[start] = size as u8;
+        return;
+    }
+    // The length has more bytes than there is room for.
+    let mut length = Vec::with_capacity(10);
+    put_varint(&mut length, size as u64);
+    out.splice(start..=start, length);
 }

@@ -6,6 +6,7 @@
 //! oracle of the tests.
 
 mod walk;
+pub(crate) mod write;
 
 use crate::Limits;
 use crate::decoder::{Batch, Scratch, Stop};

@@ -3,6 +3,7 @@
 
 pub(crate) mod v1;
 pub(crate) mod v2;
+pub(crate) mod write;
 
 use crate::fault::Result;
 use crate::json::{Reader, keys};

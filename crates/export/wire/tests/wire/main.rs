@@ -2,6 +2,7 @@
 //! serde_json), beside bytes that real senders made, and on tables of what is refused and why.
 
 mod check;
+mod encode;
 mod otlp_json;
 mod otlp_proto;
 mod random;

@@ -161,7 +161,7 @@ impl Random {
             tag.value = match self.below(5) {
                 0 => Value::Int(self.number() as i64),
                 1 => Value::Bool(self.one_in(2)),
-                2 => Value::Double(self.number() as f64 / 64.0),
+                2 => Value::Double((self.number() % (1 << 20)) as f64 / 64.0),
                 3 => Value::Bytes(self.text().into_bytes()),
                 _ => continue,
             };

@@ -132,6 +132,14 @@ pub(crate) fn structure(span: &Span) -> Thrift {
     Struct(fields)
 }
 
+/// The same structure in the order of Zipkin's writer, which leaves out a flag that is not set.
+pub(crate) fn in_writers_order(span: Thrift) -> Thrift {
+    let Struct(mut fields) = span else { panic!("no structure") };
+    fields.retain(|field| *field != (9, Bool(false)));
+    fields.sort_by_key(|(id, _)| *id);
+    Struct(fields)
+}
+
 /// Such a span: without a host if nothing is said of it.
 fn local_span(random: &mut Random) -> Span {
     let mut tags = random.otlp_span().tags;
