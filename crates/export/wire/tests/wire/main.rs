@@ -3,6 +3,7 @@
 
 mod check;
 mod encode;
+mod golden;
 mod otlp_json;
 mod otlp_proto;
 mod random;
