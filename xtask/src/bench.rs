@@ -14,6 +14,7 @@ pub(crate) mod recipe;
 mod recording;
 mod sizes;
 mod tracer;
+mod wire;
 
 use crate::measure::{Measured, Table, show_bytes, show_duration};
 use crate::{Outcome, is_ci};
@@ -29,7 +30,7 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 2] = [
+const BENCHES: [Bench; 3] = [
     Bench {
         name: "ctf",
         about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
@@ -39,6 +40,11 @@ const BENCHES: [Bench; 2] = [
         name: "tracer",
         about: "recording events: what it costs the traced program, beside LTTng-UST",
         run: tracer::run,
+    },
+    Bench {
+        name: "wire",
+        about: "decoding and encoding spans in each format, beside serde_json, prost and thrift",
+        run: wire::run,
     },
 ];
 
