@@ -28,16 +28,20 @@ struct Case {
 }
 
 fn main() {
-    let mut numbers = std::env::args().skip(1).map(|word| word.parse().expect("a number"));
-    let rounds: usize = numbers.next().unwrap_or(9);
-    let batches: usize = numbers.next().unwrap_or(40);
+    let mut words = std::env::args().skip(1);
+    let mut number = || words.next().map(|word| word.parse().expect("a number"));
+    let (rounds, batches) = (number().unwrap_or(50), number().unwrap_or(10));
     let mut cases = cases();
+    // To look at one of them with a profiler: its format, what and by whom.
+    if let Some(wanted) = words.next() {
+        cases.retain(|case| wanted == format!("{} {} {}", case.format.name(), case.what, case.by));
+    }
     // The first round fills caches and buffers.
     for round in 0..=rounds {
         for case in &mut cases {
             let start = processor_ns();
             (0..batches).for_each(|_| (case.run)());
-            let ns = (processor_ns() - start) as f64 / (batches * SPANS) as f64;
+            let ns = (processor_ns() - start) as f64 / (batches * SPANS as u64) as f64;
             if round > 0 {
                 case.ns.push(ns);
             }

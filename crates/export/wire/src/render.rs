@@ -2,6 +2,7 @@
 //! what Zipkin's JSON is made of.
 
 use std::fmt::Write;
+use std::net::Ipv4Addr;
 
 /// Text in quotes. As Zipkin has it, only what must be escaped is, and what JavaScript takes for
 /// the end of a line.
@@ -14,34 +15,56 @@ pub(crate) fn string(out: &mut Vec<u8>, text: &str) {
 /// The same without quotes.
 pub(crate) fn escaped(out: &mut Vec<u8>, text: &str) {
     let bytes = text.as_bytes();
-    let mut plain = 0;
-    for (at, byte) in bytes.iter().enumerate() {
-        if !NOT_PLAIN[usize::from(*byte)] {
-            continue;
+    let (mut plain, mut at) = (0, 0);
+    while let Some(byte) = bytes.get(at) {
+        if let Some(word) = bytes.get(at..).and_then(<[u8]>::first_chunk)
+            && is_plain(u64::from_le_bytes(*word))
+        {
+            at += 8;
+        } else if NOT_PLAIN[usize::from(*byte)] {
+            out.extend_from_slice(bytes.get(plain..at).unwrap_or_default());
+            let size = escape(out, bytes.get(at..).unwrap_or_default());
+            plain = at + size;
+            at += size.max(1);
+        } else {
+            at += 1;
         }
-        let escape: &[u8] = match byte {
-            b'"' => b"\\\"",
-            b'\\' => b"\\\\",
-            b'\t' => b"\\t",
-            b'\x08' => b"\\b",
-            b'\n' => b"\\n",
-            b'\r' => b"\\r",
-            b'\x0c' => b"\\f",
-            // The first of three bytes of a line's or paragraph's end.
-            0xe2 => match bytes.get(at + 1..at + 3) {
-                Some([0x80, 0xa8]) => b"\\u2028",
-                Some([0x80, 0xa9]) => b"\\u2029",
-                _ => continue,
-            },
-            _ => {
-                &[b'\\', b'u', b'0', b'0', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]
-            }
-        };
-        out.extend_from_slice(bytes.get(plain..at).unwrap_or_default());
-        out.extend_from_slice(escape);
-        plain = at + if *byte == 0xe2 { 3 } else { 1 };
     }
     out.extend_from_slice(bytes.get(plain..).unwrap_or_default());
+}
+
+/// Whether eight bytes are neither control characters, quotes, backslashes nor parts of others.
+#[inline]
+fn is_plain(word: u64) -> bool {
+    let all = |byte: u8| u64::from_le_bytes([byte; 8]);
+    let zero = |word: u64| word.wrapping_sub(all(1)) & !word;
+    let control = word.wrapping_sub(all(0x20)) & !word;
+    let odd = control | zero(word ^ all(b'"')) | zero(word ^ all(b'\\')) | word;
+    odd & all(0x80) == 0
+}
+
+/// Writes the escape of the first byte, and says how many bytes it stands for: none, if it is only
+/// part of a character that needs none.
+fn escape(out: &mut Vec<u8>, bytes: &[u8]) -> usize {
+    let escape: &[u8] = match *bytes {
+        [b'"', ..] => b"\\\"",
+        [b'\\', ..] => b"\\\\",
+        [b'\t', ..] => b"\\t",
+        [0x08, ..] => b"\\b",
+        [b'\n', ..] => b"\\n",
+        [b'\r', ..] => b"\\r",
+        [0x0c, ..] => b"\\f",
+        // The ends of a line and a paragraph.
+        [0xe2, 0x80, 0xa8, ..] => b"\\u2028",
+        [0xe2, 0x80, 0xa9, ..] => b"\\u2029",
+        [byte @ ..0x20, ..] => {
+            let (high, low) = (HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]);
+            &[b'\\', b'u', b'0', b'0', high, low]
+        }
+        _ => return 0,
+    };
+    out.extend_from_slice(escape);
+    if bytes.first() == Some(&0xe2) { 3 } else { 1 }
 }
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -89,6 +112,16 @@ pub(crate) fn signed(out: &mut Vec<u8>, number: i64) {
         out.push(b'-');
     }
     unsigned(out, number.unsigned_abs());
+}
+
+/// An address: four numbers.
+pub(crate) fn ipv4(out: &mut Vec<u8>, address: Ipv4Addr) {
+    for (index, part) in address.octets().into_iter().enumerate() {
+        if index > 0 {
+            out.push(b'.');
+        }
+        unsigned(out, part.into());
+    }
 }
 
 /// A number with a fraction; what JSON has no number for is text.
@@ -185,6 +218,18 @@ mod tests {
         check(|out| string(out, "\0\u{1f}"), r#""\u0000\u001f""#);
         check(|out| string(out, "\u{2028}x\u{2029}"), r#""\u2028x\u2029""#);
         check(|out| string(out, "€\u{2027}"), "\"€\u{2027}\"");
+        for odd in ["\"", "\\", "\n", "\u{1f}", "\u{2028}", "ü", "€", " ", "\u{7f}", "\u{2027}"]
+        {
+            for size in 0..20 {
+                let text = format!("{}{odd}{odd}{}", "x".repeat(size), "!~#[]/".repeat(3));
+                let mut out = Vec::new();
+                string(&mut out, &text);
+                let again: String = serde_json::from_slice(&out).expect("JSON");
+                assert_eq!(again, text);
+                let needs = odd < " " || ["\"", "\\", "\u{2028}"].contains(&odd);
+                assert_eq!(out.len() > text.len() + 2, needs, "{text}");
+            }
+        }
     }
 
     #[test]
@@ -194,6 +239,7 @@ mod tests {
         check(|out| unsigned(out, 0), "0");
         check(|out| unsigned(out, u64::MAX), &u64::MAX.to_string());
         check(|out| signed(out, i64::MIN), &i64::MIN.to_string());
+        check(|out| ipv4(out, Ipv4Addr::new(0, 10, 255, 99)), "0.10.255.99");
         check(|out| double(out, 0.5), "0.5");
         check(|out| double(out, 1e21), "1000000000000000000000");
         check(|out| double(out, f64::NEG_INFINITY), "\"-Infinity\"");

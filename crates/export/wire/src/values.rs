@@ -119,7 +119,7 @@ pub(crate) fn address_of_bytes(bytes: &[u8], endpoint: &mut EndpointRef<'_>) {
 
 /// An address as text; whoever writes something else, such as a host's name, has said nothing.
 pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
-    if let Ok(address) = text.parse::<Ipv4Addr>() {
+    if let Some(address) = ipv4(text.as_bytes()) {
         endpoint.ipv4 = Some(address);
     } else if let Ok(address) = text.parse::<Ipv6Addr>() {
         let is_mixed = text.contains('.');
@@ -128,6 +128,32 @@ pub(crate) fn address_of_text(text: &str, endpoint: &mut EndpointRef<'_>) {
             None => endpoint.ipv6 = Some(address),
         }
     }
+}
+
+/// Four numbers below 256 with dots between them, without zeros before them. The standard library
+/// takes three times as long for it.
+#[inline]
+fn ipv4(text: &[u8]) -> Option<Ipv4Addr> {
+    let (mut parts, mut number, mut digits) = ([0; 4], 0_u16, 0);
+    let mut part = 0;
+    for byte in text {
+        match byte {
+            b'0'..=b'9' if digits == 0 || (number > 0 && digits < 3) => {
+                number = number * 10 + u16::from(byte - b'0');
+                digits += 1;
+            }
+            b'.' if digits > 0 && part < 3 => {
+                parts[part] = u8::try_from(number).ok()?;
+                (part, number, digits) = (part + 1, 0, 0);
+            }
+            _ => return None,
+        }
+    }
+    if part < 3 || digits == 0 {
+        return None;
+    }
+    parts[3] = u8::try_from(number).ok()?;
+    Some(parts.into())
 }
 
 /// An address of 32 bits behind 96 bits of 0, but for that of the host itself.
@@ -199,6 +225,22 @@ mod tests {
         assert_eq!(port(-5), Ok(0));
         assert_eq!(port(65535), Ok(65535));
         assert_eq!(port(65536), Err(Reason::OutOfRange));
+    }
+
+    #[test]
+    fn addresses_are_those_of_the_standard_library() {
+        let parts =
+            ["", "0", "00", "1", "01", "9", "10", "255", "256", "999", "1000", "-1", "a", " 1"];
+        let mut texts = vec!["1.2.3".to_owned(), "1.2.3.4.".to_owned(), "1.2.3.4.5".to_owned()];
+        for first in parts {
+            for last in parts {
+                texts.push(format!("{first}.2.{last}.{last}"));
+                texts.push(format!("1.{last}.3.{first}"));
+            }
+        }
+        for text in texts {
+            assert_eq!(ipv4(text.as_bytes()), text.parse().ok(), "{text}");
+        }
     }
 
     #[test]

@@ -15,17 +15,26 @@ fn has(word: u64, byte: u8) -> u64 {
     differs.wrapping_sub(ONES) & !differs & TOPS
 }
 
+/// In a word, the top bit of each quote and backslash; above the first one also of others.
+#[inline]
+fn odd(bytes: [u8; WORD]) -> u64 {
+    let word = u64::from_le_bytes(bytes);
+    has(word, b'"') | has(word, b'\\')
+}
+
 /// How many bytes there are before the next quote or backslash.
 #[inline]
 fn plain_size(bytes: &[u8]) -> Option<usize> {
     let mut size = 0;
-    while let Some(chunk) = bytes.get(size..).and_then(<[u8]>::first_chunk) {
-        let word = u64::from_le_bytes(*chunk);
-        let found = has(word, b'"') | has(word, b'\\');
-        if found != 0 {
-            return Some(size + found.trailing_zeros() as usize / 8);
+    // Two words at once: most strings end in one of the first two, and a branch decides for both.
+    while let Some(chunk) = bytes.get(size..).and_then(<[u8]>::first_chunk::<{ 2 * WORD }>) {
+        let (first, second) = chunk.split_at(WORD);
+        let words = [first, second].map(|word| word.try_into().map_or(0, odd));
+        if words[0] | words[1] != 0 {
+            let (word, before) = if words[0] != 0 { (words[0], 0) } else { (words[1], WORD) };
+            return Some(size + before + word.trailing_zeros() as usize / 8);
         }
-        size += WORD;
+        size += 2 * WORD;
     }
     let rest = bytes.get(size..)?;
     rest.iter().position(|byte| matches!(byte, b'"' | b'\\')).map(|more| size + more)

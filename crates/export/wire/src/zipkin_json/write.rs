@@ -1,9 +1,10 @@
 //! Writes Zipkin's formats as JSON as Zipkin itself does: in its order of keys, without blanks and
 //! without what is empty.
 
-use crate::render::{display, escaped, hex, string, unsigned};
+use crate::render::{escaped, hex, ipv4, string, unsigned};
 use crate::zipkin::{FirstFormat, duration_us, ipv6, kind, known, lower, start_us, tags};
 use blkkin_model::{EndpointRef, SpanRef};
+use std::ops::Range;
 
 /// Adds a span of the second format.
 pub(crate) fn v2(out: &mut Vec<u8>, span: &SpanRef<'_>) {
@@ -57,7 +58,7 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
     put(out, ",\"name\":");
     string(out, &lower(span.name));
     times(out, first.start_us, first.duration_us);
-    let host = known(&span.local);
+    let mut here = Host { endpoint: known(&span.local), written: None };
     let mut before = ",\"annotations\":[";
     first.annotations(span, |us, value| {
         put(out, before);
@@ -66,11 +67,11 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
         unsigned(out, us);
         put(out, ",\"value\":");
         string(out, value);
-        at(out, host);
+        here.put(out);
     });
     close(out, before, "]");
     let mut before = ",\"binaryAnnotations\":[";
-    let mut one = |key: &str, value: Option<&str>, host: Option<EndpointRef<'_>>| {
+    let mut one = |key: &str, value: Option<&str>, host: &mut Host<'_>| {
         put(out, before);
         before = ",";
         put(out, "{\"key\":");
@@ -80,27 +81,40 @@ pub(crate) fn v1(out: &mut Vec<u8>, span: &SpanRef<'_>) {
             Some(value) => string(out, value),
             None => put(out, "true"),
         }
-        at(out, host);
+        host.put(out);
     };
-    tags(span, |key, value| one(key, Some(value), host));
+    tags(span, |key, value| one(key, Some(value), &mut here));
     if first.needs_marker {
-        one("lc", Some(""), host);
+        one("lc", Some(""), &mut here);
     }
     if let Some(remote) = known(&span.remote) {
-        one(first.address, None, Some(remote));
+        one(first.address, None, &mut Host { endpoint: Some(remote), written: None });
     }
     close(out, before, "]");
     flags(out, span.debug, false);
     put(out, "}");
 }
 
-/// The end of an annotation, with its host.
-fn at(out: &mut Vec<u8>, host: Option<EndpointRef<'_>>) {
-    if let Some(host) = host {
-        put(out, ",\"endpoint\":");
-        endpoint(out, &host);
+/// Whom annotations are of: written once, and then copied.
+struct Host<'h> {
+    endpoint: Option<EndpointRef<'h>>,
+    written: Option<Range<usize>>,
+}
+
+impl Host<'_> {
+    /// Ends an annotation.
+    fn put(&mut self, out: &mut Vec<u8>) {
+        if let Some(written) = self.written.clone() {
+            return out.extend_from_within(written);
+        }
+        let start = out.len();
+        if let Some(host) = self.endpoint {
+            put(out, ",\"endpoint\":");
+            endpoint(out, &host);
+        }
+        put(out, "}");
+        self.written = Some(start..out.len());
     }
-    put(out, "}");
 }
 
 /// Ends a list or map, if it was begun.
@@ -157,7 +171,7 @@ fn endpoint(out: &mut Vec<u8>, endpoint: &EndpointRef<'_>) {
     }
     if let Some(address) = endpoint.ipv4 {
         key(out, "ipv4\":\"");
-        display(out, address);
+        ipv4(out, address);
         put(out, "\"");
     }
     if let Some(address) = endpoint.ipv6 {
