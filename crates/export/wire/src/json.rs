@@ -126,6 +126,12 @@ impl<'t> Reader<'t> {
         self.at
     }
 
+    /// All that is left.
+    #[inline]
+    pub(crate) fn rest(&self) -> &'t [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
     #[inline]
     pub(crate) fn go_to(&mut self, at: usize) {
         self.at = at;
@@ -141,7 +147,7 @@ impl<'t> Reader<'t> {
     }
 
     fn peek_behind_blanks(&mut self) -> Result<u8> {
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         let blanks = rest.iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r'));
         self.at += blanks.count();
         self.bytes.get(self.at).copied().ok_or_else(|| Reason::Ends.at(self.at))
@@ -178,7 +184,7 @@ impl<'t> Reader<'t> {
     }
 
     fn word(&mut self, word: &'static [u8]) -> Result<()> {
-        if !self.bytes.get(self.at..).unwrap_or_default().starts_with(word) {
+        if !self.rest().starts_with(word) {
             return Err(self.expected("a value"));
         }
         self.at += word.len();
@@ -306,7 +312,7 @@ impl<'t> Reader<'t> {
             Some(last) => &mut order.next[last],
             None => &mut order.first,
         };
-        let rest = self.bytes.get(self.at..).unwrap_or_default();
+        let rest = self.rest();
         if let Some(head) = rest.first_chunk().copied().map(u128::from_le_bytes) {
             let guessed = usize::from(*guess);
             if names[guessed].is_at(head, rest) {

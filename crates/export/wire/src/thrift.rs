@@ -12,7 +12,7 @@ use crate::Limits;
 use crate::decoder::{Batch, Scratch, Stop};
 use crate::fault::{Reason, Result, Within};
 use crate::texts::Texts;
-use crate::v1::{V1, V1Lists};
+use crate::v1::{SameHost, V1, V1Lists};
 use crate::values;
 use blkkin_model::{AnnotationRef, EndpointRef, SpanId, TraceId, ValueRef};
 use walk::{BOOL, Field, I16, I32, I64, LIST, STRING, STRUCT, Walk};
@@ -109,6 +109,7 @@ mod endpoint {
 impl<'t> Reader<'t> {
     fn span(self, walk: &mut Walk<'t>, span: &mut V1<'t>) -> Result<()> {
         let (start, mut low, mut high) = (walk.at(), None, 0);
+        let mut last = SameHost::default();
         while let Some(field) = walk.field()? {
             match field {
                 span::TRACE_ID => low = Some(walk.i64()? as u64),
@@ -116,9 +117,11 @@ impl<'t> Reader<'t> {
                 span::NAME => span.name = self.text(walk).within("name")?,
                 span::ID => span.id = Some(own_id(walk).within("id")?),
                 span::PARENT_ID => span.parent_id = SpanId::from_number(walk.i64()? as u64),
-                span::ANNOTATIONS => self.annotations(walk, span).within("annotations")?,
+                span::ANNOTATIONS => {
+                    self.annotations(walk, span, &mut last).within("annotations")?
+                }
                 span::BINARY_ANNOTATIONS => {
-                    self.binary_annotations(walk, span).within("binary_annotations")?;
+                    self.binary_annotations(walk, span, &mut last).within("binary_annotations")?;
                 }
                 span::DEBUG => span.debug = walk.byte()? != 0,
                 span::TIMESTAMP => span.start_ns = time(walk).within("timestamp")?,
@@ -133,7 +136,12 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn annotations(self, walk: &mut Walk<'t>, span: &mut V1<'t>) -> Result<()> {
+    fn annotations(
+        self,
+        walk: &mut Walk<'t>,
+        span: &mut V1<'t>,
+        last: &mut SameHost<'t>,
+    ) -> Result<()> {
         let Some(count) = walk.structures(self.limits.depth)? else { return Ok(()) };
         for _ in 0..count {
             let start = walk.at();
@@ -142,7 +150,7 @@ impl<'t> Reader<'t> {
                 match field {
                     annotation::TIMESTAMP => time_ns = time(walk)?,
                     annotation::VALUE => value = self.text(walk)?,
-                    annotation::HOST => host = self.endpoint(walk)?,
+                    annotation::HOST => host = self.host(walk, last)?,
                     _ => walk.skip(field.kind, self.limits.depth)?,
                 }
             }
@@ -154,7 +162,12 @@ impl<'t> Reader<'t> {
         Ok(())
     }
 
-    fn binary_annotations(self, walk: &mut Walk<'t>, span: &mut V1<'t>) -> Result<()> {
+    fn binary_annotations(
+        self,
+        walk: &mut Walk<'t>,
+        span: &mut V1<'t>,
+        last: &mut SameHost<'t>,
+    ) -> Result<()> {
         let Some(count) = walk.structures(self.limits.depth)? else { return Ok(()) };
         for _ in 0..count {
             let start = walk.at();
@@ -164,7 +177,7 @@ impl<'t> Reader<'t> {
                     binary::KEY => key = self.text(walk)?,
                     binary::VALUE => value = walk.text(self.limits.text_bytes)?,
                     binary::TYPE => kind = walk.i32()?,
-                    binary::HOST => host = self.endpoint(walk)?,
+                    binary::HOST => host = self.host(walk, last)?,
                     _ => walk.skip(field.kind, self.limits.depth)?,
                 }
             }
@@ -188,7 +201,20 @@ impl<'t> Reader<'t> {
         exact.unwrap_or(ValueRef::Bytes(bytes))
     }
 
+    /// An endpoint, which is mostly the one before.
     #[inline]
+    fn host(self, walk: &mut Walk<'t>, last: &mut SameHost<'t>) -> Result<EndpointRef<'t>> {
+        let start = walk.at();
+        if let Some((host, size)) = last.find(walk.rest()) {
+            walk.go_to(start + size);
+            return Ok(host);
+        }
+        let rest = walk.rest();
+        let host = self.endpoint(walk)?;
+        last.note(rest.get(..walk.at() - start).unwrap_or_default(), host);
+        Ok(host)
+    }
+
     fn endpoint(self, walk: &mut Walk<'t>) -> Result<EndpointRef<'t>> {
         let mut endpoint = EndpointRef::NONE;
         while let Some(field) = walk.field()? {

@@ -27,6 +27,29 @@ pub(crate) struct V1<'b> {
     lists: V1Lists<'b>,
 }
 
+/// A host as it was read, and the bytes that it was read from: in a span, the same bytes come again
+/// and again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SameHost<'b> {
+    bytes: &'b [u8],
+    host: EndpointRef<'b>,
+}
+
+impl<'b> SameHost<'b> {
+    /// The host, and how many bytes it takes, if these bytes begin as the ones before.
+    #[inline]
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<(EndpointRef<'b>, usize)> {
+        let is_same = !self.bytes.is_empty() && bytes.starts_with(self.bytes);
+        is_same.then_some((self.host, self.bytes.len()))
+    }
+
+    /// Remembers a host. From its first byte to its last one, nothing else can follow.
+    #[inline]
+    pub(crate) fn note(&mut self, bytes: &'b [u8], host: EndpointRef<'b>) {
+        *self = SameHost { bytes, host };
+    }
+}
+
 /// What happened, and at which host.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Moment<'b> {

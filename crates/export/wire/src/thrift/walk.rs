@@ -42,6 +42,12 @@ impl<'a> Walk<'a> {
         self.at
     }
 
+    /// All that is left.
+    #[inline]
+    pub(super) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
     #[inline]
     pub(super) fn go_to(&mut self, at: usize) {
         self.at = at;
@@ -49,7 +55,7 @@ impl<'a> Walk<'a> {
 
     #[inline]
     fn take<const SIZE: usize>(&mut self) -> Result<[u8; SIZE]> {
-        let chunk = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk);
+        let chunk = self.rest().first_chunk();
         let chunk = *chunk.ok_or_else(|| Reason::Ends.at(self.bytes.len()))?;
         self.at += SIZE;
         Ok(chunk)
@@ -59,7 +65,7 @@ impl<'a> Walk<'a> {
     #[inline]
     pub(super) fn field(&mut self) -> Result<Option<Field>> {
         // Mostly there are three bytes; then one check does.
-        let ahead = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk);
+        let ahead = self.rest().first_chunk();
         if let Some([kind, high, low]) = ahead
             && *kind != STOP
         {

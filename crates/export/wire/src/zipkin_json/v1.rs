@@ -5,7 +5,7 @@ use crate::decoder::{Batch, Scratch, Stop};
 use crate::fault::{Reason, Result, Within};
 use crate::json::{Reader, Refused, keys, spans};
 use crate::texts::Texts;
-use crate::v1::{V1, V1Lists};
+use crate::v1::{SameHost, V1, V1Lists};
 use blkkin_model::{AnnotationRef, EndpointRef, TraceId, ValueRef};
 
 keys! {
@@ -63,9 +63,13 @@ pub(crate) fn decode(
     })
 }
 
+/// In what order endpoints have their keys, and the last one of the span.
+type Hosts<'o, 't> = (&'o mut endpoint::Keys, SameHost<'t>);
+
 impl<'t> Reader<'t> {
     fn v1_span(&mut self, span: &mut V1<'t>, orders: &mut Orders) -> Result<()> {
         let Orders { span: order, annotation, binary, endpoint } = orders;
+        let hosts = &mut (endpoint, SameHost::default());
         self.object(&span::NAMES, order, |reader, key| {
             match key {
                 span::TRACE_ID => span.trace_id = Some(reader.v1_trace_id().within("traceId")?),
@@ -75,10 +79,10 @@ impl<'t> Reader<'t> {
                 span::TIMESTAMP => span.start_ns = reader.optional_time().within("timestamp")?,
                 span::DURATION => span.duration_ns = reader.optional_time().within("duration")?,
                 span::ANNOTATIONS => {
-                    reader.v1_annotations(span, annotation, endpoint).within("annotations")?;
+                    reader.v1_annotations(span, annotation, hosts).within("annotations")?;
                 }
                 span::BINARY_ANNOTATIONS => {
-                    let read = reader.binary_annotations(span, binary, endpoint);
+                    let read = reader.binary_annotations(span, binary, hosts);
                     read.within("binaryAnnotations")?;
                 }
                 _ => span.debug = reader.flag().within("debug")?,
@@ -103,7 +107,7 @@ impl<'t> Reader<'t> {
         &mut self,
         span: &mut V1<'t>,
         order: &mut annotation::Keys,
-        endpoint: &mut endpoint::Keys,
+        hosts: &mut Hosts<'_, 't>,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
@@ -116,7 +120,7 @@ impl<'t> Reader<'t> {
                 match key {
                     annotation::TIMESTAMP => time_ns = Some(reader.time()?),
                     annotation::VALUE => value = Some(reader.text_or_number()?),
-                    _ => host = reader.endpoint(endpoint)?,
+                    _ => host = reader.host(hosts)?,
                 }
                 Ok(())
             })?;
@@ -131,7 +135,7 @@ impl<'t> Reader<'t> {
         &mut self,
         span: &mut V1<'t>,
         order: &mut binary::Keys,
-        endpoint: &mut endpoint::Keys,
+        hosts: &mut Hosts<'_, 't>,
     ) -> Result<()> {
         if self.null()? {
             return Ok(());
@@ -144,7 +148,7 @@ impl<'t> Reader<'t> {
                 match key {
                     binary::KEY => name = Some(reader.text_or_number()?),
                     binary::VALUE => value = Some(reader.binary_value()?),
-                    _ => host = reader.endpoint(endpoint)?,
+                    _ => host = reader.host(hosts)?,
                 }
                 Ok(())
             })?;
@@ -153,6 +157,21 @@ impl<'t> Reader<'t> {
             };
             span.tag((name, value), host, reader.limits(), start)
         })
+    }
+
+    /// An endpoint, which is mostly the one before.
+    #[inline]
+    fn host(&mut self, (order, last): &mut Hosts<'_, 't>) -> Result<EndpointRef<'t>> {
+        self.peek()?;
+        let start = self.at();
+        if let Some((host, size)) = last.find(self.rest()) {
+            self.go_to(start + size);
+            return Ok(host);
+        }
+        let rest = self.rest();
+        let host = self.endpoint(order)?;
+        last.note(rest.get(..self.at() - start).unwrap_or_default(), host);
+        Ok(host)
     }
 
     fn binary_value(&mut self) -> Result<ValueRef<'t>> {
