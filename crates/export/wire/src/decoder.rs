@@ -8,6 +8,10 @@ use crate::v1::V1Lists;
 use crate::{End, Format, Limits, Outcome, otlp, proto3, thrift, zipkin_json};
 use blkkin_model::{Count, SpanRef, SpanSink};
 
+/// Deeper is not read, whatever the limits say: what is nested is read by functions that call
+/// themselves.
+const DEPTH_MAX: usize = 120;
+
 /// Reads batches of spans, and keeps its memory from one to the next.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -52,7 +56,8 @@ pub(crate) enum Stop {
 impl Decoder {
     /// A decoder that refuses what is larger than the limits, and bad spans alone.
     pub fn new(limits: Limits) -> Decoder {
-        Decoder { limits, ..Decoder::default() }
+        let depth = limits.depth.min(DEPTH_MAX);
+        Decoder { limits: Limits { depth, ..limits }, ..Decoder::default() }
     }
 
     /// Whether a batch with anything wrong in it is refused as a whole, as Zipkin does. Nothing of

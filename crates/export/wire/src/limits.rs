@@ -3,7 +3,8 @@
 /// How large a batch and what is in it may be. What is larger is refused, not cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Of a batch. What decoding it holds in memory is at most six times as much.
+    /// Of a batch. Decoding takes memory only for what cannot be borrowed from it, such as text with
+    /// escapes, of one span at a time.
     pub batch_bytes: usize,
     /// Spans of a batch, as they came: one of Zipkin's first format can become several.
     pub spans: u64,

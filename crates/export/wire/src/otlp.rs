@@ -5,7 +5,8 @@
 //! specification: attributes are tags of the same type, lists and maps in them JSON; events are
 //! annotations, those with attributes as `"name": {json}`. Beyond it, nothing that came is dropped
 //! that could be kept: `w3c.tracestate`, `otlp.link.0` and so on, `otel.dropped_events_count` and its
-//! like are tags. Not kept are schema addresses and the flags of trace contexts.
+//! like are tags. Not kept are addresses of schemas, flags of trace contexts, and how many attributes
+//! an event, a resource or a scope has lost.
 //!
 //! The service is the resource's `service.name`, or what is next best ([`SERVICES`]). An error's text
 //! is the tag `error`, unless the span has one already.

@@ -184,7 +184,14 @@ pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut V
         return;
     }
     // The length has more bytes than there is room for.
-    let mut length = Vec::with_capacity(10);
-    put_varint(&mut length, size as u64);
-    out.splice(start..=start, length);
+    let (mut length, mut count, mut rest) = ([0; 10], 0, size);
+    for byte in &mut length {
+        *byte = rest as u8 & 0x7f | if rest > 0x7f { 0x80 } else { 0 };
+        count += 1;
+        rest >>= 7;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.splice(start..=start, length.into_iter().take(count));
 }

@@ -33,7 +33,8 @@ impl Reader<'_> {
             return Ok(false);
         }
         let depth = 127 - open.leading_zeros() as usize;
-        if depth >= self.limits.depth.min(120) {
+        // There are 120 at most, for which there are bits.
+        if depth >= self.limits.depth {
             return Err(Reason::TooDeep.at(self.at));
         }
         *open = *open << 1 | u128::from(is_object);

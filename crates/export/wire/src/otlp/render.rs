@@ -22,7 +22,7 @@ pub(super) fn value(
         // Of several the last one counts.
         out.truncate(start);
         match key {
-            any::STRING => string(out, &String::from_utf8_lossy(walk.sized()?)),
+            any::STRING => string(out, &String::from_utf8_lossy(walk.text(limits.text_bytes)?)),
             any::BOOL => {
                 out.extend_from_slice(if walk.varint()? == 0 { b"false" } else { b"true" })
             }
@@ -32,7 +32,7 @@ pub(super) fn value(
             any::MAP => pairs(out, walk.message()?, map::VALUES, limits, depth + 1)?,
             any::BYTES => {
                 out.push(b'"');
-                base64(out, walk.sized()?);
+                base64(out, walk.text(limits.text_bytes)?);
                 out.push(b'"');
             }
             _ => walk.skip(key)?,
@@ -88,7 +88,7 @@ fn one_pair(out: &mut Vec<u8>, mut walk: Walk<'_>, limits: &Limits, depth: usize
     let (mut name, mut what) = (&b""[..], None);
     while let Some(key) = walk.key()? {
         match key {
-            pair::KEY => name = walk.sized()?,
+            pair::KEY => name = walk.text(limits.text_bytes)?,
             pair::VALUE => what = Some(walk.message()?),
             _ => walk.skip(key)?,
         }
