@@ -2,6 +2,9 @@
 //! numbers may be in quotes, and what is null is not there. Of a resource and a scope, what holds for
 //! their spans is looked for first, if it is not written first anyway.
 
+mod render;
+mod scalars;
+
 use super::proto::kind;
 use super::{
     DROPPED_ATTRIBUTES, DROPPED_EVENTS, DROPPED_LINKS, Extra, Group, SCOPE_NAME, SCOPE_VERSION,
@@ -12,8 +15,7 @@ use crate::draft::{Draft, Lists};
 use crate::fault::{Reason, Result, Within};
 use crate::json::{Name, Reader, Refused, keys, spans};
 use crate::texts::Texts;
-use crate::{render, values};
-use blkkin_model::{AnnotationRef, Origin, SpanId, Status, TagRef, TraceId, ValueRef};
+use blkkin_model::{AnnotationRef, Origin, Status, TagRef, ValueRef};
 
 keys! {
     /// Keys of a request.
@@ -378,19 +380,6 @@ impl<'t> Reader<'t> {
         })
     }
 
-    /// An event with its attributes, if there are some.
-    fn described(mut self, name: &'t str) -> Result<&'t str> {
-        let (start, mut copy) = (self.at(), self);
-        if !copy.open_list()? {
-            return Ok(name);
-        }
-        let mut out = Vec::new();
-        render::string(&mut out, name);
-        out.extend_from_slice(b": ");
-        self.render_pairs(&mut out, 1)?;
-        self.rendered(out, start)
-    }
-
     fn link(&mut self, lists: &mut Lists<'t>, extra: &mut Extra<'t>) -> Result<()> {
         self.peek()?;
         let start = self.at();
@@ -479,186 +468,9 @@ impl<'t> Reader<'t> {
         found.map_or_else(|| whole.composite(), Ok)
     }
 
-    #[cold]
-    fn composite(mut self) -> Result<ValueRef<'t>> {
-        let (start, mut out) = (self.at(), Vec::new());
-        self.render_any(&mut out, 0)?;
-        self.rendered(out, start).map(ValueRef::Str)
-    }
-
-    /// What was rendered, as text.
-    fn rendered(&self, out: Vec<u8>, offset: usize) -> Result<&'t str> {
-        self.check_rendered(&out, offset)?;
-        Ok(self.texts().keep(String::from_utf8(out).unwrap_or_default()))
-    }
-
-    fn check_rendered(&self, out: &[u8], offset: usize) -> Result<()> {
-        let size_max = self.limits().text_bytes;
-        if out.len() <= size_max {
-            return Ok(());
-        }
-        Err(Reason::TooMany { what: "bytes", count_max: size_max as u64 }.at(offset))
-    }
-
-    /// Writes an attribute's value as JSON. `depth` is how many lists and maps it is in.
-    fn render_any(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
-        if depth > self.limits().depth {
-            return Err(Reason::TooDeep.at(self.at()));
-        }
-        let start = out.len();
-        if !self.null()? {
-            self.object(&any::NAMES, &mut Default::default(), |reader, key| {
-                if reader.null()? {
-                    return Ok(());
-                }
-                // Of several the last one counts.
-                out.truncate(start);
-                reader.render_one(out, key, depth)?;
-                reader.check_rendered(out, reader.at())
-            })?;
-        }
-        if out.len() == start {
-            out.extend_from_slice(b"null");
-        }
-        Ok(())
-    }
-
-    fn render_one(&mut self, out: &mut Vec<u8>, key: usize, depth: usize) -> Result<()> {
-        match key {
-            any::STRING => render::string(out, self.text_or_null()?),
-            any::INT => render::signed(out, self.integer()?),
-            any::BOOL => out.extend_from_slice(if self.boolean()? { b"true" } else { b"false" }),
-            any::DOUBLE => render::double(out, self.double()?),
-            any::BYTES => {
-                out.push(b'"');
-                render::base64(out, self.bytes_of_base64()?);
-                out.push(b'"');
-            }
-            any::ARRAY => {
-                self.render_values(out, *b"[]", |reader, out| reader.render_any(out, depth + 1))?
-            }
-            _ => {
-                self.render_values(out, *b"{}", |reader, out| reader.render_pair(out, depth + 1))?
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the `values` of a list or map.
-    fn render_values(
-        &mut self,
-        out: &mut Vec<u8>,
-        [open, close]: [u8; 2],
-        mut item: impl FnMut(&mut Self, &mut Vec<u8>) -> Result<()>,
-    ) -> Result<()> {
-        out.push(open);
-        let start = out.len();
-        self.object(&list::NAMES, &mut Default::default(), |reader, _| {
-            out.truncate(start);
-            if reader.null()? {
-                return Ok(());
-            }
-            reader.list(|reader| {
-                if out.len() > start {
-                    out.push(b',');
-                }
-                item(reader, out)
-            })
-        })?;
-        out.push(close);
-        Ok(())
-    }
-
-    /// Writes a list of attributes as a map.
-    fn render_pairs(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
-        out.push(b'{');
-        let start = out.len();
-        self.list(|reader| {
-            if out.len() > start {
-                out.push(b',');
-            }
-            reader.render_pair(out, depth)
-        })?;
-        out.push(b'}');
-        Ok(())
-    }
-
-    fn render_pair(&mut self, out: &mut Vec<u8>, depth: usize) -> Result<()> {
-        let (mut name, mut value) = ("", None);
-        self.object(&pair::NAMES, &mut Default::default(), |reader, key| {
-            match key {
-                pair::KEY => name = reader.text_or_null()?,
-                _ => {
-                    value = Some(*reader);
-                    reader.skip()?;
-                }
-            }
-            Ok(())
-        })?;
-        render::string(out, name);
-        out.push(b':');
-        match value {
-            Some(mut value) => value.render_any(out, depth),
-            None => {
-                out.extend_from_slice(b"null");
-                Ok(())
-            }
-        }
-    }
-
     /// Text, or nothing.
     #[inline]
     fn text_or_null(&mut self) -> Result<&'t str> {
         if self.null()? { Ok("") } else { self.string() }
-    }
-
-    #[cold]
-    fn bytes_of_base64(&mut self) -> Result<&'t [u8]> {
-        self.peek()?;
-        let (start, text) = (self.at(), self.string()?);
-        let bytes = render::from_base64(text.as_bytes());
-        let bytes = bytes.ok_or_else(|| Reason::Expected("base64").at(start))?;
-        Ok(self.texts().keep_bytes(bytes))
-    }
-
-    /// 32 digits in either case; nothing is none.
-    #[inline]
-    fn otlp_trace_id(&mut self) -> Result<Option<TraceId>> {
-        let start = self.at();
-        match self.otlp_id(32)? {
-            None => Ok(None),
-            Some(number) => match TraceId::from_number(number) {
-                None => Err(Reason::Zero.at(start)),
-                id => Ok(id),
-            },
-        }
-    }
-
-    /// 16 digits in either case, which are not 0.
-    #[inline]
-    fn otlp_own_id(&mut self) -> Result<SpanId> {
-        let start = self.at();
-        self.otlp_span_id()?.ok_or_else(|| Reason::Zero.at(start))
-    }
-
-    /// 16 digits in either case; nothing and 0 are none.
-    #[inline]
-    fn otlp_span_id(&mut self) -> Result<Option<SpanId>> {
-        Ok(self.otlp_id(16)?.and_then(|number| SpanId::from_number(number as u64)))
-    }
-
-    #[inline]
-    fn otlp_id(&mut self, size: usize) -> Result<Option<u128>> {
-        self.peek()?;
-        let start = self.at();
-        if let Some(digits) = self.quoted_digits().filter(|digits| digits.len() == size)
-            && let Ok(number) = values::exact_id(digits, size)
-        {
-            return Ok(Some(number));
-        }
-        self.go_to(start);
-        let digits = self.string()?.as_bytes();
-        let number = values::exact_id(digits, size).map_err(|reason| reason.at(start))?;
-        Ok(Some(number).filter(|_| !digits.is_empty()))
     }
 }

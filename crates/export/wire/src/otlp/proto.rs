@@ -1,6 +1,8 @@
 //! OpenTelemetry's traces as protobuf: resources of scopes of spans. Of a resource and a scope, what
 //! holds for their spans is looked for first, wherever it is.
 
+pub(super) mod keys;
+
 use super::render::{pairs, text, value};
 use super::{
     DROPPED_ATTRIBUTES, DROPPED_EVENTS, DROPPED_LINKS, Extra, Group, SCOPE_NAME, SCOPE_VERSION,
@@ -10,91 +12,14 @@ use crate::Limits;
 use crate::decoder::{Batch, Scratch, Stop};
 use crate::draft::{Draft, Lists};
 use crate::fault::{Reason, Result, Within};
-use crate::protobuf::{Walk, sized};
+use crate::protobuf::Walk;
 use crate::render;
 use crate::texts::Texts;
 use blkkin_model::{AnnotationRef, Kind, Origin, SpanId, Status, TagRef, TraceId, ValueRef};
-
-/// Keys of the fields, by message.
-pub(super) const RESOURCE_SPANS: u32 = sized(1);
-pub(super) mod resource_spans {
-    use crate::protobuf::sized;
-    pub(in crate::otlp) const RESOURCE: u32 = sized(1);
-    pub(in crate::otlp) const SCOPE_SPANS: u32 = sized(2);
-}
-pub(super) mod resource {
-    use crate::protobuf::sized;
-    pub(in crate::otlp) const ATTRIBUTES: u32 = sized(1);
-}
-pub(super) mod scope_spans {
-    use crate::protobuf::sized;
-    pub(in crate::otlp) const SCOPE: u32 = sized(1);
-    pub(in crate::otlp) const SPANS: u32 = sized(2);
-}
-pub(super) mod scope {
-    use crate::protobuf::sized;
-    pub(in crate::otlp) const NAME: u32 = sized(1);
-    pub(in crate::otlp) const VERSION: u32 = sized(2);
-    pub(in crate::otlp) const ATTRIBUTES: u32 = sized(3);
-}
-pub(super) mod span {
-    use crate::protobuf::{fixed64, sized, varint};
-    pub(in crate::otlp) const TRACE_ID: u32 = sized(1);
-    pub(in crate::otlp) const SPAN_ID: u32 = sized(2);
-    pub(in crate::otlp) const TRACE_STATE: u32 = sized(3);
-    pub(in crate::otlp) const PARENT_SPAN_ID: u32 = sized(4);
-    pub(in crate::otlp) const NAME: u32 = sized(5);
-    pub(in crate::otlp) const KIND: u32 = varint(6);
-    pub(in crate::otlp) const START_TIME: u32 = fixed64(7);
-    pub(in crate::otlp) const END_TIME: u32 = fixed64(8);
-    pub(in crate::otlp) const ATTRIBUTES: u32 = sized(9);
-    pub(in crate::otlp) const DROPPED_ATTRIBUTES: u32 = varint(10);
-    pub(in crate::otlp) const EVENTS: u32 = sized(11);
-    pub(in crate::otlp) const DROPPED_EVENTS: u32 = varint(12);
-    pub(in crate::otlp) const LINKS: u32 = sized(13);
-    pub(in crate::otlp) const DROPPED_LINKS: u32 = varint(14);
-    pub(in crate::otlp) const STATUS: u32 = sized(15);
-}
-pub(super) mod event {
-    use crate::protobuf::{fixed64, sized};
-    pub(in crate::otlp) const TIME: u32 = fixed64(1);
-    pub(in crate::otlp) const NAME: u32 = sized(2);
-    pub(in crate::otlp) const ATTRIBUTES: u32 = sized(3);
-}
-pub(super) mod link {
-    use crate::protobuf::{sized, varint};
-    pub(in crate::otlp) const TRACE_ID: u32 = sized(1);
-    pub(in crate::otlp) const SPAN_ID: u32 = sized(2);
-    pub(in crate::otlp) const TRACE_STATE: u32 = sized(3);
-    pub(in crate::otlp) const ATTRIBUTES: u32 = sized(4);
-    pub(in crate::otlp) const DROPPED_ATTRIBUTES: u32 = varint(5);
-}
-pub(super) mod status {
-    use crate::protobuf::{sized, varint};
-    pub(in crate::otlp) const MESSAGE: u32 = sized(2);
-    pub(in crate::otlp) const CODE: u32 = varint(3);
-}
-pub(super) mod pair {
-    use crate::protobuf::sized;
-    pub(in crate::otlp) const KEY: u32 = sized(1);
-    pub(in crate::otlp) const VALUE: u32 = sized(2);
-}
-pub(super) mod any {
-    use crate::protobuf::{fixed64, sized, varint};
-    pub(in crate::otlp) const STRING: u32 = sized(1);
-    pub(in crate::otlp) const BOOL: u32 = varint(2);
-    pub(in crate::otlp) const INT: u32 = varint(3);
-    pub(in crate::otlp) const DOUBLE: u32 = fixed64(4);
-    pub(in crate::otlp) const ARRAY: u32 = sized(5);
-    pub(in crate::otlp) const MAP: u32 = sized(6);
-    pub(in crate::otlp) const BYTES: u32 = sized(7);
-}
-pub(super) mod list {
-    pub(in crate::otlp) const VALUES: u32 = crate::protobuf::sized(1);
-}
-pub(super) mod map {
-    pub(in crate::otlp) const VALUES: u32 = crate::protobuf::sized(1);
-}
+use keys::{
+    RESOURCE_SPANS, any, event, link, pair, resource, resource_spans, scope, scope_spans, span,
+    status,
+};
 
 pub(crate) fn decode(
     bytes: &[u8],

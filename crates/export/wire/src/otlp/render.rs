@@ -5,7 +5,7 @@ use crate::fault::{Reason, Result};
 use crate::protobuf::Walk;
 use crate::render::{base64, double, signed, string};
 
-use super::proto::{any, list, map, pair};
+use super::proto::keys::{any, list, map, pair};
 
 /// Writes a value of protobuf's as JSON. `depth` is how many lists and maps it is in.
 pub(super) fn value(

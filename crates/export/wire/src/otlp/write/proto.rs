@@ -1,7 +1,7 @@
 //! Groups and spans as protobuf, in the order of the fields' numbers.
 
 use super::{Form, Group, Outgoing};
-use crate::otlp::proto::{
+use crate::otlp::proto::keys::{
     RESOURCE_SPANS, any, event, pair, resource, resource_spans, scope, scope_spans, span as keys,
     status,
 };
