@@ -4,6 +4,7 @@
 mod check;
 mod encode;
 mod golden;
+mod hostile;
 mod otlp_json;
 mod otlp_proto;
 mod random;
