@@ -13,7 +13,7 @@ fn mixed(number: u64) -> u64 {
 }
 
 fn one(index: u64) -> Span {
-    let is_client = index % 2 == 0;
+    let is_client = index.is_multiple_of(2);
     let start_ns = 1_472_470_996_199_000_000 + index * 1_317_000;
     let note = |after_us: u64, value: &str| Annotation {
         time_ns: start_ns + after_us * 1000,
@@ -24,7 +24,7 @@ fn one(index: u64) -> Span {
         trace_id: TraceId::from_number(trace).expect("not 0"),
         id: SpanId::from_number(mixed(index)).expect("not 0"),
         // One of eight is a root.
-        parent_id: SpanId::from_number(if index % 8 == 0 { 0 } else { mixed(index - 1) }),
+        parent_id: SpanId::from_number(if index.is_multiple_of(8) { 0 } else { mixed(index - 1) }),
         kind: if is_client { Kind::Client } else { Kind::Server },
         status: Status::Unset,
         debug: false,
