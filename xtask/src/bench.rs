@@ -15,6 +15,7 @@ pub(crate) mod recipe;
 mod recording;
 mod sizes;
 mod tracer;
+mod wire;
 
 use crate::measure::{Measured, Table, show_bytes, show_duration};
 use crate::{Outcome, is_ci};
@@ -30,7 +31,7 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 3] = [
+const BENCHES: [Bench; 4] = [
     Bench {
         name: "ctf",
         about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
@@ -45,6 +46,11 @@ const BENCHES: [Bench; 3] = [
         name: "tracer",
         about: "recording events: what it costs the traced program, beside LTTng-UST",
         run: tracer::run,
+    },
+    Bench {
+        name: "wire",
+        about: "decoding and encoding spans in each format, beside serde_json, prost and thrift",
+        run: wire::run,
     },
 ];
 

@@ -1,0 +1,140 @@
+//! Decodes and encodes the same spans in each format, by our codecs and by others, in turn, and prints
+//! a line of JSON for each: what a span costs of one processor. `cargo xtask bench wire` runs it.
+//!
+//! Decoded spans are looked at by nobody, but each of ours goes to a sink, with all its rules kept;
+//! the others only fill their structures.
+
+mod rivals;
+mod spans;
+
+use blkkin_model::{Held, Span, SpanRef, SpanSink};
+use blkkin_wire::{Decoder, Encoder, Format};
+use nix::time::{ClockId, clock_gettime};
+use std::hint::black_box;
+use std::ops::ControlFlow;
+
+/// Spans of a batch.
+const SPANS: usize = 1000;
+
+/// What one candidate does with a batch, again and again.
+struct Case {
+    format: Format,
+    what: &'static str,
+    by: &'static str,
+    batch_bytes: usize,
+    run: Box<dyn FnMut()>,
+    /// Of a span, in each round.
+    ns: Vec<f64>,
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let mut number = || words.next().map(|word| word.parse().expect("a number"));
+    let (rounds, batches) = (number().unwrap_or(50), number().unwrap_or(10));
+    let mut cases = cases();
+    // To look at one of them with a profiler: its format, what and by whom.
+    if let Some(wanted) = words.next() {
+        cases.retain(|case| wanted == format!("{} {} {}", case.format.name(), case.what, case.by));
+    }
+    // The first round fills caches and buffers.
+    for round in 0..=rounds {
+        for case in &mut cases {
+            let start = processor_ns();
+            (0..batches).for_each(|_| (case.run)());
+            let ns = (processor_ns() - start) as f64 / (batches * SPANS as u64) as f64;
+            if round > 0 {
+                case.ns.push(ns);
+            }
+        }
+    }
+    cases.iter_mut().for_each(print);
+}
+
+/// What this thread has had of its processor: neighbours do not count.
+fn processor_ns() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("a clock that there is");
+    time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64
+}
+
+fn print(case: &mut Case) {
+    case.ns.sort_by(f64::total_cmp);
+    let at = |percent: usize| case.ns[(case.ns.len() - 1) * percent / 100];
+    let line = serde_json::json!({
+        "format": case.format.name(),
+        "what": case.what,
+        "by": case.by,
+        "bytes_per_span": case.batch_bytes as f64 / SPANS as f64,
+        "ns_median": at(50),
+        "ns_min": at(0),
+        "ns_p90": at(90),
+    });
+    println!("{line}");
+}
+
+fn cases() -> Vec<Case> {
+    let spans: &'static [Span] = Box::leak(spans::make(SPANS).into_boxed_slice());
+    let held: &'static [Held<'static>] =
+        Box::leak(spans.iter().map(Span::hold).collect::<Vec<_>>().into_boxed_slice());
+    let refs: &'static [SpanRef<'static>] =
+        Box::leak(held.iter().map(Held::as_ref).collect::<Vec<_>>().into_boxed_slice());
+    let mut cases = Vec::new();
+    for format in Format::ALL {
+        // Of a single span there is no batch.
+        if format == Format::ZipkinThriftSpan {
+            continue;
+        }
+        let batch: &'static [u8] = Vec::leak(encode(format, refs));
+        let mut add = |what, by, run: Box<dyn FnMut()>| {
+            cases.push(Case { format, what, by, batch_bytes: batch.len(), run, ns: Vec::new() });
+        };
+        let mut decoder = Decoder::default();
+        add(
+            "decode",
+            "blkkin",
+            Box::new(move || {
+                let mut sink = Look::default();
+                let outcome = decoder.decode(format, black_box(batch), &mut sink);
+                assert_eq!(outcome.given, SPANS as u64);
+                black_box(sink.0);
+            }),
+        );
+        let mut out = Vec::with_capacity(batch.len());
+        add(
+            "encode",
+            "blkkin",
+            Box::new(move || {
+                out.clear();
+                encode_into(format, black_box(refs), &mut out);
+                assert_eq!(black_box(&out).len(), batch.len());
+            }),
+        );
+        let rival = rivals::of(format, batch);
+        add("decode", rival.name, rival.decode);
+        add("encode", rival.name, rival.encode);
+    }
+    cases
+}
+
+/// Takes of each span what a store would look at first.
+#[derive(Default)]
+struct Look(u64);
+
+impl SpanSink for Look {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        self.0 = self.0.wrapping_add(span.trace_id.low() ^ span.start_ns.unwrap_or(0));
+        self.0 += (span.tags.len() + span.annotations.len() + span.name.len()) as u64;
+        ControlFlow::Continue(())
+    }
+}
+
+fn encode(format: Format, spans: &[SpanRef<'_>]) -> Vec<u8> {
+    let mut out = Vec::new();
+    encode_into(format, spans, &mut out);
+    out
+}
+
+fn encode_into(format: Format, spans: &[SpanRef<'_>], out: &mut Vec<u8>) {
+    let mut encoder = Encoder::new(format, out);
+    spans.iter().for_each(|span| encoder.span(span));
+    encoder.finish();
+}

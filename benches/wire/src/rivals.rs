@@ -1,0 +1,26 @@
+//! Who else decodes and encodes each format: what somebody would take who did not write it by hand.
+
+mod otlp;
+mod prost_zipkin;
+mod serde_zipkin;
+mod thrift_zipkin;
+
+use blkkin_wire::Format;
+
+/// A way to decode a batch, and to encode what was decoded of it.
+pub(crate) struct Rival {
+    pub(crate) name: &'static str,
+    pub(crate) decode: Box<dyn FnMut()>,
+    pub(crate) encode: Box<dyn FnMut()>,
+}
+
+pub(crate) fn of(format: Format, batch: &'static [u8]) -> Rival {
+    match format {
+        Format::ZipkinJson => serde_zipkin::v2(batch),
+        Format::ZipkinV1Json => serde_zipkin::v1(batch),
+        Format::ZipkinProto => prost_zipkin::rival(batch),
+        Format::ZipkinThrift | Format::ZipkinThriftSpan => thrift_zipkin::rival(batch),
+        Format::OtlpProto => otlp::proto(batch),
+        Format::OtlpJson => otlp::json(batch),
+    }
+}

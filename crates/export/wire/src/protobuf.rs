@@ -1,0 +1,197 @@
+//! Protobuf's wire format, as far as spans need it: keys, varints, fixed numbers, and what has a
+//! length. Fields are asked for one by one, and borrowed; nothing is built.
+
+use crate::fault::{Reason, Result};
+
+/// A message that is read from front to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk<'a> {
+    /// The batch up to the message's end, so that places are counted from the batch's begin.
+    bytes: &'a [u8],
+    at: usize,
+}
+
+/// How a field's value is written: the lower three bits of its key.
+const VARINT: u32 = 0;
+const FIXED64: u32 = 1;
+const SIZED: u32 = 2;
+const FIXED32: u32 = 5;
+
+/// Keys of a field, by how its value is written.
+pub(crate) const fn varint(field: u32) -> u32 {
+    field << 3 | VARINT
+}
+pub(crate) const fn fixed64(field: u32) -> u32 {
+    field << 3 | FIXED64
+}
+pub(crate) const fn sized(field: u32) -> u32 {
+    field << 3 | SIZED
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Walk<'a> {
+        Walk { bytes, at: 0 }
+    }
+
+    /// Where the next byte is.
+    #[inline]
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// The next field's key, unless the message ends here.
+    #[inline]
+    pub(crate) fn key(&mut self) -> Result<Option<u32>> {
+        let start = self.at;
+        if start == self.bytes.len() {
+            return Ok(None);
+        }
+        let key = u32::try_from(self.varint()?).ok().filter(|key| *key > 7);
+        key.map(Some).ok_or_else(|| Reason::Expected("a field's key").at(start))
+    }
+
+    #[inline]
+    pub(crate) fn varint(&mut self) -> Result<u64> {
+        match self.bytes.get(self.at) {
+            Some(byte) if *byte < 0x80 => {
+                self.at += 1;
+                Ok((*byte).into())
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64> {
+        let mut number = 0;
+        for (index, byte) in self.bytes.get(self.at..).unwrap_or_default().iter().enumerate() {
+            // The tenth byte has room for one more bit.
+            if index == 9 && *byte > 1 {
+                return Err(Reason::Expected("a number of 64 bits").at(self.at));
+            }
+            number |= u64::from(byte & 0x7f) << (7 * index);
+            if *byte < 0x80 {
+                self.at += index + 1;
+                return Ok(number);
+            }
+        }
+        Err(Reason::Ends.at(self.bytes.len()))
+    }
+
+    #[inline]
+    pub(crate) fn fixed64(&mut self) -> Result<u64> {
+        self.fixed().map(u64::from_le_bytes)
+    }
+
+    #[inline]
+    fn fixed<const SIZE: usize>(&mut self) -> Result<[u8; SIZE]> {
+        let chunk = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk);
+        let chunk = *chunk.ok_or_else(|| Reason::Ends.at(self.bytes.len()))?;
+        self.at += SIZE;
+        Ok(chunk)
+    }
+
+    /// Bytes with a length before them.
+    #[inline]
+    pub(crate) fn sized(&mut self) -> Result<&'a [u8]> {
+        self.message().map(Walk::rest)
+    }
+
+    /// The same, no longer than permitted.
+    #[inline]
+    pub(crate) fn text(&mut self, size_max: usize) -> Result<&'a [u8]> {
+        let start = self.at;
+        let bytes = self.sized()?;
+        if bytes.len() > size_max {
+            return Err(Reason::TooMany { what: "bytes", count_max: size_max as u64 }.at(start));
+        }
+        Ok(bytes)
+    }
+
+    /// A message within this one.
+    #[inline]
+    pub(crate) fn message(&mut self) -> Result<Walk<'a>> {
+        let start = self.at;
+        let size = self.varint()?;
+        let inner = self.at;
+        let end = usize::try_from(size).ok().and_then(|size| inner.checked_add(size));
+        let bytes = end.and_then(|end| self.bytes.get(..end));
+        let bytes = bytes.ok_or_else(|| Reason::Ends.at(start))?;
+        self.at = bytes.len();
+        Ok(Walk { bytes, at: inner })
+    }
+
+    /// All that is left.
+    #[inline]
+    pub(crate) fn rest(self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    /// Passes over the value of a field with this key.
+    pub(crate) fn skip(&mut self, key: u32) -> Result<()> {
+        match key & 7 {
+            VARINT => self.varint().map(drop),
+            FIXED64 => self.fixed::<8>().map(drop),
+            SIZED => self.message().map(drop),
+            FIXED32 => self.fixed::<4>().map(drop),
+            // Groups, which protobuf itself has given up, and what never was.
+            _ => Err(Reason::Expected("a field's key").at(self.at)),
+        }
+    }
+}
+
+/// Adds a number without a key.
+#[inline]
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number > 0x7f {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Adds a field with bytes.
+#[inline]
+pub(crate) fn put_sized(out: &mut Vec<u8>, key: u32, bytes: &[u8]) {
+    put_varint(out, key.into());
+    put_varint(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Adds a field with a number.
+#[inline]
+pub(crate) fn put_number(out: &mut Vec<u8>, key: u32, number: u64) {
+    put_varint(out, key.into());
+    put_varint(out, number);
+}
+
+/// Adds a field with a number of fixed size.
+#[inline]
+pub(crate) fn put_fixed64(out: &mut Vec<u8>, key: u32, number: u64) {
+    put_varint(out, key.into());
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+/// Adds a field with a message, which `write` adds.
+#[inline]
+pub(crate) fn put_message(out: &mut Vec<u8>, key: u32, write: impl FnOnce(&mut Vec<u8>)) {
+    put_varint(out, key.into());
+    let start = out.len();
+    out.push(0);
+    write(out);
+    let size = out.len() - start - 1;
+    if size < 0x80 {
+        out[start] = size as u8;
+        return;
+    }
+    // The length has more bytes than there is room for.
+    let (mut length, mut count, mut rest) = ([0; 10], 0, size);
+    for byte in &mut length {
+        *byte = rest as u8 & 0x7f | if rest > 0x7f { 0x80 } else { 0 };
+        count += 1;
+        rest >>= 7;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.splice(start..=start, length.into_iter().take(count));
+}

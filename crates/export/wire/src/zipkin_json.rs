@@ -1,0 +1,127 @@
+//! Zipkin's formats as JSON, what both have in common: ids, times and endpoints, with the types that
+//! Zipkin takes them for.
+
+pub(crate) mod v1;
+pub(crate) mod v2;
+pub(crate) mod write;
+
+use crate::fault::Result;
+use crate::json::{Reader, keys};
+use crate::values;
+use blkkin_model::{EndpointRef, SpanId, TraceId};
+
+keys! {
+    /// Keys of an endpoint.
+    endpoint { SERVICE_NAME = "serviceName", IPV4 = "ipv4", IPV6 = "ipv6", PORT = "port", }
+}
+
+/// Whether there are spans. Nothing at all is an empty list; what is behind the list is not looked
+/// at.
+fn open_batch(reader: &mut Reader<'_>) -> Result<bool> {
+    Ok(!reader.is_at_end() && reader.open_list()?)
+}
+
+impl<'t> Reader<'t> {
+    /// Text, or a number as it is written.
+    #[inline]
+    fn text_or_number(&mut self) -> Result<&'t str> {
+        match self.peek()? {
+            b'"' => self.string(),
+            b'-' | b'0'..=b'9' => self.number(),
+            _ => Err(self.expected("text")),
+        }
+    }
+
+    /// The same, or nothing.
+    #[inline]
+    fn optional_text(&mut self) -> Result<&'t str> {
+        if self.null()? { Ok("") } else { self.text_or_number() }
+    }
+
+    #[inline]
+    fn trace_id(&mut self) -> Result<TraceId> {
+        self.peek()?;
+        let start = self.at();
+        if let Some(id) = self.quoted_digits().and_then(|digits| values::trace_id(digits).ok()) {
+            return Ok(id);
+        }
+        self.go_to(start);
+        let digits = self.text_or_number()?;
+        values::trace_id(digits.as_bytes()).map_err(|reason| reason.at(start))
+    }
+
+    #[inline]
+    fn span_id(&mut self) -> Result<SpanId> {
+        self.peek()?;
+        let start = self.at();
+        if let Some(id) = self.quoted_digits().and_then(|digits| values::span_id(digits).ok()) {
+            return Ok(id);
+        }
+        self.go_to(start);
+        let digits = self.text_or_number()?;
+        values::span_id(digits.as_bytes()).map_err(|reason| reason.at(start))
+    }
+
+    #[inline]
+    fn parent_id(&mut self) -> Result<Option<SpanId>> {
+        if self.null()? {
+            return Ok(None);
+        }
+        let start = self.at();
+        if let Some(id) = self.quoted_digits().and_then(|digits| values::parent_id(digits).ok()) {
+            return Ok(id);
+        }
+        self.go_to(start);
+        let digits = self.text_or_number()?;
+        values::parent_id(digits.as_bytes()).map_err(|reason| reason.at(start))
+    }
+
+    /// Microseconds that may be unknown.
+    #[inline]
+    fn optional_time(&mut self) -> Result<Option<u64>> {
+        if self.null()? {
+            return Ok(None);
+        }
+        let start = self.at();
+        values::ns_if_known(self.integer()?).map_err(|reason| reason.at(start))
+    }
+
+    /// Microseconds.
+    #[inline]
+    fn time(&mut self) -> Result<u64> {
+        self.peek()?;
+        let start = self.at();
+        values::ns(self.integer()?).map_err(|reason| reason.at(start))
+    }
+
+    #[inline]
+    fn flag(&mut self) -> Result<bool> {
+        if self.null()? { Ok(false) } else { self.boolean() }
+    }
+
+    #[inline]
+    fn endpoint(&mut self, order: &mut endpoint::Keys) -> Result<EndpointRef<'t>> {
+        let mut found = EndpointRef::NONE;
+        if self.null()? {
+            return Ok(found);
+        }
+        self.object(&endpoint::NAMES, order, |reader, key| {
+            match key {
+                endpoint::SERVICE_NAME => found.service = reader.optional_text()?,
+                endpoint::PORT => found.port = reader.port()?,
+                _ => values::address_of_text(reader.optional_text()?, &mut found),
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    #[inline]
+    fn port(&mut self) -> Result<u16> {
+        if self.null()? {
+            return Ok(0);
+        }
+        let start = self.at();
+        values::port(self.integer()?).map_err(|reason| reason.at(start))
+    }
+}

@@ -1,0 +1,97 @@
+//! What holds of each decoder of spans, whatever it is given.
+
+use blkkin_model::Span;
+use blkkin_wire::{Decoder, End, Format, Limits, Outcome, encode};
+
+/// Decodes hostile bytes, and all that came of them again from each format.
+pub(crate) fn survive(format: Format, batch: &[u8]) {
+    let (spans, outcome) = read(Limits::default(), format, batch);
+    check(batch, &spans, &outcome);
+    strict(format, batch, &spans, &outcome);
+    limited(format, batch);
+    for format in Format::ALL {
+        if format != Format::ZipkinThriftSpan || spans.len() == 1 {
+            again(format, &spans);
+        }
+    }
+}
+
+fn read(limits: Limits, format: Format, batch: &[u8]) -> (Vec<Span>, Outcome) {
+    let mut spans = Vec::new();
+    let outcome = Decoder::new(limits).decode(format, batch, &mut spans);
+    assert_eq!(outcome.given, spans.len() as u64);
+    (spans, outcome)
+}
+
+fn check(batch: &[u8], spans: &[Span], outcome: &Outcome) {
+    for span in spans {
+        assert!(span.annotations.is_sorted_by(|a, b| a < b));
+        assert!(span.tags.is_sorted_by(|a, b| (&a.key, a.origin) < (&b.key, b.origin)));
+        assert_ne!(span.parent_id, Some(span.id));
+    }
+    assert!(outcome.refused >= outcome.refusals.len() as u64);
+    assert_eq!(outcome.is_good(), outcome.first_refusal().is_none());
+    for refusal in outcome.refusals.iter().chain(outcome.first_refusal()) {
+        assert!(refusal.fault.offset <= batch.len() as u64, "{refusal}");
+    }
+}
+
+/// The strict decoder gives all or nothing.
+fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
+    let mut kept = Vec::new();
+    let strict = Decoder::default().strict(true).decode(format, batch, &mut kept);
+    assert_eq!(strict.is_good(), outcome.is_good());
+    let expected = if outcome.is_good() { spans } else { &[] };
+    assert_eq!(show(&kept), show(expected));
+}
+
+/// No limit is passed.
+fn limited(format: Format, batch: &[u8]) {
+    let limits = Limits {
+        batch_bytes: 4096,
+        spans: 3,
+        tags: 4,
+        shared_tags: 2,
+        annotations: 3,
+        hosts: 2,
+        text_bytes: 20,
+        depth: 3,
+    };
+    let (spans, outcome) = read(limits, format, batch);
+    assert!(outcome.given <= 3 * 2 && outcome.given + outcome.refused <= 3 * 2);
+    if batch.len() > 4096 {
+        assert!(spans.is_empty() && matches!(outcome.end, End::Broken(_)));
+    }
+    for span in spans {
+        // What a sender has dropped and an error's text are said beside the tags it has.
+        assert!(span.tags.len() <= 5 && span.annotations.len() <= 3);
+        // What is not UTF-8 becomes three times as long.
+        assert!(span.name.len() <= 60);
+        assert!(span.annotations.iter().all(|it| it.value.len() <= 60));
+    }
+}
+
+/// What is written is good, and once it has been through the format it does not change any more.
+fn again(format: Format, spans: &[Span]) {
+    let first = through(format, spans);
+    let is_first_format =
+        matches!(format, Format::ZipkinV1Json | Format::ZipkinThrift | Format::ZipkinThriftSpan);
+    if !is_first_format {
+        assert_eq!(first.len(), spans.len());
+        assert_eq!(show(&through(format, &first)), show(&first), "{format:?}");
+    }
+}
+
+fn through(format: Format, spans: &[Span]) -> Vec<Span> {
+    let mut batch = Vec::new();
+    let held: Vec<_> = spans.iter().map(Span::hold).collect();
+    encode(format, held.iter().map(|held| held.as_ref()), &mut batch);
+    let (spans, outcome) = read(Limits::default(), format, &batch);
+    assert!(outcome.is_good(), "{format:?} {outcome:?}");
+    spans
+}
+
+/// Numbers that are none are not equal to themselves; as text they are.
+fn show(spans: &[Span]) -> String {
+    format!("{spans:?}")
+}
