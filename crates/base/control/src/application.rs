@@ -66,6 +66,9 @@ messages! {
         /// All that is in the orphan of that number is safe elsewhere, or not wanted; its memory is to be let
         /// go.
         0x0208 Release(orphan: u32 = Number),
+        /// The daemon has the rings of an orphan still, and goes on with them: they are a channel of its again.
+        /// Rules stay in force.
+        0x0209 KeepChannel(channel: KeepChannel = Own),
     }
 }
 
@@ -76,7 +79,8 @@ record! {
         /// The program's number for them.
         pub number: u32 = Number,
         /// Whether nothing is recorded into them any more, because others have replaced them. If not,
-        /// [`AddChannel::replaces`] does so before the next `Ping`, or they are let go then.
+        /// [`AddChannel::replaces`] does so before the next `Ping`, or they are kept by
+        /// [`KeepChannel`], or they are let go then.
         pub is_spent: bool = Flag,
     }
 }
@@ -174,6 +178,17 @@ record! {
         /// Number of the orphan that these rings replace: from some event on events go here that went
         /// there, and each to one of them. Rules stay in force.
         pub replaces: Option<u32> = Optional(Number),
+    }
+}
+
+record! {
+    /// A channel into which a program is to record as before.
+    #[derive(Copy)]
+    pub struct KeepChannel {
+        /// The daemon's number for it, among those that the program has.
+        pub channel: u32 = Number,
+        /// Number of the orphan that it is. Others have not replaced it.
+        pub orphan: u32 = Number,
     }
 }
 

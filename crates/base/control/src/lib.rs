@@ -68,8 +68,8 @@ mod version;
 mod wire;
 
 pub use application::{
-    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, Orphan,
-    ToApplication, Width,
+    AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, KeepChannel,
+    Orphan, ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};
 pub use decoder::{Decoder, Received};

@@ -82,6 +82,8 @@ pub use brief::{Brief, BriefRoom, Pen};
 pub use cells::Cells;
 pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE, Room};
 pub use read::{Left, Packet, Reader, Taken};
+#[cfg(not(loom))]
+pub use shape::SHAPE_SIZE;
 pub use shape::{
     Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,
 };

@@ -167,6 +167,14 @@ impl Reader {
         self.forgotten = cells.lost(shape, self.ring);
     }
 
+    /// What it has taken is told, and what was discarded by then; what comes after that is told as if nothing
+    /// had been before.
+    pub fn begin_anew(&mut self) {
+        let told = self.discarded.saturating_sub(self.before);
+        self.forgotten = self.forgotten.saturating_add(told);
+        (self.count, self.before, self.discarded) = (0, 0, 0);
+    }
+
     /// Has it free what it has taken only when it is told to ([`free`](Self::free)): when that is safe
     /// elsewhere.
     #[must_use]

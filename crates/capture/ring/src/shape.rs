@@ -101,6 +101,9 @@ pub const SUBBUFFER_SIZE_MAX: usize = 256 << 20;
 /// Most sub-buffers.
 pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
+/// Bytes at the start of the memory that say all of it.
+#[cfg(not(loom))]
+pub const SHAPE_SIZE: usize = 80;
 #[cfg(not(loom))]
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
@@ -167,7 +170,7 @@ impl Shape {
     /// Prepares memory, which is all zeros.
     #[cfg(not(loom))]
     pub(crate) fn write(&self, cells: &Cells) {
-        let mut page = [0; 80];
+        let mut page = [0; SHAPE_SIZE];
         let mode = match self.mode {
             Mode::Discard => 0,
             Mode::Overwrite => 1,
@@ -199,11 +202,17 @@ impl Shape {
     /// Reads what the daemon has prepared.
     #[cfg(not(loom))]
     pub(crate) fn read(cells: &Cells) -> Result<Shape, ShapeError> {
-        let mut page = [0; 80];
+        let mut page = [0; SHAPE_SIZE];
         if cells.size() < PAGE {
             return Err(ShapeError::Memory(cells.size()));
         }
         cells.copy_out(0, &mut page);
+        Shape::of_memory(&page, cells.size())
+    }
+
+    /// What memory of that size says by its first bytes.
+    #[cfg(not(loom))]
+    pub fn of_memory(page: &[u8; SHAPE_SIZE], size: usize) -> Result<Shape, ShapeError> {
         let word = |index: usize| {
             let mut bytes = [0; 8];
             bytes.copy_from_slice(&page[8 * index..8 * index + 8]);
@@ -231,8 +240,8 @@ impl Shape {
             start: word(9),
         };
         shape.check()?;
-        if cells.size() < shape.memory_size() {
-            return Err(ShapeError::Memory(cells.size()));
+        if size < shape.memory_size() {
+            return Err(ShapeError::Memory(size));
         }
         Ok(shape)
     }

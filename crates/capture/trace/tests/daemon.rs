@@ -9,8 +9,8 @@ mod support;
 
 use blkkin_sys::testing::{Fork, confine, in_child, while_interrupted};
 use blkkin_trace::control::{
-    self, Answer, Context, FromApplication, Hello, Levels, Opening, Refused, Role, ToApplication,
-    Version, limits,
+    self, Answer, Context, FromApplication, Hello, KeepChannel, Levels, Opening, Refused, Role,
+    ToApplication, Version, limits,
 };
 use blkkin_trace::{EventType, Level, channels, event, registry, sample, set_context};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -482,6 +482,50 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         running.step();
         daemon.listen();
     }
+    running.end();
+}
+
+/// A connection that is lost costs no rings, and no events.
+#[test]
+fn a_daemon_that_is_found_again_keeps_the_rings() {
+    let daemon = Daemon::new("keeps");
+    let mut running = Running::start("counts", &daemon);
+    let mut before = daemon.program();
+    before.add(3, &[]);
+    before.enable(3, &[rule("*")]);
+    before.ping();
+    let maps = format!("/proc/{}/maps", running.child.id());
+    let rings = || {
+        let maps = std::fs::read_to_string(&maps).unwrap();
+        maps.lines().find(|line| line.contains("memfd:rings")).map(str::to_owned)
+    };
+    let was = rings();
+    assert!(was.is_some());
+    let channel = before.channels.remove(&3).unwrap();
+    drop(before);
+    let mut program = daemon.program();
+    assert_eq!(program.orphans, [0]);
+    // Which has another number for them now.
+    let keep = KeepChannel { channel: 8, orphan: 0 };
+    program.say(&ToApplication::KeepChannel(keep), &[]);
+    program.channels.insert(8, channel);
+    program.ping();
+    assert_eq!(rings(), was);
+    running.step();
+    assert_eq!(program.wait_for(8, 1)[0].name, "count:step");
+    program.enable(8, &[rule("nothing:*")]);
+    program.ping();
+    running.step();
+    program.enable(8, &[rule("*")]);
+    program.ping();
+    running.step();
+    program.wait_for(8, 1);
+    program.remove(8);
+    program.ping();
+    assert_eq!(rings(), None);
+    // They can be kept only once.
+    program.say(&ToApplication::KeepChannel(keep), &[]);
+    assert_eq!(program.hear(LONG).0, Said::End);
     running.end();
 }
 

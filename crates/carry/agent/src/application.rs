@@ -1,21 +1,22 @@
 //! A traced program: what it has told, the rings that it was given, and the traces that become of them.
 
 use crate::catalog::{Catalog, Room};
+use crate::departed::Absence;
 use crate::pace::{Hearing, Pace};
 use crate::process::Process;
 use crate::quota::{Account, Share};
-use crate::rings::{Packets, Rings};
+use crate::rings::{Identity, Packets, Rings};
 use crate::session::SessionId;
 use crate::trace::Trace;
 use blkkin_control::rules::{Rules, Verdict};
 use blkkin_control::{Clock, EventRule, EventType, Orphan};
 use blkkin_ring::Left;
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A traced program.
 #[derive(Debug)]
@@ -35,14 +36,18 @@ pub(crate) struct Application {
     pub(crate) traces: BTreeMap<SessionId, Trace>,
     /// UUIDs of its traces, by session.
     pub(crate) uuids: BTreeMap<SessionId, [u8; 16]>,
-    /// Rings of an earlier daemon, with the program's numbers for them.
-    pub(crate) orphans: Vec<(Orphan, OwnedFd)>,
+    /// Rings of connections before, of this daemon and of earlier ones.
+    pub(crate) orphans: Vec<Offered>,
     /// How many there were beyond those for which there is room.
     pub(crate) orphans_lost: u64,
-    /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told.
+    /// Its numbers for rings of earlier daemons that have been read, and of which it is to be told, …
     pub(crate) released: Vec<u32>,
+    /// … and which those were, as it may not hear of it; the last ones.
+    pub(crate) done: VecDeque<Identity>,
     /// Whether it has said that it ends.
     pub(crate) is_ending: bool,
+    /// If its connection has ended, and it may come back.
+    pub(crate) absence: Option<Absence>,
     /// By which it wakes the daemon.
     pub(crate) wake: Arc<OwnedFd>,
     pub(crate) next_number: u32,
@@ -57,6 +62,23 @@ pub(crate) struct Application {
     /// The last `Ping` that it was sent, and that it has answered.
     pub(crate) pinged: u64,
     pub(crate) ponged: u64,
+}
+
+/// Rings of which a program says that it has them of a connection before.
+#[derive(Debug)]
+pub(crate) struct Offered {
+    pub(crate) orphan: Orphan,
+    pub(crate) identity: Identity,
+    /// None if the daemon has them itself.
+    pub(crate) memory: Option<OwnedFd>,
+}
+
+/// Rings of an earlier daemon.
+#[derive(Debug)]
+pub(crate) struct LeftSet {
+    /// The program's number for them, if it has them still.
+    pub(crate) number: Option<u32>,
+    pub(crate) rings: Rings,
 }
 
 /// The rings that a program has for a channel.
@@ -83,9 +105,10 @@ pub(crate) struct Attachment {
     pub(crate) is_told: bool,
     /// Types of the catalog that have been held against the history.
     described: usize,
-    /// Rings of earlier daemons, of which these take the place, the oldest first; with the program's
-    /// numbers for them.
-    pub(crate) left_behind: Vec<(u32, Rings)>,
+    /// Rings of earlier daemons, of which these take the place, the oldest first.
+    pub(crate) left_behind: Vec<LeftSet>,
+    /// What could not be written is not tried again before.
+    retry: Option<Instant>,
 }
 
 /// What an attachment takes of what the program's user may have.
@@ -109,6 +132,12 @@ pub(crate) struct Released {
 /// A look takes as many bytes of packets as fit into a ring. Of one that was full, headers may be left that
 /// were made anew; and the look before that may have been at what an earlier daemon has left.
 const LOOKS_AT_FULL_RINGS: u32 = 3;
+
+/// When what could not be written is tried again.
+const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+
+/// Sets of rings that are done with and that a program may still offer.
+const DONE_MAX: usize = 256;
 
 /// Rules that are kept to know what may have been recorded by them.
 const HISTORY_MAX: usize = 16;
@@ -146,7 +175,40 @@ impl Attachment {
             is_told: false,
             described: 0,
             left_behind: Vec::new(),
+            retry: None,
         }
+    }
+
+    /// Which rings it has, the oldest first.
+    pub(crate) fn identities(&self) -> impl Iterator<Item = Identity> {
+        let left = self.left_behind.iter().map(|set| &set.rings);
+        left.chain([&self.rings]).map(Rings::identity)
+    }
+
+    /// The program, which has mapped the rings, goes on with them over another connection, on which they and
+    /// those before them have other numbers, or none.
+    pub(crate) fn go_on(&mut self, number_of: impl Fn(Identity) -> Option<u32>) {
+        for set in &mut self.left_behind {
+            set.number = number_of(set.rings.identity());
+        }
+        self.mapped = 0;
+        self.is_told = false;
+        self.retry = None;
+        self.rings.wake_up();
+    }
+
+    /// What comes from now on is told as if nothing had been before, since its trace is closed.
+    pub(crate) fn begin_anew(&mut self) {
+        // Not if rings before these could not be written yet.
+        if self.left_behind.is_empty() {
+            (0..self.rings.count()).for_each(|ring| self.rings.begin_anew(ring));
+        }
+    }
+
+    /// Packets that could not be written.
+    pub(crate) fn packets_waiting(&self) -> u64 {
+        let left = self.left_behind.iter().map(|set| &set.rings);
+        left.chain([&self.rings]).map(Rings::packets_waiting).fold(0, u64::saturating_add)
     }
 
     /// Whether it is of that session; all are of none.
@@ -184,16 +246,16 @@ impl Attachment {
     /// Takes the place of rings of earlier daemons: goes on in their streams, where the last one was.
     pub(crate) fn take_over(
         &mut self,
-        mut left: Vec<(u32, Rings)>,
+        mut left: Vec<LeftSet>,
         trace: Option<&mut Trace>,
     ) -> io::Result<()> {
         // By which rules they were recorded nobody knows.
-        self.had_others = true;
+        self.had_others |= !left.is_empty();
         let Some(trace) = trace.filter(|_| self.is_written) else {
             // A flight recorder: all of it is there that was not cleared.
             for ring in 0..most_rings(&self.rings, &left) {
                 let mut is_wanted = true;
-                for (_, set) in left.iter_mut().rev() {
+                for LeftSet { rings: set, .. } in left.iter_mut().rev() {
                     let Some(was) = set.left(ring) else { continue };
                     let position = if is_wanted { was.read } else { set.end(ring) };
                     set.read_behind(ring, (position, was), None);
@@ -204,7 +266,7 @@ impl Attachment {
             return Ok(());
         };
         for ring in 0..most_rings(&self.rings, &left) {
-            let sets: Vec<Left> = left.iter().filter_map(|(_, set)| set.left(ring)).collect();
+            let sets: Vec<Left> = left.iter().filter_map(|set| set.rings.left(ring)).collect();
             let mut resumed = Resumed::default();
             let settle = |size: u64| {
                 resumed = resume(&sets, size);
@@ -212,8 +274,9 @@ impl Attachment {
             };
             let last = trace.go_on_with_stream((self.stream(), ring as u32), settle)?;
             // Not all sets have as many rings.
-            let with_ring = left.iter_mut().filter(|(_, set)| ring < set.count());
-            for (at, ((_, set), &was)) in with_ring.zip(&sets).enumerate() {
+            let with_ring =
+                left.iter_mut().map(|set| &mut set.rings).filter(|set| ring < set.count());
+            for (at, (set, &was)) in with_ring.zip(&sets).enumerate() {
                 let position = match at.cmp(&resumed.set) {
                     // All of it is written.
                     Ordering::Less => set.end(ring),
@@ -233,14 +296,15 @@ impl Attachment {
     }
 
     /// Writes what is in rings of earlier daemons, to which nothing is written any more; what comes in
-    /// those that took their place goes behind it. Gives the program's numbers for them.
-    fn write_left_behind(&mut self, trace: &mut Trace) -> io::Result<Vec<u32>> {
+    /// those that took their place goes behind it. Gives those that are done with.
+    fn write_left_behind(&mut self, trace: &mut Trace) -> io::Result<Vec<LeftSet>> {
         let stream = self.stream();
         let left = &mut self.left_behind;
         for ring in 0..most_rings(&self.rings, left) {
             let mut packets = Packets::default();
-            let marks: Vec<_> = left.iter().map(|(_, set)| set.mark_if(ring)).collect();
-            for (_, set) in left.iter_mut().filter(|(_, set)| ring < set.count()) {
+            let marks: Vec<_> = left.iter().map(|set| set.rings.mark_if(ring)).collect();
+            let sets = left.iter_mut().map(|set| &mut set.rings);
+            for set in sets.filter(|set| ring < set.count()) {
                 if !packets.is_empty() {
                     // Behind what the set before had.
                     set.go_on_behind(ring, packets.headers.last().copied());
@@ -261,19 +325,19 @@ impl Attachment {
                 self.rings.announce(ring, (before, before + packets.bytes.len() as u64));
             }
             if let Err(error) = trace.append(stream, ring as u32, &packets) {
-                for ((_, set), mark) in left.iter_mut().zip(marks) {
-                    mark.into_iter().for_each(|mark| set.go_back(ring, mark));
+                for (set, mark) in left.iter_mut().zip(marks) {
+                    mark.into_iter().for_each(|mark| set.rings.go_back(ring, mark));
                 }
                 return Err(error);
             }
             self.rings.go_on_behind(ring, packets.headers.last().copied());
         }
-        Ok(std::mem::take(left).into_iter().map(|(number, _)| number).collect())
+        Ok(std::mem::take(left))
     }
 
     /// What is kept of a ring, in all sets that have some of it, the oldest first.
     fn kept_sets(&self, ring: usize) -> Vec<&Rings> {
-        let left = self.left_behind.iter().map(|(_, left)| left);
+        let left = self.left_behind.iter().map(|set| &set.rings);
         let mut sets: Vec<&Rings> = left.chain([&self.rings]).collect();
         sets.retain(|set| ring < set.count());
         // What is older than something that was overwritten is not kept either.
@@ -283,7 +347,7 @@ impl Attachment {
 
     /// Packets that only the oldest set has, for snapshots.
     fn packets_of_oldest(&self) -> u64 {
-        let oldest = self.left_behind.first().map_or(&self.rings, |(_, oldest)| oldest);
+        let oldest = self.left_behind.first().map_or(&self.rings, |oldest| &oldest.rings);
         let kept = (0..oldest.count()).map(|ring| {
             let sets = self.kept_sets(ring);
             let has_oldest = sets.first().is_some_and(|first| std::ptr::eq(*first, oldest));
@@ -294,30 +358,22 @@ impl Attachment {
 
     /// Notes what the rings take, when some of those that were left behind are done with.
     fn weigh_rings(&mut self) {
-        let left = self.left_behind.iter().map(|(_, left)| left);
+        let left = self.left_behind.iter().map(|set| &set.rings);
         let sizes = left.chain([&self.rings]).map(|set| set.shape().memory_size() as u64);
         // It becomes less, which is never refused.
         let _ = self.holds.ring_bytes.set(sizes.sum());
     }
 
-    /// What its stream takes when the rings are done with.
-    pub(crate) fn into_holds_of_stream(self) -> Holds {
-        let mut holds = self.holds;
-        let _ = holds.ring_bytes.set(0);
-        holds
-    }
-
-    /// Gives up the oldest set of rings that is kept for snapshots, of an earlier daemon: the program's
-    /// number for it.
-    pub(crate) fn release_oldest(&mut self, totals: &mut Released) -> Option<u32> {
+    /// Gives up the oldest set of rings that is kept for snapshots, of an earlier daemon.
+    pub(crate) fn release_oldest(&mut self, totals: &mut Released) -> Option<LeftSet> {
         if self.is_written || self.left_behind.is_empty() {
             return None;
         }
         totals.packets_lost += self.packets_of_oldest();
-        let (number, oldest) = self.left_behind.remove(0);
-        totals.rings += oldest.count() as u64;
+        let oldest = self.left_behind.remove(0);
+        totals.rings += oldest.rings.count() as u64;
         self.weigh_rings();
-        Some(number)
+        Some(oldest)
     }
 
     /// Gives up all that is kept of a program that has ended.
@@ -344,8 +400,8 @@ impl Attachment {
 }
 
 /// The most rings that a set has, of these and those that were left.
-fn most_rings(rings: &Rings, left: &[(u32, Rings)]) -> usize {
-    left.iter().map(|(_, set)| set.count()).fold(rings.count(), usize::max)
+fn most_rings(rings: &Rings, left: &[LeftSet]) -> usize {
+    left.iter().map(|set| set.rings.count()).fold(rings.count(), usize::max)
 }
 
 impl Application {
@@ -378,29 +434,76 @@ impl Application {
         }
     }
 
-    /// Writes what is in the rings now, of one session or of all.
-    pub(crate) fn drain(&mut self, room: Room, session: Option<SessionId>) -> Drained {
+    /// Sets of rings are done with: the program may let them go.
+    pub(crate) fn let_go(&mut self, sets: impl IntoIterator<Item = LeftSet>) {
+        for set in sets {
+            self.released.extend(set.number);
+            self.note_done(set.rings.identity());
+        }
+    }
+
+    /// Nothing is wanted any more of rings that the program may still offer.
+    pub(crate) fn note_done(&mut self, identity: Identity) {
+        self.done.push_back(identity);
+        if self.done.len() > DONE_MAX {
+            self.done.pop_front();
+        }
+    }
+
+    /// Whether rings are its own, or have been.
+    pub(crate) fn has_had(&self, identity: Identity) -> bool {
+        self.attachments.iter().flat_map(Attachment::identities).any(|own| own == identity)
+            || self.done.contains(&identity)
+    }
+
+    /// Whether there are rings that it may not have mapped yet, and that cannot be read before.
+    pub(crate) fn has_unsealed(&self) -> bool {
+        self.attachments.iter().any(|attachment| !attachment.rings.is_sealed())
+    }
+
+    /// When what could not be written is to be tried again.
+    pub(crate) fn next_retry(&self) -> Option<Instant> {
+        self.attachments.iter().filter_map(|attachment| attachment.retry).min()
+    }
+
+    /// Writes what is in the rings now, of one session or of all; where that has just failed, not before it
+    /// is time to try again, if there is `now`.
+    pub(crate) fn drain(
+        &mut self,
+        room: Room,
+        session: Option<SessionId>,
+        now: Option<Instant>,
+    ) -> Drained {
         let mut drained = Drained::default();
         let mut packets = Packets::default();
-        let readable =
-            |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
+        let mut done = Vec::new();
+        let is_due =
+            |one: &Attachment| one.retry.is_none_or(|retry| now.is_none_or(|now| retry <= now));
+        let readable = |one: &&mut Attachment| {
+            one.is_of(session) && one.is_written && one.rings.is_sealed() && is_due(one)
+        };
         let look = |catalog: &mut Option<Catalog>| {
             catalog.as_mut().map_or(Ok(false), |catalog| catalog.look(room))
         };
         for attachment in self.attachments.iter_mut().filter(readable) {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            attachment.retry = None;
+            let mut fail = |error| {
+                drained.trouble = Some(error);
+                Some(Instant::now() + TROUBLE_PAUSE)
+            };
             if !attachment.left_behind.is_empty() {
                 let written = look(&mut self.catalog).and_then(|_| {
                     attachment.describe(self.catalog.as_ref(), trace)?;
                     attachment.write_left_behind(trace)
                 });
                 match written {
-                    Ok(numbers) => {
-                        self.released.extend(numbers);
+                    Ok(sets) => {
+                        done.extend(sets);
                         attachment.weigh_rings();
                     }
                     Err(error) => {
-                        drained.trouble = Some(error);
+                        attachment.retry = fail(error);
                         continue;
                     }
                 }
@@ -429,23 +532,24 @@ impl Application {
                     Ok(()) => attachment.rings.free(ring),
                     Err(error) => {
                         attachment.rings.go_back(ring, mark);
-                        drained.trouble = Some(error);
+                        attachment.retry = fail(error);
                     }
                 }
             }
         }
+        self.let_go(done);
         drained
     }
 
     /// Writes all that was in the rings, of one session or of all, when it was called. What programs record
     /// meanwhile is not waited for: they may be quicker for ever.
     pub(crate) fn drain_all(&mut self, room: Room, session: Option<SessionId>) -> Drained {
-        let mut last = self.drain(room, session);
+        let mut last = self.drain(room, session, None);
         for _ in 1..LOOKS_AT_FULL_RINGS {
             if !last.found || last.trouble.is_some() {
                 break;
             }
-            last = self.drain(room, session);
+            last = self.drain(room, session, None);
         }
         last
     }
@@ -453,13 +557,22 @@ impl Application {
     /// Writes all that there is, when the program has ended or lets go of its rings.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let sealed = self.seal(|attachment| attachment.is_of(session));
+        let mut last = self.finish_mapped(room, session);
+        last.trouble = sealed.err().or(last.trouble);
+        last
+    }
+
+    /// The same, but for rings that the program may not have mapped yet and may be about to.
+    pub(crate) fn finish_mapped(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let mut last = self.drain_all(room, session);
-        let readable = |one: &&mut Attachment| one.is_of(session) && one.rings.is_sealed();
+        let readable =
+            |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
             // What the program has counted since its last event.
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
                 let mut packets = Packets::default();
+                let mark = attachment.rings.mark(ring);
                 attachment.rings.finish(ring, &mut packets);
                 if packets.is_empty() {
                     continue;
@@ -468,12 +581,12 @@ impl Application {
                 let before = trace.size(stream, cpu);
                 attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
                 if let Err(error) = trace.append(stream, cpu, &packets) {
+                    attachment.rings.go_back(ring, mark);
                     attachment.rings.announce(ring, (before, before));
                     last.trouble = Some(error);
                 }
             }
         }
-        last.trouble = sealed.err().or(last.trouble);
         last
     }
 
@@ -508,12 +621,13 @@ impl Application {
 
     /// Drops what is in the rings of a session.
     pub(crate) fn forget(&mut self, session: SessionId) {
+        let mut done = Vec::new();
         for attachment in self.attachments.iter_mut().filter(|one| one.session == session) {
-            let left = attachment.left_behind.drain(..);
-            self.released.extend(left.map(|(number, _)| number));
+            done.append(&mut attachment.left_behind);
             attachment.weigh_rings();
             (0..attachment.rings.count()).for_each(|ring| attachment.rings.forget(ring));
         }
+        self.let_go(done);
     }
 
     /// Whether it has done all that it was told.

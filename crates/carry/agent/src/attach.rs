@@ -1,13 +1,13 @@
 //! What a program is to record, as its sessions have it: rings are given and rules are sent as far as they
 //! differ from what it has.
 
-use crate::application::{Application, Attachment, Holds};
+use crate::application::{Application, Attachment, Holds, LeftSet, Offered};
 use crate::catalog::Catalog;
 use crate::date;
-use crate::engine::{Agent, Id, ORPHANS_MAX, OWN_DESCRIPTORS};
+use crate::engine::{Agent, Id, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::owner::Owner;
 use crate::quota::{Account, What};
-use crate::rings::{Rings, online_processors};
+use crate::rings::{Identity, Rings, online_processors, possible_processors, shape_of_left};
 use crate::saved::Note;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
@@ -27,13 +27,22 @@ pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
 /// Sub-buffers of a ring, where nobody says another number.
 pub(crate) const SUBBUFFER_COUNT: u32 = 4;
 
+/// A set of rings of an earlier daemon, which a program has passed on, and what it says of itself.
+struct Passed {
+    orphan: Orphan,
+    identity: Identity,
+    shape: Shape,
+    memory: OwnedFd,
+}
+
 /// What earlier daemons have left of a channel.
+#[derive(Default)]
 struct Adopted {
     uuid: [u8; 16],
     /// The program's number for rings to which events still go.
     replaces: Option<u32>,
-    /// With the program's numbers, the oldest first.
-    left: Vec<(u32, Rings)>,
+    /// The oldest first.
+    left: Vec<LeftSet>,
     /// The trace that it had begun, if it is not gone on with already.
     trace: Option<Trace>,
 }
@@ -67,8 +76,8 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
 }
 
 /// Bytes that sets of rings take.
-fn size_of_sets(sets: &[(u32, Rings)]) -> u64 {
-    sets.iter().map(|(_, rings)| rings.shape().memory_size() as u64).sum()
+fn size_of_sets(sets: &[LeftSet]) -> u64 {
+    sets.iter().map(|set| set.rings.shape().memory_size() as u64).sum()
 }
 
 impl Agent {
@@ -79,37 +88,78 @@ impl Agent {
         if rules.is_some() {
             self.send(id, &ToApplication::Sampling(rules), vec![]);
         }
+        self.take_up(id)?;
         self.adopt(id);
         self.update(id);
         self.ping(id);
         Ok(())
     }
 
+    /// A program says that it has rings of a connection before, and passes them on.
+    pub(crate) fn offer(&mut self, id: Id, orphan: Orphan, memory: OwnedFd) -> io::Result<()> {
+        let identity = Identity::of(&memory)?;
+        // Then the memory is here already.
+        let all = self.applications.values().chain(&self.departed);
+        let is_own = all.into_iter().any(|application| application.has_had(identity));
+        let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
+        if application.orphans.iter().any(|other| other.identity == identity) {
+            return Err(io::Error::other("it has the same rings twice"));
+        }
+        let is_full = application.orphans.len() >= ORPHANS_MAX;
+        if is_full || (!is_own && application.descriptors.grow(1).is_err()) {
+            application.orphans_lost += 1;
+            if application.orphans_lost > ORPHANS_LOST_MAX {
+                return Err(io::Error::other("it has more rings than there can be"));
+            }
+            application.released.push(orphan.number);
+            self.lose(id, &memory);
+            return Ok(());
+        }
+        let memory = (!is_own).then_some(memory);
+        application.orphans.push(Offered { orphan, identity, memory });
+        Ok(())
+    }
+
     /// There is no room for rings that an earlier daemon has left: what is in them is counted as lost.
-    pub(crate) fn lose(&mut self, id: Id, number: u32, memory: &OwnedFd) {
-        let Some(application) = self.applications.get_mut(&id) else { return };
-        application.orphans_lost += 1;
-        application.released.push(number);
-        let Ok(left) = Rings::left_behind(memory, ring_clock(application.clock)) else { return };
-        // The program had another connection, over which they may still be read.
-        self.end_connections_before(id, [&left].into_iter());
-        if let Some(waiting) = self.waiting_in(id, &left) {
+    fn lose(&mut self, id: Id, memory: &OwnedFd) {
+        let Some(application) = self.applications.get(&id) else { return };
+        let clock = ring_clock(application.clock);
+        let left = shape_of_left(memory).and_then(|shape| {
+            self.place_of(application, &shape)?;
+            Rings::left_behind(memory, shape, clock)
+        });
+        if let Some(waiting) = left.ok().and_then(|left| self.waiting_in(id, &left)) {
             self.count_lost(waiting);
         }
     }
 
+    /// Which session's channel rings are of that an earlier daemon has left. They have the shape that the channel
+    /// says: other memory is no agent's, and as large as somebody likes who is not to say how much is read.
+    fn place_of(&self, application: &Application, left: &Shape) -> io::Result<(usize, usize)> {
+        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+        let session = self.session_of(application, left.uuid);
+        let session = session.ok_or_else(|| invalid("its trace is not known"))?;
+        let at = self.sessions.iter().position(|one| one.id == session);
+        let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
+        let (session, number) = (&self.sessions[at], left.stream as usize);
+        if number >= session.channels.len() || !session.may_record(&application.process) {
+            return Err(invalid("it is not recorded any more"));
+        }
+        let own = shape_of(&session.channels[number].channel, left.stream, left.uuid);
+        let of_a_ring = |shape: &Shape| (shape.subbuffer_size, shape.subbuffer_count, shape.mode);
+        // There may have been more processors.
+        let rings_max = own.rings.max(possible_processors() + 1);
+        if of_a_ring(left) != of_a_ring(&own) || left.rings > rings_max {
+            return Err(invalid("its rings have another shape"));
+        }
+        Ok((at, number))
+    }
+
     /// What a program's rings that were left hold unread, if their session is still there.
     fn waiting_in(&self, id: Id, left: &Rings) -> Option<Waiting> {
-        let shape = left.shape();
-        let channel = shape.stream as usize;
-        let id = self.session_of(self.applications.get(&id)?, shape.uuid)?;
-        let session = self.sessions.iter().find(|session| session.id == id)?;
-        let packets_of = |ring| left.waiting(ring).div_ceil(shape.subbuffer_size as u64);
-        (channel < session.channels.len()).then(|| Waiting {
-            place: (id, channel),
-            rings: left.count() as u32,
-            packets: (0..left.count()).map(packets_of).fold(0, u64::saturating_add),
-        })
+        let (at, channel) = self.place_of(self.applications.get(&id)?, left.shape()).ok()?;
+        let (place, rings) = ((self.sessions[at].id, channel), left.count() as u32);
+        Some(Waiting { place, rings, packets: left.packets_waiting() })
     }
 
     fn count_lost(&mut self, waiting: Waiting) {
@@ -129,38 +179,36 @@ impl Agent {
                 application.program, application.process.pid, application.orphans_lost
             ));
         }
-        let clock = ring_clock(application.clock);
         // Those of one channel together, in their order.
-        let mut channels: Vec<Vec<(Orphan, Rings)>> = Vec::new();
-        let place = |rings: &Rings| (rings.shape().uuid, rings.shape().stream);
-        for (orphan, memory) in std::mem::take(&mut application.orphans) {
-            let Ok(left) = Rings::left_behind(&memory, clock) else {
+        let mut channels: Vec<Vec<Passed>> = Vec::new();
+        for Offered { orphan, identity, memory } in std::mem::take(&mut application.orphans) {
+            let shape = memory.as_ref().and_then(|memory| shape_of_left(memory).ok());
+            let (Some(memory), Some(shape)) = (memory, shape) else {
                 application.released.push(orphan.number);
                 continue;
             };
-            let same = |channel: &&mut Vec<(Orphan, Rings)>| {
-                channel.first().is_some_and(|(_, other)| place(other) == place(&left))
+            let place = (shape.uuid, shape.stream);
+            let passed = Passed { orphan, identity, shape, memory };
+            let same = |channel: &&mut Vec<Passed>| {
+                let first = channel.first().map(|first| &first.shape);
+                first.is_some_and(|first| (first.uuid, first.stream) == place)
             };
             match channels.iter_mut().find(same) {
-                Some(channel) => channel.push((orphan, left)),
-                None => channels.push(vec![(orphan, left)]),
+                Some(channel) => channel.push(passed),
+                None => channels.push(vec![passed]),
             }
         }
         // It becomes less, which is never refused.
         let _ = application.descriptors.set(OWN_DESCRIPTORS);
-        self.end_connections_before(id, channels.iter().flatten().map(|(_, rings)| rings));
         for channel in channels {
-            let waiting_in =
-                |(orphan, rings): &(Orphan, Rings)| (orphan.number, self.waiting_in(id, rings));
-            let left: Vec<_> = channel.iter().map(waiting_in).collect();
-            let Err(error) = self.adopt_channel(id, channel) else { continue };
-            for (number, waiting) in left {
-                if let Some(waiting) = waiting {
-                    self.count_lost(waiting);
-                }
+            let numbers: Vec<u32> = channel.iter().map(|passed| passed.orphan.number).collect();
+            let Err(error) = self.adopt_channel(id, &channel) else { continue };
+            for number in numbers {
                 self.send(id, &ToApplication::Release(number), vec![]);
             }
-            let Some(application) = self.applications.get(&id) else { return };
+            let Some(application) = self.applications.get_mut(&id) else { return };
+            // As if they had been read, should the program offer them again.
+            channel.iter().for_each(|passed| application.note_done(passed.identity));
             (self.options.log)(&format!(
                 "{} ({}): what an earlier agent has left is lost: {error}",
                 application.program, application.process.pid
@@ -168,80 +216,63 @@ impl Agent {
         }
     }
 
-    fn adopt_channel(&mut self, id: Id, left: Vec<(Orphan, Rings)>) -> io::Result<()> {
-        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+    fn adopt_channel(&mut self, id: Id, passed: &[Passed]) -> io::Result<()> {
         let Some(application) = self.applications.get(&id) else { return Ok(()) };
-        let Some((last, rings)) = left.last() else { return Ok(()) };
-        let (uuid, channel) = (rings.shape().uuid, rings.shape().stream as usize);
-        let replaces = (!last.is_spent).then_some(last.number);
-        let pid = application.process.pid;
-        let session = self.session_of(application, uuid);
-        let session = session.ok_or_else(|| invalid("its trace is not known"))?;
-        let at = self.sessions.iter().position(|one| one.id == session);
-        let at = at.ok_or_else(|| invalid("its session is not there any more"))?;
+        let clock = ring_clock(application.clock);
+        let mut place = None;
+        let mut left = Vec::new();
+        for Passed { orphan, shape, memory, .. } in passed {
+            place = Some(self.place_of(application, shape)?);
+            let rings = Rings::left_behind(memory, *shape, clock)?;
+            left.push(LeftSet { number: Some(orphan.number), rings });
+        }
+        let (Some((at, number)), Some(last)) = (place, passed.last()) else { return Ok(()) };
+        let waiting: Vec<Waiting> =
+            left.iter().filter_map(|set| self.waiting_in(id, &set.rings)).collect();
+        let replaces = (!last.orphan.is_spent).then_some(last.orphan.number);
+        let adopted = self.adopt_rings(id, (at, number), last.shape.uuid, (replaces, left));
+        if adopted.is_err() {
+            waiting.into_iter().for_each(|waiting| self.count_lost(waiting));
+        }
+        adopted
+    }
+
+    /// Also for a session that does not record now, as what is in the rings is to be written.
+    fn adopt_rings(
+        &mut self,
+        id: Id,
+        (at, number): (usize, usize),
+        uuid: [u8; 16],
+        (replaces, left): (Option<u32>, Vec<LeftSet>),
+    ) -> io::Result<()> {
+        let Some(application) = self.applications.get(&id) else { return Ok(()) };
         let session = &self.sessions[at];
-        let is_there = application
-            .attachments
-            .iter()
-            .any(|one| (one.session, one.channel) == (session.id, channel));
-        if channel >= session.channels.len()
-            || is_there
-            || !session.is_active()
-            || !session.may_record(&application.process)
-        {
-            return Err(invalid("it is not recorded any more"));
+        let place = (session.id, number);
+        if application.attachments.iter().any(|one| (one.session, one.channel) == place) {
+            return Err(io::Error::other("it is recorded already"));
         }
-        // What an agent has left has the shape that its channel says. Other memory is no agent's, and as large
-        // as somebody likes who is not to say how much is read.
-        let wanted = shape_of(&session.channels[channel].channel, channel as u32, uuid);
-        let of_a_ring = |shape: &Shape| (shape.subbuffer_size, shape.subbuffer_count, shape.mode);
-        if left.iter().any(|(_, rings)| of_a_ring(rings.shape()) != of_a_ring(&wanted)) {
-            return Err(invalid("its rings have another shape"));
-        }
-        let kept = self.kept.iter().position(|kept| kept.is_of(&application.process, uuid));
         let begun = self.begun.remove(&uuid);
-        let trace = match kept.map(|kept| self.kept.remove(kept).trace) {
-            None if !application.traces.contains_key(&session.id) => begun.and_then(|begun| {
-                let note = Note::new(self.notebook.clone(), session, pid, uuid);
-                // One that cannot be gone on with is left as it is, and another one is begun.
-                Trace::go_on(begun.directory, session.owner, note).ok()
-            }),
-            kept => kept,
-        };
-        // The same rings, as the connection before had them.
-        for application in self.departed.iter_mut().filter(|one| one.process.pid == pid) {
-            let is_other = |one: &Attachment| {
-                let shape = one.rings.shape();
-                (shape.uuid, shape.stream as usize) != (uuid, channel)
-            };
-            application.attachments.retain(is_other);
+        let trace = begun.as_ref().and_then(|begun| {
+            let pid = application.process.pid;
+            let note = Note::new(self.notebook.clone(), session, pid, uuid);
+            // One that cannot be gone on with is left as it is, and another one is begun.
+            Trace::go_on(begun.directory.clone(), session.owner, note).ok()
+        });
+        let attached = self.attach(id, (at, number), Some(Adopted { uuid, replaces, left, trace }));
+        let application = self.applications.get(&id);
+        let has_trace = application.is_some_and(|one| one.traces.contains_key(&place.0));
+        if let Some(begun) = begun.filter(|_| !has_trace) {
+            // Other channels may be able to go on with it.
+            self.begun.insert(uuid, begun);
         }
-        self.departed.retain(|application| !application.attachments.is_empty());
-        let left = left.into_iter().map(|(orphan, rings)| (orphan.number, rings)).collect();
-        self.attach(id, at, channel, Some(Adopted { uuid, replaces, left, trace })).map(drop)
+        attached.map(drop)
     }
 
     /// The session of a trace that a program's rings went to.
     fn session_of(&self, application: &Application, uuid: [u8; 16]) -> Option<SessionId> {
-        let process = &application.process;
-        let mut own = application.uuids.iter().filter(|(_, own)| **own == uuid);
-        let kept = || self.kept.iter().find(|kept| kept.is_of(process, uuid))?.trace.note();
-        let begun = || self.begun.get(&uuid).filter(|begun| begun.pid == process.pid);
-        let own = own.next().map(|(session, _)| *session);
-        own.or_else(|| kept().map(Note::session)).or_else(|| begun().map(|begun| begun.session))
-    }
-
-    /// A program that has rings of a connection before has come back, although that was not seen to end.
-    fn end_connections_before<'r>(&mut self, id: Id, rings: impl Iterator<Item = &'r Rings>) {
-        let Some(pid) = self.applications.get(&id).map(|one| one.process.pid) else { return };
-        let uuids: Vec<[u8; 16]> = rings.map(|rings| rings.shape().uuid).collect();
-        let before = self.applications.iter().filter(|(other, one)| {
-            let has_them = || one.uuids.values().any(|uuid| uuids.contains(uuid));
-            **other != id && one.process.pid == pid && has_them()
-        });
-        for other in before.map(|(other, _)| *other).collect::<Vec<Id>>() {
-            self.disconnect(other);
-        }
+        let own = application.uuids.iter().find(|(_, own)| **own == uuid);
+        let begun = self.begun.get(&uuid).filter(|begun| begun.pid == application.process.pid);
+        own.map(|(session, _)| *session).or(begun.map(|begun| begun.session))
     }
 
     /// Asks a program to say when it has done all that it was told; the number of the question.
@@ -286,7 +317,7 @@ impl Agent {
             }
             Some(own) => self.send_rules(id, own, wanted),
             None if !wanted.iter().any(|rule| rule.enabled) => false,
-            None => match self.attach(id, at, number, None) {
+            None => match self.attach(id, (at, number), None) {
                 Ok(own) => self.send_rules(id, own, wanted),
                 Err(error) => {
                     let Some(application) = self.applications.get(&id) else { return false };
@@ -335,7 +366,7 @@ impl Agent {
         let has_both = || {
             account.has(What::Descriptors, descriptors) && account.has(What::TypeBytes, type_bytes)
         };
-        while !has_both() && self.close_oldest_kept(account.uid()) {}
+        while !has_both() && self.end_oldest_absence(account.uid()) {}
         let mut nothing = Vec::new();
         let left = adopted.map_or(&mut nothing, |adopted| &mut adopted.left);
         let ring_bytes = if is_written {
@@ -363,21 +394,26 @@ impl Agent {
         id: Id,
         place: (SessionId, usize),
         (account, own): (&Account, u64),
-        left: &mut Vec<(u32, Rings)>,
+        left: &mut Vec<LeftSet>,
     ) {
-        while !account.has(What::RingBytes, own + size_of_sets(left)) {
+        // Not for what can never be.
+        while account.could_have(What::RingBytes, own)
+            && !account.has(What::RingBytes, own + size_of_sets(left))
+        {
             if self.forget_oldest(account.uid()) {
                 continue;
             }
             if left.is_empty() {
                 return;
             }
-            let (oldest, rings) = left.remove(0);
+            let LeftSet { number, rings } = left.remove(0);
             let totals = self.released.entry(place).or_default();
             totals.rings += rings.count() as u64;
             totals.packets_lost +=
                 (0..rings.count()).map(|ring| rings.packets_kept(ring)).sum::<u64>();
-            self.send(id, &ToApplication::Release(oldest), vec![]);
+            if let Some(number) = number {
+                self.send(id, &ToApplication::Release(number), vec![]);
+            }
         }
     }
 
@@ -385,8 +421,7 @@ impl Agent {
     fn attach(
         &mut self,
         id: Id,
-        at: usize,
-        number: usize,
+        (at, number): (usize, usize),
         mut adopted: Option<Adopted>,
     ) -> io::Result<usize> {
         let holds = self.hold(id, (at, number), adopted.as_mut())?;
@@ -426,17 +461,15 @@ impl Agent {
         let mapped = application.pinged + 1;
         let rings = (rings, holds);
         let mut attachment = Attachment::new(place, channel_number, rings, is_written, mapped);
-        let replaces = adopted.as_ref().and_then(|adopted| adopted.replaces);
-        if let Some(adopted) = adopted {
-            let taken = attachment.take_over(adopted.left, application.traces.get_mut(&place.0));
-            if let Err(error) = taken {
-                if is_new {
-                    // It is there in part, and cannot be gone on with: another one is begun.
-                    application.traces.remove(&place.0);
-                    application.uuids.remove(&place.0);
-                }
-                return Err(error);
+        let Adopted { replaces, left, .. } = adopted.unwrap_or_default();
+        // Its stream may be there, of rings that are not.
+        if let Err(error) = attachment.take_over(left, application.traces.get_mut(&place.0)) {
+            if is_new {
+                // It is there in part, and cannot be gone on with: another one is begun.
+                application.traces.remove(&place.0);
+                application.uuids.remove(&place.0);
             }
+            return Err(error);
         }
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
@@ -482,7 +515,16 @@ impl Agent {
                 let channel = &channel.channel;
                 trace.add_channel(number as u32, &channel.name, &channel.contexts);
             }
-            application.snapshot(crate::engine::ROOM, session.id, &mut trace)?;
+            match application.snapshot(crate::engine::ROOM, session.id, &mut trace) {
+                // Of which the user may have no more types: what others recorded is told.
+                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
+                    (self.options.log)(&format!(
+                        "{} ({}): is not in the snapshot as a whole: {error}",
+                        application.program, application.process.pid
+                    ));
+                }
+                done => done?,
+            }
         }
         Ok(directory)
     }
@@ -506,7 +548,6 @@ impl Agent {
         }
         closed.iter().for_each(|trace| self.spare(session, trace.directory()));
         self.departed.retain(|application| !application.attachments.is_empty());
-        self.kept.retain(|kept| kept.trace.note().is_none_or(|note| note.session() != session));
         for attachment in &gone {
             self.count_ended(attachment);
         }

@@ -2,6 +2,7 @@
 //! [`blkkin_control::catalog`].
 
 use crate::quota::Share;
+use crate::rings::Identity;
 use blkkin_control::{EventType, catalog};
 use std::fs::File;
 use std::io;
@@ -12,6 +13,7 @@ use std::os::unix::fs::FileExt;
 #[derive(Debug)]
 pub(crate) struct Catalog {
     file: File,
+    identity: Identity,
     /// Types so far, in the order in which they were found.
     types: Vec<EventType>,
     /// Types below this index have been looked for …
@@ -41,13 +43,18 @@ impl Catalog {
         if blkkin_sys::sealed_size(file.as_fd())? != catalog::SIZE as u64 {
             return Err(invalid("the file of event types has another size"));
         }
-        let file = File::from(file);
+        let (identity, file) = (Identity::of(&file)?, File::from(file));
         let (types, missing) = (vec![], vec![]);
-        let read = Catalog { file, types, looked: 0, missing, broken: 0, size: 0, share };
+        let read = Catalog { file, identity, types, looked: 0, missing, broken: 0, size: 0, share };
         match [read.word(0)?, read.word(8)?] == catalog::MAGIC {
             true => Ok(read),
             false => Err(invalid("not a file of event types, or one of another version")),
         }
+    }
+
+    /// Which program's it is, whatever its connection: no other one has this memory.
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
     }
 
     /// All types that were found.
@@ -67,7 +74,8 @@ impl Catalog {
         self.size
     }
 
-    /// Looks for types that have been told since; gives whether there are some.
+    /// Looks for types that have been told since; gives whether there are some. If the user may have no more,
+    /// those are looked for again the next time: until then nobody can say what their events are.
     pub(crate) fn look(&mut self, room: Room) -> io::Result<bool> {
         let count = usize::try_from(self.word(catalog::COUNT)?).unwrap_or(usize::MAX);
         let count = count.min(blkkin_control::limits::EVENT_TYPES_MAX).max(self.looked);
@@ -82,7 +90,8 @@ impl Catalog {
         let first = missing.iter().copied().min().unwrap_or(count);
         let mut words = vec![0; 8 * count.saturating_sub(first)];
         self.file.read_exact_at(&mut words, catalog::word_of(first) as u64)?;
-        for index in missing {
+        let mut missing = missing.into_iter();
+        while let Some(index) = missing.next() {
             let word = match words.get(8 * (index - first)..).and_then(<[u8]>::first_chunk) {
                 Some(word) => u64::from_le_bytes(*word),
                 None => continue,
@@ -91,9 +100,14 @@ impl Catalog {
                 self.missing.push(index);
                 continue;
             }
-            match self.read(index, word, room)? {
-                Some(event_type) => self.types.push(event_type),
-                None => self.broken += 1,
+            match self.read(index, word, room) {
+                Ok(Some(event_type)) => self.types.push(event_type),
+                Ok(None) => self.broken += 1,
+                Err(error) => {
+                    self.missing.push(index);
+                    self.missing.extend(missing);
+                    return Err(error);
+                }
             }
         }
         Ok(self.types.len() > before)
@@ -102,11 +116,12 @@ impl Catalog {
     fn read(&mut self, index: usize, word: u64, room: Room) -> io::Result<Option<EventType>> {
         let Some(place) = catalog::place(word) else { return Ok(None) };
         let is_full = self.types.len() >= room.types || self.size + place.len() > room.bytes;
-        if is_full || self.share.grow(place.len() as u64).is_err() {
+        if is_full {
             return Ok(None);
         }
         let mut bytes = vec![0; place.len()];
         self.file.read_exact_at(&mut bytes, place.start as u64)?;
+        self.share.grow(place.len() as u64)?;
         self.size += bytes.len();
         Ok(catalog::decode(&bytes).ok().filter(|found| found.index as usize == index))
     }

@@ -62,9 +62,9 @@ impl Clearing {
         }
     }
 
-    /// Goes on for a while; whether it is done.
-    fn go_on(&mut self) -> bool {
-        for _ in 0..ENTRIES_AT_ONCE {
+    /// Goes on for so many files and directories; whether it is done.
+    fn go_on(&mut self, entries: usize) -> bool {
+        for _ in 0..entries {
             let depth = self.open.len();
             let Some((directory, entries)) = self.open.last_mut() else { return true };
             match entries.next() {
@@ -110,19 +110,14 @@ impl Agent {
         let session = &self.sessions[at];
         let id = session.id;
         let mut clearing = Clearing::begin(command, session, descriptors);
-        let mut traces = Vec::new();
-        for application in self.applications.values_mut() {
+        for application in self.applications.values_mut().chain(&mut self.departed) {
             application.forget(id);
-            traces.extend(application.traces.get_mut(&id));
+            if let Some(trace) = application.traces.get_mut(&id) {
+                clearing.note(trace.clear());
+            }
         }
-        let kept = self.kept.iter_mut().map(|kept| &mut kept.trace);
-        traces.extend(kept.filter(|trace| trace.note().is_some_and(|note| note.session() == id)));
-        for trace in traces {
-            clearing.note(trace.clear());
-        }
-        // Also their programs are to know it, if they come back.
-        for application in &mut self.departed {
-            application.forget(id);
+        // Of those that do not come back, nothing is left.
+        for application in self.departed.iter_mut().filter(|one| !one.may_come()) {
             application.attachments.retain(|attachment| attachment.session != id);
         }
         self.departed.retain(|application| !application.attachments.is_empty());
@@ -140,12 +135,15 @@ impl Agent {
     /// Goes on with what is being cleared, and answers when that is done.
     pub(crate) fn go_on_clearing(&mut self) {
         let mut clearings = std::mem::take(&mut self.clearings);
+        // All together take no longer than one; each has its turn.
+        let entries = (ENTRIES_AT_ONCE / clearings.len().max(1)).max(1);
+        let now = clearings.len().min(ENTRIES_AT_ONCE);
+        let later = clearings.split_off(now);
         for clearing in &mut clearings {
             let id = clearing.session;
-            let open = self.applications.values().filter_map(|one| one.traces.get(&id));
-            let kept = self.kept.iter().map(|kept| &kept.trace);
-            let kept = kept.filter(|trace| trace.note().is_some_and(|note| note.session() == id));
-            clearing.spared.extend(open.chain(kept).map(|trace| trace.directory().to_owned()));
+            let all = self.applications.values().chain(&self.departed);
+            let open = all.filter_map(|one| one.traces.get(&id));
+            clearing.spared.extend(open.map(|trace| trace.directory().to_owned()));
             // Its program has come back while it was being removed.
             let is_spared = |(directory, _): &(PathBuf, _)| clearing.spared.contains(directory);
             if clearing.open.get(1).is_some_and(is_spared) {
@@ -153,7 +151,7 @@ impl Agent {
             }
         }
         clearings.retain_mut(|clearing| {
-            let is_done = clearing.go_on();
+            let is_done = clearing.go_on(entries);
             if is_done {
                 let reply = match clearing.trouble.take() {
                     None => Reply::Done,
@@ -164,10 +162,11 @@ impl Agent {
                     }),
                 };
                 self.answer(clearing.command, &reply);
-                self.resumed.push(clearing.command);
+                self.resumed.insert(clearing.command);
             }
             !is_done
         });
+        self.clearings.extend(later);
         self.clearings.append(&mut clearings);
     }
 }

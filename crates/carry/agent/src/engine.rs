@@ -1,27 +1,27 @@
 //! The loop: who has connected, what has come, whose rings are to be looked at.
 
-use crate::application::{self, Application, Attachment, Released};
+use crate::application::{Application, Released};
 use crate::catalog::{Catalog, Room};
 use crate::clear::Clearing;
 use crate::clock::Clocks;
 use crate::connection::Connection;
+use crate::departed::Absence;
 use crate::door::{Door, Knock};
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::{Hearing, Pace};
-use crate::process::{Looker, Process, group_number};
+use crate::process::{Looker, group_number};
 use crate::quota::{Account, Accounts, Exceeded, Limits, Share, What};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notebook, Notes};
 use crate::session::{Session, SessionId};
-use crate::trace::Trace;
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
     ToApplication, Version, Welcome,
 };
 use blkkin_sys::socket::{Listener, Peer};
 use rustix::event::{PollFd, PollFlags, epoll};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
@@ -66,14 +66,14 @@ pub struct Agent {
     door: Door,
     /// Held while the daemon lives.
     _lock: File,
-    epoll: OwnedFd,
+    pub(crate) epoll: OwnedFd,
     looker: Looker,
     /// Closes what others have passed, which they can make wait.
     closer: Option<Sender<Box<dyn Send>>>,
     pub(crate) clocks: Clocks,
     pub(crate) peers: BTreeMap<Id, Connected>,
     pub(crate) applications: BTreeMap<Id, Application>,
-    /// Programs that have ended, of which a session keeps the rings for snapshots.
+    /// Programs that may come back, or have ended and left rings for snapshots; who left first comes first.
     pub(crate) departed: VecDeque<Application>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) accounts: Accounts,
@@ -81,11 +81,9 @@ pub struct Agent {
     /// Sessions of which traces are being removed.
     pub(crate) clearings: Vec<Clearing>,
     /// Commands of which the next request may be taken.
-    pub(crate) resumed: Vec<Id>,
+    pub(crate) resumed: BTreeSet<Id>,
     /// Traces that programs' rings went to, which nobody has open, by UUID.
     pub(crate) begun: HashMap<[u8; 16], Begun>,
-    /// Traces that are open, the oldest first, for programs that may come back.
-    pub(crate) kept: Vec<Kept>,
     pub(crate) notebook: Notebook,
     /// Rules of sampling, by user.
     pub(crate) sampling: HashMap<u32, String>,
@@ -95,25 +93,6 @@ pub struct Agent {
     pub(crate) released: BTreeMap<(SessionId, usize), Released>,
     next_id: Id,
     pub(crate) next_session: SessionId,
-}
-
-/// A trace of a program whose connection has ended, which it may have closed without knowing. The daemon
-/// could not open it again: see `confine`.
-#[derive(Debug)]
-pub(crate) struct Kept {
-    pid: u32,
-    uid: u32,
-    pub(crate) trace: Trace,
-    /// What its streams take of what the user may have.
-    _holds: Vec<application::Holds>,
-    until: Instant,
-}
-
-impl Kept {
-    pub(crate) fn is_of(&self, process: &Process, uuid: [u8; 16]) -> bool {
-        (self.pid, self.uid) == (process.pid, process.uid)
-            && self.trace.note().is_some_and(|note| note.uuid() == uuid)
-    }
 }
 
 /// Sums over rings.
@@ -208,10 +187,10 @@ fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
 
 const DOOR: u64 = 0;
 const STOP: u64 = 1;
-const EACH_WRITE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
+pub(crate) const EACH_WRITE: epoll::EventFlags = epoll::EventFlags::IN.union(epoll::EventFlags::ET);
 
 /// What the kernel says when that program wakes the daemon.
-fn data_of_wake(id: Id) -> epoll::EventData {
+pub(crate) fn data_of_wake(id: Id) -> epoll::EventData {
     epoll::EventData::new_u64(id * 2 + 1)
 }
 
@@ -220,8 +199,8 @@ const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec:
 const OPENING_TIME: Duration = Duration::from_secs(5);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
-/// When what could not be written is tried again.
-const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
+/// While something cannot be written, what can be waits no longer.
+const LOOK_IN_TROUBLE: Duration = Duration::from_millis(20);
 /// After it the last stores of a processor are seen by all others.
 const ONE_MORE_LOOK: Duration = Duration::from_millis(1);
 /// Of a program, beside its connection: by which it wakes the daemon, and of its types.
@@ -230,14 +209,8 @@ pub(crate) const OWN_DESCRIPTORS: u64 = 2;
 pub(crate) const ROOM: Room = Room { types: 16_384, bytes: 8 << 20 };
 /// Rings that a program may have of an earlier daemon.
 pub(crate) const ORPHANS_MAX: usize = 64;
-/// How long a trace is kept open for a program that may come back; longer than that keeps its rings.
-const KEPT_TIME: Duration = Duration::from_secs(8);
-/// Traces of one user that are.
-const KEPT_MAX: usize = 32;
-/// Traces of one process that nobody has open, and that it may come back to.
-const BEGUN_MAX: usize = 64;
-/// Programs of one user that have ended whose rings are kept.
-const DEPARTED_MAX: usize = 64;
+/// Rings beyond those, of which all that is done is to count what is lost with them.
+pub(crate) const ORPHANS_LOST_MAX: u64 = 256;
 
 impl Agent {
     /// Begins to listen.
@@ -307,11 +280,10 @@ impl Agent {
             next_session: notes.sessions.iter().map(|session| session.id + 1).max().unwrap_or(1),
             sessions: notes.sessions,
             begun: notes.traces,
-            kept: Vec::new(),
             notebook,
             pending: Vec::new(),
             clearings: Vec::new(),
-            resumed: Vec::new(),
+            resumed: BTreeSet::new(),
             sampling: notes.sampling,
             ended: BTreeMap::new(),
             released: BTreeMap::new(),
@@ -375,10 +347,11 @@ impl Agent {
             }
             self.look_at_rings(now);
             self.end_openings(now);
-            self.end_kept(now);
+            self.end_absences(now);
             self.settle(now);
             self.go_on_clearing();
-            while let Some(id) = self.resumed.pop() {
+            // Each has its turn; the others come when all have had theirs.
+            for id in std::mem::take(&mut self.resumed) {
                 self.take_messages(id);
             }
         }
@@ -398,9 +371,10 @@ impl Agent {
             State::Opening(_) => Some(peer.opened + OPENING_TIME),
             _ => None,
         });
-        let kept = self.kept.iter().map(|kept| kept.until);
-        let clearings = self.clearings.iter().map(|_| Instant::now());
-        let others = kept.chain(clearings).chain(self.door.next());
+        let absences = self.departed.iter().filter_map(|one| one.absence.as_ref());
+        let absences = absences.map(Absence::next);
+        let is_busy = !self.clearings.is_empty() || !self.resumed.is_empty();
+        let others = absences.chain(is_busy.then(Instant::now)).chain(self.door.next());
         looks.chain(pending).chain(openings).chain(others).min()
     }
 
@@ -421,7 +395,11 @@ impl Agent {
             let mut connection = Connection::new(socket);
             let holds = match superfluous {
                 Some(reason) => Err(reason),
-                None => Holds::new(&self.accounts.of(peer.uid)).map_err(|error| error.to_string()),
+                None => {
+                    let account = self.accounts.of(peer.uid);
+                    self.make_descriptors(&account, 1);
+                    Holds::new(&account).map_err(|error| error.to_string())
+                }
             };
             let holds = match holds {
                 Ok(holds) => holds,
@@ -443,46 +421,6 @@ impl Agent {
                 self.peers.insert(id, connected);
             }
         }
-    }
-
-    /// Keeps the traces of a program open for a while, if it may come back. `done` has written to them.
-    fn keep_traces(&mut self, application: &mut Application, mut done: Vec<Attachment>) {
-        let Process { pid, uid, .. } = application.process;
-        let may_come = !application.is_ending && saved::process_exists(pid);
-        let until = Instant::now() + KEPT_TIME;
-        for (session, trace) in std::mem::take(&mut application.traces) {
-            self.spare(session, trace.directory());
-            if may_come {
-                let own = done.extract_if(.., |attachment| attachment.session == session);
-                let _holds = own.map(Attachment::into_holds_of_stream).collect();
-                self.kept.push(Kept { pid, uid, trace, _holds, until });
-            }
-        }
-        let own = self.kept.iter().filter(|kept| kept.uid == uid).count();
-        for _ in KEPT_MAX..own {
-            self.close_oldest_kept(uid);
-        }
-    }
-
-    /// Closes the trace of a user that was kept open first, if there is one.
-    pub(crate) fn close_oldest_kept(&mut self, uid: u32) -> bool {
-        let oldest = self.kept.iter().position(|kept| kept.uid == uid);
-        oldest.map(|oldest| self.close_kept(oldest)).is_some()
-    }
-
-    fn end_kept(&mut self, now: Instant) {
-        while self.kept.first().is_some_and(|kept| kept.until <= now) {
-            self.close_kept(0);
-        }
-    }
-
-    /// Who comes back later has another trace begun, in which nothing is missing.
-    fn close_kept(&mut self, at: usize) {
-        let kept = self.kept.remove(at);
-        let same = self.begun.values().filter(|begun| begun.pid == kept.pid).count();
-        let may_come = same < BEGUN_MAX && saved::process_exists(kept.pid);
-        let note = kept.trace.note().filter(|_| may_come);
-        self.begun.extend(note.map(|note| (note.uuid(), note.begun())));
     }
 
     fn end_openings(&mut self, now: Instant) {
@@ -508,6 +446,10 @@ impl Agent {
         }
         if flags.contains(epoll::EventFlags::OUT) && peer.connection.flush().is_err() {
             return self.disconnect(id);
+        }
+        if self.resumed.contains(&id) {
+            // First what it has asked already.
+            return self.watch(id);
         }
         let is_open = match &mut peer.state {
             State::Opening(decoder) => peer.connection.receive(decoder),
@@ -540,7 +482,7 @@ impl Agent {
         }
     }
 
-    /// Acts on all messages that have come as a whole.
+    /// Acts on all messages that have come as a whole; of a command's requests, on one.
     pub(crate) fn take_messages(&mut self, id: Id) {
         while let Some(peer) = self.peers.get_mut(&id) {
             let outcome = match &mut peer.state {
@@ -564,16 +506,16 @@ impl Agent {
                     Ok(None) => return,
                     Err(error) => Err(io::Error::other(error.to_string())),
                 },
-                // One request after the other.
+                // One request after the other, and others' between them.
                 State::Command(command) if command.is_busy => return,
                 State::Command(command) => match command.decoder.take() {
                     Ok(Some(Received::Message { message, .. })) => {
-                        self.request(id, message);
-                        Ok(())
+                        self.resumed.insert(id);
+                        return self.request(id, message);
                     }
                     Ok(Some(Received::Unknown { .. })) => {
-                        self.unknown_request(id);
-                        Ok(())
+                        self.resumed.insert(id);
+                        return self.unknown_request(id);
                     }
                     Ok(None) => return,
                     Err(error) => Err(io::Error::other(error.to_string())),
@@ -599,12 +541,15 @@ impl Agent {
     }
 
     fn welcome(&mut self, id: Id, hello: Hello) -> io::Result<()> {
+        let Some(Peer { pid, uid, gid }) = self.peers.get(&id).map(|peer| peer.peer) else {
+            return Ok(());
+        };
+        let account = self.accounts.of(uid);
+        let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
+        self.make_descriptors(&account, own);
         let Some(peer) = self.peers.get_mut(&id) else { return Ok(()) };
         let state = std::mem::replace(&mut peer.state, State::Closing);
         let State::Opening(decoder) = state else { return Ok(()) };
-        let Peer { pid, uid, gid } = peer.peer;
-        let account = self.accounts.of(uid);
-        let own = if matches!(hello.role, Role::Command) { 0 } else { OWN_DESCRIPTORS };
         let descriptors = match account.take(What::Descriptors, own) {
             Ok(descriptors) => descriptors,
             Err(error) => {
@@ -641,7 +586,9 @@ impl Agent {
                     orphans: Vec::new(),
                     orphans_lost: 0,
                     released: Vec::new(),
+                    done: VecDeque::new(),
                     is_ending: false,
+                    absence: None,
                     wake,
                     next_number: 0,
                     next_look: None,
@@ -714,13 +661,7 @@ impl Agent {
                 let Some(memory) = descriptors.pop().filter(|_| is_first) else {
                     return Err(io::Error::other("it tells of rings that it should not have"));
                 };
-                let is_full = application.orphans.len() >= ORPHANS_MAX;
-                if is_full || application.descriptors.grow(1).is_err() {
-                    self.lose(id, orphan.number, &memory);
-                } else {
-                    application.orphans.push((orphan, memory));
-                }
-                Ok(())
+                self.offer(id, orphan, memory)
             }
             // Its other threads and its destructors may record until it is gone.
             FromApplication::Goodbye => {
@@ -763,76 +704,16 @@ impl Agent {
 
     /// Lets a connection go; of a program, all that it has recorded is kept.
     pub(crate) fn disconnect(&mut self, id: Id) {
+        let has_ended = self.peers.get(&id).is_some_and(|peer| peer.connection.is_left());
         // With what nobody has taken out of the socket.
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
             close(self.closer.as_ref(), peer);
             self.door.look_soon(Instant::now());
         }
-        let Some(mut application) = self.applications.remove(&id) else { return };
-        let _ = epoll::delete(&self.epoll, application.wake.as_fd());
-        let finished = application.finish(ROOM, None);
-        if let Some(error) = finished.trouble {
-            (self.options.log)(&format!(
-                "{} ({}): what it recorded last cannot be written: {error}",
-                application.program, application.process.pid
-            ));
+        if let Some(application) = self.applications.remove(&id) {
+            self.depart(application, has_ended);
         }
-        let refused = application.catalog.as_ref().map_or(0, Catalog::refused);
-        if refused > 0 {
-            (self.options.log)(&format!(
-                "{} ({}): {refused} event types were not recorded: too many ({} at most, fewer with long \
-                 descriptions), or not what types may be",
-                application.program, application.process.pid, ROOM.types
-            ));
-        }
-        // Rings of recordings are done with; those for snapshots are kept for a while.
-        let (kept, done): (Vec<_>, Vec<_>) = std::mem::take(&mut application.attachments)
-            .into_iter()
-            .partition(|attachment| !attachment.is_written);
-        application.attachments = kept;
-        for attachment in &done {
-            self.count_ended(attachment);
-        }
-        self.keep_traces(&mut application, done);
-        if !application.attachments.is_empty() {
-            let uid = application.process.uid;
-            self.departed.push_back(application);
-            let own = self.departed.iter().filter(|one| one.process.uid == uid);
-            if own.count() > DEPARTED_MAX {
-                self.forget_departed(uid);
-            }
-        }
-    }
-
-    /// Gives up what was kept first of a user's programs and daemons that have ended, if there is some.
-    pub(crate) fn forget_oldest(&mut self, uid: u32) -> bool {
-        let all = self.applications.values_mut().chain(&mut self.departed);
-        for application in all.filter(|one| one.process.uid == uid) {
-            for attachment in &mut application.attachments {
-                let totals = self.released.entry((attachment.session, attachment.channel));
-                if let Some(number) = attachment.release_oldest(totals.or_default()) {
-                    application.released.push(number);
-                    application.next_look = Some(Instant::now());
-                    return true;
-                }
-            }
-        }
-        self.forget_departed(uid)
-    }
-
-    /// Gives up what was kept of the user's program that has ended first, if there is one.
-    fn forget_departed(&mut self, uid: u32) -> bool {
-        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
-        let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
-            return false;
-        };
-        for attachment in &mut departed.attachments {
-            let totals = self.released.entry((attachment.session, attachment.channel));
-            attachment.release_all(totals.or_default());
-            self.count_ended(attachment);
-        }
-        true
     }
 
     /// A program has found the daemon asleep.
@@ -856,15 +737,18 @@ impl Agent {
                 let wake = data_of_wake(*id);
                 let _ = epoll::modify(&self.epoll, &application.wake, wake, EACH_WRITE);
             }
-            let mut drained = application.drain(ROOM, None);
-            if !drained.found && drained.trouble.is_none() {
+            let mut drained = application.drain(ROOM, None, Some(now));
+            let mut retry = application.next_retry();
+            if !drained.found && retry.is_none() {
                 application.fall_asleep();
-                drained = application.drain(ROOM, None);
+                drained = application.drain(ROOM, None, Some(now));
+                retry = application.next_retry();
             }
-            let trouble = drained.trouble.is_some();
+            let trouble = retry.is_some();
             application.next_look = match (drained.found, trouble) {
-                (_, true) => Some(Instant::now() + TROUBLE_PAUSE),
-                (true, false) => Some(now + application.pace.after(drained.fullest)),
+                (true, _) => Some(now + application.pace.after(drained.fullest)),
+                // Of what cannot be written now, each event would find the daemon asleep.
+                (false, true) => Some(now + LOOK_IN_TROUBLE),
                 (false, false) => {
                     application.pace.rest();
                     // A program that heeds no barriers may just have stored an event, and have found
@@ -904,6 +788,7 @@ impl Agent {
         for id in all {
             self.disconnect(id);
         }
+        self.await_ends();
         let _ = fs::remove_file(&self.options.socket);
     }
 }

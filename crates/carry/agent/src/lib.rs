@@ -16,6 +16,7 @@ mod clock;
 mod confine;
 mod connection;
 mod date;
+mod departed;
 mod door;
 mod engine;
 mod metadata;

@@ -2,6 +2,10 @@
 
 use blkkin_control::Processes;
 use blkkin_control::rules::Pattern;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::time::Timespec;
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -105,6 +109,19 @@ fn parent_of(pid: u32) -> Option<u32> {
     // The name is in parentheses, and may hold any of them.
     let (_, rest) = stat.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok().filter(|parent| *parent > 0)
+}
+
+/// Whether there is a process of that number that has not ended. What cannot be found out may be there: those
+/// that this namespace does not see have the number 0.
+pub(crate) fn may_run(pid: u32) -> bool {
+    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(error) => return error != Errno::SRCH,
+    };
+    // It can be read when the process has ended.
+    let mut ready = [PollFd::new(&process, PollFlags::IN)];
+    poll(&mut ready, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) == Ok(0)
 }
 
 /// The number of a group, as `/etc/group` has it.

@@ -163,6 +163,11 @@ impl Account {
         used.saturating_add(more) <= what.limit(&self.limits)
     }
 
+    /// Whether so much could be had if there were nothing else.
+    pub(crate) fn could_have(&self, what: What, amount: u64) -> bool {
+        amount <= what.limit(&self.limits)
+    }
+
     /// Takes so much, or says why not.
     pub(crate) fn take(self: &Arc<Account>, what: What, amount: u64) -> Result<Share, Exceeded> {
         let mut share = Share { account: self.clone(), what, amount: 0 };

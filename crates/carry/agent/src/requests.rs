@@ -65,6 +65,8 @@ type Outcome = Result<Vec<Reply>, Failed>;
 /// A request's end: at once, or when programs have followed.
 enum End {
     Now,
+    /// At once, and nothing has changed.
+    AsBefore,
     When(Then),
     /// When what the session at that place has recorded is dropped.
     Cleared(usize, Share),
@@ -97,7 +99,7 @@ impl Agent {
         );
         let outcome = self.act(who, request, &mut end);
         // What programs have to follow in is noted when they have.
-        let is_done = !matches!(end, End::When(Then::Write(_) | Then::Destroy(_)));
+        let is_done = !matches!(end, End::AsBefore | End::When(Then::Write(_) | Then::Destroy(_)));
         if changes && is_done && outcome.is_ok() {
             self.save();
         }
@@ -108,7 +110,7 @@ impl Agent {
                     self.reply(id, reply);
                 }
                 match end {
-                    End::Now => self.answer(id, &Reply::Done),
+                    End::Now | End::AsBefore => self.answer(id, &Reply::Done),
                     End::When(then) => self.answer_when_settled(id, then),
                     End::Cleared(at, descriptors) => self.clear(id, at, descriptors),
                 }
@@ -194,7 +196,7 @@ impl Agent {
             };
             self.answer(command, &reply);
             // Requests may have come meanwhile.
-            self.resumed.push(command);
+            self.resumed.insert(command);
         }
     }
 
@@ -283,6 +285,10 @@ impl Agent {
             Request::SetSampling(rules) => {
                 if let Some(Err(error)) = rules.as_deref().map(str::parse::<Rules>) {
                     return Err(failed(code::BAD_VALUE, error.to_string()));
+                }
+                if self.sampling.get(&who.owner.uid) == rules.as_ref() {
+                    *end = End::AsBefore;
+                    return Ok(vec![]);
                 }
                 match &rules {
                     Some(rules) => self.sampling.insert(who.owner.uid, rules.clone()),

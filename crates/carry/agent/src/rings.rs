@@ -2,7 +2,7 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Clock, Left, Reader, Shape, ShapeError, Taken};
+use blkkin_ring::{Cells, Clock, Left, Reader, SHAPE_SIZE, Shape, ShapeError, Taken};
 use blkkin_sys::SharedMemory;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -14,6 +14,7 @@ pub(crate) struct Rings {
     cells: Cells,
     /// The memory, until it is sealed: then it can be read.
     file: Option<Arc<OwnedFd>>,
+    identity: Identity,
     clock: Clock,
     /// Whether they are an earlier daemon's, so that they can only be read.
     is_left_behind: bool,
@@ -21,8 +22,19 @@ pub(crate) struct Rings {
     readers: Vec<(Reader, Counts)>,
 }
 
-/// Most memory of rings that an earlier daemon has left.
-const LEFT_SIZE_MAX: u64 = 4 << 30;
+/// Which memory it is, among all that there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity {
+    device: u64,
+    number: u64,
+}
+
+impl Identity {
+    pub(crate) fn of(file: impl AsFd) -> io::Result<Identity> {
+        let found = rustix::fs::fstat(file)?;
+        Ok(Identity { device: found.st_dev, number: found.st_ino })
+    }
+}
 
 /// Where a reader was.
 #[derive(Debug)]
@@ -63,18 +75,15 @@ impl Packets {
 
 impl Rings {
     /// Rings that an earlier daemon has made, and that the program has kept. They are only read.
-    pub(crate) fn left_behind(file: &OwnedFd, clock: Clock) -> io::Result<Rings> {
-        let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
+    /// `shape` is what was said to be [left](shape_of_left).
+    pub(crate) fn left_behind(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
         // Nobody can take pages away from then on, also if the daemon before had not come to that.
-        blkkin_sys::seal_shared(file.as_fd(), LEFT_SIZE_MAX)?;
+        blkkin_sys::seal_shared(file.as_fd(), shape.memory_size() as u64)?;
         let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?);
-        let shape = cells.shape().map_err(io::Error::other)?;
-        if shape.memory_size() as u64 != blkkin_sys::sealed_size(file.as_fd())? {
-            return Err(invalid("rings that are smaller or larger than their memory"));
-        }
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
-        Ok(Rings { cells, file: None, clock, is_left_behind: true, readers, shape })
+        let identity = Identity::of(file)?;
+        Ok(Rings { cells, file: None, identity, clock, is_left_behind: true, readers, shape })
     }
 
     /// What the daemon that left them was doing with a ring.
@@ -106,9 +115,12 @@ impl Rings {
         }
         let readers = (0..shape.rings)
             .map(|ring| (Reader::new(&shape, ring, clock).when_told(), Counts::default()));
+        let identity = Identity::of(&file)?;
         let file = Arc::new(OwnedFd::from(file));
         let (readers, kept) = (readers.collect(), Some(file.clone()));
-        Ok((Rings { cells, file: kept, clock, is_left_behind: false, readers, shape }, file))
+        let rings =
+            Rings { cells, file: kept, identity, clock, is_left_behind: false, readers, shape };
+        Ok((rings, file))
     }
 
     /// Makes sure that the memory can be read, whatever the program does with it: once that has mapped it,
@@ -124,6 +136,10 @@ impl Rings {
     /// Whether what is in the rings can be read.
     pub(crate) fn is_sealed(&self) -> bool {
         self.file.is_none()
+    }
+
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -146,6 +162,12 @@ impl Rings {
     /// Bytes that have not been taken yet.
     pub(crate) fn waiting(&self, ring: usize) -> u64 {
         self.readers[ring].0.waiting(&self.cells, &self.shape)
+    }
+
+    /// The same of all rings, as packets.
+    pub(crate) fn packets_waiting(&self) -> u64 {
+        let packets = |ring| self.waiting(ring).div_ceil(self.shape.subbuffer_size as u64);
+        (0..self.count()).map(packets).fold(0, u64::saturating_add)
     }
 
     /// Says that the daemon is about to sleep, so that the next event wakes it. All rings are to be looked
@@ -234,8 +256,19 @@ impl Rings {
     /// empty. Of memory that the program may not have mapped yet, it looks at words that are there from the
     /// start.
     pub(crate) fn forget(&mut self, ring: usize) {
-        let (reader, _) = &mut self.readers[ring];
-        reader.pass_over(&self.cells, &self.shape);
+        self.readers[ring].0.pass_over(&self.cells, &self.shape);
+        self.note_beginning(ring);
+    }
+
+    /// What was taken of a ring is done with; what comes after it goes to a file that is empty.
+    pub(crate) fn begin_anew(&mut self, ring: usize) {
+        self.readers[ring].0.begin_anew();
+        self.note_beginning(ring);
+    }
+
+    /// Notes for the daemon after this one that its file is empty.
+    fn note_beginning(&self, ring: usize) {
+        let (reader, _) = &self.readers[ring];
         reader.announce(&self.cells, &self.shape, (0, 0));
         reader.note_before(&self.cells, &self.shape);
         reader.note_first(&self.cells, &self.shape);
@@ -269,12 +302,40 @@ impl Rings {
     }
 }
 
+/// What memory that an earlier daemon is said to have left says of its rings. Nothing of it is mapped.
+pub(crate) fn shape_of_left(file: &OwnedFd) -> io::Result<Shape> {
+    let size = blkkin_sys::sealed_size(file.as_fd())?;
+    let mut bytes = [0; SHAPE_SIZE];
+    let mut read = 0;
+    while read < bytes.len() {
+        match rustix::io::pread(file, &mut bytes[read..], read as u64)? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            more => read += more,
+        }
+    }
+    let memory_size = usize::try_from(size).unwrap_or(usize::MAX);
+    let shape = Shape::of_memory(&bytes, memory_size).map_err(io::Error::other)?;
+    match shape.memory_size() == memory_size {
+        true => Ok(shape),
+        false => Err(io::Error::new(
+            io::ErrorKind::InvalidData,
+            "rings that are smaller or larger than their memory",
+        )),
+    }
+}
+
 /// Processors that run now.
 pub(crate) fn online_processors() -> Vec<usize> {
     match read_list("/sys/devices/system/cpu/online") {
         list if list.is_empty() => (0..available()).collect(),
         list => list,
     }
+}
+
+/// Processors that there may be.
+pub(crate) fn possible_processors() -> usize {
+    let last = read_list("/sys/devices/system/cpu/possible").into_iter().max();
+    last.map_or_else(available, |last| last + 1)
 }
 
 fn available() -> usize {

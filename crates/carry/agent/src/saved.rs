@@ -3,6 +3,7 @@
 
 use crate::engine::Agent;
 use crate::owner::Owner;
+use crate::process::may_run;
 use crate::quota::Accounts;
 use crate::session::{Session, SessionChannel, SessionId, SessionRule};
 use crate::trace::Trace;
@@ -10,8 +11,6 @@ use blkkin_control::{
     Decoder, Received, Rule, Saved, SavedSampling, SavedSession, SavedTrace, SessionState, encode,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -154,7 +153,12 @@ impl Notebook {
         let _ = encode(saved, &mut bytes);
         let append = |mut file: File| file.write_all(&bytes);
         self.added.fetch_add(1, Relaxed);
-        self.complain(OpenOptions::new().append(true).open(&self.path).and_then(append));
+        let added = OpenOptions::new().append(true).open(&self.path).and_then(append);
+        if added.is_err() {
+            // Behind a part of a note others would not be found: all is to be written anew soon.
+            self.added.store(usize::MAX / 2, Relaxed);
+        }
+        self.complain(added);
     }
 
     /// Replaces all notes.
@@ -199,10 +203,6 @@ impl Note {
         self.uuid
     }
 
-    pub(crate) fn session(&self) -> SessionId {
-        self.session
-    }
-
     /// What is left to know when the trace is not open any more.
     pub(crate) fn begun(&self) -> Begun {
         Begun { session: self.session, pid: self.pid, directory: self.directory.clone() }
@@ -226,20 +226,13 @@ fn saved_trace(uuid: [u8; 16], name: String, begun: Begun) -> Saved {
     })
 }
 
-/// Whether there is a process of that number. What cannot be found out may be there: those that this
-/// namespace does not see have the number 0.
-pub(crate) fn process_exists(pid: u32) -> bool {
-    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
-    pid.is_none_or(|pid| !matches!(pidfd_open(pid, PidfdFlags::empty()), Err(Errno::SRCH)))
-}
-
 impl Agent {
     /// Notes all sessions and traces, in place of what was noted before.
     pub(crate) fn save(&mut self) {
         let (sessions, mut room) = (&self.sessions, BEGUN_MAX);
         self.begun.retain(|_, begun| {
             let is_wanted = sessions.iter().any(|one| one.id == begun.session)
-                && process_exists(begun.pid)
+                && may_run(begun.pid)
                 && room > 0;
             room -= usize::from(is_wanted);
             is_wanted
@@ -271,8 +264,8 @@ impl Agent {
             let name = session.map(|session| session.name.clone()).unwrap_or_default();
             note(saved_trace(*uuid, name, begun.clone()));
         }
-        let open = self.applications.values().flat_map(|application| application.traces.values());
-        let open = open.chain(self.kept.iter().map(|kept| &kept.trace));
+        let all = self.applications.values().chain(&self.departed);
+        let open = all.flat_map(|application| application.traces.values());
         open.filter_map(Trace::note).map(Note::saved).for_each(&mut note);
         self.notebook.replace(&bytes);
     }

@@ -35,6 +35,8 @@ pub(crate) struct About {
 pub(crate) struct Trace {
     directory: PathBuf,
     has_begun: bool,
+    /// Whether an earlier daemon has begun it, so that there may be streams that are not open.
+    is_gone_on: bool,
     owner: Owner,
     schema: Schema,
     /// Text of the metadata that is to be on disk, and how much of the schema it tells.
@@ -105,6 +107,7 @@ impl Trace {
         Trace {
             directory,
             has_begun: false,
+            is_gone_on: false,
             owner,
             schema: metadata::trace(uuid, env, clock_name, rate),
             text: String::new(),
@@ -138,6 +141,7 @@ impl Trace {
         Ok(Trace {
             directory,
             has_begun: true,
+            is_gone_on: true,
             owner,
             schema,
             text_on_disk: text.len(),
@@ -161,8 +165,8 @@ impl Trace {
             settle(file.size);
             return Ok(file.last);
         }
-        if !self.has_begun {
-            // What may be in that directory is not its own.
+        if !self.is_gone_on {
+            // What may be in that directory is not its own, or it is open.
             settle(0);
             return Ok(None);
         }
@@ -329,7 +333,8 @@ impl Trace {
 
     /// Forgets all packets.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        self.files.values_mut().try_for_each(StreamFile::clear)
+        // One that cannot be cleared keeps none of the others.
+        self.files.values_mut().map(StreamFile::clear).fold(Ok(()), Result::and)
     }
 
     /// Appends packets to a stream, all or none of them. What they need must be in the metadata.

@@ -3,9 +3,11 @@
 mod support;
 
 use blkkin_control::{
-    Applications, Channel, Mode, NewChannel, Processes, Purpose, Reply, Request, Session, catalog,
+    Applications, Channel, HEADER_SIZE, Hello, Mode, NewChannel, Opening, Processes, Purpose,
+    Reply, Request, Role, Session, Version, catalog, encode,
 };
 use blkkin_ring::{Outcome, packet};
+use blkkin_sys::socket::Socket;
 use std::io::Write;
 use std::process::Command;
 use std::sync::atomic::{
@@ -465,4 +467,57 @@ fn check(others: impl Fn(&Node, &mut Random, &AtomicBool) + Sync) {
         let expected = found.numbers.iter().copied().eq((0..count).map(|number| (0, number)));
         (found.is_whole && expected && found.discarded == 0).then_some(())
     });
+}
+
+/// Many who ask very much at once: others are answered between.
+#[test]
+fn requests_of_many_at_once() {
+    let mut node = Node::new();
+    let (role, program, release) = (Role::Command, "x".into(), "0".into());
+    let mut opening = Vec::new();
+    let hello = Hello { version: Version::OURS, role, program, release };
+    encode(&Opening::Hello(hello), &mut opening).unwrap();
+    let mut requests = Vec::new();
+    for rules in ["1/2", "1/3"] {
+        encode(&Request::SetSampling(Some(rules.into())), &mut requests).unwrap();
+    }
+    let requests = requests.repeat(2000);
+    let path = node.agent.as_ref().unwrap().socket().to_owned();
+    let all: Vec<Socket> = (0..50).map(|_| Socket::connect(&path).unwrap()).collect();
+    let answers = || {
+        let (mut bytes, mut none) = ([0; 4096], Vec::new());
+        let read = |socket: &Socket| socket.receive(&mut bytes, &mut none).unwrap_or(0);
+        all.iter().map(read).sum::<usize>() / HEADER_SIZE
+    };
+    for socket in &all {
+        assert_eq!(socket.send(&opening, &[]).unwrap(), opening.len());
+    }
+    let mut welcome = 0;
+    eventually("they are welcome", || {
+        welcome += answers();
+        (welcome >= 50).then_some(())
+    });
+    let asked: usize = all.iter().map(|all| all.send(&requests, &[]).unwrap_or(0)).sum();
+    let asked = asked / (requests.len() / 4000);
+    let done = AtomicBool::new(false);
+    let answered = std::thread::scope(|scope| {
+        let over = Over(&done);
+        let answered = scope.spawn(|| {
+            let mut answered = 0;
+            while !done.load(Relaxed) {
+                answered += answers();
+            }
+            answered
+        });
+        for _ in 0..3 {
+            node.ask(&Request::Status(None));
+        }
+        drop(over);
+        answered.join().unwrap()
+    });
+    figure(
+        "H3",
+        &format!("3 of one command beside {answered} of {asked} that 50 others ask at once"),
+    );
+    assert!(asked > 50 * 1000 && answered < asked / 4, "{answered} of {asked}");
 }

@@ -2,7 +2,6 @@
 
 mod support;
 
-use blkkin_agent::{Background, Limits};
 use blkkin_control::{
     Activity, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
 };
@@ -11,7 +10,7 @@ use blkkin_ring::Outcome;
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use support::{Found, Node, Program, events, eventually, quota, read, trace_below, traces_below};
+use support::{Found, Node, Program, events, eventually, read, trace_below, traces_below};
 
 #[test]
 fn what_a_program_records_is_in_the_trace() {
@@ -374,7 +373,7 @@ fn snapshots_of_what_came_first() {
         let mut lost = 0;
         for _ in 0..2 {
             // More than the rings of all processors hold.
-            for _ in 0..300 * (online_processors() + 1) * 4 {
+            for _ in 0..300 * (support::online_processors() + 1) * 4 {
                 match program.record(0, 0, number) {
                     Outcome::Recorded => expected.push((0, number)),
                     _ => lost += 1,
@@ -388,109 +387,4 @@ fn snapshots_of_what_came_first() {
             program.come_back(&node);
         }
     }
-}
-
-/// What is kept for snapshots of programs and agents that are gone counts as what their user has, and makes
-/// room for what is recorded now; what is lost by that is told.
-#[test]
-fn what_is_kept_makes_room() {
-    // For three sets of rings.
-    let subbuffer: usize = 256 << 10;
-    let rings = online_processors() + 1;
-    let set = 4 * subbuffer * rings;
-    let limits = Limits { ring_bytes: 7 * set as u64 / 2, ..Limits::default() };
-    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
-    let output = Some(node.output());
-    let session = Session { name: "s".into(), purpose: Purpose::Snapshot, output };
-    node.ask(&Request::CreateSession(session));
-    let channel = Channel {
-        name: "c".into(),
-        mode: Mode::Overwrite,
-        subbuffer_size: Some(subbuffer as u64),
-        subbuffer_count: Some(4),
-        contexts: vec![],
-    };
-    node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
-    node.ask(&Request::EnableEvents(events("*")));
-    node.ask(&Request::StartSession("s".into()));
-    let told = |node: &mut Node| {
-        let replies = node.ask(&Request::Status(None));
-        replies.into_iter().find_map(|reply| match reply {
-            Reply::Released(released) => Some((released.rings, released.packets_lost)),
-            _ => None,
-        })
-    };
-    let mut program = Program::start(&node);
-    program.tell(0, "test:first");
-    for number in 0..3 {
-        program.record(0, 0, number);
-        program.lose_connection();
-        program.come_back(&node);
-        program.record(0, 0, 100 + number);
-    }
-    // The fourth set has made the first one go.
-    assert_eq!(told(&mut node), Some((rings as u64, 1)));
-    let found = snapshot(&mut node);
-    let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
-    assert_eq!((&found.numbers[..], found.gaps), (&kept[..], 0));
-    program.obey();
-    assert_eq!(program.orphan_count(), 2);
-    let used = |node: &mut Node| quota(&mut node.client, blkkin_sys::user_id(), "ring-bytes").0;
-    assert!((3 * set as u64..=limits.ring_bytes).contains(&used(&mut node)));
-    // A program that has ended, and one that comes.
-    program.goodbye();
-    let mut next = Program::start(&node);
-    next.tell(0, "test:first");
-    next.record(0, 0, 7);
-    let (released, lost) = told(&mut node).unwrap();
-    assert!(released > rings as u64 && lost > 1, "{released} {lost}");
-    next.goodbye();
-    for number in 8..20 {
-        let mut next = Program::start(&node);
-        next.tell(0, "test:first");
-        assert_eq!(next.record(0, 0, number), Outcome::Recorded);
-        next.goodbye();
-    }
-    assert!((1..=limits.ring_bytes).contains(&used(&mut node)));
-    node.ask(&Request::ClearSession("s".into()));
-    assert_eq!(told(&mut node), None);
-    assert_eq!(used(&mut node), 0);
-}
-
-/// What is still to be written of recordings is not given up where there is no room for it beside the rings
-/// that take its place.
-#[test]
-fn what_is_to_be_written_needs_no_room() {
-    let user = blkkin_sys::user_id();
-    let mut node = Node::new();
-    node.record_all(Purpose::Record);
-    let program = Program::start(&node);
-    let (set, _) = quota(&mut node.client, user, "ring-bytes");
-    drop((program, node));
-
-    let limits = Limits { ring_bytes: set + 1, ..Limits::default() };
-    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
-    node.record_all(Purpose::Record);
-    let mut program = Program::start(&node);
-    program.tell(0, "test:first");
-    for round in 0..3 {
-        program.record(0, 0, 2 * round);
-        program.lose_connection();
-        program.record(0, 0, 2 * round + 1);
-        program.come_back(&node);
-    }
-    let expected: Vec<(u16, u64)> = (0..6).map(|number| (0, number)).collect();
-    eventually("all of it is one trace", || {
-        let found = read(&trace_below(&node.output())?);
-        (found.is_whole && found.numbers == expected && found.discarded == 0).then_some(())
-    });
-    eventually("there is one set of rings", || {
-        (quota(&mut node.client, user, "ring-bytes") == (set, 0)).then_some(())
-    });
-}
-
-fn online_processors() -> usize {
-    let list = fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
-    let last = list.trim().rsplit([',', '-']).next().unwrap();
-    last.parse::<usize>().unwrap() + 1
 }

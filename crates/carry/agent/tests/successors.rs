@@ -1,83 +1,398 @@
-//! What an agent finds that earlier ones have left.
+//! What an agent finds that earlier ones have left, and what a program finds when it is back.
 
 mod support;
 
-use blkkin_agent::{Limits, Options};
-use blkkin_client::{Client, Patience};
-use blkkin_control::{Purpose, Reply, Request, Session};
+use blkkin_agent::Limits;
+use blkkin_control::{
+    Channel, Events, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
+};
 use blkkin_ring::Outcome;
-use std::sync::Mutex;
-use support::{LeftRings, Program, Running, events, eventually, quota};
+use blkkin_sys::SharedMemory;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::time::Duration;
+use support::{
+    Found, LOG, LeftRings, Program, Succession, events, eventually, quota, read, trace_below,
+    traces_below,
+};
 
-static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// A session that records all events into these channels.
+fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
+    let session = Session { name: "s".into(), purpose, output: Some(agents.output()) };
+    agents.ask(&Request::CreateSession(session));
+    for name in channels {
+        let mode = match purpose {
+            Purpose::Record => Mode::Discard,
+            Purpose::Snapshot => Mode::Overwrite,
+        };
+        let channel = Channel {
+            name: (*name).into(),
+            mode,
+            subbuffer_size: Some(SUBBUFFER as u64),
+            subbuffer_count: Some(4),
+            contexts: vec![],
+        };
+        agents.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
+        agents.ask(&Request::EnableEvents(Events { channel: Some((*name).into()), ..events("*") }));
+    }
+    agents.ask(&Request::StartSession("s".into()));
+}
+
+const SUBBUFFER: usize = 256 << 10;
+
+/// Bytes of a channel's rings.
+fn set_size() -> u64 {
+    let agents = Succession::begin(Limits::default());
+    record_all(&agents, Purpose::Record, &["c"]);
+    let _program = program(&agents);
+    quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes").0
+}
+
+fn program(agents: &Succession) -> Program {
+    let mut program = Program::start_at(&agents.socket());
+    program.tell(0, "test:first");
+    program
+}
+
+/// An agent that records one program, which has recorded so many events, all of which are written.
+fn recording(count: u64) -> (Succession, Program) {
+    let agents = Succession::begin(Limits::default());
+    record_all(&agents, Purpose::Record, &["c"]);
+    let program = program(&agents);
+    record(&program, 0..count);
+    wait_for(&agents, count);
+    (agents, program)
+}
+
+fn record(program: &Program, numbers: std::ops::Range<u64>) {
+    numbers.for_each(|number| assert_eq!(program.record(0, 0, number), Outcome::Recorded));
+}
+
+/// So many events are in the only trace, each once, and none is said to be missing.
+fn wait_for(agents: &Succession, count: u64) {
+    let expected: Vec<(u16, u64)> = (0..count).map(|number| (0, number)).collect();
+    eventually("all of it is one trace", || {
+        let found = read(&trace_below(&agents.output())?);
+        let is_exact = found.numbers == expected && (found.discarded, found.gaps) == (0, 0);
+        (found.is_whole && is_exact).then_some(())
+    });
+}
+
+/// Packets that the agent says are lost, of all programs that have left.
+fn lost(agents: &Succession) -> u64 {
+    let replies = agents.ask(&Request::Status(None));
+    let lost = replies.iter().filter_map(|reply| match reply {
+        Reply::Ended(ended) => Some(ended.packets_lost),
+        _ => None,
+    });
+    lost.sum()
+}
+
+/// What could be done to a program between two connections, the last of which it keeps: no event is lost by it,
+/// and none is there twice.
+#[test]
+fn whatever_becomes_of_connections_each_event_is_there_once() {
+    for first_agent_stays in [true, false] {
+        let (mut agents, mut program) = recording(100);
+        program.lose_connection();
+        record(&program, 100..200);
+        if !first_agent_stays {
+            agents.go_on();
+        }
+        // It has not seen the rings that it was given, or knows that it goes on with those that it has.
+        program.come_and_vanish(&agents.socket());
+        record(&program, 200..300);
+        program.come_and_vanish(&agents.socket());
+        record(&program, 300..400);
+        program.come_back_to(&agents.socket());
+        record(&program, 400..500);
+        wait_for(&agents, 500);
+        // The rings have stayed what they are, or others have taken their place.
+        let (used, _) = quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
+        assert_eq!(used, set_size());
+        agents.go_on();
+        program.come_back_to(&agents.socket());
+        record(&program, 500..600);
+        agents.end();
+        wait_for(&agents, 600);
+    }
+}
+
+/// A program that is away when its session is stopped has recorded until it hears of that.
+#[test]
+fn sessions_that_are_stopped_meanwhile() {
+    for first_agent_stays in [true, false] {
+        let (mut agents, mut program) = recording(100);
+        program.lose_connection();
+        record(&program, 100..200);
+        agents.ask(&Request::StopSession("s".into()));
+        if !first_agent_stays {
+            agents.go_on();
+        }
+        program.come_back_to(&agents.socket());
+        eventually("it is told to stop", || {
+            program.obey();
+            program.in_force.values().all(Vec::is_empty).then_some(())
+        });
+        wait_for(&agents, 200);
+        agents.ask(&Request::StartSession("s".into()));
+        program.obeying(|| record_again(&agents));
+        record(&program, 200..201);
+        wait_for(&agents, 201);
+    }
+}
+
+fn record_again(agents: &Succession) {
+    agents.ask(&Request::EnableEvents(Events { channel: Some("c".into()), ..events("*") }));
+}
+
+/// What is cleared while a program is away stays so, also what it has lost.
+#[test]
+fn what_is_cleared_meanwhile_does_not_come_back() {
+    for first_agent_stays in [true, false] {
+        let (mut agents, mut program) = recording(100);
+        let mut tries = 0..100_000_000;
+        assert!(tries.any(|_| program.record(0, 0, 3) == Outcome::Full));
+        program.lose_connection();
+        eventually("it is known to be away", || {
+            quota(&mut agents.client(), blkkin_sys::user_id(), "connections").0.eq(&1).then_some(())
+        });
+        agents.ask(&Request::ClearSession("s".into()));
+        if !first_agent_stays {
+            agents.go_on();
+        }
+        program.come_back_to(&agents.socket());
+        record(&program, 0..7);
+        wait_for(&agents, 7);
+        agents.end();
+        wait_for(&agents, 7);
+    }
+}
+
+/// A type of which the agent may not know, for want of room, keeps nothing else from being understood: events
+/// wait in the rings, and are counted there.
+#[test]
+fn types_without_room() {
+    let type_bytes = 150;
+    let agents = Succession::begin(Limits { type_bytes, ..Limits::default() });
+    record_all(&agents, Purpose::Record, &["c"]);
+    let mut first = program(&agents);
+    record(&first, 0..3);
+    wait_for(&agents, 3);
+    first.tell(1, &format!("test:second{}", "x".repeat(180)));
+    for number in 3..10 {
+        first.record(0, number as u32 % 2, number);
+    }
+    eventually("it is told", || {
+        let log = LOG.lock().unwrap();
+        log.iter().any(|line| line.contains("bytes of event types")).then_some(())
+    });
+    std::thread::sleep(Duration::from_millis(600));
+    wait_for(&agents, 3);
+    let trace = trace_below(&agents.output()).unwrap();
+    let metadata = fs::read_to_string(trace.join("metadata")).unwrap();
+    assert!(metadata.contains("test:first") && !metadata.contains("test:second"));
+}
+
+/// A channel of which nothing could be taken over goes on in the trace all the same, beside those that could.
+#[test]
+fn channels_that_are_lost_beside_others() {
+    let mut agents = Succession::begin(Limits::default());
+    record_all(&agents, Purpose::Record, &["a", "b"]);
+    let mut before = program(&agents);
+    for channel in [0, 1] {
+        before.record(channel, 0, 0);
+    }
+    let of_both = |count: usize, found: &Found| found.numbers.len() == 2 * count && found.is_whole;
+    let both = |count: usize| {
+        eventually("both channels are written", || {
+            let found = read(&trace_below(&agents.output())?);
+            (of_both(count, &found) && (found.discarded, found.gaps) == (0, 0)).then_some(())
+        });
+    };
+    both(1);
+    agents.end();
+    // Of the second channel the program has nothing any more.
+    let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
+    agents.go_on();
+    let mut after = Program::start_with(&agents.socket(), std::process::id(), vec![live]);
+    after.tell(0, "test:first");
+    eventually("it has rings", || {
+        after.obey();
+        (after.writers.len() == 2).then_some(())
+    });
+    for number in 1..10 {
+        for channel in [0, 1] {
+            after.record(channel, 0, number);
+        }
+    }
+    let found = eventually("both channels are written", || {
+        let found = read(&trace_below(&agents.output())?);
+        of_both(10, &found).then_some(found)
+    });
+    assert_eq!((found.discarded, found.gaps), (0, 0));
+}
+
+/// Memory that no agent has made is not had by it either, however large it says that it is.
+#[test]
+fn memory_of_others_is_left_alone() {
+    let (agents, _program) = recording(1);
+    let big = SharedMemory::create_sparse(c"big", 512 << 20).unwrap().0;
+    let left = LeftRings { file: big.try_clone().unwrap(), is_spent: true };
+    let other = Program::start_with(&agents.socket(), std::process::id(), vec![left]);
+    eventually("it is done with", || {
+        agents.ask(&Request::Status(None));
+        Some(())
+    });
+    assert!(big.metadata().unwrap().blocks() * 512 < 1 << 20);
+    drop(other);
+}
+
+/// Events that cannot be written wait for the next try as long as their program may come back; then they are
+/// lost, which is told.
+#[test]
+fn what_cannot_be_written() {
+    let agents = Succession::begin(Limits::default());
+    record_all(&agents, Purpose::Record, &["c"]);
+    let obstacle = agents.output().join("ust");
+    fs::write(&obstacle, "").unwrap();
+    let mut away = program(&agents);
+    record(&away, 0..10);
+    away.lose_connection();
+    let gone = program(&agents);
+    record(&gone, 0..5);
+    gone.goodbye();
+    eventually("what the one has recorded is lost", || (lost(&agents) > 0).then_some(()));
+    let before = lost(&agents);
+    fs::remove_file(&obstacle).unwrap();
+    away.come_back_to(&agents.socket());
+    record(&away, 10..20);
+    wait_for(&agents, 20);
+    assert_eq!(lost(&agents), before);
+}
 
 /// More sets of rings than an agent takes are lost, which is told and counted. The program records on.
 #[test]
 fn more_rings_than_are_taken() {
-    let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("agent.sock");
-    let agent = || {
-        Running::start(Options {
-            socket: socket.clone(),
-            is_public: false,
-            group: String::new(),
-            traces: None,
-            manager: None,
-            limits: Limits::default(),
-            log: |line| LOG.lock().unwrap().push(line.to_owned()),
-        })
-    };
-    let client = || {
-        Client::connect(std::slice::from_ref(&socket), "test", "0", Patience::default()).unwrap()
-    };
-    let first = agent();
-    let output = Some(directory.path().join("trace"));
-    let session = Session { name: "s".into(), purpose: Purpose::Record, output };
-    let mut command = client();
-    for request in [
-        Request::CreateSession(session),
-        Request::EnableEvents(events("*")),
-        Request::StartSession("s".into()),
-    ] {
-        command.ask_all(&request).unwrap();
-    }
-    let mut program = Program::start_at(&socket);
-    program.tell(0, "test:first");
-    program.record(0, 0, 0);
-    let (rule_bytes, _) = quota(&mut command, blkkin_sys::user_id(), "rule-bytes");
+    let mut agents = Succession::begin(Limits::default());
+    record_all(&agents, Purpose::Record, &["c"]);
+    let mut before = program(&agents);
+    before.record(0, 0, 0);
+    let rules =
+        |agents: &Succession| quota(&mut agents.client(), blkkin_sys::user_id(), "rule-bytes");
+    let (rule_bytes, _) = rules(&agents);
     assert!(rule_bytes > 0);
-    drop(first);
-    for number in 1..100 {
-        assert_eq!(program.record(0, 0, number), Outcome::Recorded);
-    }
+    agents.end();
+    record(&before, 1..100);
     // Memory in which there are no rings is no loss.
     let spent = (0..69).map(|_| LeftRings { file: support::sealed_memory(), is_spent: true });
-    let live = LeftRings { file: program.files.remove(&0).unwrap(), is_spent: false };
+    let live = LeftRings { file: before.files.remove(&0).unwrap(), is_spent: false };
     let orphans = spent.chain([live]).collect();
 
-    let _second = agent();
-    let mut program = Program::start_with(&socket, std::process::id(), orphans);
-    program.tell(0, "test:first");
+    agents.go_on();
+    let mut after = Program::start_with(&agents.socket(), std::process::id(), orphans);
+    after.tell(0, "test:first");
     eventually("it has rings, and has got all others back", || {
-        program.obey();
-        (!program.writers.is_empty() && program.orphan_count() == 0).then_some(())
+        after.obey();
+        (!after.writers.is_empty() && after.orphan_count() == 0).then_some(())
     });
     let told = "have left more than 64 sets of rings; the others are lost: 6";
     let log = LOG.lock().unwrap().clone();
     assert!(log.iter().any(|line| line.contains(told)), "{log:?}");
-    let status = client().ask_all(&Request::Status(None)).unwrap();
-    let rules_again = quota(&mut client(), blkkin_sys::user_id(), "rule-bytes");
-    assert_eq!(rules_again, (rule_bytes, 0), "rules of earlier agents count too");
-    let lost = |reply: &Reply| match reply {
-        Reply::Ended(ended) => Some(ended.packets_lost),
-        _ => None,
-    };
+    assert_eq!(rules(&agents), (rule_bytes, 0), "rules of earlier agents count too");
     // One for each processor that it has run on since.
-    assert!(status.iter().find_map(lost).is_some_and(|lost| lost > 0), "{status:?}");
-    assert_eq!(program.record(0, 0, 100), Outcome::Recorded);
+    assert!(lost(&agents) > 0);
+    assert_eq!(after.record(0, 0, 100), Outcome::Recorded);
     eventually("it is written", || {
-        let traces = support::traces_below(&directory.path().join("trace"));
-        let numbers = |trace| support::read(trace).numbers;
-        traces.iter().flat_map(|trace| numbers(trace)).any(|one| one == (0, 100)).then_some(())
+        let traces = traces_below(&agents.output());
+        let numbers = |trace: &std::path::PathBuf| read(trace).numbers;
+        traces.iter().flat_map(numbers).any(|one| one == (0, 100)).then_some(())
+    });
+}
+
+/// What is kept for snapshots of programs and agents that are gone counts as what their user has, and makes
+/// room for what is recorded now; what is lost by that is told.
+#[test]
+fn what_is_kept_makes_room() {
+    // For three sets of rings.
+    let (set, rings) = (set_size(), support::online_processors() as u64 + 1);
+    let limits = Limits { ring_bytes: 7 * set / 2, ..Limits::default() };
+    let mut agents = Succession::begin(limits);
+    record_all(&agents, Purpose::Snapshot, &["c"]);
+    let told = |agents: &Succession| {
+        agents.ask(&Request::Status(None)).into_iter().find_map(|reply| match reply {
+            Reply::Released(released) => Some((released.rings, released.packets_lost)),
+            _ => None,
+        })
+    };
+    let mut first = program(&agents);
+    for number in 0..3 {
+        first.record(0, 0, number);
+        agents.end();
+        first.lose_connection();
+        agents.go_on();
+        first.come_back_to(&agents.socket());
+        first.record(0, 0, 100 + number);
+    }
+    // The fourth set has made the first one go.
+    assert_eq!(told(&agents), Some((rings, 1)));
+    let kept = [(0, 1), (0, 2), (0, 100), (0, 101), (0, 102)];
+    assert_eq!(snapshot(&agents).numbers, kept);
+    // Also if the program goes away, and is back.
+    first.obey();
+    assert_eq!(first.orphan_count(), 2);
+    first.come_and_vanish(&agents.socket());
+    first.come_back_to(&agents.socket());
+    assert_eq!((snapshot(&agents).numbers, told(&agents)), (kept.to_vec(), Some((rings, 1))));
+    let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes").0;
+    assert_eq!(used(), 3 * set);
+    // A program that has ended, and one that comes.
+    first.goodbye();
+    let next = program(&agents);
+    next.record(0, 0, 7);
+    let (released, lost) = told(&agents).unwrap();
+    assert!(released > rings && lost > 1, "{released} {lost}");
+    next.goodbye();
+    for number in 8..20 {
+        let next = program(&agents);
+        assert_eq!(next.record(0, 0, number), Outcome::Recorded);
+        next.goodbye();
+    }
+    assert!((1..=limits.ring_bytes).contains(&used()));
+    agents.ask(&Request::ClearSession("s".into()));
+    assert_eq!(told(&agents), None);
+    assert_eq!(used(), 0);
+}
+
+/// What the only program's rings hold.
+fn snapshot(agents: &Succession) -> Found {
+    let replies = agents.ask(&Request::Snapshot(Snapshot { session: "s".into(), output: None }));
+    let [Reply::Written(path)] = &replies[..] else { panic!("{replies:?}") };
+    let found = read(&trace_below(Path::new(path)).unwrap());
+    assert_eq!(found.gaps, 0);
+    found
+}
+
+/// What is still to be written of recordings is not given up where there is no room for it beside the rings
+/// that take its place.
+#[test]
+fn what_is_to_be_written_needs_no_room() {
+    let user = blkkin_sys::user_id();
+    let set = set_size();
+    let mut agents = Succession::begin(Limits { ring_bytes: set + 1, ..Limits::default() });
+    record_all(&agents, Purpose::Record, &["c"]);
+    let mut program = program(&agents);
+    for round in 0..3 {
+        record(&program, 2 * round..2 * round + 1);
+        agents.end();
+        program.lose_connection();
+        record(&program, 2 * round + 1..2 * round + 2);
+        agents.go_on();
+        program.come_back_to(&agents.socket());
+    }
+    wait_for(&agents, 6);
+    eventually("there is one set of rings", || {
+        (quota(&mut agents.client(), user, "ring-bytes") == (set, 0)).then_some(())
     });
 }

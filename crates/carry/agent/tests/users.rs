@@ -379,8 +379,8 @@ fn a_quota_of_descriptors() {
     eventually("they are gone", || {
         (quota(&mut root, SOMEBODY, "connections").0 == 0).then_some(())
     });
-    // Their traces are open for a while, unless there is too little for others.
-    assert_eq!(quota(&mut root, SOMEBODY, "descriptors").0, 2 * (each - 3));
+    // They may come back to all but their connections for a while, unless there is too little for others.
+    assert_eq!(quota(&mut root, SOMEBODY, "descriptors").0, 2 * (each - 1));
     let others = as_user(SOMEBODY, OWN, || [public.program(), public.program()]);
     assert!(others.iter().all(has_rings));
     drop(others);

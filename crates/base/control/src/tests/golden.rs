@@ -8,9 +8,9 @@ use crate::message::Messages;
 use crate::{
     Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
     Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
-    Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota, Refused, Released,
-    Reply, Request, Ring, Role, Rule, Selection, Session, SessionState, Snapshot, ToApplication,
-    Version, Welcome, Width, code,
+    KeepChannel, Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota,
+    Refused, Released, Reply, Request, Ring, Role, Rule, Selection, Session, SessionState,
+    Snapshot, ToApplication, Version, Welcome, Width, code,
 };
 
 /// The bytes that such a text stands for.
@@ -178,6 +178,10 @@ fn applications() {
         (ToApplication::Ping(1), "08000000 0602 0100000000000000"),
         (ToApplication::Pong(1), "08000000 0702 0100000000000000"),
         (ToApplication::Release(1), "04000000 0802 01000000"),
+        (
+            ToApplication::KeepChannel(KeepChannel { channel: 1, orphan: 2 }),
+            "08000000 0902 01000000 02000000",
+        ),
     ]);
 }
 

@@ -10,8 +10,8 @@ use crate::registry::{self, EventRule, Orders, Source};
 use crate::{sample, surroundings};
 use blkkin_control::limits::{FILTER_SIZE_MAX, RULES_MAX};
 use blkkin_control::{
-    AddChannel, Answer, Decoder, FromApplication, Hello, Messages, Opening, Received, Role,
-    ToApplication, Version, encode,
+    AddChannel, Answer, Decoder, FromApplication, Hello, KeepChannel, Messages, Opening, Received,
+    Role, ToApplication, Version, encode,
 };
 use blkkin_ring::{Cells, Clock, Writer};
 use blkkin_sys::SharedMemory;
@@ -313,6 +313,7 @@ impl Connection {
                 }
                 self.say(&FromApplication::Pong(number))
             }
+            ToApplication::KeepChannel(kept) => self.keep(kept),
             ToApplication::Release(number) => {
                 let orphan = self.orphans.get_mut(number as usize).and_then(Option::take);
                 orphan.into_iter().for_each(Orphan::remove);
@@ -346,6 +347,23 @@ impl Connection {
         };
         let (number, rules, rules_size) = (added.channel, Vec::new(), 0);
         self.channels.push(Channel { number, place, sources, rules, rules_size });
+        Ok(())
+    }
+
+    /// Goes on with rings that the daemon has still.
+    fn keep(&mut self, kept: KeepChannel) -> Result<(), End> {
+        let is_known = self.channels.iter().any(|channel| channel.number == kept.channel);
+        let orphan = self.orphans.get_mut(kept.orphan as usize).filter(|_| !is_known);
+        let live = orphan.and_then(|orphan| orphan.take_if(|one| !one.is_spent()));
+        let Some(Orphan { rings: Left::Live(channel), .. }) = live else {
+            return Err(End::Nonsense);
+        };
+        self.channels.push(Channel {
+            number: kept.channel,
+            rules: Vec::new(),
+            rules_size: 0,
+            ..channel
+        });
         Ok(())
     }
 

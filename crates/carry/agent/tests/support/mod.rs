@@ -2,7 +2,7 @@
 //! have it do wrong things too.
 #![allow(dead_code, reason = "each test uses a part")]
 
-use blkkin_agent::{Agent, Background, Options};
+use blkkin_agent::{Agent, Background, Limits, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
@@ -19,6 +19,7 @@ use std::io::{self, PipeWriter, Write};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Relaxed, Release, SeqCst};
 use std::thread::JoinHandle;
@@ -76,6 +77,61 @@ impl Drop for Running {
     fn drop(&mut self) {
         drop(self.stop.take());
         let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Agents that follow each other.
+pub(crate) struct Succession {
+    agent: Option<Running>,
+    pub(crate) directory: tempfile::TempDir,
+    limits: Limits,
+}
+
+/// What they had to tell anybody.
+pub(crate) static LOG: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+impl Succession {
+    pub(crate) fn begin(limits: Limits) -> Succession {
+        let (agent, directory) = (None, tempfile::tempdir().unwrap());
+        let mut succession = Succession { agent, directory, limits };
+        succession.go_on();
+        succession
+    }
+
+    /// The agent ends.
+    pub(crate) fn end(&mut self) {
+        self.agent = None;
+    }
+
+    /// The next one begins.
+    pub(crate) fn go_on(&mut self) {
+        self.end();
+        self.agent = Some(Running::start(Options {
+            socket: self.socket(),
+            is_public: false,
+            group: String::new(),
+            traces: None,
+            manager: None,
+            limits: self.limits,
+            log: |line| LOG.lock().unwrap().push(line.to_owned()),
+        }));
+    }
+
+    pub(crate) fn socket(&self) -> PathBuf {
+        self.directory.path().join("agent.sock")
+    }
+
+    pub(crate) fn output(&self) -> PathBuf {
+        self.directory.path().join("trace")
+    }
+
+    /// Asks the agent that is there.
+    pub(crate) fn ask(&self, request: &Request) -> Vec<Reply> {
+        self.client().ask_all(request).unwrap()
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(&[self.socket()], "test", "0", Patience::default()).unwrap()
     }
 }
 
@@ -231,8 +287,12 @@ impl Program {
 
     /// Connects anew, with the rings that it has; gives the connection that it had.
     pub(crate) fn come_back(&mut self, node: &Node) -> Socket {
-        let agent = node.agent.as_ref().unwrap();
-        let (socket, decoder) = connect(agent.socket(), std::process::id());
+        self.come_back_to(node.agent.as_ref().unwrap().socket())
+    }
+
+    /// The same, to the agent that listens there now.
+    pub(crate) fn come_back_to(&mut self, path: &Path) -> Socket {
+        let (socket, decoder) = connect(path, std::process::id());
         let live = std::mem::take(&mut self.files).into_values();
         self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
         introduce(&socket, &self.orphans, &self.catalog_file);
@@ -240,6 +300,20 @@ impl Program {
         let before = std::mem::replace(&mut self.socket, socket);
         eventually("a ping", || self.obey().then_some(()));
         before
+    }
+
+    /// Connects anew, and loses that connection before it hears of anything.
+    pub(crate) fn come_and_vanish(&mut self, path: &Path) {
+        let (socket, _) = connect(path, std::process::id());
+        let live = std::mem::take(&mut self.files).into_values();
+        self.orphans.extend(live.map(|file| Some(LeftRings { file, is_spent: false })));
+        introduce(&socket, &self.orphans, &self.catalog_file);
+        // It is told something at last.
+        let mut decoder = Decoder::<ToApplication>::new();
+        eventually("the agent has heard it", || {
+            receive(&socket, &mut decoder);
+            decoder.take().unwrap()
+        });
     }
 
     /// Does what it has been told meanwhile; whether that was all, up to a ping.
@@ -261,6 +335,11 @@ impl Program {
                         self.orphans[replaced as usize].as_mut().unwrap().is_spent = true;
                     }
                     self.wakes.push(wake);
+                }
+                ToApplication::KeepChannel(kept) => {
+                    let orphan = self.orphans[kept.orphan as usize].take().unwrap();
+                    assert!(!orphan.is_spent && self.writers.contains_key(&kept.channel));
+                    self.files.insert(kept.channel, orphan.file);
                 }
                 ToApplication::RemoveChannel(number) => drop(self.writers.remove(&number)),
                 ToApplication::Rule(rule) => {
@@ -451,4 +530,11 @@ pub(crate) fn read(trace: &Path) -> Found {
     }
     found.numbers.sort_unstable_by_key(|(_, number)| *number);
     found
+}
+
+/// Processors that run, when those run that come before the last one.
+pub(crate) fn online_processors() -> usize {
+    let list = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    let last = list.trim().rsplit([',', '-']).next().unwrap();
+    last.parse::<usize>().unwrap() + 1
 }

@@ -1,0 +1,333 @@
+//! Programs whose connection has ended. One that still runs may come back with the rings that it has: for a
+//! while it is kept as it was, with the traces that it has begun, and goes on where it was. Rings that are for
+//! snapshots are kept, of all programs, until there is no room for them.
+
+use crate::application::{Application, Attachment};
+use crate::catalog::Catalog;
+use crate::engine::{Agent, EACH_WRITE, Id, ROOM, data_of_wake};
+use crate::process::may_run;
+use crate::quota::{Account, What};
+use crate::rings::Identity;
+use crate::session::SessionId;
+use crate::trace::Trace;
+use blkkin_control::{KeepChannel, ToApplication};
+use rustix::event::epoll;
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// For how long a program is kept that may come back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Absence {
+    until: Instant,
+    /// When it is looked whether it still runs, and how long after that again.
+    look: Instant,
+    pause: Duration,
+}
+
+/// How long a program may be away; longer than that keeps its rings. Its traces are open until then, as the
+/// daemon could not open them again: see `confine`.
+const ABSENCE_MAX: Duration = Duration::from_secs(8);
+/// It may be about to end when its connection does.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+/// Programs of one user that are kept.
+const DEPARTED_MAX: usize = 64;
+/// Traces of one process that nobody has open, and that it may come back to.
+const BEGUN_MAX: usize = 64;
+/// How long is waited at the daemon's end for programs that are about to end.
+const LAST_WAIT: Duration = Duration::from_millis(50);
+
+impl Absence {
+    fn begin(now: Instant) -> Absence {
+        Absence { until: now + ABSENCE_MAX, look: now + FIRST_PAUSE, pause: FIRST_PAUSE }
+    }
+
+    /// When something is to be done.
+    pub(crate) fn next(&self) -> Instant {
+        self.look.min(self.until)
+    }
+
+    /// Whether it has ended: it is too long, or the program does not run any more.
+    fn is_over(&mut self, pid: u32, now: Instant) -> bool {
+        if self.until <= now || (self.look <= now && !may_run(pid)) {
+            return true;
+        }
+        if self.look <= now {
+            self.pause *= 4;
+            self.look = now + self.pause;
+        }
+        false
+    }
+}
+
+impl Application {
+    /// Whether it may connect anew, as far as is known.
+    pub(crate) fn may_come(&self) -> bool {
+        !self.is_ending && may_run(self.process.pid)
+    }
+}
+
+impl Agent {
+    /// A program's connection has ended. All that it has recorded is written; rings that it may be about to map
+    /// are left alone until it is known that it does not come back.
+    pub(crate) fn depart(&mut self, mut application: Application, has_ended: bool) {
+        let _ = epoll::delete(&self.epoll, application.wake.as_fd());
+        application.next_look = None;
+        // Its numbers for rings were of that connection, and so were its answers.
+        application.orphans.clear();
+        application.released.clear();
+        let refused = application.catalog.as_ref().map_or(0, Catalog::refused);
+        if refused > 0 {
+            (self.options.log)(&format!(
+                "{} ({}): {refused} event types were not recorded: too many ({} at most, fewer with long \
+                 descriptions), or not what types may be",
+                application.program, application.process.pid, ROOM.types
+            ));
+        }
+        if application.is_ending || has_ended {
+            self.end_recordings(&mut application);
+        } else {
+            let finished = application.finish_mapped(ROOM, None);
+            self.tell_unwritten(&application, finished.trouble);
+            application.absence = Some(Absence::begin(Instant::now()));
+        }
+        if application.attachments.is_empty() {
+            return;
+        }
+        let uid = application.process.uid;
+        self.departed.push_back(application);
+        if self.departed.iter().filter(|one| one.process.uid == uid).count() > DEPARTED_MAX {
+            self.forget_departed(uid);
+        }
+    }
+
+    fn tell_unwritten(&self, application: &Application, trouble: Option<io::Error>) {
+        if let Some(error) = trouble {
+            (self.options.log)(&format!(
+                "{} ({}): what it recorded last cannot be written: {error}",
+                application.program, application.process.pid
+            ));
+        }
+    }
+
+    /// A program is not waited for any more: what it records is written up to now, and its traces are closed. If
+    /// it comes back all the same it has others begun, in which nothing is missing.
+    fn end_recordings(&mut self, application: &mut Application) {
+        application.absence = None;
+        let finished = application.finish(ROOM, None);
+        self.tell_unwritten(application, finished.trouble);
+        let may_come = application.may_come();
+        let own = application.attachments.extract_if(.., |attachment| attachment.is_written);
+        for mut attachment in own.collect::<Vec<Attachment>>() {
+            attachment.begin_anew();
+            self.count_ended(&attachment);
+            if !may_come {
+                // Nobody else has what could not be written.
+                let totals = self.ended.entry((attachment.session, attachment.channel));
+                let lost = &mut totals.or_default().packets_lost;
+                *lost = lost.saturating_add(attachment.packets_waiting());
+            }
+        }
+        self.close_traces(application);
+    }
+
+    /// Closes the traces of a program into which it has no rings any more.
+    fn close_traces(&mut self, application: &mut Application) {
+        let own: HashSet<SessionId> =
+            application.attachments.iter().map(|attachment| attachment.session).collect();
+        let pid = application.process.pid;
+        let may_come = application.may_come();
+        let closed = application.traces.extract_if(.., |session, _| !own.contains(session));
+        for (session, trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
+            self.spare(session, trace.directory());
+            let same = self.begun.values().filter(|begun| begun.pid == pid).count();
+            let note = trace.note().filter(|_| may_come && same < BEGUN_MAX);
+            self.begun.extend(note.map(|note| (note.uuid(), note.begun())));
+        }
+    }
+
+    /// Looks after programs that are away.
+    pub(crate) fn end_absences(&mut self, now: Instant) {
+        let is_due = |one: &Application| one.absence.is_some_and(|absence| absence.next() <= now);
+        while let Some(at) = self.departed.iter().position(is_due) {
+            let one = &mut self.departed[at];
+            let pid = one.process.pid;
+            if one.absence.as_mut().is_some_and(|absence| absence.is_over(pid, now)) {
+                self.end_absence(at);
+            }
+        }
+    }
+
+    fn end_absence(&mut self, at: usize) {
+        let Some(mut application) = self.departed.remove(at) else { return };
+        self.end_recordings(&mut application);
+        if !application.attachments.is_empty() {
+            self.departed.insert(at, application);
+        }
+    }
+
+    /// Does not wait any more for the user's program that left first and may come back, if there is one.
+    pub(crate) fn end_oldest_absence(&mut self, uid: u32) -> bool {
+        let is_absent = |one: &Application| {
+            one.process.uid == uid
+                && one.absence.is_some()
+                && one.attachments.iter().any(|attachment| attachment.is_written)
+        };
+        let oldest = self.departed.iter().position(is_absent);
+        oldest.map(|oldest| self.end_absence(oldest)).is_some()
+    }
+
+    /// Has room for so many descriptors of a user's, if those who are away make it.
+    pub(crate) fn make_descriptors(&mut self, account: &Account, more: u64) {
+        while !account.has(What::Descriptors, more) && self.end_oldest_absence(account.uid()) {}
+    }
+
+    /// Waits a moment for programs that are about to end, and have rings that cannot be read as long as it is not
+    /// known that they do; at the daemon's own end.
+    pub(crate) fn await_ends(&mut self) {
+        let deadline = Instant::now() + LAST_WAIT;
+        let is_open = |one: &Application| one.absence.is_some() && one.has_unsealed();
+        while Instant::now() < deadline && self.departed.iter().any(is_open) {
+            std::thread::sleep(Duration::from_millis(1));
+            while let Some(at) =
+                self.departed.iter().position(|one| is_open(one) && !may_run(one.process.pid))
+            {
+                self.end_absence(at);
+            }
+        }
+    }
+
+    /// Gives up what was kept first of a user's programs and daemons that have ended, if there is some.
+    pub(crate) fn forget_oldest(&mut self, uid: u32) -> bool {
+        if self.end_oldest_absence(uid) {
+            return true;
+        }
+        let all = self.applications.values_mut().chain(&mut self.departed);
+        for application in all.filter(|one| one.process.uid == uid) {
+            for attachment in &mut application.attachments {
+                let totals = self.released.entry((attachment.session, attachment.channel));
+                if let Some(set) = attachment.release_oldest(totals.or_default()) {
+                    application.let_go([set]);
+                    application.next_look = Some(Instant::now());
+                    return true;
+                }
+            }
+        }
+        self.forget_departed(uid)
+    }
+
+    /// Gives up what was kept of the user's program that has left first, if there is one.
+    fn forget_departed(&mut self, uid: u32) -> bool {
+        let oldest = self.departed.iter().position(|one| one.process.uid == uid);
+        let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
+            return false;
+        };
+        self.end_recordings(&mut departed);
+        self.release_recorders(&mut departed, |_| true);
+        self.close_traces(&mut departed);
+        true
+    }
+
+    /// Gives up rings that are for snapshots.
+    fn release_recorders(
+        &mut self,
+        application: &mut Application,
+        is_meant: impl Fn(&Attachment) -> bool,
+    ) {
+        let gone = application.attachments.extract_if(.., |attachment| is_meant(attachment));
+        for mut attachment in gone {
+            let totals = self.released.entry((attachment.session, attachment.channel));
+            attachment.release_all(totals.or_default());
+            self.count_ended(&attachment);
+        }
+    }
+
+    /// A program that has said where its types are goes on with what it had over a connection before, if that
+    /// was to this daemon: with the rings that it still has.
+    pub(crate) fn take_up(&mut self, id: Id) -> io::Result<()> {
+        let Some(application) = self.applications.get(&id) else { return Ok(()) };
+        let Some(identity) = application.catalog.as_ref().map(Catalog::identity) else {
+            return Ok(());
+        };
+        let (pid, uid) = (application.process.pid, application.process.uid);
+        // Nobody else has that catalog, and a program that starts another one in its place has a new one.
+        let is_it = |one: &Application| {
+            (one.process.pid, one.process.uid) == (pid, uid)
+                && one.catalog.as_ref().map(Catalog::identity) == Some(identity)
+        };
+        // That its connection before has ended may not have been seen.
+        let before = self.applications.iter().filter(|(other, one)| **other != id && is_it(one));
+        for other in before.map(|(other, _)| *other).collect::<Vec<Id>>() {
+            self.disconnect(other);
+        }
+        let before = self.departed.iter().position(is_it).and_then(|at| self.departed.remove(at));
+        let Some(mut before) = before else { return Ok(()) };
+        let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
+        // The rings have the one by which the program wakes the daemon.
+        if let Err(error) = epoll::add(&self.epoll, &before.wake, data_of_wake(id), EACH_WRITE) {
+            self.departed.push_back(before);
+            return Err(error.into());
+        }
+        let _ = epoll::delete(&self.epoll, &application.wake);
+        application.wake = before.wake.clone();
+        application.catalog = before.catalog.take();
+        application.traces = std::mem::take(&mut before.traces);
+        application.uuids = std::mem::take(&mut before.uuids);
+        application.done = std::mem::take(&mut before.done);
+        application.next_number = before.next_number;
+        application.next_look = Some(Instant::now());
+        let mut kept = Vec::new();
+        let offered = std::mem::take(&mut application.orphans);
+        let find = |identity: Identity| offered.iter().find(|one| one.identity == identity);
+        for mut attachment in std::mem::take(&mut before.attachments) {
+            let own = find(attachment.rings.identity()).map(|one| one.orphan);
+            if own.is_none() && !attachment.rings.is_sealed() {
+                // The program has never had them. What was there before them goes on in others.
+                continue;
+            }
+            let number_of = |identity| find(identity).map(|one| one.orphan.number);
+            match own.filter(|own| !own.is_spent) {
+                Some(own) => {
+                    attachment.go_on(number_of);
+                    kept.push(KeepChannel { channel: attachment.number, orphan: own.number });
+                    application.attachments.push(attachment);
+                }
+                None => before.attachments.push(attachment),
+            }
+        }
+        let is_known = |identity| application.has_had(identity) || before.has_had(identity);
+        let (known, others): (Vec<_>, Vec<_>) =
+            offered.into_iter().partition(|one| is_known(one.identity));
+        // Those that go on are named again; of the others nothing is wanted any more.
+        let all = application.attachments.iter().flat_map(Attachment::identities);
+        let going_on: Vec<Identity> = all.collect();
+        let gone = known.into_iter().filter(|one| !going_on.contains(&one.identity));
+        application.released.extend(gone.map(|one| one.orphan.number));
+        application.orphans = others;
+        for channel in kept {
+            self.send(id, &ToApplication::KeepChannel(channel), vec![]);
+        }
+        self.end_what_was_dropped(id, before);
+        Ok(())
+    }
+
+    /// Of a program that is back, ends what it has let go meanwhile.
+    fn end_what_was_dropped(&mut self, id: Id, mut before: Application) {
+        if let Some(application) = self.applications.get_mut(&id) {
+            // The same traces.
+            std::mem::swap(&mut application.traces, &mut before.traces);
+            std::mem::swap(&mut application.catalog, &mut before.catalog);
+        }
+        let finished = before.finish(ROOM, None);
+        self.tell_unwritten(&before, finished.trouble);
+        for attachment in before.attachments.extract_if(.., |one| one.is_written) {
+            self.count_ended(&attachment);
+        }
+        self.release_recorders(&mut before, |_| true);
+        if let Some(application) = self.applications.get_mut(&id) {
+            std::mem::swap(&mut application.traces, &mut before.traces);
+            std::mem::swap(&mut application.catalog, &mut before.catalog);
+        }
+    }
+}
