@@ -45,8 +45,8 @@ pub(crate) struct Draft {
     /// Parts that are said by start, duration and kind already.
     pub(crate) used: [u32; 2],
     is_whole: bool,
-    /// The last part that is each of the core annotations, by word.
-    cores: [u32; CORES],
+    /// The first and the last part that is each of the core annotations, by word.
+    cores: [(u32, u32); CORES],
     first: u64,
     last: u64,
 }
@@ -265,7 +265,7 @@ impl Group<'_, '_> {
             if draft.is_whole {
                 continue;
             }
-            let is = |core: Word| draft.cores[core.0 as usize] != NONE;
+            let is = |core: Word| draft.cores[core.0 as usize].0 != NONE;
             let is_caller = is(Word::CLIENT_SEND) || is(Word::CLIENT_RECEIVE);
             let is_called = is(Word::SERVER_RECEIVE) || is(Word::SERVER_SEND);
             let (is_sender, is_taker) = (is(Word::MESSAGE_SEND), is(Word::MESSAGE_RECEIVE));
@@ -365,7 +365,7 @@ impl Draft {
             odd: 0,
             used: [NONE; 2],
             is_whole: false,
-            cores: [NONE; CORES],
+            cores: [(NONE, NONE); CORES],
             first: u64::MAX,
             last: 0,
         }
@@ -393,7 +393,13 @@ impl Draft {
                 self.is_whole = true;
             }
             Kept::Event(Word(core)) if (core as usize) < CORES && !voice.service.is_none() => {
-                self.cores[core as usize] = number;
+                let (first, last) = &mut self.cores[core as usize];
+                *last = number;
+                if *first == NONE {
+                    *first = number;
+                } else {
+                    self.odd |= bit(Oddity::Repeated);
+                }
             }
             _ => {}
         }
@@ -401,17 +407,17 @@ impl Draft {
 
     /// Becomes what core annotations say, or what the first and last event do.
     fn take(&mut self, kind: Kind, texts: Texts<'_>) {
-        let core = |word: Word| {
-            let number = self.cores[word.0 as usize];
-            Some((number, texts.pending.parts.get(number as usize)?.time))
-        };
+        let time = |number: u32| Some((number, texts.pending.parts.get(number as usize)?.time));
+        // A call that was made again goes from the first one to the end of the last.
+        let first = |word: Word| time(self.cores[word.0 as usize].0);
+        let last = |word: Word| time(self.cores[word.0 as usize].1);
         let (begin, end) = match kind {
-            Kind::Client => (core(Word::CLIENT_SEND), core(Word::CLIENT_RECEIVE)),
-            Kind::Server => (core(Word::SERVER_RECEIVE), core(Word::SERVER_SEND)),
-            Kind::Producer => (core(Word::MESSAGE_SEND), core(Word::WIRE_SEND)),
-            Kind::Consumer => match core(Word::WIRE_RECEIVE) {
-                Some(wire) => (Some(wire), core(Word::MESSAGE_RECEIVE)),
-                None => (core(Word::MESSAGE_RECEIVE), None),
+            Kind::Client => (first(Word::CLIENT_SEND), last(Word::CLIENT_RECEIVE)),
+            Kind::Server => (first(Word::SERVER_RECEIVE), last(Word::SERVER_SEND)),
+            Kind::Producer => (first(Word::MESSAGE_SEND), last(Word::WIRE_SEND)),
+            Kind::Consumer => match first(Word::WIRE_RECEIVE) {
+                Some(wire) => (Some(wire), last(Word::MESSAGE_RECEIVE)),
+                None => (first(Word::MESSAGE_RECEIVE), None),
             },
             Kind::Unspecified | Kind::Internal => (None, None),
         };

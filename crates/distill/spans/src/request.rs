@@ -82,6 +82,9 @@ oddities! {
     SameId "same_id";
     /// A span that began, and never ended.
     Unfinished "unfinished";
+    /// A span that is told to have started or ended more than once: it goes from the first start to
+    /// the last end.
+    Repeated "repeated";
     /// A span that ends before it starts, and so has no duration.
     Backwards "backwards";
     /// A span that starts before the one that caused it.

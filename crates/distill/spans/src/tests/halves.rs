@@ -47,6 +47,17 @@ fn half_a_half_is_marked() {
 }
 
 #[test]
+fn what_is_done_again_goes_to_the_last_end() {
+    check(
+        "10 1/1 a:x cs
+         20 1/1 a:x cr
+         30 1/1 a:x cs
+         40 1/1 a:x cr",
+        "\n1\n  1 a:x client 10+30 (20 cr) (30 cs) !repeated\n",
+    );
+}
+
+#[test]
 fn both_sides_of_a_call_have_one_number() {
     check(
         "10 1/1 vm:io cs
