@@ -243,7 +243,7 @@ enum Value {
     #[default]
     Absent,
     Int(i64),
-    /// More than fits.
+    /// An id that does not fit.
     Large(u64),
     Bool(bool),
     Float(f64),
@@ -315,10 +315,9 @@ impl Fields {
     fn value(&self, value: Value) -> ValueRef<'_> {
         match value {
             Value::Int(number) => ValueRef::Int(number),
-            Value::Large(number) => ValueRef::Double(number as f64),
             Value::Bool(flag) => ValueRef::Bool(flag),
             Value::Float(number) => ValueRef::Double(number),
-            Value::Text(..) | Value::Absent => ValueRef::Str(self.get(value)),
+            Value::Text(..) | Value::Absent | Value::Large(_) => ValueRef::Str(self.get(value)),
         }
     }
 }
@@ -348,6 +347,22 @@ impl Walk<'_> {
     }
 
     #[inline]
+    fn text(&mut self, value: &str) -> Value {
+        let text = &mut self.fields.text;
+        let start = text.len();
+        text.push_str(value);
+        // An event has at most some MiB.
+        Value::Text(start as u32, text.len() as u32)
+    }
+
+    /// Whether it is a value that is passed on as it is.
+    #[cold]
+    fn is_said(&self, node: &Node) -> bool {
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+        slot == VALUE || slot as usize >= self.own_fields
+    }
+
+    #[inline]
     fn is_wanted(&self, node: &Node) -> bool {
         let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
         slot < OWN || slot == OWN && self.own_fields < NAMES.len()
@@ -363,7 +378,11 @@ impl Visitor for Walk<'_> {
     fn unsigned(&mut self, node: &Node, value: u64) {
         let value = match &node.kind {
             NodeKind::Int { kind: IntKind::Bool, .. } => Value::Bool(value != 0),
-            _ => i64::try_from(value).map_or(Value::Large(value), Value::Int),
+            _ => match i64::try_from(value) {
+                Ok(value) => Value::Int(value),
+                Err(_) if self.is_said(node) => self.text(&value.to_string()),
+                Err(_) => Value::Large(value),
+            },
         };
         self.put(node, value);
     }
@@ -382,18 +401,14 @@ impl Visitor for Walk<'_> {
         if !self.is_wanted(node) {
             return;
         }
-        let text = &mut self.fields.text;
-        let start = text.len();
-        match (&node.kind, std::str::from_utf8(value)) {
+        let value = match (&node.kind, std::str::from_utf8(value)) {
             (NodeKind::String(encoding), _) if encoding.unit_size() > 1 => {
-                text.push_str(&encoding.decode(value));
+                self.text(&encoding.decode(value))
             }
-            (_, Ok(value)) => text.push_str(value),
-            (_, Err(_)) => text.push_str(&String::from_utf8_lossy(value)),
-        }
-        // An event has at most some MiB.
-        let range = Value::Text(start as u32, text.len() as u32);
-        self.put(node, range);
+            (_, Ok(value)) => self.text(value),
+            (_, Err(_)) => self.text(&String::from_utf8_lossy(value)),
+        };
+        self.put(node, value);
     }
 }
 

@@ -145,7 +145,9 @@ impl TreePrinter {
         let longest = request.steps.iter().map(|step| {
             let label =
                 self.label(step).iter().map(|(_, text)| text.chars().count()).sum::<usize>();
-            2 * step.depth.min(depth_max) + label
+            let said = step.span.annotations.iter().filter(|_| self.options.annotations);
+            let said = said.map(|said| said.value.chars().take(LABEL_MAX).count() + 4);
+            2 * step.depth.min(depth_max) + label.max(said.max().unwrap_or(0))
         });
         let label = longest.max().unwrap_or(0).clamp(LABEL_MIN, label_max);
         let rest = width.saturating_sub(label + times + gap);
