@@ -3,8 +3,9 @@
 //! An [`Extractor`] finds out what an event says ([`Said`]). An [`Assembler`] keeps that by request
 //! until nothing has come for a while or it needs the room, and then hands a [`Request`] to a
 //! [`Sink`]: its spans as a tree, and what is odd about it. A [`Collector`] is both, as a consumer
-//! of a reading. Below them, as data passes: `words` and `pending` (how it is kept), `join` (parts
-//! of a span become one, or one for each side of a call), `tree` and `skew`.
+//! of a reading. Below them, as data passes: `fields` (what an event holds), `words` and `pending`
+//! (how it is kept), `join` (parts of a span become one, or one for each side of a call), `causes`,
+//! `skew` and `tree`.
 //!
 //! # What is understood
 //!
@@ -22,8 +23,10 @@
 //! others came between, as long as it was not given out in pieces.
 
 mod assembler;
+mod causes;
 mod collector;
 mod extract;
+mod fields;
 mod join;
 mod pending;
 mod refusal;
@@ -32,6 +35,7 @@ mod said;
 mod skew;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod tree;
 mod words;
 

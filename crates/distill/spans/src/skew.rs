@@ -6,7 +6,8 @@
 //! starts a microsecond after its start. No duration is changed. What the server has caused on
 //! the same host moves along.
 
-use crate::join::{Draft, Texts};
+use crate::join::Draft;
+use crate::texts::Texts;
 use blkkin_model::Kind;
 
 /// By how many nanoseconds each draft is to be moved. `order` has all of them, each behind the one

@@ -1,15 +1,15 @@
-//! What was said of a request becomes a [`Request`]: drafts, who caused which, in which order.
-//!
-//! Numbers of spans are not to be trusted: parents may be missing, there may be many roots, and
-//! circles. All are shown as they are, and marked.
+//! What was said of a request becomes a [`Request`]: its spans, each behind the one that caused it,
+//! with what was said of each. What is odd is shown as it is, and marked.
 
-use crate::join::{Address, Draft, Scratch, Texts};
+use crate::causes::{self, Children};
+use crate::join::{Address, Draft, Scratch};
 use crate::pending::{Kept, Pending};
 use crate::request::{Completion, Oddities, Oddity, Request, Step};
 use crate::skew;
+use crate::texts::Texts;
 use crate::words::{Word, Words};
 use blkkin_model::{
-    AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
+    AnnotationRef, EndpointRef, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
 };
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -92,7 +92,7 @@ impl<'b> Building<'b> {
     ) -> ControlFlow<()> {
         let drafts = &self.scratch.drafts[..];
         let mut odd: Vec<u32> = drafts.iter().map(|draft| draft.odd).collect();
-        let parents = self.parents(&mut odd);
+        let parents = causes::parents(drafts, self.texts, &mut odd);
         let mut shifts = Vec::new();
         let mut children = Children::new(&parents, |at| order_of(&drafts[at], 0));
         if correct_skew {
@@ -170,52 +170,6 @@ impl<'b> Building<'b> {
         oddities.add(Oddity::Late, self.texts.pending.is_late.into());
         let events_left_out = self.texts.pending.left_out + self.scratch.left_out;
         take(&Request { id, steps, completion, oddities, events, events_left_out })
-    }
-
-    /// Who caused which, without circles.
-    fn parents(&self, odd: &mut [u32]) -> Vec<Option<usize>> {
-        let drafts = &self.scratch.drafts[..];
-        // Drafts of one number lie together, callers before those that are called.
-        let mut by_id: Vec<(u64, bool, u32)> =
-            (0..).zip(drafts).map(|(at, draft)| (draft.id, draft.shared, at)).collect();
-        by_id.sort_unstable();
-        let with_id = |id: u64| {
-            let from = by_id.partition_point(|entry| entry.0 < id);
-            let size = by_id[from..].iter().take_while(|entry| entry.0 == id).count();
-            by_id[from..from + size].iter().map(|entry| entry.2 as usize)
-        };
-        let is_caller = |at: &usize| matches!(drafts[*at].kind, Kind::Client | Kind::Producer);
-        let mut mark = |at: usize, oddity: Oddity| odd[at] |= crate::request::bit(oddity);
-        let mut parents: Vec<Option<usize>> = Vec::with_capacity(drafts.len());
-        for (at, draft) in drafts.iter().enumerate() {
-            let caller = || with_id(draft.id).find(|other| is_caller(other) && *other != at);
-            let parent = match draft.parent {
-                _ if draft.shared && caller().is_some() => caller(),
-                0 => None,
-                parent if parent == draft.id => {
-                    mark(at, Oddity::Cycle);
-                    None
-                }
-                parent => {
-                    let is_own = |other: &usize| {
-                        let other = &drafts[*other];
-                        other.shared && self.texts.is_same(other.service, draft.service)
-                    };
-                    let found = with_id(parent).find(is_own).or_else(|| with_id(parent).next());
-                    if found.is_none() {
-                        mark(at, Oddity::MissingParent);
-                    }
-                    found
-                }
-            };
-            parents.push(parent);
-        }
-        cut_circles(
-            &mut parents,
-            |at| (drafts[at].start, drafts[at].id, at),
-            |at| mark(at, Oddity::Cycle),
-        );
-        parents
     }
 
     /// Which parts are of which draft.
@@ -383,74 +337,6 @@ fn endpoint(service: &str, address: Address) -> EndpointRef<'_> {
 fn order_of(draft: &Draft, shift: i64) -> (u64, u64, bool) {
     let start = draft.start.map_or(u64::MAX, |start| start.saturating_add_signed(shift));
     (start, draft.id, draft.shared)
-}
-
-/// Has no one be among its own causes: in each circle the least loses its own.
-fn cut_circles<K: Ord>(
-    parents: &mut [Option<usize>],
-    key: impl Fn(usize) -> K,
-    mut mark: impl FnMut(usize),
-) {
-    // Of each: on which walk it was met first, from 1 on.
-    let mut walks = vec![0usize; parents.len()];
-    for from in 0..parents.len() {
-        let mut at = from;
-        while walks[at] == 0 {
-            walks[at] = from + 1;
-            match parents[at] {
-                Some(parent) => at = parent,
-                None => break,
-            }
-        }
-        if walks[at] != from + 1 || parents[at].is_none() {
-            continue;
-        }
-        let mut least = at;
-        let mut other = parents[at];
-        while let Some(next) = other.filter(|next| *next != at) {
-            if key(next) < key(least) {
-                least = next;
-            }
-            other = parents[next];
-        }
-        parents[least] = None;
-        mark(least);
-    }
-}
-
-/// Indexes in order of the one above and, below that, of time.
-struct Children {
-    /// The one above, plus one, and the index.
-    sorted: Vec<(usize, usize)>,
-}
-
-impl Children {
-    fn new<K: Ord>(parents: &[Option<usize>], key: impl Fn(usize) -> K) -> Children {
-        let mut sorted: Vec<(usize, usize)> = parents
-            .iter()
-            .enumerate()
-            .map(|(at, parent)| (parent.map_or(0, |parent| parent + 1), at))
-            .collect();
-        sorted.sort_by(|a, b| a.0.cmp(&b.0).then_with(|| key(a.1).cmp(&key(b.1))));
-        Children { sorted }
-    }
-
-    fn of(&self, above: usize) -> impl DoubleEndedIterator<Item = usize> + '_ {
-        let from = self.sorted.partition_point(|entry| entry.0 < above);
-        let to = self.sorted.partition_point(|entry| entry.0 <= above);
-        self.sorted[from..to].iter().map(|entry| entry.1)
-    }
-
-    /// All, each behind the one above, and how far below the top it is.
-    fn preorder(&self) -> Vec<(usize, usize)> {
-        let mut order = Vec::with_capacity(self.sorted.len());
-        let mut stack: Vec<(usize, usize)> = self.of(0).rev().map(|at| (at, 0)).collect();
-        while let Some((at, depth)) = stack.pop() {
-            order.push((at, depth));
-            stack.extend(self.of(at + 1).rev().map(|child| (child, depth + 1)));
-        }
-        order
-    }
 }
 
 /// Takes from each step's time that of what it caused. Steps with one cause are in order of time.

@@ -178,7 +178,9 @@ fn conclude(
     }
     if counts.evicted > 0 {
         let evicted = plural(counts.evicted, "request");
-        exit::warn(&format!("{evicted} shown before complete: the memory was full; see --memory"));
+        exit::warn(&format!(
+            "{evicted} shown before complete: the memory was full; see --memory and --idle"
+        ));
     }
     if counts.left_out > 0 {
         let (cut, left_out) = (plural(counts.cut, "request"), plural(counts.left_out, "event"));
