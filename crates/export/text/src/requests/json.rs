@@ -128,15 +128,23 @@ fn line(out: &mut Vec<u8>, object: &Value) {
     out.push(b'\n');
 }
 
-/// Written piece by piece: there are many.
+/// Written piece by piece, and without the library's formatting where it counts: there are many.
 fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     let SpanRef { trace_id, id, name, start_ns, duration_ns, .. } = step.span;
-    let _ = write!(out, "{{\"type\":\"span\",\"trace_id\":\"{trace_id}\",\"id\":\"{id}\"");
-    if let Some(parent) = step.span.parent_id {
-        let _ = write!(out, ",\"parent_id\":\"{parent}\"");
+    out.extend_from_slice(b"{\"type\":\"span\",\"trace_id\":\"");
+    if trace_id.is_wide() {
+        hexadecimal(out, trace_id.high());
     }
-    let _ = write!(out, ",\"step\":{at}");
-    number(out, "parent", step.parent);
+    hexadecimal(out, trace_id.low());
+    out.extend_from_slice(b"\",\"id\":\"");
+    hexadecimal(out, id.number());
+    if let Some(parent) = step.span.parent_id {
+        out.extend_from_slice(b"\",\"parent_id\":\"");
+        hexadecimal(out, parent.number());
+    }
+    out.push(b'"');
+    number(out, "step", Some(at as u64));
+    number(out, "parent", step.parent.map(|parent| parent as u64));
     let kind = match step.span.kind {
         Kind::Unspecified => "",
         Kind::Internal => "internal",
@@ -159,16 +167,21 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
     number(out, "start", start_ns);
     number(out, "duration", duration_ns);
     number(out, "self", step.self_ns);
-    number(out, "moved", step.moved_ns);
+    if let Some(moved) = step.moved_ns {
+        let _ = write!(out, ",\"moved\":{moved}");
+    }
     let error = step.span.is_error();
-    for (key, flag) in [("shared", step.span.shared), ("debug", step.span.debug), ("error", error)]
+    for (name, flag) in [("shared", step.span.shared), ("debug", step.span.debug), ("error", error)]
     {
         if flag {
-            let _ = write!(out, ",\"{key}\":true");
+            key(out, name);
+            out.extend_from_slice(b"true");
         }
     }
     list(out, "annotations", step.span.annotations.iter(), |out, annotation| {
-        let _ = write!(out, "{{\"time\":{},\"value\":", annotation.time_ns);
+        out.extend_from_slice(b"{\"time\":");
+        decimal(out, annotation.time_ns);
+        out.extend_from_slice(b",\"value\":");
         string(out, annotation.value);
         out.push(b'}');
     });
@@ -177,12 +190,11 @@ fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
         string(out, tag.key);
         out.extend_from_slice(b",\"value\":");
         value(out, tag.value);
-        let of = match tag.origin {
-            Origin::Resource => "resource",
-            Origin::Scope => "scope",
-            Origin::Span => "span",
-        };
-        let _ = write!(out, ",\"of\":\"{of}\"}}");
+        out.extend_from_slice(match tag.origin {
+            Origin::Resource => b",\"of\":\"resource\"}",
+            Origin::Scope => b",\"of\":\"scope\"}",
+            Origin::Span => b",\"of\":\"span\"}",
+        });
     });
     list(out, "odd", step.oddities(), |out, oddity| string(out, oddity.word()));
     out.extend_from_slice(b"}\n");
@@ -196,32 +208,62 @@ fn endpoint(out: &mut Vec<u8>, endpoint: &EndpointRef<'_>) {
     if let Some(ip) = endpoint.ipv6 {
         let _ = write!(out, ",\"ipv6\":\"{ip}\"");
     }
-    number(out, "port", Some(endpoint.port).filter(|port| *port != 0));
+    number(out, "port", Some(endpoint.port.into()).filter(|port| *port != 0));
 }
 
-fn number(out: &mut Vec<u8>, key: &str, number: Option<impl std::fmt::Display>) {
+fn number(out: &mut Vec<u8>, name: &str, number: Option<u64>) {
     if let Some(number) = number {
-        let _ = write!(out, ",\"{key}\":{number}");
+        key(out, name);
+        decimal(out, number);
     }
 }
 
-fn text(out: &mut Vec<u8>, key: &str, text: &str) {
+fn text(out: &mut Vec<u8>, name: &str, text: &str) {
     if !text.is_empty() {
-        let _ = write!(out, ",\"{key}\":");
+        key(out, name);
         string(out, text);
     }
 }
 
+/// Appends a key of our own.
+fn key(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn decimal(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let mut from = digits.len();
+    let mut rest = number;
+    loop {
+        from -= 1;
+        digits[from] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[from..]);
+}
+
+/// Appends sixteen digits.
+fn hexadecimal(out: &mut Vec<u8>, number: u64) {
+    let digit = |place: usize| b"0123456789abcdef"[(number >> (60 - 4 * place) & 15) as usize];
+    out.extend_from_slice(&std::array::from_fn::<u8, 16, _>(digit));
+}
+
 fn list<T>(
     out: &mut Vec<u8>,
-    key: &str,
+    name: &str,
     items: impl Iterator<Item = T>,
     print: impl Fn(&mut Vec<u8>, T),
 ) {
     let start = out.len();
     for item in items {
         if out.len() == start {
-            let _ = write!(out, ",\"{key}\":[");
+            key(out, name);
+            out.push(b'[');
         } else {
             out.push(b',');
         }
@@ -252,6 +294,12 @@ fn value(out: &mut Vec<u8>, value: ValueRef<'_>) {
 }
 
 fn string(out: &mut Vec<u8>, text: &str) {
-    // Writing to memory cannot fail.
-    let _ = serde_json::to_writer(&mut *out, text);
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(&mut *out, text);
+    }
 }

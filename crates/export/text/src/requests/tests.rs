@@ -161,6 +161,49 @@ fn json_says_everything() {
     assert_eq!(lines.len(), expected.len(), "\n{}", String::from_utf8_lossy(&out));
 }
 
+/// Whatever ids, numbers and texts there are.
+#[test]
+fn json_is_json() {
+    let texts = [
+        "",
+        "plain",
+        "\"quoted\"",
+        "back\\slash",
+        "new\nline\u{1}\u{7f}",
+        "gr\u{f6}\u{df}e \u{2028}",
+    ];
+    for (number, text) in (0..).zip(texts) {
+        let max = u64::MAX - number;
+        let said = Said {
+            trace_id: max,
+            trace_id_high: number,
+            span_id: max,
+            parent_id: number,
+            name: text,
+            service: text,
+            ip: text,
+            time_ns: max,
+            what: What::KeyValue(text, ValueRef::Str(text)),
+            ..events()[0]
+        };
+        let double = What::KeyValue("double", ValueRef::Double(f64::NAN));
+        let mut out = Vec::new();
+        let all = [said, Said { what: What::Event(text), ..said }, Said { what: double, ..said }];
+        with(&all, |request| json::request(&mut out, request));
+        let line = out.split(|byte| *byte == b'\n').nth(1).expect("a span");
+        let span: Value = serde_json::from_slice(line).expect("JSON");
+        let high = if number > 0 { format!("{number:016x}") } else { String::new() };
+        assert_eq!(span["trace_id"], format!("{high}{max:016x}"));
+        assert_eq!(span["id"], format!("{max:016x}"));
+        assert_eq!(span["start"], max);
+        assert_eq!(span["annotations"][0]["value"], text);
+        let tags = span["tags"].as_array().expect("tags");
+        let value = |key: &str| &tags.iter().find(|tag| tag["key"] == key).expect("a tag")["value"];
+        assert_eq!((value(text), value("double")), (&text.into(), &"NaN".into()));
+        assert_eq!(span.get("name").and_then(Value::as_str).unwrap_or_default(), text);
+    }
+}
+
 #[test]
 fn the_last_line_has_the_totals() {
     let (refusals, stats) = (Refusals::default(), Stats { events: 9, ..Stats::default() });
