@@ -87,3 +87,29 @@ fn requests_do_not_depend_on_others() {
         assert!(among.ends_with(&alone), "{alone}\nis not the end of\n{among}");
     }
 }
+
+/// Also at the ends of what numbers can be, where sums and differences do not fit.
+#[test]
+fn extremes_do_no_harm() {
+    let numbers = [0, 1, 1 << 62, i64::MAX as u64, 1 << 63, u64::MAX - 1, u64::MAX];
+    let numbers = numbers.map(|number: u64| number.to_string());
+    let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
+    for (seed, correct_skew) in (1..500).flat_map(|seed| [(seed, false), (seed, true)]) {
+        let mut random = Random(seed);
+        let mut events: Vec<String> = Vec::new();
+        for _ in 0..random.below(12) + 2 {
+            let mut number = || random.pick(&numbers).to_owned();
+            let (time, start, duration) = (number(), number(), number());
+            let (span, parent) = (random.below(3) + 1, random.below(4));
+            let what = random.pick(&["@client", "@server", "cs", "cr", "sr", "ss", "x=y", "x"]);
+            let service = random.pick(&["a", "b"]);
+            let times =
+                if what.starts_with('@') { format!("{start}+{duration}") } else { String::new() };
+            events.push(format!("{time} 1/{span}<{parent} {service}:x {what} {times}"));
+        }
+        let limits = Limits { correct_skew, idle_ns: u64::MAX, ..Limits::default() };
+        let (expected, _) = assemble(limits, &events.join("\n"));
+        random.shuffle(&mut events);
+        assert_eq!(assemble(limits, &events.join("\n")).0, expected, "seed {seed}");
+    }
+}

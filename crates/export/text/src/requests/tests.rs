@@ -118,6 +118,11 @@ fn no_line_is_too_long() {
     events.push(Said { span_id: 100, parent_id: 5, service: long, ..events[0] });
     events.push(note(2, "osd.3", 170, What::Event(long)));
     events.push(note(2, "osd.3", 170, What::KeyValue(long, ValueRef::Str(long))));
+    events.push(Said { time_ns: u64::MAX, ..note(200, "late", 0, What::Event("end of time")) });
+    // Of no length, at the very end.
+    let What::Span(whole) = events[0].what else { panic!("a span") };
+    let whole = Whole { start_ns: u64::MAX, duration_ns: 0, ..whole };
+    events.push(Said { span_id: 201, what: What::Span(whole), ..events[0] });
     for id in 10..90 {
         events.push(span(id, id - 1, "deep", Kind::Internal, (id, 500)));
     }
@@ -127,8 +132,8 @@ fn no_line_is_too_long() {
             let out = drawn(&events, options);
             assert!(!ascii || out.is_ascii(), "{out}");
             for line in out.lines() {
-                // What must be there takes 30 characters.
-                assert!(line.chars().count() <= width.max(30), "{width}: {line}");
+                // What must be there takes 34 characters.
+                assert!(line.chars().count() <= width.max(34), "{width}: {line}");
                 assert_eq!(line.trim_end(), line);
             }
             let plain = Options { color: true, ..options };

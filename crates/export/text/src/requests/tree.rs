@@ -232,7 +232,8 @@ impl TreePrinter {
         let eighths = columns.bar * 8;
         let at = |time: u64| place(time.saturating_sub(columns.start), columns.length, eighths);
         match step.end_ns() {
-            Some(end) => self.look.placed(at(start), at(end)),
+            // Also at the very end there is something to see.
+            Some(end) => self.look.placed(at(start).min(eighths - 1), at(end)),
             None => {
                 // A moment; or it is not known how long.
                 let cell = (at(start) / 8).min(columns.bar - 1);
