@@ -2,12 +2,12 @@
 //! can be written. A list starts with a byte that no span starts with.
 #![no_main]
 
-mod spans;
+mod wire;
 
 use blkkin_wire::Format;
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
     let is_list = input.first() == Some(&12);
-    spans::survive(if is_list { Format::ZipkinThrift } else { Format::ZipkinThriftSpan }, input);
+    wire::survive(if is_list { Format::ZipkinThrift } else { Format::ZipkinThriftSpan }, input);
 });

@@ -1,9 +1,9 @@
 //! The decoder of Zipkin's first JSON survives any batch, and what it gives can be written.
 #![no_main]
 
-mod spans;
+mod wire;
 
 use blkkin_wire::Format;
 use libfuzzer_sys::fuzz_target;
 
-fuzz_target!(|input: &[u8]| spans::survive(Format::ZipkinV1Json, input));
+fuzz_target!(|input: &[u8]| wire::survive(Format::ZipkinV1Json, input));

@@ -9,7 +9,7 @@ mod chart;
 mod collect;
 mod draw;
 mod json;
-mod table;
+pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 mod timeline;

@@ -1,7 +1,8 @@
 //! Events as text for people and JSON for machines.
 //!
 //! [`pretty`] prints events as `babeltrace2` does, byte for byte; [`json`] prints one object a
-//! line; [`info`] draws what a trace holds. All are consumers of [`blkkin_reader`].
+//! line; [`info`] draws what a trace holds. All are consumers of [`blkkin_reader`]. [`requests`] draws
+//! and prints what `blkkin_spans` makes of events.
 
 use blkkin_ctf::schema::{Schema, StreamClass};
 
@@ -11,6 +12,7 @@ mod number;
 pub mod pretty;
 mod program;
 mod quote;
+pub mod requests;
 pub mod time;
 
 /// The severity of a level that metadata gives, if it is one of the fifteen.

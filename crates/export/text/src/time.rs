@@ -208,6 +208,13 @@ fn seconds(text: &str) -> Option<i64> {
     whole.checked_mul(NS)?.checked_add(rest)
 }
 
+/// Parses a length of time, in nanoseconds: `1.5s`, `200ms`, seconds without a unit.
+pub fn length(text: &str) -> Result<u64, String> {
+    let signed = format!("+{text}");
+    let length = duration(&signed).and_then(|length| u64::try_from(length).ok());
+    length.ok_or_else(|| "not a length of time, such as 5ms, 1.5s or 2min".into())
+}
+
 /// A signed number with a unit, seconds by default.
 fn duration(text: &str) -> Option<i64> {
     let (sign, text) = match text.as_bytes().first()? {
@@ -246,6 +253,20 @@ mod tests {
         check("+2", TimePoint::Relative(2 * NS));
         for wrong in ["", "noon", "25:00", "1.2.3", "+", "+5 weeks", "12:61", "1e9", "-", "::"] {
             assert!(TimePoint::parse(wrong, true).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn lengths() {
+        let check = |text, expected| assert_eq!(length(text), Ok(expected));
+        check("5ms", 5_000_000);
+        check("1.5s", 1_500_000_000);
+        check("2", 2_000_000_000);
+        check("0.5us", 500);
+        check("7ns", 7);
+        check("2min", 120_000_000_000);
+        for wrong in ["", "-1", "+1", "ms", "1 ms", "1e3", "ä"] {
+            assert!(length(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -1,8 +1,10 @@
 //! What commands that read traces have in common: paths, time range, filter, threads.
 
-use crate::exit::Error;
+use crate::exit::{self, Error};
+use crate::output::ColorChoice;
 use blkkin_reader::{BoundFilter, Opened, Reading, Source, Trace};
 use blkkin_text::time::{TIME_FORMS, TimePoint};
+use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -103,6 +105,22 @@ impl SelectArgs {
         let filter = self.filter.as_ref().map(|text| BoundFilter::new(text, traces)).transpose();
         let filter = filter.map_err(|error| Error::usage(error.render(color)))?;
         Ok(Selection { range, filter })
+    }
+
+    /// The filter, which may ask for fields that have not come yet.
+    pub(crate) fn growing_filter(
+        &self,
+        traces: &[Arc<Trace>],
+        color: ColorChoice,
+    ) -> Result<Option<BoundFilter>, Error> {
+        let Some(text) = &self.filter else { return Ok(None) };
+        let color = color.applies(&io::stderr());
+        let filter = BoundFilter::of_growing(text, traces);
+        let filter = filter.map_err(|error| Error::usage(error.render(color)))?;
+        if let Err(error) = filter.refuse_unknown(traces) {
+            exit::warn(&format!("no event passes the filter yet: {error}"));
+        }
+        Ok(Some(filter))
     }
 
     /// Finds out what the times mean for these traces.

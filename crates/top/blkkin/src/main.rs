@@ -29,6 +29,7 @@ use std::process::ExitCode;
         blkkin view ~/lttng-traces/my-session          print all events, in order\n  \
         blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
         blkkin view --json TRACE | jq .name            one JSON object an event\n  \
+        blkkin spans TRACE                             requests, as trees of what they went through\n  \
         blkkin info TRACE                              what a trace holds\n  \
         blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
@@ -64,6 +65,7 @@ const AGENT_HELP: &str = concat!(
 enum Command {
     Record(commands::record::Args),
     View(commands::view::Args),
+    Spans(commands::spans::Args),
     Info(commands::info::Args),
     Merge(commands::merge::Args),
     Cut(commands::cut::Args),
@@ -94,6 +96,7 @@ fn main() -> ExitCode {
         Command::Record(args) => commands::record::run(args),
         Command::Agent(args) => commands::agent::run(args),
         Command::View(args) => commands::view::run(args),
+        Command::Spans(args) => commands::spans::run(args),
         Command::Info(args) => commands::info::run(args),
         Command::Merge(args) => commands::merge::run(args),
         Command::Cut(args) => commands::cut::run(args),

@@ -36,6 +36,25 @@ impl ColorChoice {
     }
 }
 
+/// How many characters a line of standard output has: what `COLUMNS` says, or else the terminal.
+pub(crate) fn width() -> usize {
+    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let terminal = || {
+        let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
+        Some(usize::from(size.ws_col)).filter(|columns| *columns > 0)
+    };
+    told.or_else(terminal).unwrap_or(100).clamp(20, 1000)
+}
+
+/// Whether the terminal can be expected to know more than ASCII: the first of these variables
+/// that is set decides, as for the C library.
+pub(crate) fn locale_is_utf8() -> bool {
+    let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
 /// Standard output without the library's line buffer, for those who write in large pieces.
 pub(crate) fn raw_stdout() -> io::Result<File> {
     Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))

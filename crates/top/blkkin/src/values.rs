@@ -24,6 +24,11 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
 
 /// Bytes, a power of two.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
+    power_of_two(bytes(text)?, size_text)
+}
+
+/// Bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || "not a size in bytes, such as 4096, 256K or 1M".to_owned();
     let (digits, shift) = match text.as_bytes() {
         [.., b'k' | b'K'] => (&text[..text.len() - 1], 10),
@@ -32,8 +37,7 @@ pub(crate) fn size(text: &str) -> Result<u64, String> {
         _ => (text, 0),
     };
     let number = plain_number(digits).ok_or_else(wrong)?;
-    let size = number.checked_mul(1 << shift).ok_or_else(|| "more than there can be".to_owned())?;
-    power_of_two(size, size_text)
+    number.checked_mul(1 << shift).ok_or_else(|| "more than there can be".to_owned())
 }
 
 /// A number, a power of two.

@@ -5,6 +5,7 @@ use super::support::{compile, have, installed, pkg_config, record, sources, succ
 use crate::bench::lttng::{Daemon, traced};
 use crate::bench::recipe::{Recipe, find_metadata};
 use blkkin_sys::testing::Scratch;
+use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::process::Command;
@@ -54,6 +55,37 @@ fn printed(trace: &Path, options: &[&str]) -> Vec<String> {
     let output = succeed(command.env("TZ", "UTC").args(options).arg(trace));
     let mut ids = HashMap::new();
     text(&output.stdout).lines().map(|line| blank(line, &mut ids)).collect()
+}
+
+/// The requests of a trace as `blkkin spans` has them, without times, and with ids by their order.
+fn requests(trace: &Path) -> Vec<String> {
+    let mut command = Command::new(installed().join("bin/blkkin"));
+    let output = succeed(command.args(["spans", "--json"]).arg(trace));
+    assert_eq!(text(&output.stderr), "");
+    let mut ids = HashMap::new();
+    let lines = text(&output.stdout);
+    let lines = lines.lines().filter(|line| !line.contains("\"type\":\"begin\""));
+    lines
+        .map(|line| {
+            let mut line: Value = serde_json::from_str(line).expect("JSON");
+            let object = line.as_object_mut().expect("an object");
+            for key in ["trace_id", "id", "parent_id"] {
+                let Some(id) = object.get_mut(key) else { continue };
+                let next = ids.len() + 1;
+                let text = id.as_str().expect("an id").to_owned();
+                *id = (*ids.entry(text).or_insert(next)).into();
+            }
+            for key in ["start", "duration", "self"] {
+                if let Some(time) = object.get_mut(key) {
+                    assert!(time.as_u64().is_some_and(|time| time > 0 || key == "self"));
+                    *time = "a time".into();
+                }
+            }
+            let annotations = object.get_mut("annotations").and_then(Value::as_array_mut);
+            annotations.into_iter().flatten().for_each(|said| said["time"] = "a time".into());
+            line.to_string()
+        })
+        .collect()
 }
 
 /// All that babeltrace2 knows of a trace.
@@ -166,6 +198,12 @@ fn lttng_and_we_record_the_same() {
         }
         assert_eq!(got.len(), count);
     }
+    let (expected, got) = (requests(&theirs), requests(&ours));
+    for (line, (expected, got)) in expected.iter().zip(&got).enumerate() {
+        assert_eq!(got, expected, "line {line}");
+    }
+    // A hundred requests of three spans, of which one says something in the other's name; the totals.
+    assert_eq!((expected.len(), got.len()), (401, 401));
     let (theirs, ours) = (details(&theirs), details(&ours));
     assert_eq!(environment(&ours), environment(&theirs));
     assert_eq!(environment(&ours).len(), 14);

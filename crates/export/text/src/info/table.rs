@@ -64,6 +64,42 @@ impl Look {
         bar
     }
 
+    /// A bar from one place to another, in eighths of a character; what is there never shows as
+    /// nothing. Its end is exact, its start to a half: there are no other characters.
+    pub(crate) fn placed(self, from: usize, to: usize) -> String {
+        let (cell, offset) = (from / 8, from % 8);
+        let eighths = to.saturating_sub(from).max(1);
+        let mut bar: String = std::iter::repeat_n(' ', cell).collect();
+        let (levels, half, edge) =
+            if self.ascii { (ROUGH, ':', '.') } else { (GROWING, '▐', '▕') };
+        if offset + eighths <= 8 {
+            // Within one character.
+            bar.push(match offset {
+                _ if offset == 0 || eighths >= 4 && offset < 3 => levels[eighths],
+                7 => edge,
+                _ if offset >= 4 => {
+                    if eighths >= 3 {
+                        half
+                    } else {
+                        edge
+                    }
+                }
+                _ => levels[eighths],
+            });
+            return bar;
+        }
+        bar.push(match offset {
+            0..2 => levels[8],
+            2..6 => half,
+            _ => edge,
+        });
+        bar.extend(std::iter::repeat_n(levels[8], (to / 8).saturating_sub(cell + 1)));
+        if !to.is_multiple_of(8) {
+            bar.push(levels[to % 8]);
+        }
+        bar
+    }
+
     /// What a trace says may hold anything: makes it fit for a terminal, and no longer than
     /// `most` characters; the end is worth more than what comes before it.
     pub(crate) fn clean(self, text: &str, most: usize) -> String {

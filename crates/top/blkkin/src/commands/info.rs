@@ -2,7 +2,7 @@
 
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
-use crate::output::{ColorChoice, unless_closed};
+use crate::output::{ColorChoice, locale_is_utf8, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::Reading;
 use blkkin_text::info::{self, Collector, Options};
@@ -80,13 +80,4 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut out = io::stdout().lock();
     unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
     Ok(exit::report_problems(&stats.problems))
-}
-
-/// Whether the terminal can be expected to know more than ASCII: the first of these variables
-/// that is set decides, as for the C library.
-fn locale_is_utf8() -> bool {
-    let set = |name: &&str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(set).unwrap_or_default();
-    let locale = locale.to_ascii_lowercase();
-    locale.contains("utf-8") || locale.contains("utf8")
 }

@@ -11,6 +11,7 @@ pub(crate) mod merge;
 pub(crate) mod record;
 pub(crate) mod sampling;
 pub(crate) mod session;
+pub(crate) mod spans;
 pub(crate) mod status;
 pub(crate) mod view;
 mod write;

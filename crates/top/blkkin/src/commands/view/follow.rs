@@ -5,7 +5,7 @@ use crate::exit::{self, Error, Exit};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
 use crate::output::{raw_stdout, unless_closed};
-use blkkin_reader::{BoundFilter, Follower, LinePrinter, Printing, Source, Stats, Target};
+use blkkin_reader::{Follower, LinePrinter, Printing, Source, Stats, Target};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
 use std::cell::RefCell;
@@ -82,7 +82,7 @@ fn follow<P: LinePrinter>(
     let mut printing = Printing::new(printer, write);
     let mut stats = Stats::default();
     let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
-    let filter = filter(args, follower)?;
+    let filter = args.select.growing_filter(follower.traces(), args.color)?;
     let mut is_new = true;
     loop {
         // What had come by then is still printed.
@@ -115,16 +115,4 @@ fn follow<P: LinePrinter>(
             follower.wait();
         }
     }
-}
-
-/// The filter, which may ask for fields that have not come yet.
-fn filter(args: &Args, follower: &Follower) -> Result<Option<BoundFilter>, Error> {
-    let Some(text) = &args.select.filter else { return Ok(None) };
-    let color = args.color.applies(&io::stderr());
-    let filter = BoundFilter::of_growing(text, follower.traces());
-    let filter = filter.map_err(|error| Error::usage(error.render(color)))?;
-    if let Err(error) = filter.refuse_unknown(follower.traces()) {
-        exit::warn(&format!("no event passes the filter yet: {error}"));
-    }
-    Ok(Some(filter))
 }

@@ -1,0 +1,237 @@
+//! Values of an event's fields by what they are called, put there in a walk over the event.
+
+use crate::refusal::Reason;
+use blkkin_ctf::decode::{Node, NodeKind, Visitor};
+use blkkin_ctf::schema::{IntKind, Scope};
+use blkkin_model::ValueRef;
+
+/// The number of a field among [`NAMES`].
+pub(crate) type Slot = u8;
+
+pub(crate) const NAMES: [&str; 17] = [
+    "trace_id",
+    "trace_id_high",
+    "span_id",
+    "parent_span_id",
+    "start",
+    "duration",
+    "trace_name",
+    "service_name",
+    "port_no",
+    "ip",
+    "event",
+    "key",
+    "val",
+    "kind",
+    "flags",
+    "span_name",
+    "procname",
+];
+pub(crate) const TRACE_ID: Slot = 0;
+pub(crate) const TRACE_ID_HIGH: Slot = 1;
+pub(crate) const SPAN_ID: Slot = 2;
+pub(crate) const PARENT: Slot = 3;
+pub(crate) const START: Slot = 4;
+pub(crate) const DURATION: Slot = 5;
+pub(crate) const TRACE_NAME: Slot = 6;
+pub(crate) const SERVICE: Slot = 7;
+pub(crate) const PORT: Slot = 8;
+pub(crate) const IP: Slot = 9;
+pub(crate) const EVENT: Slot = 10;
+pub(crate) const KEY: Slot = 11;
+pub(crate) const VALUE: Slot = 12;
+pub(crate) const KIND: Slot = 13;
+pub(crate) const FLAGS: Slot = 14;
+pub(crate) const SPAN_NAME: Slot = 15;
+pub(crate) const PROCNAME: Slot = 16;
+/// A field of the program's own.
+pub(crate) const OWN: Slot = 17;
+/// Whatever else.
+pub(crate) const NOTHING: Slot = 18;
+
+/// Values of an event's fields.
+#[derive(Debug, Default)]
+pub(crate) struct Fields {
+    pub(crate) values: [Value; NAMES.len()],
+    /// The program's own: node and value.
+    pub(crate) own: Vec<(u32, Value)>,
+    text: String,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Value {
+    #[default]
+    Absent,
+    Int(i64),
+    /// An id that does not fit.
+    Large(u64),
+    Bool(bool),
+    Float(f64),
+    Text(u32, u32),
+}
+
+impl Fields {
+    pub(crate) fn begin(&mut self) {
+        self.values = [Value::Absent; NAMES.len()];
+        self.own.clear();
+        self.text.clear();
+    }
+
+    pub(crate) fn get(&self, value: Value) -> &str {
+        match value {
+            Value::Text(start, end) => {
+                self.text.get(start as usize..end as usize).unwrap_or_default()
+            }
+            _ => "",
+        }
+    }
+
+    /// An id or a length, with or without a sign.
+    pub(crate) fn number(&self, slot: Slot) -> Result<u64, Option<Reason>> {
+        match self.values[slot as usize] {
+            Value::Int(number) => Ok(number.cast_unsigned()),
+            Value::Large(number) => Ok(number),
+            Value::Absent => Err(Some(Reason::Missing(NAMES[slot as usize]))),
+            _ => Err(Some(Reason::WrongType(NAMES[slot as usize]))),
+        }
+    }
+
+    /// A number that may be missing.
+    pub(crate) fn number_or(&self, slot: Slot, otherwise: u64) -> Result<u64, Option<Reason>> {
+        match self.values[slot as usize] {
+            Value::Absent => Ok(otherwise),
+            _ => self.number(slot),
+        }
+    }
+
+    pub(crate) fn id(&self, slot: Slot) -> Result<u64, Option<Reason>> {
+        match self.number(slot)? {
+            0 => Err(Some(Reason::Zero(NAMES[slot as usize]))),
+            id => Ok(id),
+        }
+    }
+
+    pub(crate) fn text(&self, slot: Slot) -> Result<&str, Option<Reason>> {
+        match self.values[slot as usize] {
+            value @ Value::Text(..) => Ok(self.get(value)),
+            Value::Absent => Err(Some(Reason::Missing(NAMES[slot as usize]))),
+            _ => Err(Some(Reason::WrongType(NAMES[slot as usize]))),
+        }
+    }
+
+    /// A text that may be missing.
+    pub(crate) fn text_or<'t>(
+        &'t self,
+        slot: Slot,
+        otherwise: &'t str,
+    ) -> Result<&'t str, Option<Reason>> {
+        match self.values[slot as usize] {
+            Value::Absent => Ok(otherwise),
+            _ => self.text(slot),
+        }
+    }
+
+    pub(crate) fn port(&self) -> Result<i32, Option<Reason>> {
+        let number = self.number_or(PORT, 0)?.cast_signed();
+        i32::try_from(number).map_err(|_| Some(Reason::WrongType(NAMES[PORT as usize])))
+    }
+
+    pub(crate) fn value(&self, value: Value) -> ValueRef<'_> {
+        match value {
+            Value::Int(number) => ValueRef::Int(number),
+            Value::Bool(flag) => ValueRef::Bool(flag),
+            Value::Float(number) => ValueRef::Double(number),
+            Value::Text(..) | Value::Absent | Value::Large(_) => ValueRef::Str(self.get(value)),
+        }
+    }
+}
+
+/// Puts values into slots.
+pub(crate) struct Walk<'w> {
+    pub(crate) fields: &'w mut Fields,
+    pub(crate) slots: &'w [Slot],
+    /// Fields with a number from here on are the program's own.
+    pub(crate) own_fields: usize,
+}
+
+impl Walk<'_> {
+    #[inline]
+    fn put(&mut self, node: &Node, value: Value) {
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+        match slot {
+            NOTHING => {}
+            _ if (slot as usize) < self.own_fields
+                || slot == PROCNAME && node.scope != Scope::Payload =>
+            {
+                self.fields.values[slot as usize] = value;
+            }
+            _ if self.own_fields < NAMES.len() => self.fields.own.push((node.id, value)),
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn text(&mut self, value: &str) -> Value {
+        let text = &mut self.fields.text;
+        let start = text.len();
+        text.push_str(value);
+        // An event has at most some MiB.
+        Value::Text(start as u32, text.len() as u32)
+    }
+
+    /// Whether it is a value that is passed on as it is.
+    #[cold]
+    fn is_said(&self, node: &Node) -> bool {
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+        slot == VALUE || slot as usize >= self.own_fields
+    }
+
+    #[inline]
+    fn is_wanted(&self, node: &Node) -> bool {
+        let slot = self.slots.get(node.id as usize).copied().unwrap_or(NOTHING);
+        slot < OWN || slot == OWN && self.own_fields < NAMES.len()
+    }
+}
+
+impl Visitor for Walk<'_> {
+    fn restart(&mut self) {
+        self.fields.begin();
+    }
+
+    #[inline]
+    fn unsigned(&mut self, node: &Node, value: u64) {
+        let value = match &node.kind {
+            NodeKind::Int { kind: IntKind::Bool, .. } => Value::Bool(value != 0),
+            _ => match i64::try_from(value) {
+                Ok(value) => Value::Int(value),
+                Err(_) if self.is_said(node) => self.text(&value.to_string()),
+                Err(_) => Value::Large(value),
+            },
+        };
+        self.put(node, value);
+    }
+
+    #[inline]
+    fn signed(&mut self, node: &Node, value: i64) {
+        self.put(node, Value::Int(value));
+    }
+
+    fn float(&mut self, node: &Node, value: f64) {
+        self.put(node, Value::Float(value));
+    }
+
+    #[inline]
+    fn string(&mut self, node: &Node, value: &[u8]) {
+        if !self.is_wanted(node) {
+            return;
+        }
+        let value = match (&node.kind, std::str::from_utf8(value)) {
+            (NodeKind::String(encoding), _) if encoding.unit_size() > 1 => {
+                self.text(&encoding.decode(value))
+            }
+            (_, Ok(value)) => self.text(value),
+            (_, Err(_)) => self.text(&String::from_utf8_lossy(value)),
+        };
+        self.put(node, value);
+    }
+}

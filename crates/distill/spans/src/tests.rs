@@ -1,0 +1,198 @@
+//! What becomes of what is said. Both are text: [`said`] reads lines such as
+//!
+//! ```text
+//! 10 1/2<1 osd:write sr               at 10 ns, trace 1, span 2 caused by 1, service and name
+//! 12 1/2<1 osd:write key=value        a string; `key=#4096` is an integer
+//! 30 1/2<1 osd:write @client span 12+18    the end of a span, from its own event
+//! 31 1/2 wide 7                       the upper half of a trace id
+//! ```
+//!
+//! with `~ADDRESS` behind the name, and [`Drawn`] shows requests as trees by indentation.
+
+mod bounds;
+mod halves;
+mod hostile;
+mod order;
+mod skew;
+mod trees;
+
+use crate::{Assembler, Completion, Limits, Oddity, Request, Said, Sink, Step, What, Whole};
+use blkkin_model::{Kind, ValueRef};
+use std::fmt::Write;
+use std::ops::ControlFlow;
+
+/// Shows requests as they come.
+#[derive(Default)]
+struct Drawn(String);
+
+impl Sink for Drawn {
+    fn request(&mut self, request: &Request<'_>) -> ControlFlow<()> {
+        draw(&mut self.0, request);
+        ControlFlow::Continue(())
+    }
+}
+
+fn draw(out: &mut String, request: &Request<'_>) {
+    let _ = write!(out, "{:x}", request.id.number());
+    let of_request = [Oddity::Duplicate, Oddity::Late];
+    for (odd, count) in request.oddities.iter().filter(|odd| of_request.contains(&odd.0)) {
+        let _ = write!(out, " {}:{count}", odd.word());
+    }
+    if request.completion == Completion::Evicted {
+        out.push_str(" evicted");
+    }
+    if request.events_left_out > 0 {
+        let _ = write!(out, " left_out:{}", request.events_left_out);
+    }
+    out.push('\n');
+    for step in &request.steps {
+        draw_step(out, step);
+    }
+}
+
+fn draw_step(out: &mut String, step: &Step<'_>) {
+    let span = &step.span;
+    let _ = write!(out, "{:indent$}{:x}", "", span.id.number(), indent = 2 * step.depth + 2);
+    let _ = write!(out, " {}:{}", span.local.service, span.name);
+    match span.kind {
+        Kind::Unspecified => {}
+        kind => {
+            let _ = write!(out, " {}", format!("{kind:?}").to_lowercase());
+        }
+    }
+    for (flag, word) in [(span.shared, "shared"), (span.debug, "debug")] {
+        if flag {
+            let _ = write!(out, " {word}");
+        }
+    }
+    if let Some(start) = span.start_ns {
+        let _ = write!(out, " {start}");
+    }
+    if let Some(duration) = span.duration_ns {
+        let _ = write!(out, "+{duration}");
+    }
+    if let Some(own) = step.self_ns.filter(|own| Some(*own) != span.duration_ns) {
+        let _ = write!(out, " self {own}");
+    }
+    for (word, endpoint) in [("at", span.local), ("with", span.remote)] {
+        let ip = endpoint.ipv4.map(|ip| ip.to_string()).or(endpoint.ipv6.map(|ip| ip.to_string()));
+        let service = if word == "with" { endpoint.service } else { "" };
+        if ip.is_some() || endpoint.port != 0 || !service.is_empty() {
+            let (ip, port) = (ip.unwrap_or_default(), endpoint.port);
+            let _ = write!(out, " {word} {service}[{ip}]:{port}");
+        }
+    }
+    for annotation in span.annotations {
+        let _ = write!(out, " ({} {})", annotation.time_ns, annotation.value);
+    }
+    for tag in span.tags {
+        let _ = match tag.value {
+            ValueRef::Str(text) => write!(out, " {}={text}", tag.key),
+            ValueRef::Int(number) => write!(out, " {}=#{number}", tag.key),
+            value => write!(out, " {}={value:?}", tag.key),
+        };
+    }
+    for odd in step.oddities() {
+        let _ = write!(out, " !{}", odd.word());
+    }
+    if let Some(moved) = step.moved_ns {
+        let _ = write!(out, " {moved:+}");
+    }
+    out.push('\n');
+}
+
+/// Reads what an event says.
+fn said(line: &str) -> Said<'_> {
+    let mut words = line.split_whitespace();
+    let time = words.next().expect("a time");
+    let ids = words.next().expect("ids");
+    let (trace, span) = ids.split_once('/').expect("TRACE/SPAN");
+    let (span, parent) = span.split_once('<').unwrap_or((span, "0"));
+    let (trace, high) = trace.split_once('^').unwrap_or((trace, "0"));
+    let number = |text: &str| text.parse::<u64>().unwrap_or_else(|_| panic!("{line}: `{text}`"));
+    let mut said = Said {
+        trace_id: number(trace),
+        trace_id_high: number(high),
+        span_id: number(span),
+        parent_id: number(parent),
+        name: "",
+        service: "",
+        ip: "",
+        port: 0,
+        time_ns: number(time),
+        what: What::WideTraceId,
+    };
+    let mut word = words.next().expect("something");
+    if word == "wide" {
+        said.trace_id_high = number(words.next().expect("a number"));
+        return said;
+    }
+    (said.service, said.name) = word.split_once(':').expect("SERVICE:NAME");
+    word = words.next().expect("something");
+    if let Some(address) = word.strip_prefix('~') {
+        let (ip, port) = address.split_once('/').unwrap_or((address, "0"));
+        (said.ip, said.port) = (ip, port.parse().expect("a port"));
+        word = words.next().expect("something");
+    }
+    said.what = if let Some(kind) = word.strip_prefix('@') {
+        let kind = match kind {
+            "client" => Kind::Client,
+            "server" => Kind::Server,
+            "internal" => Kind::Internal,
+            _ => panic!("{line}"),
+        };
+        let (start, duration) = words.next().and_then(|word| word.split_once('+')).expect("times");
+        let (start_ns, duration_ns) = (number(start), number(duration));
+        What::Span(Whole { start_ns, duration_ns, kind, debug: false, target: "", fields: &[] })
+    } else {
+        match word.split_once('=') {
+            None => What::Event(word),
+            Some((key, value)) => What::KeyValue(
+                key,
+                match value.strip_prefix('#') {
+                    Some(value) => ValueRef::Int(value.parse().expect("a number")),
+                    None => ValueRef::Str(value),
+                },
+            ),
+        }
+    };
+    said
+}
+
+/// Lines without indentation and comments.
+fn lines(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .map(|line| line.split("//").next().unwrap_or_default().trim())
+        .filter(|line| !line.is_empty())
+}
+
+fn assemble(limits: Limits, text: &str) -> (String, Assembler) {
+    let mut assembler = Assembler::new(limits);
+    let mut drawn = Drawn::default();
+    for line in lines(text) {
+        let said = said(line);
+        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+    }
+    assert!(assembler.finish(&mut drawn).is_continue());
+    assert_eq!((assembler.bytes(), assembler.open()), (0, 0));
+    (drawn.0, assembler)
+}
+
+/// What comes of what is said, also the other way round.
+#[track_caller]
+fn check(input: &str, expected: &str) {
+    check_with(Limits::default(), input, expected);
+}
+
+#[track_caller]
+fn check_with(limits: Limits, input: &str, expected: &str) {
+    let indent = expected.lines().nth(1).map_or(0, |line| line.len() - line.trim_start().len());
+    let unindented = expected.lines().skip(1).map(|line| line.get(indent..).unwrap_or_default());
+    let expected: String =
+        unindented.filter(|line| !line.is_empty()).map(|line| format!("{line}\n")).collect();
+    let (drawn, _) = assemble(limits, input);
+    assert_eq!(drawn, expected, "\n{drawn}");
+    let reversed: Vec<&str> = input.lines().rev().collect();
+    let (drawn, _) = assemble(limits, &reversed.join("\n"));
+    assert_eq!(drawn, expected, "the other way round\n{drawn}");
+}

@@ -1,0 +1,138 @@
+//! Requests that are complete, and requests that have to go.
+
+use super::{Drawn, assemble, check_with, said};
+use crate::{Assembler, Limits};
+use std::ops::ControlFlow;
+
+const IDLE_10: Limits = Limits {
+    idle_ns: 10,
+    bytes: 1 << 20,
+    spans: 1000,
+    bytes_of_request: 1 << 20,
+    spans_of_request: 1000,
+    correct_skew: false,
+};
+
+#[test]
+fn requests_are_given_out_when_nothing_has_come_for_a_while() {
+    let mut assembler = Assembler::new(IDLE_10);
+    let mut drawn = Drawn::default();
+    let mut add = |line| {
+        let said = said(line);
+        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+        std::mem::take(&mut drawn.0)
+    };
+    assert_eq!(add("100 1/1 a:x e"), "");
+    assert_eq!(add("105 2/2 b:y e"), "");
+    assert_eq!(add("108 1/1 a:x f"), "");
+    assert_eq!(add("115 3/3 c:z e"), "");
+    assert_eq!(add("116 3/3 c:z f"), "2\n  2 b:y 105 (105 e)\n");
+    // What is late says so.
+    assert_eq!(add("117 2/2 b:y late"), "");
+    assert_eq!(add("119 3/3 c:z g"), "1\n  1 a:x 100+8 (100 e) (108 f)\n");
+    assert_eq!(
+        add("200 4/4 d:w e").lines().collect::<Vec<_>>(),
+        ["2 late:1", "  2 b:y 117 (117 late)", "3", "  3 c:z 115+4 (115 e) (116 f) (119 g)",]
+    );
+    assert_eq!(assembler.open(), 1);
+    let counts = assembler.counts();
+    assert_eq!((counts.requests, counts.spans, counts.events), (4, 4, 8));
+    assert_eq!((counts.late, counts.evicted, counts.left_out), (1, 0, 0));
+}
+
+#[test]
+fn time_does_not_go_back() {
+    let mut assembler = Assembler::new(IDLE_10);
+    let mut drawn = Drawn::default();
+    for line in ["100 1/1 a:x e", "5 2/2 a:x e", "111 3/3 a:x e"] {
+        let said = said(line);
+        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+    }
+    assert_eq!(drawn.0, "1\n  1 a:x 100 (100 e)\n2\n  2 a:x 5 (5 e)\n");
+}
+
+#[test]
+fn where_room_is_short_the_oldest_goes() {
+    let limits = Limits { spans: 2, ..IDLE_10 };
+    let (drawn, assembler) =
+        assemble(limits, "1 1/1 a:x e\n 2 2/2 a:x e\n 3 1/1 a:x f\n 4 3/3 a:x e\n 5 2/2 a:x f");
+    assert_eq!(
+        drawn,
+        "2 evicted\n  2 a:x 2 (2 e)\n\
+         1 evicted\n  1 a:x 1+2 (1 e) (3 f)\n\
+         3\n  3 a:x 4 (4 e)\n\
+         2 late:1\n  2 a:x 5 (5 f)\n"
+    );
+    assert_eq!((assembler.counts().evicted, assembler.counts().late), (2, 1));
+}
+
+#[test]
+fn memory_is_bounded() {
+    let bytes = 100_000;
+    let limits = Limits { bytes, idle_ns: u64::MAX, ..Limits::default() };
+    let mut assembler = Assembler::new(limits);
+    let mut events = 0;
+    let mut count = |request: &crate::Request<'_>| {
+        events += request.events;
+        ControlFlow::Continue(())
+    };
+    let mut most = 0;
+    for number in 1..20_000u64 {
+        let line = format!(
+            "{number} {}/{} a:x key={}",
+            number / 3 + 1,
+            number,
+            "x".repeat(number as usize % 50)
+        );
+        assert!(assembler.add(&said(&line), 0, &mut count).is_continue());
+        assert!(assembler.bytes() <= bytes, "{}", assembler.bytes());
+        most = most.max(assembler.bytes());
+    }
+    assert!(most > bytes / 2);
+    assert!(assembler.finish(&mut count).is_continue());
+    assert_eq!(events, 19_999);
+    assert!(assembler.counts().evicted > 1000);
+}
+
+#[test]
+fn a_request_that_is_too_large_is_cut_and_marked() {
+    let limits = Limits { spans_of_request: 2, ..IDLE_10 };
+    check_with(
+        limits,
+        "1 1/1 a:x e
+         2 1/2<1 a:y e
+         2 1/2<1 a:y e
+         2 1/2<1 a:y e
+         1 1/1 a:x e",
+        "\n1 duplicate:3\n  1 a:x 1 (1 e)\n    2 a:y 2 (2 e)\n",
+    );
+    let (drawn, assembler) = assemble(
+        limits,
+        "1 1/1 a:x e\n 2 1/2<1 a:y e\n 3 1/3<1 a:z e\n 4 1/1 a:x f\n 5 1/4<1 a:z e",
+    );
+    assert_eq!(drawn, "1 left_out:2\n  1 a:x 1+3 (1 e) (4 f)\n    2 a:y 2 (2 e)\n");
+    let counts = assembler.counts();
+    assert_eq!((counts.cut, counts.left_out), (1, 2));
+    // By bytes.
+    let limits = Limits { bytes_of_request: 4000, ..IDLE_10 };
+    let text: String = (0..1000).map(|time| format!("{time} 1/1 a:x key{time}=value\n")).collect();
+    let (drawn, assembler) = assemble(Limits { idle_ns: u64::MAX, ..limits }, &text);
+    let left_out = assembler.counts().left_out;
+    assert!((800..1000).contains(&left_out), "{left_out}");
+    assert!(drawn.starts_with(&format!("1 left_out:{left_out}\n  1 a:x 0+")), "{drawn}");
+}
+
+#[test]
+fn who_wants_no_more_gets_no_more() {
+    let mut assembler = Assembler::new(IDLE_10);
+    let mut seen = 0;
+    let mut one = |_: &crate::Request<'_>| {
+        seen += 1;
+        ControlFlow::Break(())
+    };
+    for line in ["1 1/1 a:x e", "2 2/2 a:x e"] {
+        assert!(assembler.add(&said(line), 0, &mut one).is_continue());
+    }
+    assert!(assembler.finish(&mut one).is_break());
+    assert_eq!(seen, 1);
+}

@@ -1,0 +1,305 @@
+//! Requests as JSON, one object a line, each with its `type`.
+//!
+//! | type | what |
+//! | --- | --- |
+//! | `begin` | `schema`, and what is read: `traces` |
+//! | `request` | a request: `trace_id`, `start`, `duration`, how many `spans`, `errors`, `events`, `events_left_out`; why it was given out: `completion` (`idle`, `ended`, `evicted`); and how often what is odd: `oddities` |
+//! | `span` | a span of it: `trace_id`, `id`, `parent_id`; `step` and `parent`: its place among those of the request, and that of the one that caused it; `kind`, `name`, `service`, `ipv4`, `ipv6`, `port`, and `remote` with the same; `start`, `duration`, `self` (what no child was going on in), `moved` (by what its clock was put right); `shared`, `debug`, `error`; `annotations` (`time`, `value`), `tags` (`key`, `value`, `of` what: `span`, `scope`, `resource`), `odd` |
+//! | `end` | the totals, what could not be understood, and what the tracer has lost |
+//!
+//! Times are nanoseconds, ids hexadecimal digits. What is not known is left out; so are flags that
+//! are not set, and lists of nothing. Numbers that JSON lacks are strings. Spans are behind their
+//! request, each behind the one that caused it.
+
+use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, ValueRef};
+use blkkin_reader::{Stats, Trace};
+use blkkin_spans::{Completion, Counts, Refusals, Request, Step};
+use serde_json::{Map, Value, json};
+use std::io::Write;
+
+/// Version of the lines' form; grows when a consumer might have to be changed.
+pub const SCHEMA: &str = "blkkin.spans.v1";
+
+/// The first line: what is read.
+pub fn begin<'t>(out: &mut Vec<u8>, traces: impl Iterator<Item = &'t Trace>) {
+    let trace = |trace: &Trace| {
+        let mut object = Map::new();
+        object.insert("path".into(), trace.path.display().to_string().into());
+        object.insert("name".into(), trace.name.clone().into());
+        if let Some(uuid) = trace.schema().trace.uuid {
+            object.insert("uuid".into(), uuid.to_string().into());
+        }
+        Value::Object(object)
+    };
+    let traces: Vec<Value> = traces.map(trace).collect();
+    line(out, &json!({ "type": "begin", "schema": SCHEMA, "traces": traces }));
+}
+
+/// A request, and its spans.
+pub fn request(out: &mut Vec<u8>, request: &Request<'_>) {
+    let oddities = request.oddities.iter();
+    let oddities: Map<String, Value> =
+        oddities.map(|(oddity, count)| (oddity.word().to_owned(), count.into())).collect();
+    let mut object = json!({ "type": "request", "trace_id": request.id.to_string() });
+    if let Some((start, end)) = request.extent_ns() {
+        object["start"] = start.into();
+        object["duration"] = (end - start).into();
+    }
+    object["spans"] = request.steps.len().into();
+    object["errors"] = request.errors().into();
+    object["events"] = request.events.into();
+    object["events_left_out"] = request.events_left_out.into();
+    object["completion"] = match request.completion {
+        Completion::Idle => "idle",
+        Completion::Ended => "ended",
+        Completion::Evicted => "evicted",
+    }
+    .into();
+    object["oddities"] = oddities.into();
+    line(out, &object);
+    for (at, step) in request.steps.iter().enumerate() {
+        span(out, at, step);
+    }
+}
+
+/// What the last line tells beside the totals of the reading.
+#[derive(Clone, Copy, Debug)]
+pub struct End<'e> {
+    /// What became of requests.
+    pub counts: Counts,
+    /// Requests that were printed.
+    pub shown: u64,
+    /// What could not be understood.
+    pub refusals: &'e Refusals,
+    /// Events that say nothing of spans.
+    pub others: u64,
+    /// What was read.
+    pub stats: &'e Stats,
+}
+
+/// The last line: the totals.
+pub fn end(out: &mut Vec<u8>, end: &End<'_>) {
+    let End { counts, shown, refusals, others, stats } = end;
+    let mut reasons = Map::new();
+    for (reason, count) in &refusals.reasons {
+        reasons.insert(reason.to_string(), (*count).into());
+    }
+    let first = refusals.first.as_ref().map(|first| {
+        json!({
+            "reason": first.reason.to_string(),
+            "event": first.event,
+            "time": first.time_ns,
+            "file": first.file,
+        })
+    });
+    let problem = |problem: &blkkin_reader::Problem| {
+        json!({
+            "file": problem.path.display().to_string(),
+            "offset": problem.offset,
+            "message": problem.to_string(),
+        })
+    };
+    let object = json!({
+        "type": "end",
+        "requests": counts.requests,
+        "requests_shown": shown,
+        "requests_evicted": counts.evicted,
+        "requests_late": counts.late,
+        "requests_cut": counts.cut,
+        "spans": counts.spans,
+        "events": stats.events,
+        "events_of_spans": counts.events,
+        "events_of_others": others,
+        "events_left_out": counts.left_out,
+        "events_not_understood": refusals.events,
+        "not_understood": { "reasons": reasons, "first": first },
+        "events_lost": stats.events_lost,
+        "events_lost_unknown": stats.events_lost_unknown,
+        "packets_lost": stats.packets_lost,
+        "packets_lost_unknown": stats.packets_lost_unknown,
+        "problems": stats.problems.iter().map(problem).collect::<Vec<_>>(),
+    });
+    line(out, &object);
+}
+
+fn line(out: &mut Vec<u8>, object: &Value) {
+    // Writing to memory cannot fail.
+    let _ = serde_json::to_writer(&mut *out, object);
+    out.push(b'\n');
+}
+
+/// Written piece by piece, and without the library's formatting where it counts: there are many.
+fn span(out: &mut Vec<u8>, at: usize, step: &Step<'_>) {
+    let SpanRef { trace_id, id, name, start_ns, duration_ns, .. } = step.span;
+    out.extend_from_slice(b"{\"type\":\"span\",\"trace_id\":\"");
+    if trace_id.is_wide() {
+        hexadecimal(out, trace_id.high());
+    }
+    hexadecimal(out, trace_id.low());
+    out.extend_from_slice(b"\",\"id\":\"");
+    hexadecimal(out, id.number());
+    if let Some(parent) = step.span.parent_id {
+        out.extend_from_slice(b"\",\"parent_id\":\"");
+        hexadecimal(out, parent.number());
+    }
+    out.push(b'"');
+    number(out, "step", Some(at as u64));
+    number(out, "parent", step.parent.map(|parent| parent as u64));
+    let kind = match step.span.kind {
+        Kind::Unspecified => "",
+        Kind::Internal => "internal",
+        Kind::Client => "client",
+        Kind::Server => "server",
+        Kind::Producer => "producer",
+        Kind::Consumer => "consumer",
+    };
+    text(out, "kind", kind);
+    text(out, "name", name);
+    endpoint(out, &step.span.local);
+    if !step.span.remote.is_none() {
+        out.extend_from_slice(b",\"remote\":{");
+        let start = out.len();
+        endpoint(out, &step.span.remote);
+        // Without the comma.
+        out.remove(start);
+        out.push(b'}');
+    }
+    number(out, "start", start_ns);
+    number(out, "duration", duration_ns);
+    number(out, "self", step.self_ns);
+    if let Some(moved) = step.moved_ns {
+        let _ = write!(out, ",\"moved\":{moved}");
+    }
+    let error = step.span.is_error();
+    for (name, flag) in [("shared", step.span.shared), ("debug", step.span.debug), ("error", error)]
+    {
+        if flag {
+            key(out, name);
+            out.extend_from_slice(b"true");
+        }
+    }
+    list(out, "annotations", step.span.annotations.iter(), |out, annotation| {
+        out.extend_from_slice(b"{\"time\":");
+        decimal(out, annotation.time_ns);
+        out.extend_from_slice(b",\"value\":");
+        string(out, annotation.value);
+        out.push(b'}');
+    });
+    list(out, "tags", step.span.tags.iter(), |out, tag| {
+        out.extend_from_slice(b"{\"key\":");
+        string(out, tag.key);
+        out.extend_from_slice(b",\"value\":");
+        value(out, tag.value);
+        out.extend_from_slice(match tag.origin {
+            Origin::Resource => b",\"of\":\"resource\"}",
+            Origin::Scope => b",\"of\":\"scope\"}",
+            Origin::Span => b",\"of\":\"span\"}",
+        });
+    });
+    list(out, "odd", step.oddities(), |out, oddity| string(out, oddity.word()));
+    out.extend_from_slice(b"}\n");
+}
+
+fn endpoint(out: &mut Vec<u8>, endpoint: &EndpointRef<'_>) {
+    text(out, "service", endpoint.service);
+    if let Some(ip) = endpoint.ipv4 {
+        let _ = write!(out, ",\"ipv4\":\"{ip}\"");
+    }
+    if let Some(ip) = endpoint.ipv6 {
+        let _ = write!(out, ",\"ipv6\":\"{ip}\"");
+    }
+    number(out, "port", Some(endpoint.port.into()).filter(|port| *port != 0));
+}
+
+fn number(out: &mut Vec<u8>, name: &str, number: Option<u64>) {
+    if let Some(number) = number {
+        key(out, name);
+        decimal(out, number);
+    }
+}
+
+fn text(out: &mut Vec<u8>, name: &str, text: &str) {
+    if !text.is_empty() {
+        key(out, name);
+        string(out, text);
+    }
+}
+
+/// Appends a key of our own.
+fn key(out: &mut Vec<u8>, name: &str) {
+    out.extend_from_slice(b",\"");
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+}
+
+fn decimal(out: &mut Vec<u8>, number: u64) {
+    let mut digits = [0; 20];
+    let mut from = digits.len();
+    let mut rest = number;
+    loop {
+        from -= 1;
+        digits[from] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+        if rest == 0 {
+            break;
+        }
+    }
+    out.extend_from_slice(&digits[from..]);
+}
+
+/// Appends sixteen digits.
+fn hexadecimal(out: &mut Vec<u8>, number: u64) {
+    let digit = |place: usize| b"0123456789abcdef"[(number >> (60 - 4 * place) & 15) as usize];
+    out.extend_from_slice(&std::array::from_fn::<u8, 16, _>(digit));
+}
+
+fn list<T>(
+    out: &mut Vec<u8>,
+    name: &str,
+    items: impl Iterator<Item = T>,
+    print: impl Fn(&mut Vec<u8>, T),
+) {
+    let start = out.len();
+    for item in items {
+        if out.len() == start {
+            key(out, name);
+            out.push(b'[');
+        } else {
+            out.push(b',');
+        }
+        print(out, item);
+    }
+    if out.len() > start {
+        out.push(b']');
+    }
+}
+
+fn value(out: &mut Vec<u8>, value: ValueRef<'_>) {
+    let _ = match value {
+        ValueRef::Str(text) => {
+            string(out, text);
+            Ok(())
+        }
+        ValueRef::Int(number) => write!(out, "{number}"),
+        ValueRef::Bool(flag) => write!(out, "{flag}"),
+        ValueRef::Double(number) if number.is_finite() => {
+            serde_json::to_writer(&mut *out, &number).map_err(Into::into)
+        }
+        ValueRef::Double(number) => write!(out, "\"{number}\""),
+        ValueRef::Bytes(bytes) => {
+            out.push(b'"');
+            bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")).map(|()| out.push(b'"'))
+        }
+    };
+}
+
+fn string(out: &mut Vec<u8>, text: &str) {
+    if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+        out.push(b'"');
+        out.extend_from_slice(text.as_bytes());
+        out.push(b'"');
+    } else {
+        // Writing to memory cannot fail.
+        let _ = serde_json::to_writer(&mut *out, text);
+    }
+}

@@ -1,0 +1,274 @@
+//! Pictures and JSON of made-up requests: three wide and narrow pictures that can be looked at, and
+//! that no line is ever too long.
+
+use super::json::{self, End};
+use super::{Options, TreePrinter};
+use blkkin_model::{Kind, ValueRef};
+use blkkin_reader::Stats;
+use blkkin_spans::{Assembler, Limits, Refusals, Request, Said, What, Whole};
+use serde_json::Value;
+use std::ops::ControlFlow;
+
+const START: u64 = 1_795_246_371_000_000_000;
+const US: u64 = 1000;
+
+const OPTIONS: Options = Options {
+    color: false,
+    ascii: false,
+    width: 80,
+    annotations: false,
+    utc: true,
+    absolute: true,
+};
+
+fn span(
+    id: u64,
+    parent: u64,
+    service: &'static str,
+    kind: Kind,
+    times: (u64, u64),
+) -> Said<'static> {
+    let (start, duration) = times;
+    Said {
+        trace_id: 0x5eed,
+        trace_id_high: 0,
+        span_id: id,
+        parent_id: parent,
+        name: "write",
+        service,
+        ip: "10.0.0.1",
+        port: 6800,
+        time_ns: START + (start + duration) * US,
+        what: What::Span(Whole {
+            start_ns: START + start * US,
+            duration_ns: duration * US,
+            kind,
+            debug: false,
+            target: "",
+            fields: &[],
+        }),
+    }
+}
+
+fn note(id: u64, service: &'static str, time: u64, what: What<'static>) -> Said<'static> {
+    Said { time_ns: START + time * US, what, ..span(id, 0, service, Kind::Internal, (0, 0)) }
+}
+
+/// A call, what it caused, and what is odd.
+fn events() -> Vec<Said<'static>> {
+    vec![
+        span(1, 0, "qemu", Kind::Client, (0, 1000)),
+        span(1, 0, "vlmcd", Kind::Server, (100, 800)),
+        span(2, 1, "osd.3", Kind::Internal, (150, 300)),
+        span(3, 1, "osd.7", Kind::Internal, (500, 350)),
+        span(4, 3, "journal \u{1b}[31m of a disk", Kind::Internal, (490, 10)),
+        span(5, 9, "stray", Kind::Internal, (990, 210)),
+        note(6, "once", 600, What::Event("hello")),
+        note(2, "osd.3", 200, What::Event("queued\nin a second line")),
+        note(2, "osd.3", 160, What::KeyValue("object", ValueRef::Str("rbd_data.1f2e"))),
+        note(3, "osd.7", 700, What::KeyValue("error", ValueRef::Int(-5))),
+    ]
+}
+
+/// Prints the requests that come of what is said.
+fn with(events: &[Said<'_>], mut print: impl FnMut(&Request<'_>)) {
+    let mut assembler = Assembler::new(Limits::default());
+    let mut sink = |request: &Request<'_>| {
+        print(request);
+        ControlFlow::Continue(())
+    };
+    for said in events {
+        assert!(assembler.add(said, 0, &mut sink).is_continue());
+    }
+    assert!(assembler.finish(&mut sink).is_continue());
+}
+
+fn drawn(events: &[Said<'_>], options: Options) -> String {
+    let mut out = String::new();
+    let mut printer = TreePrinter::new(options);
+    with(events, |request| printer.print(&mut out, request));
+    out
+}
+
+#[track_caller]
+fn check(options: Options, expected: &str) {
+    let out = drawn(&events(), options);
+    assert_eq!(out, expected.strip_prefix('\n').expect("a line of its own"), "\n{out}");
+}
+
+#[test]
+fn a_request_is_a_tree() {
+    check(OPTIONS, WIDE);
+}
+
+#[test]
+fn narrow_and_ascii() {
+    check(Options { width: 52, ascii: true, ..OPTIONS }, NARROW);
+}
+
+#[test]
+fn with_all_that_was_said() {
+    check(Options { width: 72, annotations: true, ..OPTIONS }, ANNOTATED);
+}
+
+#[test]
+fn no_line_is_too_long() {
+    let mut events = events();
+    let long: &'static str = Box::leak("é very long ".repeat(30).into_boxed_str());
+    events.push(Said { span_id: 100, parent_id: 5, service: long, ..events[0] });
+    events.push(note(2, "osd.3", 170, What::Event(long)));
+    events.push(note(2, "osd.3", 170, What::KeyValue(long, ValueRef::Str(long))));
+    events.push(Said { time_ns: u64::MAX, ..note(200, "late", 0, What::Event("end of time")) });
+    // Of no length, at the very end.
+    let What::Span(whole) = events[0].what else { panic!("a span") };
+    let whole = Whole { start_ns: u64::MAX, duration_ns: 0, ..whole };
+    events.push(Said { span_id: 201, what: What::Span(whole), ..events[0] });
+    for id in 10..90 {
+        events.push(span(id, id - 1, "deep", Kind::Internal, (id, 500)));
+    }
+    for width in 20..200 {
+        for ascii in [false, true] {
+            let options = Options { width, ascii, annotations: true, ..OPTIONS };
+            let out = drawn(&events, options);
+            assert!(!ascii || out.is_ascii(), "{out}");
+            for line in out.lines() {
+                // What must be there takes 34 characters.
+                assert!(line.chars().count() <= width.max(34), "{width}: {line}");
+                assert_eq!(line.trim_end(), line);
+            }
+            let plain = Options { color: true, ..options };
+            let plain = drawn(&events, plain);
+            let plain: String =
+                plain.split('\x1b').enumerate().fold(String::new(), |all, (at, piece)| {
+                    all + if at == 0 { piece } else { piece.split_once('m').expect("a colour").1 }
+                });
+            let unpadded: String =
+                plain.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+            assert_eq!(unpadded, out);
+        }
+    }
+}
+
+#[test]
+fn json_says_everything() {
+    let mut out = Vec::new();
+    with(&events(), |request| json::request(&mut out, request));
+    let lines: Vec<Value> = out
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice(line).expect("JSON"))
+        .collect();
+    let expected: Vec<Value> =
+        JSON.trim_start().lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for (line, expected) in lines.iter().zip(&expected) {
+        assert_eq!(line, expected, "\n{line}");
+    }
+    assert_eq!(lines.len(), expected.len(), "\n{}", String::from_utf8_lossy(&out));
+}
+
+/// Whatever ids, numbers and texts there are.
+#[test]
+fn json_is_json() {
+    let texts = [
+        "",
+        "plain",
+        "\"quoted\"",
+        "back\\slash",
+        "new\nline\u{1}\u{7f}",
+        "gr\u{f6}\u{df}e \u{2028}",
+    ];
+    for (number, text) in (0..).zip(texts) {
+        let max = u64::MAX - number;
+        let said = Said {
+            trace_id: max,
+            trace_id_high: number,
+            span_id: max,
+            parent_id: number,
+            name: text,
+            service: text,
+            ip: text,
+            time_ns: max,
+            what: What::KeyValue(text, ValueRef::Str(text)),
+            ..events()[0]
+        };
+        let double = What::KeyValue("double", ValueRef::Double(f64::NAN));
+        let mut out = Vec::new();
+        let all = [said, Said { what: What::Event(text), ..said }, Said { what: double, ..said }];
+        with(&all, |request| json::request(&mut out, request));
+        let line = out.split(|byte| *byte == b'\n').nth(1).expect("a span");
+        let span: Value = serde_json::from_slice(line).expect("JSON");
+        let high = if number > 0 { format!("{number:016x}") } else { String::new() };
+        assert_eq!(span["trace_id"], format!("{high}{max:016x}"));
+        assert_eq!(span["id"], format!("{max:016x}"));
+        assert_eq!(span["start"], max);
+        assert_eq!(span["annotations"][0]["value"], text);
+        let tags = span["tags"].as_array().expect("tags");
+        let value = |key: &str| &tags.iter().find(|tag| tag["key"] == key).expect("a tag")["value"];
+        assert_eq!((value(text), value("double")), (&text.into(), &"NaN".into()));
+        assert_eq!(span.get("name").and_then(Value::as_str).unwrap_or_default(), text);
+    }
+}
+
+#[test]
+fn the_last_line_has_the_totals() {
+    let (refusals, stats) = (Refusals::default(), Stats { events: 9, ..Stats::default() });
+    let end =
+        End { counts: Default::default(), shown: 1, refusals: &refusals, others: 2, stats: &stats };
+    let mut out = Vec::new();
+    json::end(&mut out, &end);
+    let end: Value = serde_json::from_slice(&out).expect("JSON");
+    assert_eq!((&end["type"], &end["events"]), (&"end".into(), &9.into()));
+    assert_eq!((&end["requests_shown"], &end["events_of_others"]), (&1.into(), &2.into()));
+}
+
+const WIDE: &str = "
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000  1.20 ms  7 spans
+  1 error  1 span whose parent is missing  1 more root
+  1 span before the parent (clocks?)
+qemu: write client                     1.00 ms  own 200 µs  ████████████████▋
+├ vlmcd: write server                   800 µs               ▐█████████████
+├ osd.3: write                          300 µs                ▐████▌
+└ osd.7: write error                    350 µs                      ▐█████▏
+  └ journal ?[31m of a disk: write (…  10.0 µs                      ▎
+once: write (another root)                                            ▏
+stray: write (parent 000000000000000…   210 µs                              ▐███
+";
+const NARROW: &str = "
+0000000000005eed  qemu: write
+  2026-11-21 07:32:51.000000000  1.20 ms  7 spans
+  1 error  1 span whose parent is missing
+  1 more root  1 span before the parent (clocks?)
+qemu: write client            1.00 ms  ###########
++ vlmcd: write server          800 us   ########:
++ osd.3: write                 300 us   :###
+` osd.7: write error           350 us       :###.
+  ` journal ?[31m of a dis..  10.0 us       .
+once: write (another root)                   |
+stray: write (parent 00000..   210 us            .##
+";
+const ANNOTATED: &str = "
+0000000000005eed  qemu: write  2026-11-21 07:32:51.000000000  1.20 ms
+  7 spans  1 error  1 span whose parent is missing  1 more root
+  1 span before the parent (clocks?)
+qemu: write client               1.00 ms  own 200 µs  ███████████████
+├ vlmcd: write server             800 µs               ▐███████████▌
+├ osd.3: write                    300 µs                ▐███▊
+│   · queued?in a second line    +200 µs                 ╵
+│   · object = rbd_data.1f2e
+└ osd.7: write error              350 µs                     ▐████▊
+  │ · error = -5
+  └ journal ?[31m of a disk: w…  10.0 µs                     ▏
+once: write (another root)                                     ▏
+  · hello                        +600 µs                       ╵
+stray: write (parent 000000000…   210 µs                            ▕███
+";
+const JSON: &str = r#"
+{"type":"request","trace_id":"0000000000005eed","start":1795246371000000000,"duration":1200000,"spans":7,"errors":1,"events":10,"events_left_out":0,"completion":"ended","oddities":{"missing_parent":1,"other_root":1,"before_parent":1}}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000001","step":0,"kind":"client","name":"write","service":"qemu","ipv4":"10.0.0.1","port":6800,"start":1795246371000000000,"duration":1000000,"self":200000}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000001","step":1,"parent":0,"kind":"server","name":"write","service":"vlmcd","ipv4":"10.0.0.1","port":6800,"start":1795246371000100000,"duration":800000,"self":800000,"shared":true}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000002","parent_id":"0000000000000001","step":2,"parent":0,"kind":"internal","name":"write","service":"osd.3","ipv4":"10.0.0.1","port":6800,"start":1795246371000150000,"duration":300000,"self":300000,"annotations":[{"time":1795246371000200000,"value":"queued\nin a second line"}],"tags":[{"key":"object","value":"rbd_data.1f2e","of":"span"}]}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000003","parent_id":"0000000000000001","step":3,"parent":0,"kind":"internal","name":"write","service":"osd.7","ipv4":"10.0.0.1","port":6800,"start":1795246371000500000,"duration":350000,"self":350000,"error":true,"tags":[{"key":"error","value":-5,"of":"span"}]}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000004","parent_id":"0000000000000003","step":4,"parent":3,"kind":"internal","name":"write","service":"journal \u001b[31m of a disk","ipv4":"10.0.0.1","port":6800,"start":1795246371000490000,"duration":10000,"self":10000,"odd":["before_parent"]}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000006","step":5,"name":"write","service":"once","ipv4":"10.0.0.1","port":6800,"start":1795246371000600000,"annotations":[{"time":1795246371000600000,"value":"hello"}],"odd":["other_root"]}
+{"type":"span","trace_id":"0000000000005eed","id":"0000000000000005","parent_id":"0000000000000009","step":6,"kind":"internal","name":"write","service":"stray","ipv4":"10.0.0.1","port":6800,"start":1795246371000990000,"duration":210000,"self":210000,"odd":["missing_parent"]}
+"#;

@@ -1,0 +1,199 @@
+//! `blkkin spans`: requests, put together from what events say of spans, as trees or as JSON.
+
+mod follow;
+mod printing;
+
+use crate::exit::{self, Error, Exit};
+use crate::input::{InputArgs, SelectArgs};
+use crate::interrupt::Interrupt;
+use crate::output::{ColorChoice, lost, plural, unless_closed};
+use crate::progress::ProgressLine;
+use crate::values;
+use blkkin_reader::{Reading, Stats};
+use blkkin_spans::{Collector, Limits};
+use blkkin_text::time::length;
+use printing::Printing;
+use std::io::{self, IsTerminal};
+
+/// Show requests: which spans they went through, when, and for how long
+///
+/// Spans are put together from the events of blkin's library (`zipkin:*`, of LTTng's traces too), of
+/// BlkKin's own (`blkkin:*`) and of programs that use the `tracing` crate. Each request is a line,
+/// and below it its spans, each with its time, what of that no span below it had (its own), and a
+/// bar that shows when it was. What is odd about it is said: parents that are missing, clocks that
+/// disagree.
+///
+/// A request is complete when nothing has come for it for a while. So memory does not grow with
+/// the trace; what must go early is shown, and said to be incomplete.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin spans ~/lttng-traces/my-session\n  \
+        blkkin spans --min-duration 5ms --service osd.3 TRACE   only slow ones, of that service\n  \
+        blkkin spans --annotations --limit 1 TRACE              the first, with all that was said\n  \
+        blkkin spans --follow ~/lttng-traces/my-session         as they become complete\n  \
+        blkkin spans NODE1 NODE2 --correct-skew                 nodes whose clocks disagree\n  \
+        blkkin spans --json TRACE | jq -c 'select(.type == \"span\") | [.service, .name, .duration]'",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: InputArgs,
+
+    #[command(flatten)]
+    select: SelectArgs,
+
+    /// Only requests that this service took part in
+    #[arg(long, value_name = "NAME", help_heading = "Selection")]
+    service: Option<String>,
+
+    /// Only requests that took at least so long: 5ms, 1.5s
+    #[arg(long, value_name = "DURATION", value_parser = length, help_heading = "Selection")]
+    min_duration: Option<u64>,
+
+    /// Stop after so many requests
+    #[arg(long, value_name = "N", help_heading = "Selection")]
+    limit: Option<u64>,
+
+    /// Go on reading as long as the recording goes on, until Ctrl-C
+    ///
+    /// Events are seen when the packet that they are in is whole; see `blkkin view --help`.
+    #[arg(long, help_heading = "Input")]
+    follow: bool,
+
+    /// A request is complete when nothing has come for so long; 30s by default, in the time of the
+    /// trace; with --follow 5s, in that of the clock on the wall
+    #[arg(long, value_name = "DURATION", value_parser = length, help_heading = "Requests")]
+    idle: Option<u64>,
+
+    /// Bytes for requests that are not complete
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = values::bytes,
+        default_value = "256M",
+        help_heading = "Requests"
+    )]
+    memory: u64,
+
+    /// Move what a server says in time, where it seems to start before its client
+    ///
+    /// By half of the time that is left of the call, as Zipkin does. What was moved says so; no
+    /// duration changes.
+    #[arg(long, help_heading = "Requests")]
+    correct_skew: bool,
+
+    /// Draw requests as trees; this is what is done without --json
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    tree: bool,
+
+    /// One JSON object a line: what is read, each request and each of its spans, the totals
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Show what was said of each span, below it
+    #[arg(long, conflicts_with = "json", help_heading = "Output")]
+    annotations: bool,
+
+    /// Only ASCII; by default where the locale is not UTF-8
+    #[arg(long, help_heading = "Output")]
+    ascii: bool,
+
+    /// Colour the text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    color: ColorChoice,
+
+    /// Print and read times in UTC instead of the local time zone
+    #[arg(long, visible_alias = "clock-utc", help_heading = "Times")]
+    clock_gmt: bool,
+}
+
+impl Args {
+    fn limits(&self) -> Limits {
+        let usual = Limits::default();
+        let idle = if self.follow { 5_000_000_000 } else { usual.idle_ns };
+        let bytes = usize::try_from(self.memory).unwrap_or(usize::MAX);
+        Limits {
+            idle_ns: self.idle.unwrap_or(idle),
+            bytes,
+            bytes_of_request: usual.bytes_of_request.min(bytes / 2),
+            correct_skew: self.correct_skew,
+            ..usual
+        }
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let interrupt = Interrupt::listen()?;
+    if args.follow {
+        return follow::run(&args, &interrupt);
+    }
+    let opened = args.input.open()?;
+    let reading = Reading::new(&opened.traces);
+    let color = args.color.applies(&io::stderr());
+    let selection = args.select.resolve(&opened.traces, args.clock_gmt, color)?;
+    let asked = interrupt.clone();
+    let reading = selection.apply(reading).stop_when(move || asked.is_asked());
+    let quiet = io::stdout().is_terminal();
+    let line = ProgressLine::start(reading.progress(), reading.total_bytes(), quiet);
+
+    let mut printing = Printing::new(&args, &interrupt)?;
+    printing.begin(&opened.traces);
+    let mut collector = Collector::new(args.limits(), printing);
+    let mut stats =
+        if collector.sink.is_over() { Stats::default() } else { reading.ordered(&mut collector) };
+    drop(line);
+    if !collector.sink.is_over() {
+        let _ = collector.finish();
+    }
+    stats.problems.splice(0..0, opened.problems.iter().cloned());
+    conclude(collector, &stats, &interrupt)
+}
+
+/// Prints the totals, and tells what is missing and what went wrong; gives the status that follows.
+fn conclude(
+    mut collector: Collector<Printing>,
+    stats: &Stats,
+    interrupt: &Interrupt,
+) -> Result<Exit, Error> {
+    let (counts, others) = (collector.counts(), collector.others());
+    let refusals = collector.refusals().clone();
+    let printing = &mut collector.sink;
+    printing.end(&blkkin_text::requests::json::End {
+        counts,
+        shown: printing.shown(),
+        refusals: &refusals,
+        others,
+        stats,
+    });
+    let shown = printing.shown();
+    let wrote = printing.take_error();
+    if wrote.is_err() {
+        unless_closed(wrote)?;
+        // What would have come is of no interest any more.
+        return Ok(exit::report_problems(&stats.problems));
+    }
+    if refusals.events > 0 {
+        exit::warn(&refusals.to_string());
+    }
+    if counts.evicted > 0 {
+        let evicted = plural(counts.evicted, "request");
+        exit::warn(&format!(
+            "{evicted} shown before complete: the memory was full; see --memory and --idle"
+        ));
+    }
+    if counts.left_out > 0 {
+        let (cut, left_out) = (plural(counts.cut, "request"), plural(counts.left_out, "event"));
+        exit::warn(&format!("{left_out} left out of {cut} that would be too large"));
+    }
+    if counts.events == 0 && stats.events > 0 {
+        let events = plural(stats.events, "event");
+        exit::note(&format!("no request: none of {events} says anything of spans"));
+    }
+    if let Some(lost) = lost(stats) {
+        let shown = plural(shown, "request");
+        exit::note(&format!("lost by the tracer in all: {lost} ({shown} shown)"));
+    }
+    let exit = exit::report_problems(&stats.problems);
+    Ok(if interrupt.is_asked() { Exit::Interrupted } else { exit })
+}

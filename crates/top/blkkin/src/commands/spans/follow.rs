@@ -1,0 +1,65 @@
+//! `blkkin spans --follow`: requests as they become complete, until Ctrl-C, a closed pipe or the
+//! limit. What is open then is printed, too.
+
+use super::printing::Printing;
+use super::{Args, conclude};
+use crate::exit::{self, Error, Exit};
+use crate::input::Selection;
+use crate::interrupt::Interrupt;
+use blkkin_reader::{Follower, Source, Stats};
+use blkkin_spans::Collector;
+use std::time::{Duration, Instant};
+
+/// How long Ctrl-C lets a round go on.
+const GRACE: Duration = Duration::from_secs(1);
+
+pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
+    let sources = args.input.sources()?;
+    if sources.iter().any(|source| matches!(source, Source::Stdin { .. })) {
+        return Err(Error::usage("--follow cannot read standard input")
+            .hint("give the directory that the recording is written to"));
+    }
+    let mut follower = Follower::new(&sources);
+    for problem in follower.problems() {
+        exit::warn(&format!("{problem}; waiting for what may come"));
+    }
+    let printing = Printing::new(args, interrupt)?;
+    let mut collector = Collector::new(args.limits(), printing);
+    let mut stats = Stats::default();
+    let mut times = args.select.times(follower.traces(), args.clock_gmt)?;
+    let filter = args.select.growing_filter(follower.traces(), args.color)?;
+    let mut is_new = true;
+    let start = Instant::now();
+    let now = || i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX);
+    loop {
+        // What had come by then is still looked at.
+        let ends = interrupt.is_asked();
+        is_new |= follower.look();
+        if std::mem::take(&mut is_new) {
+            collector.sink.begin(follower.traces());
+            if !times.are_final {
+                times = args.select.times(follower.traces(), args.clock_gmt)?;
+            }
+        }
+        let selection = Selection { range: times.range, filter: filter.clone() };
+        let _ = collector.advance(now());
+        if !collector.sink.is_over() {
+            let asked = interrupt.clone();
+            stats.add(follower.round(
+                |reading| selection.apply(reading).stop_when(move || asked.is_asked_since(GRACE)),
+                &mut collector,
+            ));
+        }
+        collector.sink.flush();
+        if ends && !collector.sink.is_over() {
+            let _ = collector.finish();
+        }
+        if ends || collector.sink.is_over() {
+            stats.problems.extend(follower.problems());
+            return conclude(collector, &stats, interrupt);
+        }
+        if !interrupt.is_asked() {
+            follower.wait();
+        }
+    }
+}

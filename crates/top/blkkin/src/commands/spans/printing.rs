@@ -1,0 +1,149 @@
+//! Where requests go: which of them, in which form, and when that is enough.
+
+use super::Args;
+use crate::interrupt::Interrupt;
+use crate::output::{locale_is_utf8, raw_stdout, width};
+use blkkin_ctf::schema::ClockOrigin;
+use blkkin_reader::Trace;
+use blkkin_spans::{Request, Sink};
+use blkkin_text::requests::json::{self, End};
+use blkkin_text::requests::{Options, TreePrinter};
+use std::fs::File;
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Prints requests.
+#[derive(Debug)]
+pub(super) struct Printing {
+    out: File,
+    /// What is not written yet.
+    text: Vec<u8>,
+    wrote: io::Result<()>,
+    form: Form,
+    service: Option<String>,
+    min_duration: u64,
+    limit: Option<u64>,
+    shown: u64,
+    interrupt: Interrupt,
+    /// How long Ctrl-C lets it go on to print what has come already.
+    grace: Duration,
+    is_follow: bool,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// Drawn when it is known of which times.
+    Tree(Options, Option<TreePrinter>),
+    Json,
+}
+
+/// What is written at a time.
+const CHUNK: usize = 64 << 10;
+
+impl Printing {
+    pub(super) fn new(args: &Args, interrupt: &Interrupt) -> io::Result<Printing> {
+        let options = Options {
+            color: args.color.applies(&io::stdout()),
+            ascii: args.ascii || !locale_is_utf8(),
+            width: width(),
+            annotations: args.annotations,
+            utc: args.clock_gmt,
+            absolute: true,
+        };
+        Ok(Printing {
+            out: raw_stdout()?,
+            text: Vec::new(),
+            wrote: Ok(()),
+            form: if args.json { Form::Json } else { Form::Tree(options, None) },
+            service: args.service.clone(),
+            min_duration: args.min_duration.unwrap_or(0),
+            limit: args.limit,
+            shown: 0,
+            interrupt: interrupt.clone(),
+            grace: if args.follow { Duration::from_secs(1) } else { Duration::ZERO },
+            is_follow: args.follow,
+        })
+    }
+
+    /// Tells what is read.
+    pub(super) fn begin(&mut self, traces: &[Arc<Trace>]) {
+        match &mut self.form {
+            Form::Json => json::begin(&mut self.text, traces.iter().map(|trace| &**trace)),
+            Form::Tree(options, printer) => {
+                let mut clocks = traces.iter().flat_map(|trace| &trace.schema().clocks);
+                options.absolute = clocks.all(|clock| clock.origin == ClockOrigin::UnixEpoch);
+                *printer = None;
+            }
+        }
+    }
+
+    /// Tells the totals.
+    pub(super) fn end(&mut self, end: &End<'_>) {
+        if matches!(self.form, Form::Json) {
+            json::end(&mut self.text, end);
+        }
+        self.flush();
+    }
+
+    /// How many requests were printed.
+    pub(super) fn shown(&self) -> u64 {
+        self.shown
+    }
+
+    /// Whether nothing more can or should be printed.
+    pub(super) fn is_over(&self) -> bool {
+        self.wrote.is_err()
+            || self.interrupt.is_asked_since(self.grace)
+            || self.limit.is_some_and(|limit| self.shown >= limit)
+    }
+
+    /// Writes what is not written yet.
+    pub(super) fn flush(&mut self) {
+        if self.wrote.is_ok() {
+            self.wrote = self.out.write_all(&self.text);
+        }
+        self.text.clear();
+    }
+
+    /// What became of writing.
+    pub(super) fn take_error(&mut self) -> io::Result<()> {
+        std::mem::replace(&mut self.wrote, Ok(()))
+    }
+
+    fn is_wanted(&self, request: &Request<'_>) -> bool {
+        request.duration_ns() >= self.min_duration
+            && self.service.as_deref().is_none_or(|service| request.has_service(service))
+    }
+
+    fn print(&mut self, request: &Request<'_>) {
+        match &mut self.form {
+            Form::Json => json::request(&mut self.text, request),
+            Form::Tree(options, printer) => {
+                let mut text = String::new();
+                if self.shown > 0 {
+                    text.push('\n');
+                }
+                printer.get_or_insert_with(|| TreePrinter::new(*options)).print(&mut text, request);
+                self.text.extend_from_slice(text.as_bytes());
+            }
+        }
+        self.shown += 1;
+    }
+}
+
+impl Sink for Printing {
+    fn request(&mut self, request: &Request<'_>) -> ControlFlow<()> {
+        if self.is_over() {
+            return ControlFlow::Break(());
+        }
+        if self.is_wanted(request) {
+            self.print(request);
+        }
+        if self.text.len() >= CHUNK || self.is_follow {
+            self.flush();
+        }
+        if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}

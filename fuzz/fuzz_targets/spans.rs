@@ -1,0 +1,128 @@
+//! Whatever events say of spans, in whatever order: each is in one request, once; steps are behind what
+//! caused them; memory stays within its limit; pictures are no wider than they may be, and JSON is JSON.
+//!
+//! The first byte chooses limits; each event then takes eleven bytes: small numbers for time, trace, span
+//! and parent, so that much meets, and a few for who says it and what.
+#![no_main]
+
+use blkkin_model::{Kind, ValueRef};
+use blkkin_spans::{Assembler, Limits, Oddity, Request, Said, What, Whole};
+use blkkin_text::requests::{Options, TreePrinter, json};
+use libfuzzer_sys::fuzz_target;
+use std::ops::ControlFlow;
+
+const TEXTS: [&str; 16] = [
+    "",
+    "cs",
+    "cr",
+    "sr",
+    "ss",
+    "ms",
+    "mr",
+    "ws",
+    "wr",
+    "ca",
+    "sa",
+    "ma",
+    "lc",
+    "a",
+    "10.0.0.1",
+    "a text that is long\nand has \"two\" lines \u{1b}[31m\u{e4}",
+];
+
+fn number(byte: u8) -> u64 {
+    match byte {
+        0..240 => byte.into(),
+        240..250 => u64::MAX - u64::from(byte - 240),
+        _ => (i64::MAX as u64).wrapping_add(u64::from(byte - 250)),
+    }
+}
+
+fn text(byte: u8) -> &'static str {
+    TEXTS[usize::from(byte % 16)]
+}
+
+fuzz_target!(|bytes: &[u8]| {
+    let Some((choice, events)) = bytes.split_first() else { return };
+    let limits = Limits {
+        idle_ns: if choice & 1 == 0 { u64::MAX } else { 20 },
+        bytes: if choice & 2 == 0 { 1 << 30 } else { 4000 },
+        spans_of_request: if choice & 4 == 0 { 1000 } else { 3 },
+        correct_skew: choice & 8 != 0,
+        ..Limits::default()
+    };
+    let width = 20 + usize::from(choice >> 4) * 8;
+    let (color, ascii, annotations) = (false, false, true);
+    let options = Options { color, ascii, width, annotations, utc: true, absolute: true };
+    let mut printer = TreePrinter::new(options);
+    let mut seen = 0;
+    let mut sink = |request: &Request<'_>| {
+        seen += request.events;
+        for (at, step) in request.steps.iter().enumerate() {
+            match step.parent {
+                Some(parent) => {
+                    assert!(parent < at && step.depth == request.steps[parent].depth + 1);
+                }
+                None => assert_eq!(step.depth, 0),
+            }
+            assert!(step.self_ns <= step.span.duration_ns);
+            assert!(step.span.annotations.is_sorted());
+            assert!(step.span.parent_id != Some(step.span.id));
+            assert_eq!(step.moved_ns.is_some(), step.is(Oddity::Moved));
+        }
+        let mut picture = String::new();
+        printer.print(&mut picture, request);
+        assert!(picture.lines().all(|line| line.chars().count() <= width.max(42)), "{picture}");
+        let mut lines = Vec::new();
+        json::request(&mut lines, request);
+        for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
+            serde_json::from_slice::<serde_json::Value>(line).expect("JSON");
+        }
+        ControlFlow::Continue(())
+    };
+    let mut assembler = Assembler::new(limits);
+    let mut parts = 0;
+    for event in events.chunks_exact(11) {
+        let &[time, trace, span, parent, name, service, ip, port, kind, one, two] = event else {
+            return;
+        };
+        let what = match kind % 8 {
+            0..3 => What::Event(text(one)),
+            3 => What::KeyValue(text(one), ValueRef::Str(text(two))),
+            4 => What::KeyValue(text(one), ValueRef::Int(two.into())),
+            5 => What::WideTraceId,
+            _ => What::Span(Whole {
+                start_ns: number(one),
+                duration_ns: number(two),
+                kind: [Kind::Internal, Kind::Client, Kind::Server][usize::from(kind / 8 % 3)],
+                debug: kind & 128 != 0,
+                target: "",
+                fields: &[],
+            }),
+        };
+        let said = Said {
+            trace_id: u64::from(trace % 4),
+            trace_id_high: if trace >= 224 { u64::from(trace % 32 / 8) } else { 0 },
+            span_id: u64::from(span % 16),
+            parent_id: u64::from(parent % 16),
+            name: text(name),
+            service: text(service),
+            ip: text(ip),
+            port: i32::from(port as i8) * 300,
+            time_ns: number(time),
+            what,
+        };
+        parts += u64::from(
+            what != What::WideTraceId
+                && said.span_id != 0
+                && (said.trace_id, said.trace_id_high) != (0, 0),
+        );
+        assert!(assembler.add(&said, time.into(), &mut sink).is_continue());
+        assert!(assembler.bytes() <= limits.bytes);
+    }
+    assert!(assembler.finish(&mut sink).is_continue());
+    assert_eq!((assembler.bytes(), assembler.open()), (0, 0));
+    if limits.spans_of_request == 1000 {
+        assert_eq!(seen, parts);
+    }
+});
