@@ -13,6 +13,9 @@ pub(crate) fn lower(name: &str) -> Cow<'_, str> {
     if is_lower { Cow::Borrowed(name) } else { Cow::Owned(name.to_lowercase()) }
 }
 
+/// The last time that there is, in microseconds.
+const LAST_US: u64 = u64::MAX / 1000;
+
 /// A time in microseconds; 0 is unknown.
 #[inline]
 pub(crate) fn start_us(span: &SpanRef<'_>) -> u64 {
@@ -171,7 +174,8 @@ impl FirstFormat {
             Kind::Unspecified | Kind::Internal => ("", "", "sa"),
         };
         let begin = Some((start_us, begin)).filter(|(us, word)| *us > 0 && !word.is_empty());
-        let end = Some((start_us.saturating_add(duration_us), end));
+        // Who reads it knows no later time.
+        let end = Some((start_us.saturating_add(duration_us).min(LAST_US), end));
         let end = end.filter(|(_, word)| has_end && !word.is_empty());
         let (own_start, own_duration) = if span.shared { (0, 0) } else { (start_us, duration_us) };
         let says_nothing = begin.is_none() && span.annotations.is_empty() && span.tags.is_empty();

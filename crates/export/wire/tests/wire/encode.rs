@@ -5,7 +5,10 @@ use crate::check::good;
 use crate::random::Random;
 use crate::thrift::structure;
 use crate::{otlp_proto, zipkin_json, zipkin_proto};
-use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanSink, Status, Tag, Value};
+use blkkin_model::{
+    Annotation, Endpoint, Kind, Origin, Span, SpanId, SpanRef, SpanSink, Status, Tag, TraceId,
+    Value,
+};
 use blkkin_wire::Format::{
     self, OtlpJson, OtlpProto, ZipkinJson, ZipkinProto, ZipkinThrift, ZipkinThriftSpan,
     ZipkinV1Json,
@@ -47,6 +50,26 @@ fn for_both(random: &mut Random) -> Span {
         local: Endpoint { service: "here".to_owned(), ..span.local },
         remote: if unheard_remote { Endpoint::default() } else { span.remote },
         ..span
+    }
+}
+
+/// A span that ends after the last time that there is.
+#[test]
+fn an_end_beyond_time() {
+    let start = u64::MAX - 5000;
+    for kind in [Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer, Kind::Internal] {
+        let span = SpanRef {
+            kind,
+            start_ns: Some(start),
+            duration_ns: Some(u64::MAX),
+            ..SpanRef::new(TraceId::from_number(7).unwrap(), SpanId::from_number(8).unwrap())
+        };
+        let span = span.to_owned();
+        for format in Format::ALL {
+            let read = good(format, &encode(format, std::slice::from_ref(&span)));
+            assert_eq!(read.len(), 1, "{format:?} {kind:?}");
+            assert_eq!(read[0].start_ns.unwrap() / 1000, start / 1000, "{format:?} {kind:?}");
+        }
     }
 }
 
