@@ -14,6 +14,7 @@ pub struct SpanId(NonZeroU64);
 
 impl TraceId {
     /// The id with this number; 0 is none.
+    #[inline]
     pub const fn from_number(number: u128) -> Option<TraceId> {
         match NonZeroU128::new(number) {
             Some(number) => Some(TraceId(number)),
@@ -22,22 +23,26 @@ impl TraceId {
     }
 
     /// Its number.
+    #[inline]
     pub const fn number(self) -> u128 {
         self.0.get()
     }
 
     /// The lower half of its number, which is what systems with ids of 64 bits know of it. Can be 0
     /// if the id has 128 bits.
+    #[inline]
     pub const fn low(self) -> u64 {
         self.0.get() as u64
     }
 
     /// The upper half of its number.
+    #[inline]
     pub const fn high(self) -> u64 {
         (self.0.get() >> 64) as u64
     }
 
     /// Whether it has more than 64 bits.
+    #[inline]
     pub const fn is_wide(self) -> bool {
         self.high() != 0
     }
@@ -45,6 +50,7 @@ impl TraceId {
 
 impl SpanId {
     /// The id with this number; 0 is none.
+    #[inline]
     pub const fn from_number(number: u64) -> Option<SpanId> {
         match NonZeroU64::new(number) {
             Some(number) => Some(SpanId(number)),
@@ -53,8 +59,24 @@ impl SpanId {
     }
 
     /// Its number.
+    #[inline]
     pub const fn number(self) -> u64 {
         self.0.get()
+    }
+}
+
+impl From<NonZeroU64> for SpanId {
+    #[inline]
+    fn from(number: NonZeroU64) -> SpanId {
+        SpanId(number)
+    }
+}
+
+/// The id of the trace that a root span opens has the root's number, by custom.
+impl From<SpanId> for TraceId {
+    #[inline]
+    fn from(root: SpanId) -> TraceId {
+        TraceId(root.0.into())
     }
 }
 

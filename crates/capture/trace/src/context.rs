@@ -16,7 +16,7 @@ mod text;
 pub use error::{ContextError, Part, Reason};
 pub use text::Text;
 
-use crate::id::{SpanId, TraceId, make};
+use crate::id::{SpanId, TraceId, make, make_for_span};
 
 /// Whether a request is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -70,7 +70,7 @@ impl SpanContext {
     /// Of a new request. The trace id has 64 bits, and is the span's.
     #[inline]
     pub fn root(decision: Decision) -> SpanContext {
-        let span_id = SpanId::make();
+        let span_id = make_for_span();
         SpanContext {
             trace_id: span_id.into(),
             span_id,
@@ -91,7 +91,7 @@ impl SpanContext {
     /// Of a new span that this one causes.
     #[inline(always)]
     pub fn child(&self) -> SpanContext {
-        SpanContext { span_id: SpanId::make(), parent_span_id: Some(self.span_id), ..*self }
+        SpanContext { span_id: make_for_span(), parent_span_id: Some(self.span_id), ..*self }
     }
 }
 

@@ -5,102 +5,11 @@ mod generator;
 #[cfg(test)]
 mod tests;
 
+pub use blkkin_model::{SpanId, TraceId};
 pub use generator::{make, prepare};
 
-use std::fmt;
-use std::num::{NonZeroU64, NonZeroU128};
-
-/// The number that all spans of a request share. It has 64 or 128 bits: one whose upper half is 0
-/// counts as one of 64.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TraceId(NonZeroU128);
-
-/// The number of a span.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct SpanId(NonZeroU64);
-
-impl TraceId {
-    /// The id with this number; 0 is none.
-    pub const fn from_number(number: u128) -> Option<TraceId> {
-        match NonZeroU128::new(number) {
-            Some(number) => Some(TraceId(number)),
-            None => None,
-        }
-    }
-
-    /// Its number.
-    pub const fn number(self) -> u128 {
-        self.0.get()
-    }
-
-    /// The lower half of its number, which is what blkin and systems with ids of 64 bits know of
-    /// it. Can be 0 if the id is foreign and has 128 bits.
-    pub const fn low(self) -> u64 {
-        self.0.get() as u64
-    }
-
-    /// The upper half of its number.
-    pub const fn high(self) -> u64 {
-        (self.0.get() >> 64) as u64
-    }
-
-    /// Whether it has more than 64 bits.
-    pub const fn is_wide(self) -> bool {
-        self.high() != 0
-    }
-}
-
-impl SpanId {
-    /// A new one.
-    #[inline]
-    pub fn make() -> SpanId {
-        SpanId(make())
-    }
-
-    /// The id with this number; 0 is none.
-    pub const fn from_number(number: u64) -> Option<SpanId> {
-        match NonZeroU64::new(number) {
-            Some(number) => Some(SpanId(number)),
-            None => None,
-        }
-    }
-
-    /// Its number.
-    pub const fn number(self) -> u64 {
-        self.0.get()
-    }
-}
-
-/// The id of the trace that a root span opens has the root's number, by custom.
-impl From<SpanId> for TraceId {
-    fn from(root: SpanId) -> TraceId {
-        TraceId(root.0.into())
-    }
-}
-
-/// 16 hexadecimal digits, or 32.
-impl fmt::Display for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = if self.is_wide() { 32 } else { 16 };
-        write!(f, "{:0width$x}", self.0)
-    }
-}
-
-/// 16 hexadecimal digits.
-impl fmt::Display for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
-    }
-}
-
-impl fmt::Debug for TraceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "TraceId({self})")
-    }
-}
-
-impl fmt::Debug for SpanId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SpanId({self})")
-    }
+/// A new one for a span.
+#[inline]
+pub(crate) fn make_for_span() -> SpanId {
+    make().into()
 }
