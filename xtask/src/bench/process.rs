@@ -104,6 +104,8 @@ fn number_of(text: &str, word: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader, Write};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn files_are_read() {
@@ -125,10 +127,33 @@ mod tests {
     fn this_process_is_known() {
         let own = Process(std::process::id());
         assert!(own.memory().expect("memory").private > 0);
-        let before = own.sleeps().expect("sleeps");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-        assert!(own.sleeps().expect("sleeps") > before);
         assert!(own.cpu_seconds().expect("times").0 >= 0.0);
         assert!(own.wait_seconds().expect("a time") >= 0.0);
+    }
+
+    /// Of a process whose threads are its own: those of other tests end here at any time, and
+    /// take their sleeps with them.
+    #[test]
+    fn sleeps_are_counted() {
+        let mut echo = Command::new("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("cat runs");
+        let (mut lines, mut answers) = (
+            echo.stdin.take().expect("standard input"),
+            BufReader::new(echo.stdout.take().expect("standard output")),
+        );
+        let process = Process(echo.id());
+        let mut answer_once = || {
+            lines.write_all(b"a line\n").expect("sent");
+            answers.read_line(&mut String::new()).expect("answered");
+            process.sleeps().expect("sleeps")
+        };
+        let before = answer_once();
+        let slept = (0..1000).any(|_| answer_once() > before);
+        drop(lines);
+        echo.wait().expect("ended");
+        assert!(slept, "1000 answers without a sleep between");
     }
 }
