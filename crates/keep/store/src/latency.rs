@@ -1,0 +1,140 @@
+//! How long spans take, in numbers that can be added up. Start at [`Durations`].
+
+use blkkin_model::{SpanId, TraceId};
+
+/// Bits of a duration that count, beside the first one.
+const DIGITS: u32 = 6;
+
+/// How many spans took how long. A duration is known to one part in 128; two of these can be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Durations {
+    /// By code, in order, none with the count 0.
+    counts: Vec<(u16, u64)>,
+}
+
+/// How long spans that match take.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Latency {
+    /// All that match.
+    pub durations: Durations,
+    /// Spans to look at, at most a few for each power of two, in order of duration.
+    pub examples: Vec<Example>,
+}
+
+/// A span to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// Its request.
+    pub trace_id: TraceId,
+    /// The span.
+    pub id: SpanId,
+    /// How long it took.
+    pub duration_ns: u64,
+}
+
+impl Durations {
+    /// The number that stands for a duration, and for all that differ from it by less than one part in 64. Longer ones
+    /// have greater numbers.
+    #[inline]
+    pub const fn code(duration_ns: u64) -> u16 {
+        if duration_ns < 1 << DIGITS {
+            return duration_ns as u16;
+        }
+        let shift = duration_ns.ilog2() - DIGITS;
+        ((shift as u16) << DIGITS) + (duration_ns >> shift) as u16
+    }
+
+    /// The least duration with this code.
+    pub const fn least(code: u16) -> u64 {
+        if code < 1 << DIGITS {
+            return code as u64;
+        }
+        let shift = (code >> DIGITS) - 1;
+        ((code as u64 & ((1 << DIGITS) - 1)) | 1 << DIGITS) << shift
+    }
+
+    /// The greatest duration with this code.
+    pub const fn greatest(code: u16) -> u64 {
+        if code < 1 << DIGITS {
+            code as u64
+        } else {
+            Durations::least(code) + ((1 << ((code >> DIGITS) - 1)) - 1)
+        }
+    }
+
+    /// Adds spans that took so long.
+    pub fn add(&mut self, code: u16, count: u64) {
+        match self.counts.binary_search_by_key(&code, |&(code, _)| code) {
+            Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(count),
+            Err(at) if count > 0 => self.counts.insert(at, (code, count)),
+            Err(_) => {}
+        }
+    }
+
+    /// Adds all of another one.
+    pub fn merge(&mut self, other: &Durations) {
+        for &(code, count) in &other.counts {
+            self.add(code, count);
+        }
+    }
+
+    /// How many there are of each code, in order.
+    pub fn counts(&self) -> &[(u16, u64)] {
+        &self.counts
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().fold(0, |sum, &(_, count)| sum.saturating_add(count))
+    }
+
+    /// The duration that a share of them, from 0 to 1, does not exceed; to one part in 128.
+    pub fn quantile(&self, share: f64) -> Option<u64> {
+        let count = self.count();
+        let wanted = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
+        let mut sum = 0u64;
+        self.counts.iter().find_map(|&(code, count)| {
+            sum = sum.saturating_add(count);
+            let (least, greatest) = (Durations::least(code), Durations::greatest(code));
+            (sum >= wanted).then(|| least + (greatest - least) / 2)
+        })
+    }
+}
+
+impl FromIterator<u64> for Durations {
+    fn from_iter<I: IntoIterator<Item = u64>>(durations: I) -> Durations {
+        let mut sum = Durations::default();
+        for duration in durations {
+            sum.add(Durations::code(duration), 1);
+        }
+        sum
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Durations;
+
+    #[test]
+    fn codes_are_in_order_and_have_no_gaps() {
+        let mut next = 0;
+        for code in 0..=Durations::code(u64::MAX) {
+            assert_eq!(Durations::least(code), next, "{code}");
+            assert_eq!(Durations::code(next), code);
+            let last = Durations::greatest(code);
+            assert_eq!(Durations::code(last), code);
+            next = last.wrapping_add(1);
+        }
+        assert_eq!(next, 0, "all of 64 bits have a code");
+    }
+
+    #[test]
+    fn quantiles_are_near() {
+        let durations: Durations = (1..=10_000).map(|number| number * 1000).collect();
+        for (share, expected) in [(0.0, 1e3), (0.5, 5e6), (0.99, 9.9e6), (1.0, 1e7)] {
+            let found = durations.quantile(share).expect("there are some") as f64;
+            assert!((found / expected - 1.0).abs() < 1.0 / 64.0, "{share}: {found}");
+        }
+        assert_eq!(Durations::default().quantile(0.5), None);
+    }
+}

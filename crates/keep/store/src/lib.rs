@@ -1,0 +1,26 @@
+//! What every store of spans can do: take batches ([`SpanStore::accept`]), and answer questions about what it keeps.
+//! A store is written once for all who ask; who asks is written once for all stores.
+//!
+//! - A [`Batch`] is taken as it came from the network, in any format of `export/wire`. It is [`Accepted`] when it is as
+//!   durable as the store makes it, and can be found.
+//! - A [`Query`] asks for requests that spans with certain [`Condition`]s are part of. The answer is a [`Page`] of
+//!   [`Summary`]s; whole requests are asked for by their ids.
+//! - [`Link`]s say which service calls which, and [`Latency`] how long what matches takes.
+
+mod accept;
+mod condition;
+mod error;
+mod latency;
+mod link;
+mod query;
+mod store;
+mod summary;
+
+pub use accept::{Accepted, Batch, Done, Policy, Refusal};
+pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};
+pub use error::Error;
+pub use latency::{Durations, Example, Latency};
+pub use link::Link;
+pub use query::{Order, Page, Place, Query, Window};
+pub use store::{Counters, SpanStore, TagField};
+pub use summary::{ServiceSpans, Summary};
