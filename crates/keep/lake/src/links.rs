@@ -2,7 +2,7 @@
 
 use crate::index::LinkCount;
 use blkkin_columns::{Block, Row, Sorted};
-use blkkin_model::{EndpointRef, SpanRef, Status};
+use blkkin_model::{SpanRef, Status};
 use blkkin_store::{Call, Durations, Link, Linker, Window, began_ns};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
@@ -84,9 +84,8 @@ impl LinkTable {
                 durations: sum.durations.counts().to_vec(),
             })
             .collect();
-        counts.sort_by(|a, b| {
-            (a.minute, &a.parent, &a.child).cmp(&(b.minute, &b.parent, &b.child))
-        });
+        counts
+            .sort_by(|a, b| (a.minute, &a.parent, &a.child).cmp(&(b.minute, &b.parent, &b.child)));
         counts
     }
 }

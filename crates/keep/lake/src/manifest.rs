@@ -157,12 +157,6 @@ fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
     serde_json::from_value(value).map_err(|_| Unusable::Damaged)
 }
 
-/// For the fuzzer: whatever the bytes are, they are read or refused.
-#[cfg(feature = "testing")]
-pub(crate) fn is_readable(bytes: &[u8]) -> bool {
-    parse(bytes).is_ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::{COPIES, FileEntry, Manifest};

@@ -33,7 +33,10 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            retention: Retention { age: Some(Duration::from_secs(7 * 86400)), bytes: Some(50 << 30) },
+            retention: Retention {
+                age: Some(Duration::from_secs(7 * 86400)),
+                bytes: Some(50 << 30),
+            },
             file_spans: 512 << 10,
             file_memory_bytes: 96 << 20,
             file_after: Duration::from_secs(300),

@@ -1,12 +1,16 @@
 //! A file of spans and its index, at rest. Start at [`Part`]; [`PartWriter`] makes them.
 
 use crate::Error;
+use crate::bytes::read_exact;
 use crate::index::{Builder, Directory, Index, KeyValues, LinkCount, OpenError, Row};
+use crate::links::LinkTable;
 use crate::manifest::FileEntry;
-use blkkin_columns::{Block, Sorted, Writer};
+use crate::tags::TagTable;
+use blkkin_columns::{Block, Options, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
+use std::fmt;
 use std::io;
-use std::ops::Range;
+use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -14,10 +18,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) struct Part {
     pub(crate) entry: FileEntry,
     pub(crate) index: Index,
-    file: blkkin_columns::File,
+    file: SpanFile,
     disk: Arc<dyn Disk>,
     goes: AtomicBool,
 }
+
+type SpanFile = blkkin_columns::File<Input>;
 
 /// Makes a part.
 pub(crate) struct PartWriter {
@@ -26,6 +32,9 @@ pub(crate) struct PartWriter {
     writer: Writer<Output>,
     builder: Builder,
 }
+
+/// So many rows are read at once when all of a file are.
+pub(crate) const ROWS_AT_ONCE: u32 = 64 << 10;
 
 /// The name of a file of spans.
 pub(crate) fn spans_name(number: u64) -> String {
@@ -61,6 +70,20 @@ impl Part {
         read_rows(&self.file, self.entry.number, rows, to)
     }
 
+    /// The spans of requests whose ids have lower halves in this range.
+    pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
+        // A block that is full breaks off: what is asked for here is far less.
+        match self.file.between(lows, to) {
+            Ok(ControlFlow::Continue(())) => Ok(()),
+            Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
+            Err(error) => Err(self.error(error)),
+        }
+    }
+
+    fn error(&self, error: impl fmt::Display) -> Error {
+        spans_error(self.entry.number, error)
+    }
+
     /// Is to be removed when nobody reads it any more.
     pub(crate) fn goes(&self) {
         self.goes.store(true, Ordering::Relaxed);
@@ -83,15 +106,14 @@ impl PartWriter {
         // What a process that ended left behind.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
-        let writer = Writer::create(Output { file, offset: 0 }, Default::default());
-        let writer = writer.map_err(|error| Error::Spans(format!("{name}: {error}")))?;
+        let writer = Writer::create(Output { file, offset: 0 }, Options::default());
+        let writer = writer.map_err(|error| spans_error(number, error))?;
         Ok(PartWriter { disk, number, writer, builder: Builder::default() })
     }
 
     /// Adds spans, all of requests behind those that were added before.
     pub(crate) fn append(&mut self, sorted: &Sorted<'_>) -> Result<(), Error> {
-        let name = spans_name(self.number);
-        self.writer.append(sorted).map_err(|error| Error::Spans(format!("{name}: {error}")))?;
+        self.writer.append(sorted).map_err(|error| spans_error(self.number, error))?;
         for index in 0..sorted.len() {
             let (block, row) = sorted.row(index);
             self.builder.push(&row_of(block, row));
@@ -110,7 +132,7 @@ impl PartWriter {
         let PartWriter { disk, number, writer, builder } = self;
         let name = spans_name(number);
         let spans = builder.rows() as u64;
-        let output = writer.finish().map_err(|error| Error::Spans(format!("{name}: {error}")))?;
+        let (output, _) = writer.finish().map_err(|error| spans_error(number, error))?;
         output.file.sync().map_err(Error::io(&name))?;
         let directory = write_index(&*disk, number, builder, links, keys)?;
         disk.sync().map_err(Error::io(""))?;
@@ -143,6 +165,33 @@ fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
     }
 }
 
+/// Makes the index of a file again, of what the file says.
+fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<Index, Error> {
+    let mut builder = Builder::default();
+    let (mut links, mut tags) = (LinkTable::default(), TagTable::default());
+    let mut block = Block::new();
+    let end = file.len() as u32;
+    let mut start = 0;
+    while start < end {
+        let next = end.min(start.saturating_add(ROWS_AT_ONCE));
+        block.clear();
+        read_rows(file, number, start..next, &mut block)?;
+        (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
+        // Of the request that lies on both sides of a step, some calls may be missing.
+        let sorted = Sorted::of(&[&block]);
+        links.merge(&LinkTable::of(&sorted).counts());
+        tags.merge(&TagTable::of(&sorted).keys());
+        start = next;
+    }
+    write_index(&**disk, number, builder, links.counts(), tags.keys())?;
+    let name = index_name(number);
+    let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);
+    opened.map_err(|error| match error {
+        OpenError::Io(source) => Error::io(name)(source),
+        OpenError::Damaged(at) => Error::Spans(format!("{name}: damaged at {at} as soon as it was written")),
+    })
+}
+
 fn write_index(
     disk: &dyn Disk,
     number: u64,
@@ -161,6 +210,42 @@ fn write_index(
     };
     written().map_err(Error::io(&name))?;
     Ok(directory)
+}
+
+fn spans_error(number: u64, error: impl fmt::Display) -> Error {
+    Error::Spans(format!("{}: {error}", spans_name(number)))
+}
+
+fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
+    let file = disk.open(&spans_name(number)).map_err(Error::io(spans_name(number)))?;
+    SpanFile::open(Input(file)).map_err(|error| spans_error(number, error))
+}
+
+fn read_rows(
+    file: &SpanFile,
+    number: u64,
+    rows: Range<u32>,
+    to: &mut Block,
+) -> Result<(), Error> {
+    let wanted = u64::from(rows.start)..u64::from(rows.end);
+    match file.rows(wanted.clone(), to) {
+        Ok(read) if read == wanted.end - wanted.start => Ok(()),
+        Ok(_) => Err(spans_error(number, "more than a block takes")),
+        Err(error) => Err(spans_error(number, error)),
+    }
+}
+
+/// Where a file of spans is read from.
+struct Input(Arc<dyn File>);
+
+impl ReadAt for Input {
+    fn len(&self) -> io::Result<u64> {
+        self.0.size_bytes()
+    }
+
+    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
+        read_exact(&*self.0, buffer, offset)
+    }
 }
 
 /// Where a writer writes to.

@@ -12,9 +12,6 @@ use std::collections::HashMap;
 /// same twice must not make the directory as large as the file.
 const GROUPS_MAX: usize = 16 << 10;
 
-/// Each so-many-th request's place is kept in memory.
-pub(super) const SAMPLE_EVERY: usize = 16;
-
 /// What the index keeps of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
@@ -174,8 +171,6 @@ impl Builder {
         }
 
         let lows: Vec<u64> = self.requests.iter().map(|request| request.low).collect();
-        let samples = self.requests.iter().step_by(SAMPLE_EVERY);
-        let samples = samples.map(|request| ((request.low >> 32) as u32, request.first_row));
         let mut texts = vec![String::new(); self.texts.len()];
         for (text, index) in self.texts {
             texts[index as usize] = text.into();
@@ -187,7 +182,6 @@ impl Builder {
             min_start_ns,
             max_start_ns,
             widths,
-            samples: samples.collect(),
             bloom: bloom::make(&lows),
             texts,
             groups,

@@ -18,8 +18,6 @@ pub(crate) struct Directory {
     pub(crate) max_start_ns: u64,
     /// What entries, starts, rows and numbers of spans take.
     pub(crate) widths: Widths,
-    /// Of each 16th request by id: the upper half of its id's lower half, and its first row.
-    pub(crate) samples: Vec<(u32, u32)>,
     /// The filter of the lower halves of ids.
     pub(crate) bloom: Vec<u8>,
     /// Services and names.
@@ -94,7 +92,7 @@ impl Directory {
         let links = self.links.iter().map(|link| 120 + 16 * link.durations.len());
         let keys = self.keys.iter().map(|key| 56 + key.key.len() + texts(&key.values));
         let sums = groups.sum::<usize>() + links.sum::<usize>() + keys.sum::<usize>();
-        self.samples.len() * 8 + self.bloom.len() + texts(&self.texts) + sums
+        self.bloom.len() + texts(&self.texts) + sums
     }
 }
 

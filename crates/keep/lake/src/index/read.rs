@@ -104,17 +104,6 @@ impl Index {
         bloom::may_hold(&self.directory.bloom, low)
     }
 
-    /// Among which rows all are of requests whose ids have this lower half.
-    pub(crate) fn rows_of(&self, low: u64) -> Range<u32> {
-        let samples = &self.directory.samples;
-        let upper = (low >> 32) as u32;
-        let first = samples.partition_point(|&(sample, _)| sample < upper).saturating_sub(1);
-        let behind = samples.partition_point(|&(sample, _)| sample <= upper);
-        let start = samples.get(first).map_or(0, |&(_, row)| row);
-        let end = samples.get(behind).map_or(self.directory.rows, |&(_, row)| row);
-        start..end
-    }
-
     /// The ordinals of requests that began in a window.
     pub(crate) fn ordinals(&self, window: Window) -> io::Result<Range<u32>> {
         let Directory { timed, min_start_ns, max_start_ns, .. } = self.directory;

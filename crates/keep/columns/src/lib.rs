@@ -1,0 +1,17 @@
+//! Spans in columns. A [`Block`] is a batch of them in memory, [`Sorted`] puts those of several blocks in the order of
+//! requests, a [`Writer`] makes Parquet files of them that other programs read as they lie (`docs/span-files.md`), and
+//! a [`File`] reads rows of such a file, and only the pages that they are in.
+//!
+//! Texts are numbers in a block, and keys of tags a layout that spans share, so that a condition on them is evaluated
+//! once for each text, not for each span.
+
+mod block;
+mod dictionary;
+mod endpoint;
+mod layout;
+mod sorted;
+
+pub use block::{Block, Refused, Row, Scratch};
+pub use endpoint::EndpointId;
+pub use layout::{Layout, LayoutId, Shape, ValueType};
+pub use sorted::Sorted;
