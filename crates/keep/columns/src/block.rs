@@ -19,6 +19,9 @@ pub type Row = u32;
 /// Most bytes that the texts of one span may have, and most tags and annotations, so that a page of a file stays small.
 const WEIGHT_MAX: usize = 8 << 20;
 
+/// What a tag or an annotation weighs beside its texts.
+const ITEM_WEIGHT: usize = 16;
+
 /// Most bytes of texts, and most tags and annotations, that a block takes: its offsets have 32 bits.
 const ROOM: usize = 1 << 31;
 
@@ -52,6 +55,8 @@ pub struct Block {
     annotations_end: Vec<u32>,
     annotation_time: Vec<u64>,
     annotation_value: Vec<u32>,
+    /// The weight of the heaviest span.
+    heaviest: usize,
 }
 
 /// Why a block did not take a span.
@@ -113,6 +118,7 @@ impl Block {
             annotations_end: Vec::new(),
             annotation_time: Vec::new(),
             annotation_value: Vec::new(),
+            heaviest: 0,
         }
     }
 
@@ -133,6 +139,7 @@ impl Block {
         if fullest.into_iter().any(|used| used + weight > ROOM) {
             return Err(Refused::Full);
         }
+        self.heaviest = self.heaviest.max(weight);
         let row = self.trace_low.len();
         let high = span.trace_id.high();
         if high != 0 || !self.trace_high.is_empty() {
@@ -330,6 +337,7 @@ impl Block {
         }
         self.flags.clear();
         self.bytes.clear();
+        self.heaviest = 0;
     }
 
     /// A span, borrowed.
@@ -513,6 +521,16 @@ impl Block {
         self.endpoints.entries().len()
     }
 
+    /// No span of this block weighs more.
+    pub(crate) fn heaviest(&self) -> usize {
+        self.heaviest
+    }
+
+    /// What a span weighs: about as much as its texts, and more for each tag and annotation.
+    pub(crate) fn weight(&self, row: Row) -> usize {
+        weight(&self.span(row, &mut Scratch::default()))
+    }
+
     pub(crate) fn endpoint_entry(&self, id: EndpointId) -> &Entry {
         self.endpoints.entry(id)
     }
@@ -636,6 +654,5 @@ fn weight(span: &SpanRef<'_>) -> usize {
         + span.remote.service.len()
         + tags
         + annotations
-        + span.tags.len()
-        + span.annotations.len()
+        + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
 }

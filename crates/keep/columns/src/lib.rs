@@ -6,12 +6,25 @@
 //! once for each text, not for each span.
 
 mod block;
+mod cells;
+mod chunk;
+mod decode;
 mod dictionary;
+mod encode;
 mod endpoint;
+mod error;
+mod file;
+mod index;
 mod layout;
+mod schema;
 mod sorted;
+mod writer;
 
 pub use block::{Block, Refused, Row, Scratch};
 pub use endpoint::EndpointId;
+pub use error::Error;
+pub use file::{File, PageColumns, ReadAt};
 pub use layout::{Layout, LayoutId, Shape, ValueType};
+pub use schema::Column;
 pub use sorted::Sorted;
+pub use writer::{Options, Writer, Written};
