@@ -20,6 +20,7 @@ mod query;
 mod same;
 mod store;
 mod summary;
+pub mod zipkin;
 
 pub use accept::{Accepted, Batch, Done, Policy, Refusal};
 pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};
