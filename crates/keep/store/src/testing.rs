@@ -1,0 +1,3 @@
+//! What tests and benches of stores need: [requests](requests::Requests) as they come in practice.
+
+pub mod requests;
