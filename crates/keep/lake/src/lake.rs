@@ -184,6 +184,11 @@ impl Lake {
         }
         state.trouble.clone().map_or(Ok(()), Err)
     }
+
+    /// Finds the calls of what is in memory now, rather than soon.
+    pub fn link(&self) {
+        self.shared.refresh_head_links();
+    }
 }
 
 impl Drop for Lake {
@@ -264,7 +269,7 @@ impl Shared {
             blocks.into_iter().for_each(|block| memory.give_back(block));
             return done(Ok(Accepted { outcome }));
         }
-        let payloads = payloads(batch);
+        let payloads = payloads(batch, memory.options.journal.payload_bytes_max);
         let records = payloads.len() as u64;
         // Only one of two who could call it does: this one, if the journal does not take the batch.
         let held = Arc::new(Mutex::new(Some((outcome, blocks, done))));
