@@ -396,7 +396,11 @@ impl Shared {
             return;
         }
         let sorted = snapshot.sorted();
-        *links = HeadLinks { links: Arc::new(LinkTable::of(&sorted).counts()), accepted, parts };
+        *links = HeadLinks {
+            links: Arc::new(LinkTable::of(&sorted, &snapshot.parts).counts()),
+            accepted,
+            parts,
+        };
     }
 }
 
