@@ -185,7 +185,7 @@ fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<In
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
         // Of the request that lies on both sides of a step, some calls may be missing.
         let sorted = Sorted::of(&[&block]);
-        links.merge(&LinkTable::of(&sorted, &[]).counts());
+        links.merge(&LinkTable::of(&sorted, &[]).0.counts());
         tags.merge(&TagTable::of(&sorted).keys());
         start = next;
     }

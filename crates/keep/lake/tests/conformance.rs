@@ -8,13 +8,20 @@ use blkkin_store::testing::conformance::Subject;
 use std::sync::Arc;
 
 fn subject(options: Options) -> Subject {
+    let in_files = options.file_spans == 1;
     let retention = Retention { age: None, bytes: None };
     let journal = blkkin_journal::Options { segment_bytes: 16 << 20, ..options.journal };
     let options = Options { retention, journal, ..options };
     let lake = Lake::open_on(Arc::new(SimulatedDisk::new(1)), options).expect("opened").0;
     let lake = Arc::new(lake);
     let store: Arc<dyn SpanStore> = lake.clone();
-    Subject::settling(store, move || lake.link())
+    let subject = Subject::settling(store, move || {
+        if in_files {
+            lake.write_files().expect("written");
+        }
+        lake.link();
+    });
+    if in_files { subject.of_whole_requests() } else { subject }
 }
 
 mod in_memory {
