@@ -9,7 +9,7 @@ use crate::chunk::{Bounds, Chunk, Levels, Press};
 use crate::dictionary::{TextId, Texts};
 use crate::encode;
 use crate::error::Error;
-use crate::index::{self, Group, SEAL, Seal, VALUES_MAX};
+use crate::index::{self, Group, INDEX_MAX, SEAL, Seal, VALUES_MAX};
 use crate::layout::{Layout, ValueType};
 use crate::schema::{Column, TAGS, kind_text, schema, status_text};
 use crate::sorted::Sorted;
@@ -20,6 +20,7 @@ use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -62,8 +63,12 @@ pub struct Writer<W: Write + Send> {
     press: Press,
     groups: Vec<Group>,
     numbering: Numbering,
+    index_len: usize,
     rows: u64,
 }
+
+/// Most row groups that Parquet can number.
+const GROUPS_MAX: usize = i16::MAX as usize;
 
 /// Heaviest page, unless a single span is heavier.
 const PAGE_WEIGHT: usize = 1 << 20;
@@ -101,6 +106,7 @@ impl<W: Write + Send> Writer<W> {
             press: Press::new(options.level)?,
             groups: Vec::new(),
             numbering: Numbering::default(),
+            index_len: 4,
             rows: 0,
         })
     }
@@ -123,6 +129,10 @@ impl<W: Write + Send> Writer<W> {
 
     fn group(&mut self, rows: &[(&Known<'_>, Row)]) -> Result<(), Error> {
         let pages = pages(rows, self.options.rows_of_page.clamp(1, VALUES_MAX));
+        self.index_len += index::len(pages.len());
+        if self.index_len > INDEX_MAX || self.groups.len() == GROUPS_MAX {
+            return Err(Error::Full);
+        }
         let low = |at: usize| rows[at].0.block.trace_low(rows[at].1);
         let mut group = Group {
             rows: rows.len() as u32,
@@ -253,6 +263,8 @@ struct Known<'b> {
     endpoints: Vec<KnownEndpoint>,
     /// The text of each layout.
     layouts: Vec<TextId>,
+    /// The texts of whole numbers, as they become known; 0 is none.
+    numbers: Vec<Cell<TextId>>,
 }
 
 #[derive(Clone, Copy)]
@@ -282,7 +294,8 @@ impl<'b> Known<'b> {
         let layouts = (0..block.layouts())
             .map(|id| texts.intern(&layout_text(block.layout(id as u32))))
             .collect();
-        Known { block, texts: of_block, endpoints, layouts }
+        let numbers = vec![Cell::new(0); block.numbers()];
+        Known { block, texts: of_block, endpoints, layouts, numbers }
     }
 }
 
@@ -384,9 +397,17 @@ impl Numbering {
         if kind == ValueType::Str {
             return of.texts[value as usize];
         }
+        let known = of.numbers.get(value as usize).filter(|_| kind == ValueType::Int);
+        if let Some(text) = known.map(Cell::get).filter(|text| *text != 0) {
+            return text;
+        }
         self.scratch.clear();
         value_text(of.block.value(kind, value), &mut self.scratch);
-        self.texts.intern(&self.scratch)
+        let text = self.texts.intern(&self.scratch);
+        if let Some(known) = known {
+            known.set(text);
+        }
+        text
     }
 }
 
