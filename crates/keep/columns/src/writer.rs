@@ -147,8 +147,14 @@ impl<W: Write + Send> Writer<W> {
         }
         let schema = self.file.schema_descr().columns().to_vec();
         let mut of_file = self.file.next_row_group()?;
-        let mut columns =
-            Columns { rows, pages: &pages, press: &mut self.press, numbering: &mut self.numbering };
+        let mut columns = Columns {
+            rows,
+            locals: rows.iter().map(|(of, row)| of.local(*row)).collect(),
+            remotes: rows.iter().map(|(of, row)| of.remote(*row)).collect(),
+            pages: &pages,
+            press: &mut self.press,
+            numbering: &mut self.numbering,
+        };
         let mut spaced = Spaced::default();
         for (column, descriptor) in crate::schema::COLUMNS.into_iter().zip(schema) {
             let mut chunk = Chunk::new(descriptor);
@@ -471,6 +477,9 @@ struct Spaced {
 /// The rows of a row group, column by column.
 struct Columns<'g, 'b> {
     rows: &'g [(&'g Known<'b>, Row)],
+    /// The endpoints of each row, which several columns ask for.
+    locals: Vec<&'g KnownEndpoint>,
+    remotes: Vec<&'g KnownEndpoint>,
     pages: &'g [Range<usize>],
     press: &'g mut Press,
     numbering: &'g mut Numbering,
@@ -522,27 +531,27 @@ impl<'b> Columns<'_, 'b> {
                 self.texts(chunk, texts)
             }
             Column::Service => {
-                let texts = self.each(|of, row| of.local(row).service);
+                let texts = self.locals.iter().map(|of| of.service).collect();
                 self.texts(chunk, texts)
             }
             Column::RemoteService => {
-                let texts = self.each(|of, row| of.remote(row).service);
+                let texts = self.remotes.iter().map(|of| of.service).collect();
                 self.texts(chunk, texts)
             }
             Column::LocalIpv4 => {
-                let texts = self.each(|of, row| of.local(row).ipv4);
+                let texts = self.locals.iter().map(|of| of.ipv4).collect();
                 self.texts(chunk, texts)
             }
             Column::LocalIpv6 => {
-                let texts = self.each(|of, row| of.local(row).ipv6);
+                let texts = self.locals.iter().map(|of| of.ipv6).collect();
                 self.texts(chunk, texts)
             }
             Column::RemoteIpv4 => {
-                let texts = self.each(|of, row| of.remote(row).ipv4);
+                let texts = self.remotes.iter().map(|of| of.ipv4).collect();
                 self.texts(chunk, texts)
             }
             Column::RemoteIpv6 => {
-                let texts = self.each(|of, row| of.remote(row).ipv6);
+                let texts = self.remotes.iter().map(|of| of.ipv6).collect();
                 self.texts(chunk, texts)
             }
             Column::TagLayout => {
@@ -558,11 +567,13 @@ impl<'b> Columns<'_, 'b> {
                 self.numbers(chunk, &numbers, Bounds::Numbers)
             }
             Column::LocalPort => {
-                let numbers = self.each(|of, row| port(of.local(row).port));
+                let numbers: Vec<Option<i64>> =
+                    self.locals.iter().map(|of| port(of.port)).collect();
                 self.numbers(chunk, &numbers, small)
             }
             Column::RemotePort => {
-                let numbers = self.each(|of, row| port(of.remote(row).port));
+                let numbers: Vec<Option<i64>> =
+                    self.remotes.iter().map(|of| port(of.port)).collect();
                 self.numbers(chunk, &numbers, small)
             }
             Column::AnnotationTime => self.annotations(chunk, lists),
