@@ -1,43 +1,16 @@
 //! A file of spans may say anything: where its checksums are right, reading it is an error or gives as many spans as it
 //! has rows, and those are found again by their request.
 //!
-//! The input is a file as it is, or, if it begins with a byte below 32, that many rows, and then for each column the
-//! page: encoding, values, and the length of what follows and that, and a dictionary in the same form if the encoding
-//! is a dictionary's.
+//! The input is a file as it is, or, if it begins with a byte below 32, what [`told`] makes one of.
 #![no_main]
 
-use blkkin_columns::testing::{COLUMN_COUNT, Said, file};
+use blkkin_columns::testing::told;
 use blkkin_columns::{Block, File};
 use libfuzzer_sys::fuzz_target;
 
-fn take<'a>(bytes: &mut &'a [u8], count: usize) -> &'a [u8] {
-    let (taken, rest) = bytes.split_at(count.min(bytes.len()));
-    *bytes = rest;
-    taken
-}
-
-fn byte(bytes: &mut &[u8]) -> u8 {
-    take(bytes, 1).first().copied().unwrap_or(0)
-}
-
-fn said<'a>(bytes: &mut &'a [u8]) -> Said<'a> {
-    let (encoding, values) = (byte(bytes), byte(bytes).into());
-    let length = byte(bytes).into();
-    let body = take(bytes, length);
-    let dictionary = (encoding == 8).then(|| {
-        let (count, length) = (byte(bytes).into(), byte(bytes).into());
-        (count, take(bytes, length))
-    });
-    Said { encoding, values, body, dictionary }
-}
-
 fuzz_target!(|bytes: &[u8]| {
-    let mut rest = bytes;
-    let whole = match byte(&mut rest) {
-        rows @ 0..32 => {
-            let columns: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|_| said(&mut rest));
-            file(rows.into(), &columns)
-        }
+    let whole = match bytes {
+        [0..32, ..] => told(bytes),
         _ => bytes.to_vec(),
     };
     let Ok(file) = File::open(whole) else { return };

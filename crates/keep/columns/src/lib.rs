@@ -18,7 +18,7 @@ mod index;
 mod layout;
 mod schema;
 mod sorted;
-#[cfg(feature = "testing")]
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod writer;
 
