@@ -3,8 +3,8 @@
 //!
 //! A peer that stays away is said aloud, with what is not tested; with `CI=true` it is a failure.
 
-use crate::{Outcome, is_ci};
-use std::path::Path;
+use crate::{Outcome, is_ci, target_dir};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// A program that tests and benches use, if it is there.
@@ -17,7 +17,7 @@ struct Peer {
     tests: &'static str,
 }
 
-const PEERS: [Peer; 8] = [
+const PEERS: [Peer; 9] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -66,7 +66,21 @@ const PEERS: [Peer; 8] = [
         is_there: || ["man", "groff"].iter().all(|name| in_path(name)),
         tests: "the manual's pages",
     },
+    Peer {
+        name: "duckdb",
+        packages: &["python3-venv"],
+        is_there: || succeeds(&python().to_string_lossy(), &["-c", "import duckdb, pyarrow"]),
+        tests: "files of spans, read by DuckDB and pyarrow",
+    },
 ];
+
+/// What the interpreter below gets from PyPI.
+const PYTHON_PACKAGES: [&str; 3] = ["duckdb==2.0.0", "pyarrow", "pytz"];
+
+/// The Python interpreter that tests use, in an environment of its own.
+pub(crate) fn python() -> PathBuf {
+    target_dir().join("peers/python/bin/python")
+}
 
 /// Which peers are there.
 #[derive(Default)]
@@ -92,6 +106,15 @@ pub(crate) fn install() -> Present {
         let packages: Vec<&str> = missing.iter().flat_map(|peer| peer.packages).copied().collect();
         apt_install(&packages).err()
     };
+    if missing.iter().any(|peer| peer.name == "duckdb") {
+        println!("peers: installing {} for Python", PYTHON_PACKAGES.join(" "));
+        let folder = target_dir().join("peers/python");
+        // What fails here is seen when the peer is looked for again.
+        if succeeds("python3", &["-m", "venv", &folder.to_string_lossy()]) {
+            let arguments = [&["-m", "pip", "install", "--quiet"], &PYTHON_PACKAGES[..]].concat();
+            succeeds(&python().to_string_lossy(), &arguments);
+        }
+    }
     let mut present = Present::default();
     for peer in &PEERS {
         if (peer.is_there)() {

@@ -46,6 +46,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .args(&options.arguments)
         .env("BLKKIN_PEERS", peers.names.join(","))
+        .env("BLKKIN_PYTHON", peers::python())
         .env("BLKKIN_SKIPS", &skips);
     let mut commands = vec![tests];
     if options.arguments.is_empty() {
