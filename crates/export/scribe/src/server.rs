@@ -222,11 +222,7 @@ impl<H: Handler> Running<H> {
 
     /// Takes no more connections, answers what has come whole, and closes all. The handler is not called any more when
     /// this returns true; false if one of its calls takes longer than `patience`.
-    pub fn stop(mut self, patience: Duration) -> bool {
-        self.finish(patience)
-    }
-
-    fn finish(&mut self, patience: Duration) -> bool {
+    pub fn stop(&mut self, patience: Duration) -> bool {
         let Some(thread) = self.thread.take() else { return true };
         self.shared.service.stop();
         self.shared.is_stopping.store(true, Ordering::SeqCst);
@@ -256,7 +252,7 @@ impl<H: Handler> Running<H> {
 
 impl<H: Handler> Drop for Running<H> {
     fn drop(&mut self) {
-        self.finish(Duration::from_secs(10));
+        self.stop(Duration::from_secs(10));
     }
 }
 

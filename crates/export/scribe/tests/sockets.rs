@@ -101,7 +101,7 @@ fn is_closed(mut stream: &TcpStream) -> bool {
 #[test]
 fn a_client_is_answered() {
     for is_strict in [false, true] {
-        let (server, seen) = start(ServerOptions::default());
+        let (mut server, seen) = start(ServerOptions::default());
         let options = ClientOptions { is_strict, ..ClientOptions::default() };
         let mut client = Client::connect(server.address(), options).expect("a connection");
         assert_eq!(client.probe().expect("an answer"), ResultCode::Ok);
@@ -300,7 +300,7 @@ fn the_end_is_in_order() {
     let server = Server::bind("127.0.0.1:0", ServerOptions::default()).expect("a port");
     let gate = Some((begun, Mutex::new(may_go_on)));
     let handler = Counting { seen: Arc::clone(&seen), gate };
-    let server = server.start(handler).expect("a thread");
+    let mut server = server.start(handler).expect("a thread");
     let address = server.address();
     let mut quiet = connect(&server);
     assert_eq!(quiet.probe().expect("an answer"), ResultCode::Ok);
