@@ -3,7 +3,7 @@
 //!
 //! - [`Frames`] and [`Service`] are a server without sockets: frames of bytes in, replies out. [`Server`] puts them on
 //!   a port, a thread for each connection, and asks a [`Handler`].
-//! - [`Batch`] and [`Client`] are the other end. [`Backoff`] says when to try again.
+//! - [`Batch`] and [`Client`] are the other end; [`Sender`] tries until all has come, when [`Backoff`] says.
 //! - [`base64`] reads messages of category `zipkin` as leniently as Zipkin does.
 //!
 //! Bytes are hostile: [`Limits`] hold before anything is allocated, and what is wrong is a [`Fault`] with its byte.
@@ -20,6 +20,7 @@ mod frame;
 mod message;
 mod reply;
 mod request;
+mod sender;
 mod server;
 mod service;
 
@@ -33,6 +34,7 @@ pub use frame::{Frames, Misfit};
 pub use message::Header;
 pub use reply::{Answer, read_reply};
 pub use request::{Limits, Request, read_request};
+pub use sender::{GaveUp, Sender, SenderCounts, SenderOptions};
 pub use server::{Closed, Running, Server, ServerCounters, ServerOptions};
 pub use service::{Handler, Next, Service};
 
