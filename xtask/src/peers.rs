@@ -3,8 +3,8 @@
 //!
 //! A peer that stays away is said aloud, with what is not tested; with `CI=true` it is a failure.
 
-use crate::{Outcome, is_ci};
-use std::path::Path;
+use crate::{Outcome, is_ci, target_dir};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// A program that tests and benches use, if it is there.
@@ -17,7 +17,7 @@ struct Peer {
     tests: &'static str,
 }
 
-const PEERS: [Peer; 8] = [
+const PEERS: [Peer; 9] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -66,7 +66,43 @@ const PEERS: [Peer; 8] = [
         is_there: || ["man", "groff"].iter().all(|name| in_path(name)),
         tests: "the manual's pages",
     },
+    Peer {
+        name: PYTHON_PEER,
+        packages: &["python3-venv"],
+        is_there: || {
+            let python = python();
+            succeeds(&python.to_string_lossy(), &["-c", "from scribe import scribe"])
+        },
+        tests: "the client that Scribe's makers have published",
+    },
 ];
+
+/// The peer that is a module of Python's.
+const PYTHON_PEER: &str = "facebook-scribe";
+
+/// What comes from Python's package index, with the versions that the tests were written for.
+const PYTHON_PACKAGES: [&str; 2] = ["facebook-scribe==2.0.post1", "thrift==0.25.0"];
+
+/// The interpreter that has them.
+pub(crate) fn python() -> PathBuf {
+    target_dir().join("peers/python/bin/python")
+}
+
+/// Installs them in a folder of their own.
+fn pip_install() -> Result<(), String> {
+    let folder = target_dir().join("peers/python");
+    let folder = folder.to_string_lossy();
+    println!("peers: installing {} with pip", PYTHON_PACKAGES.join(" "));
+    if !succeeds("python3", &["-m", "venv", &folder]) {
+        return Err("python3 -m venv failed".to_owned());
+    }
+    let mut install = vec!["-m", "pip", "install", "--quiet"];
+    install.extend(PYTHON_PACKAGES);
+    match succeeds(&python().to_string_lossy(), &install) {
+        true => Ok(()),
+        false => Err("pip install failed".to_owned()),
+    }
+}
 
 /// Which peers are there.
 #[derive(Default)]
@@ -86,12 +122,19 @@ pub(crate) fn run() -> Outcome {
 /// Makes sure that the peers are there, and prints a line for each that is not.
 pub(crate) fn install() -> Present {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
-    let reason = if missing.is_empty() {
-        None
-    } else {
-        let packages: Vec<&str> = missing.iter().flat_map(|peer| peer.packages).copied().collect();
-        apt_install(&packages).err()
-    };
+    let (of_pip, of_apt): (Vec<&Peer>, _) =
+        missing.into_iter().partition(|peer| peer.name == PYTHON_PEER);
+    let mut reason = None;
+    if !of_apt.is_empty() {
+        let packages: Vec<&str> = of_apt.iter().flat_map(|peer| peer.packages).copied().collect();
+        reason = apt_install(&packages).err();
+    }
+    for peer in of_pip {
+        // Python may have come without what makes folders for packages.
+        let installed =
+            pip_install().or_else(|_| apt_install(peer.packages).and_then(|()| pip_install()));
+        reason = reason.or(installed.err());
+    }
     let mut present = Present::default();
     for peer in &PEERS {
         if (peer.is_there)() {

@@ -239,7 +239,7 @@ impl Outlet {
 
     /// Has the store write a batch, however often that fails; false if it should end before it has.
     fn hand_over(&self, store: &mut dyn Store, batch: &Batch, backoff: &mut Backoff) -> bool {
-        let mut has_failed = false;
+        let (mut has_failed, mut progress) = (false, 0);
         loop {
             match store.write(batch) {
                 Ok(wrote) => {
@@ -262,6 +262,10 @@ impl Outlet {
                     }
                     has_failed = true;
                     self.count_both(|counters| add(&counters.retries, 1));
+                    if store.progress() > progress {
+                        progress = store.progress();
+                        backoff.succeeded();
+                    }
                     self.stop.wait(backoff.failed());
                     if self.stop.is_asked() {
                         return false;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::Instant;
 
 /// What the daemon is told while it runs.
@@ -40,9 +40,14 @@ struct State {
     categories_max: usize,
     rate_max: u64,
     lanes: RwLock<HashMap<Vec<u8>, Arc<Lane>>>,
-    /// What is wrong with the configuration, and with journals that could not be opened.
-    problems: Mutex<Vec<String>>,
+    /// What is wrong with the configuration.
+    problems: Vec<String>,
+    /// Categories whose journals could not be opened, and why.
+    failures: Mutex<BTreeMap<Vec<u8>, String>>,
 }
+
+/// Failures that are kept, to be told.
+const FAILURES_MAX: usize = 100;
 
 /// Messages of this second.
 struct Rate {
@@ -97,20 +102,20 @@ impl Router {
             categories_max: plan.categories_max,
             rate_max: plan.messages_per_second_max,
             lanes: RwLock::default(),
-            problems: Mutex::new(problems),
+            problems,
+            failures: Mutex::default(),
         };
         let mut categories: Vec<Vec<u8>> =
             roots(&state.stores, &state.common).iter().flat_map(|root| found(root)).collect();
         categories.sort();
         categories.dedup();
         for category in categories {
-            let name = String::from_utf8_lossy(&category).into_owned();
             match state.open(&category) {
                 Ok(Some(_)) => {}
-                Ok(None) => state.problem(format!(
-                    "messages of category {name} wait, and no store is configured for it"
-                )),
-                Err(error) => state.problem(format!("category {name}: {error}")),
+                Ok(None) => {
+                    state.failed(&category, "messages wait, and no store takes them".to_owned())
+                }
+                Err(error) => state.failed(&category, error),
             }
         }
         *write(&self.state) = Some(state);
@@ -217,10 +222,14 @@ impl Router {
 }
 
 impl State {
-    fn problem(&self, text: String) {
-        let mut problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
-        if !problems.contains(&text) && problems.len() < 100 {
-            problems.push(text);
+    fn failures(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, String>> {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn failed(&self, category: &[u8], text: String) {
+        let mut failures = self.failures();
+        if failures.len() < FAILURES_MAX || failures.contains_key(category) {
+            failures.insert(category.to_vec(), text);
         }
     }
 
@@ -264,7 +273,7 @@ impl State {
             Ok(Some(lane)) => Way::Lane(lane),
             Ok(None) => Way::None,
             Err(error) => {
-                self.problem(format!("category {}: {error}", String::from_utf8_lossy(category)));
+                self.failed(category, error);
                 Way::Denied(Denied::Queue)
             }
         }
@@ -282,23 +291,25 @@ impl State {
         }
         let lane = Arc::new(Lane::open(category, &stores, is_exact, &self.common)?);
         lanes.insert(category.to_vec(), Arc::clone(&lane));
+        self.failures().remove(category);
         Ok(Some(lane))
     }
 
     /// What is wrong, the configuration first.
     fn details(&self) -> String {
-        let problems = self.problems.lock().unwrap_or_else(PoisonError::into_inner);
-        if !problems.is_empty() {
-            return problems.join("; ");
+        if !self.problems.is_empty() {
+            return self.problems.join("; ");
         }
-        drop(problems);
+        let told = |category: &[u8], text: &str| {
+            format!("category {}: {text}", String::from_utf8_lossy(category))
+        };
+        if let Some((category, text)) = self.failures().first_key_value() {
+            return told(category, text);
+        }
         let lanes = read(&self.lanes);
         let texts = lanes.iter().map(|(category, lane)| (category, lane.status()));
         let first = texts.filter(|(_, text)| !text.is_empty()).min();
-        let told = first.map(|(category, text)| {
-            format!("category {}: {text}", String::from_utf8_lossy(category))
-        });
-        told.unwrap_or_default()
+        first.map(|(category, text)| told(category, &text)).unwrap_or_default()
     }
 }
 

@@ -15,6 +15,11 @@ pub(crate) trait Store: Send {
     /// number, and what was written of it need not be.
     fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure>;
 
+    /// How many messages of a batch that failed have been written, so that it is seen whether there is some progress.
+    fn progress(&self) -> u64 {
+        0
+    }
+
     /// Makes durable what was written. If that fails, what was written since the last time comes again.
     fn sync(&mut self) -> Result<(), Failure> {
         Ok(())

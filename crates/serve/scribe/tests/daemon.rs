@@ -9,7 +9,8 @@ use blkkin_scribed::{Config, Daemon, Options, Plan, Remote};
 use blkkin_sys::testing::Scratch;
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -488,4 +489,55 @@ fn rates_are_limited() {
     assert_eq!(daemon.counter("scribe_overall:denied for rate"), denied as i64 * 60);
     until("another second", || daemon.send(b"c", numbered(5000)) == ResultCode::Ok);
     daemon.stop();
+}
+
+/// A server behind a slow line answers no call of all that waits in time; smaller ones arrive.
+#[test]
+fn a_slow_line_gets_smaller_calls() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    let got = Arc::new(Mutex::new(Vec::new()));
+    let keeps = Arc::clone(&got);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, keeps) = (stream.expect("a connection"), Arc::clone(&keeps));
+            thread::spawn(move || serve_slowly(stream, &keeps));
+        }
+    });
+    let scratch = Scratch::new("scribed");
+    let configuration = network(port).replace("timeout=5000", "timeout=300");
+    let daemon = start(&scratch.0, &configuration);
+    let message = |number: u64| format!("{number:04}{}", "m".repeat(1000));
+    let all: Vec<String> = (0..300).map(message).collect();
+    assert_eq!(daemon.send(b"c", all.iter().cloned()), ResultCode::Ok);
+    until("all of it", || daemon.counter("c:sent") == 300);
+    let mut got = got.lock().expect("no panic").clone();
+    // What was on its way when the time was over may have come twice.
+    got.dedup();
+    let seen: std::collections::BTreeSet<String> = got.into_iter().collect();
+    assert!(seen.into_iter().eq(all));
+    assert!(daemon.counter("c:retries") > 0);
+    daemon.stop();
+}
+
+/// Answers calls, but reads no more than 20 KiB in 100 ms.
+fn serve_slowly(mut stream: TcpStream, keeps: &Mutex<Vec<String>>) -> Option<()> {
+    loop {
+        let mut head = [0; 4];
+        stream.read_exact(&mut head).ok()?;
+        let mut body = vec![0; u32::from_be_bytes(head) as usize];
+        for part in body.chunks_mut(2 << 10) {
+            stream.read_exact(part).ok()?;
+            thread::sleep(Duration::from_millis(10));
+        }
+        let limits = blkkin_scribe::Limits::default();
+        let (_, request) = blkkin_scribe::read_request(&body, &limits).expect("a call");
+        let Ok(blkkin_scribe::Request::Log(entries)) = request else { panic!("{request:?}") };
+        let text = |entry: Entry<'_>| String::from_utf8_lossy(entry.message).into_owned();
+        keeps.lock().expect("no panic").extend(entries.iter().map(text));
+        let (downstream, from) = (Arc::default(), (Ipv4Addr::LOCALHOST, 1).into());
+        let mut reply = Vec::new();
+        blkkin_scribe::Service::new(Keeping(downstream), limits).answer(&body, from, &mut reply);
+        stream.write_all(&reply).ok()?;
+    }
 }

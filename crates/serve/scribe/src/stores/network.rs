@@ -1,4 +1,7 @@
-//! Another server of Scribe's. It gets one batch after the other, in the journal's order.
+//! Another server of Scribe's. It gets one call after the other, in the journal's order.
+//!
+//! What it cannot take in its time comes in smaller calls, down to one message, so that a slow line is no reason for
+//! nothing to arrive; when that goes well, calls grow again.
 
 use super::{Failure, Store, Wrote};
 use crate::messages::Batch;
@@ -6,7 +9,11 @@ use crate::plan::NetworkPlan;
 use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
 
 /// From this size on, a server that has failed is asked first whether it would take some, as Scribe does.
-const PROBE_BYTES: u64 = 4096;
+const PROBE_BYTES: usize = 4096;
+
+/// What a call brings at most, and what it brings however slow the line is, if messages are that small.
+const CALL_BYTES_MAX: usize = 1 << 20;
+const CALL_BYTES_MIN: usize = 2 << 10;
 
 pub(super) struct Network {
     plan: NetworkPlan,
@@ -15,6 +22,9 @@ pub(super) struct Network {
     client: Option<Client>,
     has_failed: bool,
     batch: blkkin_scribe::Batch,
+    call_bytes: usize,
+    /// Of which batch how many messages the server has.
+    done: (u64, u64),
 }
 
 impl Network {
@@ -26,6 +36,8 @@ impl Network {
             client: None,
             has_failed: false,
             batch: blkkin_scribe::Batch::default(),
+            call_bytes: CALL_BYTES_MAX,
+            done: (u64::MAX, 0),
         }
     }
 
@@ -75,13 +87,10 @@ impl Network {
         }
         Err(failure)
     }
-}
 
-impl Store for Network {
-    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
-        self.batch.clear();
-        batch.iter().for_each(|entry| self.batch.push(entry));
-        let is_large = batch.payload_bytes > PROBE_BYTES;
+    /// Sends what is put together, to the next server if one does not take it.
+    fn call(&mut self) -> Result<(), Failure> {
+        let is_large = self.batch.payload_bytes() > PROBE_BYTES;
         let mut done = self.try_it(is_large);
         for _ in 1..self.plan.servers.len() {
             if done.is_ok() {
@@ -89,10 +98,47 @@ impl Store for Network {
             }
             done = self.try_it(is_large);
         }
-        match done {
-            Ok(()) => Ok(Wrote::sent(batch)),
-            Err(_) if self.plan.ignores_errors => Ok(Wrote::lost(batch)),
-            Err(failure) => Err(failure),
+        done
+    }
+}
+
+impl Store for Network {
+    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
+        let mut done = if self.done.0 == batch.id { self.done.1 } else { 0 };
+        let mut rest = batch.iter().skip(done as usize);
+        let mut lost = Wrote::default();
+        while done < batch.count {
+            self.batch.clear();
+            while self.batch.frame_bytes() < self.call_bytes
+                && let Some(entry) = rest.next()
+            {
+                self.batch.push(entry);
+            }
+            match self.call() {
+                Ok(()) => {
+                    self.call_bytes = (self.call_bytes + self.call_bytes / 4).min(CALL_BYTES_MAX)
+                }
+                Err(_) if self.plan.ignores_errors => {
+                    lost.lost += self.batch.len() as u64;
+                    lost.bytes_lost += self.batch.payload_bytes() as u64;
+                }
+                Err(failure) => {
+                    // Where the server only said no, the connection is still there.
+                    if self.client.is_none() {
+                        self.call_bytes = (self.batch.frame_bytes() / 4).max(CALL_BYTES_MIN);
+                    }
+                    return Err(failure);
+                }
+            }
+            // What a batch promised to hold, and does not, would never come.
+            done += (self.batch.len() as u64).max(1);
+            self.done = (batch.id, done);
         }
+        self.done = (u64::MAX, 0);
+        Ok(Wrote { sent: batch.count - lost.lost.min(batch.count), ..lost })
+    }
+
+    fn progress(&self) -> u64 {
+        self.done.1
     }
 }
