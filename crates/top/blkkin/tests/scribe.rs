@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::growing::{Growing, Packet};
 use support::process::{Running, signal, until};
-use support::{Scratch, blkkin, run, run_with_input, skip, text};
+use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
 /// LTTng's: two processes that have made requests of the same numbers.
 fn example() -> PathBuf {
@@ -32,7 +32,11 @@ impl Daemon {
     fn listening(scratch: &Scratch, listen: &str, spool: &str, arguments: &[&str]) -> Daemon {
         let mut command = blkkin(&scratch.0);
         command.args(["scribe", "--listen", listen, "--dir", spool]).args(arguments);
-        let mut running = Running::start(&mut command);
+        Daemon::run(&mut command)
+    }
+
+    fn run(command: &mut Command) -> Daemon {
+        let mut running = Running::start(command);
         let line = loop {
             let line = running.error();
             if line.contains("listening on") {
@@ -253,6 +257,41 @@ fn no_kill_loses_what_was_answered() {
         .collect();
     assert!(strange.is_empty(), "{strange:?}");
     daemon.kill();
+}
+
+/// Some of what should become durable does not, again and again: in journals, in what notes how far stores are, in files.
+/// None of what was answered OK is missing.
+#[test]
+fn a_disk_that_fails_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("a_disk_that_fails_loses_nothing", "no strace");
+    }
+    for when in ["1+4", "2+3", "3+5"] {
+        let scratch = Scratch::new("scribe");
+        let inject = format!("inject=fdatasync:error=EIO:when={when}");
+        let daemon = blkkin(&scratch.0);
+        // The tracer stays apart, so that the daemon is what is started here.
+        let mut command = Command::new("strace");
+        command.args(["-D", "-f", "-q", "-o", "trace", "-e", "trace=fdatasync", "-e", &inject]);
+        command.arg(daemon.get_program()).current_dir(&scratch.0);
+        command.args(["scribe", "--listen", "127.0.0.1:0", "--dir", "spool", "--to", "out"]);
+        let daemon = Daemon::run(&mut command);
+        let (mut client, mut batch) = (daemon.client(), Batch::default());
+        for number in 0..300_u64 {
+            batch.clear();
+            let message = format!("{number:08}");
+            batch.push(Entry { category: b"c", message: message.as_bytes() });
+            until("it is taken", || client.log(&mut batch).expect("an answer") == ResultCode::Ok);
+        }
+        let out = scratch.0.join("out");
+        until("all have come", || {
+            let found: BTreeSet<String> = lines(&out, "c").into_iter().collect();
+            found.into_iter().eq((0..300).map(|number| format!("{number:08}")))
+        });
+        let trace = fs::read_to_string(scratch.0.join("trace")).expect("what strace saw");
+        assert!(trace.contains("EIO"), "nothing has failed: {trace}");
+        daemon.stop();
+    }
 }
 
 /// A server that is not there, and one that comes later.
