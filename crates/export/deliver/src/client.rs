@@ -5,6 +5,7 @@ use crate::destination::{Destination, Protocol};
 use crate::error::Error;
 use crate::options::Options;
 use crate::record::Record;
+use crate::scribe::Scribe;
 use crate::verdict::Verdict;
 use crate::{grpc, http};
 use bytes::Bytes;
@@ -32,6 +33,7 @@ pub(crate) struct Client {
     options: Options,
     tls: Option<(TlsConnector, ServerName<'static>)>,
     connection: Option<Connection>,
+    scribe: Scribe,
 }
 
 enum Connection {
@@ -57,25 +59,27 @@ impl Client {
             true => Some((connector(options)?, server_name(destination)?)),
             false => None,
         };
-        Ok(Client { options: options.clone(), tls, connection: None })
+        let scribe = Scribe::new(options);
+        Ok(Client { options: options.clone(), tls, connection: None, scribe })
     }
 
     /// Sends a batch, and finds out what the answer means. If the future is dropped, nobody knows what has come of it.
     pub(crate) async fn send(&mut self, record: &Record) -> Verdict {
-        let answer = self.exchange(record).await;
-        match answer {
+        let protocol = self.options.destination.protocol;
+        if protocol == Protocol::Scribe {
+            return self.scribe.send(record).await;
+        }
+        match self.exchange(record).await {
             Err(reason) => Verdict::later(reason),
-            Ok(answer) => match self.options.destination.protocol {
-                Protocol::Http => http::judge(&answer, record.format, SystemTime::now()),
-                Protocol::Grpc => grpc::judge(&answer),
-            },
+            Ok(answer) if protocol == Protocol::Grpc => grpc::judge(&answer),
+            Ok(answer) => http::judge(&answer, record.format, SystemTime::now()),
         }
     }
 
     fn request(&self, record: &Record) -> Result<Request<Full<Bytes>>, String> {
         let destination = &self.options.destination;
         let mut request = match destination.protocol {
-            Protocol::Http => http::request(destination, record),
+            Protocol::Http | Protocol::Scribe => http::request(destination, record),
             Protocol::Grpc => grpc::request(destination, record),
         }
         .map_err(|error| error.to_string())?;
@@ -221,7 +225,7 @@ fn connector(options: &Options) -> Result<TlsConnector, Error> {
     let config = config.map_err(|error| Error::Certificates(error.to_string()))?;
     let mut config = config.with_root_certificates(trusted(options)?).with_no_client_auth();
     let protocol: &[u8] = match options.destination.protocol {
-        Protocol::Http => b"http/1.1",
+        Protocol::Http | Protocol::Scribe => b"http/1.1",
         Protocol::Grpc => b"h2",
     };
     config.alpn_protocols = vec![protocol.to_vec()];

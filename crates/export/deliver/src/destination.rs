@@ -12,6 +12,7 @@ http://HOST:9411/api/v2/spans    Zipkin
 http://HOST:9411/api/v1/spans    Zipkin's first format
 http://HOST:4318/v1/traces       OpenTelemetry, OTLP over HTTP
 otlp://HOST:4317                 OpenTelemetry, OTLP over gRPC; also grpc://
+scribe://HOST:9410/CATEGORY      Scribe; the category is zipkin, unless another is named
 With https, otlps or grpcs by TLS. The path may be left out with these ports.";
 
 /// Where spans go. Shown, it has no query, in which people put keys.
@@ -22,6 +23,7 @@ pub struct Destination {
     /// Without the brackets of an IPv6 address.
     pub(crate) host: String,
     pub(crate) port: u16,
+    /// For Scribe, the category.
     pub(crate) path: PathAndQuery,
     format: Format,
 }
@@ -33,6 +35,8 @@ pub(crate) enum Protocol {
     Http,
     /// A call each batch.
     Grpc,
+    /// A list of messages each batch, one for each span.
+    Scribe,
 }
 
 /// The method of OpenTelemetry's service.
@@ -60,6 +64,7 @@ impl Destination {
             "https" => (Protocol::Http, true, 443),
             "otlp" | "grpc" => (Protocol::Grpc, false, 4317),
             "otlps" | "grpcs" => (Protocol::Grpc, true, 4317),
+            "scribe" => (Protocol::Scribe, false, 9410),
             _ => return Err(bad("its scheme is not known")),
         };
         let host = authority.host();
@@ -76,6 +81,13 @@ impl Destination {
         let (path, formats) = match (protocol, asked) {
             (Protocol::Grpc, None) => (EXPORT, &[Format::OtlpProto][..]),
             (Protocol::Grpc, Some(_)) => return Err(bad("with this scheme it has no path")),
+            (Protocol::Scribe, None) => ("/zipkin", SCRIBE),
+            (Protocol::Scribe, Some(asked)) if is_category(asked.as_str()) => {
+                (asked.as_str(), SCRIBE)
+            }
+            (Protocol::Scribe, Some(_)) => {
+                return Err(bad("its path is not the name of a category"));
+            }
             (Protocol::Http, None) => match port {
                 9411 => ("/api/v2/spans", ZIPKIN),
                 4318 => ("/v1/traces", OTLP),
@@ -93,6 +105,11 @@ impl Destination {
         self.format
     }
 
+    /// The category of Scribe's messages.
+    pub(crate) fn category(&self) -> &str {
+        self.path.path().trim_start_matches('/')
+    }
+
     /// Host and port, as in a URL.
     pub(crate) fn authority(&self) -> String {
         match self.host.contains(':') {
@@ -106,6 +123,14 @@ impl Destination {
 const ZIPKIN: &[Format] = &[Format::ZipkinJson, Format::ZipkinProto];
 const ZIPKIN_V1: &[Format] = &[Format::ZipkinThrift, Format::ZipkinV1Json];
 const OTLP: &[Format] = &[Format::OtlpProto, Format::OtlpJson];
+const SCRIBE: &[Format] = &[Format::ZipkinThriftSpan];
+
+/// Scribe makes files of them.
+fn is_category(path: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
+    let name = path.strip_prefix('/').unwrap_or(path);
+    (1..=255).contains(&name.len()) && name.bytes().all(is_plain) && !name.starts_with('.')
+}
 
 /// What can be sent to a path; nothing if it says nothing.
 fn formats_of(path: &str) -> &'static [Format] {
@@ -121,7 +146,9 @@ fn choose(wanted: Option<Format>, formats: &[Format]) -> Result<Format, String> 
     match (wanted, formats) {
         (None, [first, ..]) => Ok(*first),
         (None, []) => Err("its path does not tell what takes spans there".to_owned()),
-        (Some(Format::ZipkinThriftSpan), _) => Err("single spans are not sent by HTTP".to_owned()),
+        (Some(Format::ZipkinThriftSpan), formats) if formats != SCRIBE => {
+            Err("single spans are not sent by HTTP".to_owned())
+        }
         (Some(wanted), formats) if formats.is_empty() || formats.contains(&wanted) => Ok(wanted),
         (Some(wanted), formats) => {
             let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
@@ -137,10 +164,11 @@ impl fmt::Display for Destination {
             (Protocol::Http, true) => "https",
             (Protocol::Grpc, false) => "otlp",
             (Protocol::Grpc, true) => "otlps",
+            (Protocol::Scribe, _) => "scribe",
         };
         write!(f, "{scheme}://{}", self.authority())?;
         match self.protocol {
-            Protocol::Http => f.write_str(self.path.path()),
+            Protocol::Http | Protocol::Scribe => f.write_str(self.path.path()),
             Protocol::Grpc => Ok(()),
         }
     }
@@ -193,6 +221,16 @@ mod tests {
         );
         check("otlp://o", json, Err("otlp-json is not understood there, but otlp-proto"));
         check("otlp://o/v1/traces", None, Err("has no path"));
+        check("scribe://s", None, Ok("scribe://s:9410/zipkin zipkin-thrift-span"));
+        check(
+            "scribe://s:1463/web.spans",
+            None,
+            Ok("scribe://s:1463/web.spans zipkin-thrift-span"),
+        );
+        check("scribe://s/a/b", None, Err("not the name of a category"));
+        check("scribe://s/..", None, Err("not the name of a category"));
+        check("scribe://s/a?b", None, Err("not the name of a category"));
+        check("scribe://s", json, Err("otlp-json is not understood there, but zipkin-thrift-span"));
         for bad in
             ["", "z", "z:9411", "/x", "http://", "http://:9411", "http://z:0", "http://z:99999"]
         {

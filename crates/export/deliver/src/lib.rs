@@ -1,4 +1,4 @@
-//! Spans to another system, at least once: Zipkin's, or one that takes OpenTelemetry's protocol. Start at
+//! Spans to another system, at least once: Zipkin's, one that takes OpenTelemetry's protocol, or Scribe. Start at
 //! [`Exporter`].
 //!
 //! Spans are put into batches ([`Exporter::push`]), each encoded once, in the destination's format. Batches wait in
@@ -14,7 +14,7 @@
 //!
 //! As data passes: `destination` (what a URL means), `exporter` (batches), `record` (what a batch is in the queue),
 //! `queue` (on disk, in memory), `sender` (the thread: when to try again, when to give up), `client` (one connection),
-//! `http` and `grpc` (what is asked, and what an answer means), `refused` (batches that nobody wants).
+//! `http`, `grpc` and `scribe` (what is asked, and what an answer means), `refused` (batches that nobody wants).
 //!
 //! # What is not promised
 //!
@@ -33,6 +33,7 @@ mod options;
 mod queue;
 mod record;
 mod refused;
+mod scribe;
 mod sender;
 mod shared;
 mod verdict;

@@ -1,6 +1,6 @@
 //! Where spans go, how much of them may wait, and for how long.
 
-use crate::destination::Destination;
+use crate::destination::{Destination, Protocol};
 use crate::error::Error;
 use crate::headers::Headers;
 use std::path::PathBuf;
@@ -94,6 +94,11 @@ impl Options {
             (
                 self.queue_bytes_max >= 2 * self.segment_bytes(),
                 "a queue takes at least 10 MiB: batches are written into files of some size",
+            ),
+            (
+                self.destination.protocol != Protocol::Scribe
+                    || !self.gzip && self.ca.is_none() && self.headers.iter().next().is_none(),
+                "Scribe knows neither compression nor certificates nor headers",
             ),
             (
                 self.pause_first <= self.pause_max,

@@ -8,6 +8,8 @@
 //! 21  …    the body, as it is sent
 //! ```
 //!
+//! Scribe takes a message for each span; so for it the body has each span's size (u32) before it.
+//!
 //! Numbers are little-endian. The record's kind says the format, with bit 7 for gzip. The journal around it has
 //! checksums; still, what cannot be understood is an error, not a panic.
 
@@ -62,6 +64,17 @@ impl Record {
         })
     }
 
+    /// The spans of a body in which each has its size before it; ends early where that is not so.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = &[u8]> {
+        let mut rest = &self.body[..];
+        std::iter::from_fn(move || {
+            let (size, behind) = rest.split_first_chunk()?;
+            let (message, behind) = behind.split_at_checked(u32::from_le_bytes(*size) as usize)?;
+            rest = behind;
+            Some(message)
+        })
+    }
+
     /// The spans of all batches up to this one.
     pub(crate) fn spans_up_to(&self) -> u64 {
         self.spans_before.saturating_add(self.spans.into())
@@ -96,9 +109,22 @@ impl Ledger {
     }
 }
 
+/// Puts its size before each span; `ends` says where they end.
+pub(crate) fn with_sizes(spans: &[u8], ends: &[usize]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(spans.len() + size_of_val(ends));
+    let mut start = 0;
+    for end in ends {
+        let span = spans.get(start..*end).unwrap_or_default();
+        out.extend((span.len() as u32).to_le_bytes());
+        out.extend_from_slice(span);
+        start = *end;
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Ledger, Record};
+    use super::{Ledger, Record, with_sizes};
     use blkkin_wire::Format;
     use bytes::Bytes;
 
@@ -116,6 +142,18 @@ mod tests {
         for end in 0..21 {
             assert_eq!(Record::decode(0, &bytes[..end]), None);
         }
+    }
+
+    #[test]
+    fn spans_with_sizes() {
+        let body = with_sizes(b"onetwoooo", &[3, 9, 9]);
+        let of = |body: &[u8]| {
+            let record = Record { body: Bytes::copy_from_slice(body), ..record(0, 3) };
+            record.messages().map(<[u8]>::to_vec).collect::<Vec<_>>()
+        };
+        assert_eq!(of(&body), [&b"one"[..], b"twoooo", b""]);
+        assert_eq!(of(&body[..12]), [b"one"]);
+        assert!(of(b"\xff\xff\xff\xff").is_empty());
     }
 
     #[test]

@@ -4,9 +4,9 @@ use crate::counters::{Cause, Counters};
 use crate::error::Refusal;
 use crate::options::{BATCH_BYTES_MAX, Options};
 use crate::queue::Queue;
-use crate::record::Record;
+use crate::record::{Record, with_sizes};
 use blkkin_model::SpanRef;
-use blkkin_wire::Batch;
+use blkkin_wire::{Batch, Format};
 use bytes::Bytes;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -27,8 +27,8 @@ pub(crate) struct Shared {
 
 /// What changes.
 pub(crate) struct State {
-    /// What is being filled, and since when.
-    batch: Option<(Batch, Instant)>,
+    /// What is being filled.
+    batch: Option<Filling>,
     /// A full batch for which the queue had no room.
     sealed: Option<Record>,
     pub(crate) queue: Queue,
@@ -42,6 +42,14 @@ pub(crate) struct State {
     pub(crate) is_stopping: bool,
     /// Why nothing is delivered just now.
     pub(crate) trouble: Option<String>,
+}
+
+/// A batch that is being filled.
+struct Filling {
+    batch: Batch,
+    since: Instant,
+    /// Where each span ends, for who has to know.
+    ends: Vec<usize>,
 }
 
 /// The time since 1970 as it was when the exporter was opened, plus what has passed since: a clock that is set
@@ -103,9 +111,11 @@ impl Shared {
     /// Puts what is being filled into the queue, so that there is nothing left outside it.
     pub(crate) fn seal(&self, state: &mut State) -> Result<(), Refusal> {
         self.append(state)?;
-        let Some((batch, _)) = state.batch.take() else { return Ok(()) };
+        let Some(Filling { batch, ends, .. }) = state.batch.take() else { return Ok(()) };
         let spans = batch.count() as u32;
-        state.sealed = Some(self.record(state, batch.finish(), spans));
+        let body = batch.finish();
+        let body = if ends.is_empty() { body } else { with_sizes(&body, &ends) };
+        state.sealed = Some(self.record(state, body, spans));
         self.append(state)
     }
 
@@ -137,11 +147,19 @@ impl Shared {
         state.counters.pushed += 1;
         state.counters.waiting += 1;
         let format = self.options.destination.format();
-        let batch = state.batch.get_or_insert_with(|| (Batch::new(format), Instant::now()));
-        batch.0.span(span);
+        let new = || Filling { batch: Batch::new(format), since: Instant::now(), ends: Vec::new() };
+        if state.batch.is_none() {
+            // Who sends has to know when it will be due.
+            self.changed.notify_all();
+        }
+        let filling = state.batch.get_or_insert_with(new);
+        filling.batch.span(span);
+        if format == Format::ZipkinThriftSpan {
+            filling.ends.push(filling.batch.size());
+        }
         // It was alone.
-        if batch.0.size() > BATCH_BYTES_MAX - END_BYTES_MAX {
-            let count = batch.0.count() as u64;
+        if filling.batch.size() > BATCH_BYTES_MAX - END_BYTES_MAX {
+            let count = filling.batch.count() as u64;
             state.batch = None;
             state.counters.drop_waiting(Cause::TooLarge, count);
         }
@@ -164,12 +182,12 @@ impl State {
 
     /// How long what is being filled may wait; `None` if there is nothing.
     pub(crate) fn due_in(&self, age: Duration) -> Option<Duration> {
-        self.batch.as_ref().map(|(_, since)| age.saturating_sub(since.elapsed()))
+        self.batch.as_ref().map(|filling| age.saturating_sub(filling.since.elapsed()))
     }
 
     /// Whether what is being filled should go before something is added that takes so many bytes.
     pub(crate) fn is_due(&self, options: &Options, bytes: usize) -> bool {
-        self.batch.as_ref().is_some_and(|(batch, since)| {
+        self.batch.as_ref().is_some_and(|Filling { batch, since, .. }| {
             batch.size() >= options.batch_bytes
                 || batch.size() + bytes > BATCH_BYTES_MAX / 2
                 || since.elapsed() >= options.batch_age
@@ -178,7 +196,7 @@ impl State {
 
     /// Spans that wait, and are not in the queue yet.
     pub(crate) fn outside_queue(&self) -> u64 {
-        let filling = self.batch.as_ref().map_or(0, |(batch, _)| batch.count() as u64);
+        let filling = self.batch.as_ref().map_or(0, |filling| filling.batch.count() as u64);
         filling + self.sealed.as_ref().map_or(0, |record| record.spans.into())
     }
 

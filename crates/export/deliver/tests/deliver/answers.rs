@@ -223,10 +223,14 @@ fn batches_go_by_themselves_when_they_are_old_enough() {
     let batch_age = Duration::from_millis(10);
     let exporter = Exporter::open(Options { batch_age, ..options(&server.url("/api/v2/spans")) });
     let exporter = exporter.expect("an exporter");
-    push(&exporter, 0);
-    let start = Instant::now();
-    while exporter.counters().delivered == 0 {
-        assert!(start.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(1));
+    for number in 0..3 {
+        push(&exporter, number);
+        let start = Instant::now();
+        while exporter.counters().delivered <= number {
+            assert!(start.elapsed() < PATIENCE);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // The thread that sends has time to find that there is nothing to do.
+        std::thread::sleep(Duration::from_millis(20));
     }
 }

@@ -7,5 +7,6 @@ mod cuts;
 mod disk;
 mod grpc;
 mod kill;
+mod scribe;
 mod server;
 mod tls;

@@ -29,8 +29,8 @@ use std::io::{self, IsTerminal};
 /// A request is complete when nothing has come for it for a while. So memory does not grow with
 /// the trace; what must go early is shown, and said to be incomplete.
 ///
-/// With --to, spans are not printed but sent to Zipkin or whatever takes OpenTelemetry's protocol, and
-/// counted: what was read is delivered, given up for a reason, or waits.
+/// With --to, spans are not printed but sent to Zipkin, Scribe or whatever takes OpenTelemetry's
+/// protocol, and counted: what was read is delivered, given up for a reason, or waits.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

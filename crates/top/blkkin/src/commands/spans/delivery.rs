@@ -23,8 +23,8 @@ use std::time::{Duration, Instant};
 #[command(next_help_heading = "Sending")]
 pub(super) struct ToArgs {
     /// Send spans there, instead of printing them: http://HOST:9411/api/v2/spans (Zipkin),
-    /// http://HOST:4318/v1/traces or otlp://HOST:4317 (OpenTelemetry, by HTTP or gRPC); with https,
-    /// otlps by TLS
+    /// http://HOST:4318/v1/traces or otlp://HOST:4317 (OpenTelemetry, by HTTP or gRPC), with https,
+    /// otlps by TLS; scribe://HOST:9410/CATEGORY (Scribe)
     ///
     /// Each span is delivered at least once, or counted as not delivered, and then the exit status is 1.
     /// What fails for now is sent again, what the destination refuses is put aside.
