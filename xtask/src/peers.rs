@@ -4,7 +4,7 @@
 //! A peer that stays away is said aloud, with what is not tested; with `CI=true` it is a failure.
 
 use crate::{Outcome, is_ci};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// A program that tests and benches use, if it is there.
@@ -12,61 +12,85 @@ struct Peer {
     name: &'static str,
     /// What Debian and Ubuntu call it.
     packages: &'static [&'static str],
+    /// What Maven is to fetch, when the packages are there.
+    artifact: Option<&'static str>,
     is_there: fn() -> bool,
     /// What cannot be tested without it.
     tests: &'static str,
 }
 
-const PEERS: [Peer; 8] = [
+const PEERS: [Peer; 9] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
+        artifact: None,
         is_there: || ["lttng", "lttng-sessiond", "lttng-relayd"].iter().all(|name| in_path(name)),
         tests: "recording with LTTng's daemons and live viewing",
     },
     Peer {
         name: "lttng-ust",
         packages: &["liblttng-ust-dev", "pkg-config"],
+        artifact: None,
         is_there: || succeeds("pkg-config", &["--exists", "lttng-ust"]),
         tests: "traces of programs instrumented with LTTng-UST",
     },
     Peer {
         name: "babeltrace2",
         packages: &["babeltrace2"],
+        artifact: None,
         is_there: || in_path("babeltrace2"),
         tests: "agreement with the reference reader, and speed compared to it",
     },
     Peer {
         name: "gcc",
         packages: &["gcc", "g++", "libc6-dev"],
+        artifact: None,
         is_there: || in_path("gcc") && in_path("g++"),
         tests: "programs in C and C++, and fuzzing",
     },
     Peer {
         name: "strace",
         packages: &["strace"],
+        artifact: None,
         is_there: || in_path("strace"),
         tests: "that recording makes no system calls",
     },
     Peer {
         name: "shells",
         packages: &["bash", "zsh", "fish"],
+        artifact: None,
         is_there: || ["bash", "zsh", "fish"].iter().all(|name| in_path(name)),
         tests: "completion of words by shells",
     },
     Peer {
         name: "cmake",
         packages: &["cmake", "make", "pkg-config"],
+        artifact: None,
         is_there: || ["cmake", "make", "pkg-config"].iter().all(|name| in_path(name)),
         tests: "programs that find what was installed",
     },
     Peer {
         name: "man",
         packages: &["man-db", "groff-base"],
+        artifact: None,
         is_there: || ["man", "groff"].iter().all(|name| in_path(name)),
         tests: "the manual's pages",
     },
+    Peer {
+        name: "zipkin",
+        packages: &["default-jre-headless", "maven"],
+        artifact: Some("io.zipkin:zipkin-server:3.6.1:jar:exec"),
+        is_there: || in_path("java") && zipkin_jar().is_file(),
+        tests: "that Zipkin's server finds the spans that are sent to it",
+    },
 ];
+
+/// Where Maven keeps Zipkin's server.
+fn zipkin_jar() -> PathBuf {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let folder = home.join(".m2/repository/io/zipkin/zipkin-server/3.6.1");
+    folder.join("zipkin-server-3.6.1-exec.jar")
+}
 
 /// Which peers are there.
 #[derive(Default)]
@@ -86,12 +110,7 @@ pub(crate) fn run() -> Outcome {
 /// Makes sure that the peers are there, and prints a line for each that is not.
 pub(crate) fn install() -> Present {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
-    let reason = if missing.is_empty() {
-        None
-    } else {
-        let packages: Vec<&str> = missing.iter().flat_map(|peer| peer.packages).copied().collect();
-        apt_install(&packages).err()
-    };
+    let reason = if missing.is_empty() { None } else { bring_in(&missing).err() };
     let mut present = Present::default();
     for peer in &PEERS {
         if (peer.is_there)() {
@@ -104,6 +123,27 @@ pub(crate) fn install() -> Present {
         present.skipped.push(line);
     }
     present
+}
+
+/// Installs and fetches what is missing.
+fn bring_in(missing: &[&Peer]) -> Result<(), String> {
+    // Who has all programs needs no packages, nor the right to install them.
+    let has_maven = |peer: &&&Peer| peer.artifact.is_some() && in_path("java") && in_path("mvn");
+    let without = missing.iter().filter(|peer| !has_maven(peer));
+    let packages: Vec<&str> = without.flat_map(|peer| peer.packages).copied().collect();
+    let installed = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
+    let fetched = missing.iter().filter_map(|peer| peer.artifact).try_for_each(maven_fetch);
+    installed.and(fetched)
+}
+
+/// Has Maven fetch a file without what it depends on.
+fn maven_fetch(artifact: &str) -> Result<(), String> {
+    println!("peers: fetching {artifact}");
+    let artifact = format!("-Dartifact={artifact}");
+    match succeeds("mvn", &["-q", "-B", "dependency:get", "-Dtransitive=false", &artifact]) {
+        true => Ok(()),
+        false => Err("mvn dependency:get failed".to_owned()),
+    }
 }
 
 /// Installs Debian packages, if this process may; otherwise tells why not.

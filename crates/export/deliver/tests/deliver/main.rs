@@ -10,3 +10,4 @@ mod kill;
 mod scribe;
 mod server;
 mod tls;
+mod zipkin;
