@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
     after_help = crate::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// Where all messages go: scribe://HOST[:PORT], or a directory
+    /// Where all messages go: scribe://HOST or scribe://HOST:PORT, or a directory
     #[arg(long, value_name = "TARGET", required_unless_present = "config")]
     to: Option<String>,
 

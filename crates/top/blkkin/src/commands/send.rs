@@ -30,7 +30,7 @@ use std::time::Duration;
     after_help = crate::EXIT_HELP
 )]
 pub(crate) struct Args {
-    /// The server: scribe://HOST[:PORT], by default at port 1463
+    /// The server: scribe://HOST or scribe://HOST:PORT, by default at port 1463
     #[arg(value_name = "URL", value_parser = server)]
     server: String,
 
