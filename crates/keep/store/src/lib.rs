@@ -6,13 +6,18 @@
 //! - A [`Query`] asks for requests that spans with certain [`Condition`]s are part of. The answer is a [`Page`] of
 //!   [`Summary`]s; whole requests are asked for by their ids.
 //! - [`Link`]s say which service calls which, and [`Latency`] how long what matches takes.
+//!
+//! What is the same for all stores is here too: whether a [`Query`] holds for a request, what its [`Summary`] is and
+//! which page it is on, and the [`Linker`]. A [`MemoryStore`] puts it together in the plainest way.
 
 mod accept;
 mod condition;
 mod error;
 mod latency;
 mod link;
+mod memory;
 mod query;
+mod same;
 mod store;
 mod summary;
 
@@ -20,7 +25,9 @@ pub use accept::{Accepted, Batch, Done, Policy, Refusal};
 pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};
 pub use error::Error;
 pub use latency::{Durations, Example, Latency};
-pub use link::Link;
+pub use link::{Call, Link, Linker};
+pub use memory::{MemoryStore, Room};
 pub use query::{Order, Page, Place, Query, Window};
+pub use same::{compare, fingerprint};
 pub use store::{Counters, SpanStore, TagField};
-pub use summary::{ServiceSpans, Summary};
+pub use summary::{ServiceSpans, Summary, began_ns, root_of};

@@ -1,13 +1,14 @@
 //! The search for requests. Start at [`Query`].
 
-use crate::{Condition, Summary};
-use blkkin_model::TraceId;
+use crate::{Condition, Summary, began_ns};
+use blkkin_model::{SpanRef, TraceId};
+use std::cmp::Ordering;
 
 /// Asks for requests. A request that was kept in parts counts as one.
 #[derive(Clone, Debug)]
 pub struct Query {
-    /// When the request began, which is when the first span met without a parent started, else the earliest of all. A
-    /// request of which no span has a start is not found.
+    /// When the request began, which is when the first of its spans without a parent started, else the earliest of all
+    /// ([`began_ns`]). A request of which no span has a start is not found.
     pub window: Window,
     /// Each must hold for one of the request's spans; not for the same one.
     pub conditions: Vec<Condition>,
@@ -64,5 +65,99 @@ impl Window {
     #[inline]
     pub const fn holds(&self, time_ns: u64) -> bool {
         self.start_ns <= time_ns && time_ns <= self.end_ns
+    }
+}
+
+impl Query {
+    /// All requests, the newest first.
+    pub const fn new(limit: usize) -> Query {
+        let (window, order) = (Window::ALL, Order::Newest);
+        Query { window, conditions: Vec::new(), order, limit, after: None }
+    }
+
+    /// Whether a request with these spans is one that is asked for, on whatever page.
+    pub fn holds(&self, spans: &[SpanRef<'_>]) -> bool {
+        began_ns(spans).is_some_and(|began| self.window.holds(began))
+            && self
+                .conditions
+                .iter()
+                .all(|condition| spans.iter().any(|span| condition.holds(span)))
+    }
+
+    /// The places of this page, of those of all requests that are asked for, in whatever order; and behind which there
+    /// are more.
+    pub fn page(&self, mut places: Vec<Place>) -> (Vec<Place>, Option<Place>) {
+        if let Some(after) = &self.after {
+            places.retain(|place| self.order.compare(after, place).is_lt());
+        }
+        places.sort_by(|one, other| self.order.compare(one, other));
+        let has_more = places.len() > self.limit;
+        places.truncate(self.limit);
+        let next = places.last().copied().or(self.after).filter(|_| has_more);
+        (places, next)
+    }
+}
+
+impl Order {
+    /// The place of a request that began then and took so long.
+    pub const fn place(self, trace_id: TraceId, began_ns: u64, duration_ns: u64) -> Place {
+        let rank_ns = match self {
+            Order::Newest => began_ns,
+            Order::Slowest => duration_ns,
+        };
+        Place { rank_ns, trace_id }
+    }
+
+    /// Which of two requests comes first.
+    pub fn compare(self, one: &Place, other: &Place) -> Ordering {
+        other.rank_ns.cmp(&one.rank_ns).then(one.trace_id.cmp(&other.trace_id))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(rank_ns: u64, id: u128) -> Place {
+        Place { rank_ns, trace_id: TraceId::from_number(id).expect("not 0") }
+    }
+
+    #[test]
+    fn pages_follow_each_other() {
+        let all = [(5, 1), (9, 4), (9, 3), (0, 7), (u64::MAX, 9), (9, 1 << 64 | 3)];
+        let ordered = [(u64::MAX, 9), (9, 3), (9, 4), (9, 1 << 64 | 3), (5, 1), (0, 7)];
+        let places = |all: &[(u64, u128)]| -> Vec<Place> {
+            all.iter().map(|&(rank, id)| place(rank, id)).collect()
+        };
+        for order in [Order::Newest, Order::Slowest] {
+            for limit in 1..8 {
+                let mut query = Query { order, ..Query::new(limit) };
+                let mut seen = Vec::new();
+                loop {
+                    let (page, next) = query.page(places(&all));
+                    assert!(page.len() == limit || next.is_none());
+                    seen.extend(page);
+                    query.after = next;
+                    if next.is_none() {
+                        break;
+                    }
+                }
+                assert_eq!(seen, places(&ordered));
+            }
+        }
+        // A place need not be anybody's.
+        let query = Query { after: Some(place(9, 5)), ..Query::new(2) };
+        assert_eq!(query.page(places(&all)), (places(&ordered[3..5]), Some(place(5, 1))));
+        let query = Query { after: Some(place(0, 7)), ..Query::new(2) };
+        assert_eq!(query.page(places(&all)), (vec![], None));
+        assert_eq!(Query::new(0).page(places(&all)), (vec![], None));
+        assert_eq!(Query::new(usize::MAX).page(places(&all)), (places(&ordered), None));
+    }
+
+    #[test]
+    fn ranks_are_what_the_order_wants() {
+        let id = TraceId::from_number(1).expect("not 0");
+        assert_eq!(Order::Newest.place(id, 7, 8), place(7, 1));
+        assert_eq!(Order::Slowest.place(id, 7, 8), place(8, 1));
     }
 }

@@ -1,6 +1,8 @@
-//! What is shown of a request in a list. Start at [`Summary`].
+//! What is shown of a request in a list, and when it began. Start at [`Summary`].
 
-use blkkin_model::TraceId;
+use blkkin_model::{SpanRef, TraceId};
+use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// A request in short.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,4 +34,149 @@ pub struct ServiceSpans {
     pub spans: u64,
     /// How many of them failed.
     pub errors: u64,
+}
+
+/// When a request began: when the first of its spans without a parent started, else the earliest of all. It is the
+/// same in whatever order its spans are. `None` if no span has a start.
+pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<u64> {
+    let started = spans
+        .into_iter()
+        .filter_map(|span| span.start_ns.map(|start| (span.parent_id.is_some(), start)));
+    started.min().map(|(_, start)| start)
+}
+
+/// The span that says what a request is: the earliest without a parent, else the earliest of all. Those without a
+/// start come last.
+pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
+    spans.iter().min_by_key(|span| {
+        let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
+        (place, span.id, span.shared, span.kind, span.local.service, span.name)
+    })
+}
+
+impl Summary {
+    /// What is shown of a request with these spans, each of which counts. `None` if none has a start.
+    pub fn of(spans: &[SpanRef<'_>]) -> Option<Summary> {
+        let starts = spans.iter().filter_map(|span| span.start_ns);
+        let start_ns = starts.min()?;
+        let end = |span: &SpanRef<'_>| {
+            Some(span.start_ns?.saturating_add(span.duration_ns.unwrap_or_default()))
+        };
+        let end_ns = spans.iter().filter_map(end).max()?;
+        let root = root_of(spans)?;
+        let mut services: HashMap<&str, (u64, u64)> = HashMap::new();
+        for span in spans.iter().filter(|span| !span.local.service.is_empty()) {
+            let (spans, errors) = services.entry(span.local.service).or_default();
+            *spans += 1;
+            *errors += u64::from(span.is_error());
+        }
+        let mut services: Vec<ServiceSpans> = services
+            .into_iter()
+            .map(|(service, (spans, errors))| ServiceSpans {
+                service: service.to_owned(),
+                spans,
+                errors,
+            })
+            .collect();
+        services
+            .sort_by(|a, b| (Reverse(a.spans), &a.service).cmp(&(Reverse(b.spans), &b.service)));
+        Some(Summary {
+            trace_id: root.trace_id,
+            start_ns,
+            duration_ns: end_ns - start_ns,
+            service: root.local.service.to_owned(),
+            name: root.name.to_owned(),
+            spans: spans.len() as u64,
+            errors: spans.iter().filter(|span| span.is_error()).count() as u64,
+            services,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_model::{EndpointRef, SpanId, Status};
+
+    /// A span of request 1: id, parent, start, duration, and service/name.
+    fn span(
+        id: u64,
+        parent: u64,
+        start_ns: Option<u64>,
+        duration: u64,
+        said: &'static str,
+    ) -> SpanRef<'static> {
+        let (service, name) = said.split_once('/').expect("service/name");
+        let trace = TraceId::from_number(1).expect("not 0");
+        SpanRef {
+            parent_id: SpanId::from_number(parent),
+            start_ns,
+            duration_ns: (duration > 0).then_some(duration),
+            name,
+            local: EndpointRef { service, ..EndpointRef::NONE },
+            status: if name == "bad" { Status::Error } else { Status::Unset },
+            ..SpanRef::new(trace, SpanId::from_number(id).expect("not 0"))
+        }
+    }
+
+    /// `began; start+duration service/name spans errors service:spans:errors...`, for spans in any order.
+    #[track_caller]
+    fn check(spans: &[SpanRef<'static>], expected: &str) {
+        let mut spans = spans.to_vec();
+        let count = spans.len();
+        for _ in 0..count.max(1) {
+            let began = began_ns(&spans).map_or("-".to_owned(), |began| began.to_string());
+            let summary = Summary::of(&spans).map_or("-".to_owned(), |it| {
+                let services = it.services.iter();
+                let services =
+                    services.map(|it| format!(" {}:{}:{}", it.service, it.spans, it.errors));
+                let Summary { start_ns, duration_ns, service, name, spans, errors, .. } = &it;
+                let all: String = services.collect();
+                format!("{start_ns}+{duration_ns} {service}/{name} {spans} {errors}{all}")
+            });
+            assert_eq!(format!("{began}; {summary}"), expected);
+            spans.rotate_left(count.min(1));
+        }
+    }
+
+    #[test]
+    fn requests_in_short() {
+        check(&[], "-; -");
+        check(&[span(1, 0, None, 5, "a/x")], "-; -");
+        check(&[span(1, 0, Some(3), 0, "/")], "3; 3+0 / 1 0");
+        check(&[span(1, 0, Some(0), 9, "a/x")], "0; 0+9 a/x 1 0 a:1:0");
+        // The clock of who was called may be behind.
+        check(
+            &[span(1, 0, Some(10), 5, "a/x"), span(2, 1, Some(8), 9, "b/bad")],
+            "10; 8+9 a/x 2 1 a:1:0 b:1:1",
+        );
+        // Of several roots, the earliest; of none, the earliest span.
+        check(
+            &[span(1, 0, Some(10), 1, "a/x"), span(2, 0, Some(9), 1, "b/y")],
+            "9; 9+2 b/y 2 0 a:1:0 b:1:0",
+        );
+        check(
+            &[span(3, 1, Some(10), 1, "a/x"), span(2, 1, Some(9), 9, "a/y")],
+            "9; 9+9 a/y 2 0 a:2:0",
+        );
+        // A root without a start says what it was, but not when.
+        check(
+            &[span(1, 0, None, 7, "a/x"), span(2, 1, Some(9), 1, "b/y")],
+            "9; 9+1 a/x 2 0 a:1:0 b:1:0",
+        );
+        // Roots at the same time: the lesser id.
+        check(
+            &[span(5, 0, Some(9), 1, "b/y"), span(4, 0, Some(9), 1, "c/z")],
+            "9; 9+1 c/z 2 0 b:1:0 c:1:0",
+        );
+        let all = [
+            span(1, 0, Some(5), u64::MAX, "b/x"),
+            span(2, 1, Some(u64::MAX), 5, "b/bad"),
+            span(3, 1, Some(6), 0, "c/x"),
+            span(4, 1, None, 0, "c/bad"),
+            span(5, 1, Some(6), 0, "a/x"),
+            span(6, 1, Some(6), 0, "/bad"),
+        ];
+        check(&all, &format!("5; 5+{} b/x 6 3 b:2:1 c:2:1 a:1:0", u64::MAX - 5));
+    }
 }

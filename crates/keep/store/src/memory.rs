@@ -1,0 +1,394 @@
+//! The plain store, which keeps all in memory and looks at all of it for each question. Start at [`MemoryStore`].
+//!
+//! It is what other stores are compared with, so it does what is plainly right rather than what is fast. A question
+//! takes hold of the requests that are there when it is asked, and then lets others come and go.
+
+use crate::{
+    Accepted, Batch, Condition, Counters, Done, Durations, Error, Example, Latency, Link, Linker,
+    Page, Place, Policy, Query, SpanStore, Summary, TagField, Window, began_ns, compare,
+    fingerprint, text_of,
+};
+use blkkin_model::{Held, Span, SpanRef, TraceId, Value};
+use blkkin_wire::{Decoder, End, Limits, Outcome};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// Examples for each power of two of a duration.
+const EXAMPLES_MAX: usize = 4;
+/// What a span takes beside its text, about: what it is found by, and what allocations cost.
+const SPAN_BYTES: usize = size_of::<Span>() + 64;
+
+/// Keeps spans in memory, as many as there is room for: then those of the request that came first go, all at once.
+#[derive(Debug)]
+pub struct MemoryStore {
+    room: Room,
+    limits: Limits,
+    state: RwLock<State>,
+}
+
+/// For how much there is room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Spans.
+    pub spans: u64,
+    /// Bytes, about.
+    pub bytes: u64,
+}
+
+/// As many spans as Zipkin keeps.
+impl Default for Room {
+    fn default() -> Room {
+        Room { spans: 500_000, bytes: 512 << 20 }
+    }
+}
+
+#[derive(Debug, Default)]
+struct State {
+    requests: BTreeMap<TraceId, Arc<Request>>,
+    /// In the order in which their first spans came.
+    arrivals: VecDeque<TraceId>,
+    counters: Counters,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Request {
+    spans: Vec<Span>,
+    /// Which spans have a fingerprint.
+    prints: HashMap<u64, Vec<usize>>,
+    bytes: u64,
+}
+
+impl MemoryStore {
+    /// An empty store, which reads batches within limits.
+    pub fn new(room: Room, limits: Limits) -> MemoryStore {
+        MemoryStore { room, limits, state: RwLock::default() }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is there now.
+    fn requests(&self) -> Vec<(TraceId, Arc<Request>)> {
+        self.read().requests.iter().map(|(id, request)| (*id, request.clone())).collect()
+    }
+
+    /// Those of some requests, in order.
+    fn spans_of(&self, wanted: impl Fn(TraceId) -> bool) -> Vec<Span> {
+        let requests = self.requests();
+        let wanted = requests.iter().filter(|(id, _)| wanted(*id));
+        sorted(wanted.flat_map(|(_, request)| request.spans.iter().cloned()).collect())
+    }
+
+    /// The texts, but for empty ones, that something says of the spans, in order.
+    fn texts(&self, text: impl Fn(&SpanRef<'_>) -> Option<String>) -> Vec<String> {
+        let mut texts = BTreeSet::new();
+        for (_, request) in self.requests() {
+            request.visit(|span| texts.extend(text(span).filter(|text| !text.is_empty())));
+        }
+        texts.into_iter().collect()
+    }
+
+    /// Looks at those that begin in a window and for which all holds.
+    fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
+        let found = self.requests().into_iter().filter_map(|(id, request)| {
+            request.borrowed(|spans| {
+                let began = began_ns(spans)?;
+                let summary = Summary::of(spans).filter(|_| query.holds(spans))?;
+                Some((query.order.place(id, began, summary.duration_ns), summary))
+            })
+        });
+        found.collect()
+    }
+}
+
+impl Default for MemoryStore {
+    fn default() -> MemoryStore {
+        MemoryStore::new(Room::default(), Limits::default())
+    }
+}
+
+impl SpanStore for MemoryStore {
+    fn accept(&self, batch: Batch<'_>, done: Done) {
+        let mut spans: Vec<Span> = Vec::new();
+        let mut decoder = Decoder::new(self.limits).strict(batch.policy == Policy::Whole);
+        let outcome = decoder.decode(batch.format, batch.bytes, &mut spans);
+        self.write().take(spans, &outcome, &self.room);
+        done(Ok(Accepted { outcome }));
+    }
+
+    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
+        Ok(self.spans_of(|it| it == id))
+    }
+
+    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
+        Ok(self.spans_of(|it| it.low() == low))
+    }
+
+    fn search(&self, query: &Query) -> Result<Page, Error> {
+        let (places, summaries): (Vec<Place>, Vec<Summary>) = self.find(query).into_iter().unzip();
+        let mut summaries: HashMap<TraceId, Summary> =
+            summaries.into_iter().map(|summary| (summary.trace_id, summary)).collect();
+        let (places, next) = query.page(places);
+        let requests = places.iter().filter_map(|place| summaries.remove(&place.trace_id));
+        Ok(Page { requests: requests.collect(), next })
+    }
+
+    fn services(&self) -> Result<Vec<String>, Error> {
+        Ok(self.texts(|span| Some(span.local.service.to_owned())))
+    }
+
+    fn span_names(&self, service: &str) -> Result<Vec<String>, Error> {
+        Ok(self.texts(|span| {
+            let is_asked_for = span.local.service.eq_ignore_ascii_case(service);
+            is_asked_for.then(|| span.name.to_owned())
+        }))
+    }
+
+    fn remote_services(&self, service: &str) -> Result<Vec<String>, Error> {
+        Ok(self.texts(|span| {
+            let is_asked_for = span.local.service.eq_ignore_ascii_case(service);
+            is_asked_for.then(|| span.remote.service.to_owned())
+        }))
+    }
+
+    fn tag_keys(&self) -> Result<Vec<TagField>, Error> {
+        let mut keys: BTreeMap<String, u64> = BTreeMap::new();
+        for (_, request) in self.requests() {
+            request.visit(|span| {
+                let distinct: BTreeSet<&str> = span.tags.iter().map(|tag| tag.key).collect();
+                for key in distinct {
+                    *keys.entry(key.to_owned()).or_default() += 1;
+                }
+            });
+        }
+        Ok(keys.into_iter().map(|(key, spans)| TagField { key, spans }).collect())
+    }
+
+    fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error> {
+        let mut values = self.texts(|span| span.tag(key).map(|value| text_of(value).into_owned()));
+        values.truncate(limit);
+        Ok(values)
+    }
+
+    fn links(&self, window: Window) -> Result<Vec<Link>, Error> {
+        // Services that know the lower half of a request's id only have a part in it.
+        let mut by_low: BTreeMap<u64, Vec<Span>> = BTreeMap::new();
+        for (id, request) in self.requests() {
+            by_low.entry(id.low()).or_default().extend(request.spans.iter().cloned());
+        }
+        let mut links: BTreeMap<(String, String), Link> = BTreeMap::new();
+        let mut linker = Linker::default();
+        for spans in by_low.into_values() {
+            let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
+            let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+            if !began_ns(&spans).is_some_and(|began| window.holds(began)) {
+                continue;
+            }
+            linker.link(
+                &spans,
+                |_| true,
+                |call| {
+                    let ends = (call.parent.to_owned(), call.child.to_owned());
+                    links.entry(ends).or_insert_with(|| Link::between(&call)).add(&call);
+                },
+            );
+        }
+        Ok(links.into_values().collect())
+    }
+
+    fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error> {
+        let mut durations = Durations::default();
+        let mut examples: BTreeMap<Option<u32>, Vec<Example>> = BTreeMap::new();
+        for (trace_id, request) in self.requests() {
+            request.visit(|span| {
+                let starts_within = span.start_ns.is_some_and(|start| window.holds(start));
+                let Some(duration_ns) = span.duration_ns else { return };
+                if !starts_within || !condition.holds(span) {
+                    return;
+                }
+                durations.add(Durations::code(duration_ns), 1);
+                let alike = examples.entry(duration_ns.checked_ilog2()).or_default();
+                if alike.len() < EXAMPLES_MAX {
+                    alike.push(Example { trace_id, id: span.id, duration_ns });
+                }
+            });
+        }
+        let mut examples: Vec<Example> = examples.into_values().flatten().collect();
+        examples.sort_by_key(|example| (example.duration_ns, example.trace_id, example.id));
+        Ok(Latency { durations, examples })
+    }
+
+    fn counters(&self) -> Counters {
+        self.read().counters
+    }
+}
+
+impl State {
+    /// Takes what was read of a batch.
+    fn take(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
+        let broken = u64::from(matches!(outcome.end, End::Broken(_)));
+        self.counters.batches += u64::from(outcome.is_good() || outcome.given > 0);
+        self.counters.refused += outcome.refused + broken;
+        for span in spans {
+            self.add(span);
+            while self.counters.kept > room.spans || self.counters.memory_bytes > room.bytes {
+                self.evict();
+            }
+        }
+    }
+
+    fn add(&mut self, span: Span) {
+        let counters = &mut self.counters;
+        counters.accepted += 1;
+        let request = self.requests.entry(span.trace_id).or_insert_with(|| {
+            self.arrivals.push_back(span.trace_id);
+            Arc::default()
+        });
+        match Arc::make_mut(request).add(span) {
+            Some(bytes) => {
+                counters.kept += 1;
+                counters.memory_bytes += bytes;
+            }
+            None => counters.duplicates += 1,
+        }
+    }
+
+    /// Removes the request that came first.
+    fn evict(&mut self) {
+        let Some(id) = self.arrivals.pop_front() else { return };
+        let Some(request) = self.requests.remove(&id) else { return };
+        self.counters.kept -= request.spans.len() as u64;
+        self.counters.expired += request.spans.len() as u64;
+        self.counters.memory_bytes -= request.bytes;
+    }
+}
+
+impl Request {
+    /// Adds a span unless it is there, and gives how many bytes it takes.
+    fn add(&mut self, span: Span) -> Option<u64> {
+        let held = span.hold();
+        let alike = self.prints.entry(fingerprint(&held.as_ref())).or_default();
+        let is_same = |at: &usize| {
+            self.spans
+                .get(*at)
+                .is_some_and(|it| compare(&it.hold().as_ref(), &held.as_ref()).is_eq())
+        };
+        if alike.iter().any(is_same) {
+            return None;
+        }
+        alike.push(self.spans.len());
+        let bytes = bytes_of(&span);
+        self.bytes += bytes;
+        self.spans.push(span);
+        Some(bytes)
+    }
+
+    fn borrowed<T>(&self, look: impl FnOnce(&[SpanRef<'_>]) -> T) -> T {
+        let held: Vec<Held<'_>> = self.spans.iter().map(Span::hold).collect();
+        let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+        look(&spans)
+    }
+
+    fn visit(&self, mut look: impl FnMut(&SpanRef<'_>)) {
+        self.spans.iter().for_each(|span| look(&span.hold().as_ref()));
+    }
+}
+
+/// Bytes in memory, about.
+fn bytes_of(span: &Span) -> u64 {
+    let texts = span.name.len() + span.local.service.len() + span.remote.service.len();
+    let annotations = span.annotations.iter().map(|it| size_of_val(it) + it.value.len());
+    let tags = span.tags.iter().map(|it| {
+        let value = match &it.value {
+            Value::Str(text) => text.len(),
+            Value::Bytes(bytes) => bytes.len(),
+            Value::Int(_) | Value::Bool(_) | Value::Double(_) => 0,
+        };
+        size_of_val(it) + it.key.len() + value
+    });
+    (SPAN_BYTES + texts + annotations.sum::<usize>() + tags.sum::<usize>()) as u64
+}
+
+fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
+    spans.sort_by(|one, other| compare(&one.hold().as_ref(), &other.hold().as_ref()));
+    spans
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_model::{SpanId, Value};
+    use blkkin_wire::{Format, encode};
+
+    fn span(trace: u128, id: u64) -> Span {
+        let trace = TraceId::from_number(trace).expect("not 0");
+        SpanRef::new(trace, SpanId::from_number(id).expect("not 0")).to_owned()
+    }
+
+    fn accept(store: &MemoryStore, spans: &[Span]) {
+        let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
+        let mut bytes = Vec::new();
+        encode(Format::ZipkinProto, held.iter().map(Held::as_ref), &mut bytes);
+        let batch = Batch { format: Format::ZipkinProto, bytes: &bytes, policy: Policy::Whole };
+        store.accept(batch, Box::new(|done| assert!(done.is_ok_and(|it| it.outcome.is_good()))));
+    }
+
+    fn kept(store: &MemoryStore) -> Vec<(u128, usize)> {
+        let requests = store.requests();
+        requests.iter().map(|(id, request)| (id.number(), request.spans.len())).collect()
+    }
+
+    /// Those of the request that came first go, whatever has come of it lately, and all of them.
+    #[test]
+    fn whole_requests_make_room() {
+        let store = MemoryStore::new(Room { spans: 4, ..Room::default() }, Limits::default());
+        accept(&store, &[span(3, 1), span(3, 2), span(1, 1), span(3, 3)]);
+        assert_eq!(kept(&store), [(1, 1), (3, 3)]);
+        accept(&store, &[span(3, 2), span(3, 3)]);
+        assert_eq!(kept(&store), [(1, 1), (3, 3)], "what is there takes no room");
+        accept(&store, &[span(2, 1)]);
+        assert_eq!(kept(&store), [(1, 1), (2, 1)]);
+        let counters = store.counters();
+        let Counters { batches, accepted, kept: count, duplicates, expired, .. } = counters;
+        assert_eq!((batches, accepted, count, duplicates, expired), (3, 7, 2, 2, 3));
+        // One that has no room alone goes too.
+        let many: Vec<Span> = (1..=6).map(|id| span(9, id)).collect();
+        accept(&store, &many);
+        assert_eq!(kept(&store), [(9, 1)]);
+        let Counters { accepted, kept, duplicates, expired, .. } = store.counters();
+        assert_eq!((accepted, kept, duplicates, expired), (13, 1, 2, 10));
+    }
+
+    /// Text counts, and what is gone gives its bytes back.
+    #[test]
+    fn bytes_are_bounded() {
+        let room = Room { bytes: 100_000, ..Room::default() };
+        let store = MemoryStore::new(room, Limits::default());
+        let mut large = span(1, 1);
+        let text = || "x".repeat(20_000);
+        large.name = text();
+        large.tags.push(blkkin_model::Tag {
+            key: text(),
+            value: Value::Str(text()),
+            origin: blkkin_model::Origin::Span,
+        });
+        large.annotations.push(blkkin_model::Annotation { time_ns: 1000, value: text() });
+        accept(&store, &[large.clone()]);
+        let bytes = store.counters().memory_bytes;
+        assert!((80_000..82_000).contains(&bytes), "{bytes}");
+        accept(&store, &[Span { trace_id: span(2, 1).trace_id, ..large }]);
+        assert_eq!(kept(&store), [(2, 1)]);
+        assert_eq!(store.counters().memory_bytes, bytes);
+        // What is small, but in great number.
+        let many: Vec<Span> = (1..2000).map(|id| span(3, id)).collect();
+        accept(&store, &many);
+        let after = store.counters();
+        assert!(after.memory_bytes <= room.bytes && after.kept < 1000, "{after:?}");
+        assert_eq!(after.accepted, after.kept + after.expired);
+    }
+}
