@@ -105,6 +105,16 @@ impl FilterError {
         FilterError::new(filter.text(), fault)
     }
 
+    /// The error for a host that has no use for a part of a filter, though the language allows it.
+    pub fn refused(
+        filter: &Filter,
+        span: Span,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) -> FilterError {
+        FilterError::new(filter.text(), Fault { hint, ..Fault::new(span, message) })
+    }
+
     /// Some lines for a terminal: the message, the filter with the place underlined, and the hint.
     /// `color` adds ANSI escapes. There is no newline at the end.
     pub fn render(&self, color: bool) -> String {

@@ -1,5 +1,10 @@
 //! What a span must be. Start at [`Condition`].
 
+mod field;
+mod parse;
+#[cfg(test)]
+mod tests;
+
 use blkkin_filter::Glob;
 use blkkin_model::{Kind, SpanRef, ValueRef};
 use std::borrow::Cow;
@@ -161,15 +166,18 @@ pub fn text_of(value: ValueRef<'_>) -> Cow<'_, str> {
 }
 
 impl Number {
-    /// The number that a value is, or that its text says.
+    /// The number that a value is, or that its text says. The words for numbers that are infinite or none are text.
     pub fn of(value: ValueRef<'_>) -> Option<Number> {
         match value {
             ValueRef::Int(number) => Some(Number::Int(number)),
-            ValueRef::Double(number) => Some(Number::Float(number)),
-            ValueRef::Str(text) => {
-                let whole = text.parse().map(Number::Int);
-                whole.or_else(|_| text.parse().map(Number::Float)).ok()
-            }
+            ValueRef::Double(number) => (!number.is_nan()).then_some(Number::Float(number)),
+            ValueRef::Str(text) => match text.parse() {
+                Ok(whole) => Some(Number::Int(whole)),
+                Err(_) => {
+                    let number = text.parse().ok();
+                    number.filter(|number: &f64| number.is_finite()).map(Number::Float)
+                }
+            },
             ValueRef::Bool(_) | ValueRef::Bytes(_) => None,
         }
     }

@@ -20,6 +20,9 @@ mod query;
 mod same;
 mod store;
 mod summary;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+pub mod zipkin;
 
 pub use accept::{Accepted, Batch, Done, Policy, Refusal};
 pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};

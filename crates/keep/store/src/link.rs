@@ -43,7 +43,7 @@ pub struct Call<'a> {
     pub is_error: bool,
     /// How long the span took that shows it. There is none for a call that a client is known by only.
     pub duration_ns: Option<u64>,
-    /// The index of the span that shows it; of the first, if it came in parts.
+    /// The index of the span that shows it; of one of its parts, if it came in some.
     pub span: usize,
 }
 
@@ -63,8 +63,9 @@ pub struct Linker {
 /// A span, put together of its parts.
 #[derive(Clone, Debug)]
 struct Node {
-    /// Indexes of spans: the first part, and those that name the service at the other end.
+    /// The index of a part.
     span: usize,
+    /// The index of one that names the service at the other end.
     remote: Option<usize>,
     id: u64,
     parent_id: Option<u64>,

@@ -40,7 +40,7 @@ pub trait SpanStore: Send + Sync {
     /// seconds may be missing, and the window may be taken to whole minutes.
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
-    /// How long the spans take that started in the window and meet the condition.
+    /// How long the spans take that meet the condition, of requests that began in the window.
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
 
     /// What has been taken, is kept and is gone.

@@ -1,0 +1,64 @@
+//! Which requests a file may hold, in some ten bits for each: a filter that says no, or perhaps. Each request sets bits of
+//! one block of 64 bytes, so that asking costs one look at memory.
+
+/// Bits for each request; with the hashes below about one in a hundred that is not there is taken to be.
+const BITS_PER_KEY: usize = 12;
+const BITS_SET: u32 = 6;
+const BLOCK_BITS: usize = 512;
+const BLOCK_BYTES: usize = BLOCK_BITS / 8;
+
+/// Makes the filter of keys, which are the lower halves of ids.
+pub(crate) fn make(keys: &[u64]) -> Vec<u8> {
+    let blocks = (keys.len() * BITS_PER_KEY).div_ceil(BLOCK_BITS).max(1);
+    let mut bytes = vec![0; blocks * BLOCK_BYTES];
+    for &key in keys {
+        let (start, bits) = place(key, blocks);
+        for bit in bits {
+            bytes[start + bit / 8] |= 1 << (bit % 8);
+        }
+    }
+    bytes
+}
+
+/// Whether a key may have been among those that the filter was made of.
+pub(crate) fn may_hold(bytes: &[u8], key: u64) -> bool {
+    let blocks = bytes.len() / BLOCK_BYTES;
+    if blocks == 0 {
+        return true;
+    }
+    let (start, mut bits) = place(key, blocks);
+    bits.all(|bit| bytes[start + bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+/// Where a key's block starts, and which of its bits are the key's. Ids need not be random.
+fn place(key: u64, blocks: usize) -> (usize, impl Iterator<Item = usize>) {
+    let mixed = mix(key);
+    let block = ((u128::from(mixed) * blocks as u128) >> u64::BITS) as usize;
+    let bits = mix(mixed);
+    let bits = (0..BITS_SET).map(move |n| (bits >> (9 * n)) as usize % BLOCK_BITS);
+    (block * BLOCK_BYTES, bits)
+}
+
+/// Murmur3's last step: each bit of the key has a part in each bit.
+fn mix(mut key: u64) -> u64 {
+    key ^= key >> 33;
+    key = key.wrapping_mul(0xff51_afd7_ed55_8ccd);
+    key ^= key >> 33;
+    key = key.wrapping_mul(0xc4ce_b9fe_1a85_ec53);
+    key ^ (key >> 33)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{make, may_hold};
+
+    #[test]
+    fn all_keys_are_held_and_few_others() {
+        let keys: Vec<u64> = (0..10_000).map(|n| n * 3).collect();
+        let bytes = make(&keys);
+        assert!(keys.iter().all(|&key| may_hold(&bytes, key)));
+        let others = (0..10_000).filter(|n| may_hold(&bytes, n * 3 + 1)).count();
+        assert!(others < 300, "{others} of 10000 others are held");
+        assert!(!may_hold(&make(&[]), 1));
+    }
+}

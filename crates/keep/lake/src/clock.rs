@@ -1,0 +1,35 @@
+//! What time it is, for a store: tests have a clock of their own.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// What time it is.
+pub trait Clock: Send + Sync {
+    /// In nanoseconds since 1970. May jump.
+    fn now_ns(&self) -> u64;
+
+    /// Since some moment. Never goes back.
+    fn uptime(&self) -> Duration;
+}
+
+/// The machine's.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    started: Instant,
+}
+
+impl Default for SystemClock {
+    fn default() -> SystemClock {
+        SystemClock { started: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    fn now_ns(&self) -> u64 {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+}

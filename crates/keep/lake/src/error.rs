@@ -1,0 +1,65 @@
+//! Why a store cannot be opened, or not go on. Start at [`Error`].
+
+use std::{fmt, io};
+
+/// Why a store cannot be opened, or not go on.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The journal says why.
+    Journal(blkkin_journal::Error),
+    /// Both copies of the manifest are damaged.
+    Manifest,
+    /// A later release has written it, in a form that this one must not touch.
+    Newer,
+    /// A file of spans says why it cannot be read or written.
+    Spans(String),
+    /// The operating system refused something.
+    Io {
+        /// The name of a file in the store's directory.
+        file: String,
+        /// Its answer.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err` of what the disk says.
+    pub(crate) fn io(file: impl Into<String>) -> impl FnOnce(io::Error) -> Error {
+        let file = file.into();
+        move |source| Error::Io { file, source }
+    }
+}
+
+impl From<blkkin_journal::Error> for Error {
+    fn from(error: blkkin_journal::Error) -> Error {
+        Error::Journal(error)
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Journal(error) => error.fmt(f),
+            Error::Manifest => f.write_str(
+                "both copies of the manifest are damaged; restore one of them from a backup, or read the \
+                 files in spans/ with another program",
+            ),
+            Error::Newer => f.write_str(
+                "was written by a later release, which has to read it; nothing was changed",
+            ),
+            Error::Spans(text) => f.write_str(text),
+            Error::Io { file, source } => write!(f, "{file}: {source}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Journal(error) => Some(error),
+            Error::Io { source, .. } => Some(source),
+            Error::Manifest | Error::Newer | Error::Spans(_) => None,
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! What a file's requests are found by, beside the file: who recorded which spans, how long they took, and when their
+//! requests began. All of it can be made again from the file.
+//!
+//! Requests have two numbers here: their place by id, which is their order in the file, and their *ordinal*, their
+//! place by time. Those without any time have no ordinal, as no search finds them.
+//!
+//! ```text
+//! file      = magic[8] directory_bytes:u64 directory_crc:u32 body_crc:u32 directory body
+//! directory = Directory, by postcard
+//! body      = starts  of ordinals, since the first one       packed
+//!             rows    of ordinals: the first row             packed
+//!             spans   of ordinals: how many rows             packed
+//!             lengths of ordinals: the code of the duration  packed
+//!             entries of each group: ordinal, error, code    packed
+//! ```
+//!
+//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory is kept
+//! in memory; of the body what is asked for is read.
+
+mod build;
+mod directory;
+mod read;
+
+pub(crate) use build::{Builder, Row};
+pub(crate) use directory::{Directory, Group, KeyValues, LinkCount};
+pub(crate) use read::{Entry, Index, OpenError};
+
+use blkkin_store::Durations;
+
+const MAGIC: &[u8; 8] = b"blkkidx1";
+const HEADER_BYTES: usize = 24;
+
+/// Stands for the duration of a span that has none.
+pub(crate) const NO_DURATION: u16 = 0xfff;
+const CODE_BITS: u32 = 12;
+/// Code and error, below the ordinal.
+const FLAG_BITS: u32 = CODE_BITS + 1;
+
+const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
+
+/// The text of groups that stand for many: it may be any.
+pub(crate) const ANY_TEXT: u32 = u32::MAX;
+
+#[cfg(test)]
+mod tests;

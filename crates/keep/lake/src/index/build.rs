@@ -1,0 +1,226 @@
+//! Makes an index of rows as they are written. Start at [`Builder`].
+
+use super::directory::{Directory, Group, KeyValues, LinkCount, Widths};
+use super::{ANY_TEXT, CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
+use crate::bloom;
+use crate::packed::{pack, width_of};
+use blkkin_store::Durations;
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
+
+/// So many groups have names of their own in a file, and as many again services of their own: names that are never the
+/// same twice must not make the directory as large as the file.
+const GROUPS_MAX: usize = 16 << 10;
+
+/// What the index keeps of a row.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Row<'a> {
+    pub(crate) trace_low: u64,
+    pub(crate) trace_high: u64,
+    pub(crate) start_ns: Option<u64>,
+    pub(crate) duration_ns: Option<u64>,
+    pub(crate) is_root: bool,
+    pub(crate) is_error: bool,
+    pub(crate) service: &'a str,
+    pub(crate) name: &'a str,
+    pub(crate) remote: &'a str,
+}
+
+/// Makes an index of rows as they are written.
+#[derive(Default)]
+pub(crate) struct Builder {
+    rows: Vec<RowEntry>,
+    requests: Vec<Request>,
+    texts: HashMap<Box<str>, u32, RandomState>,
+    groups: HashMap<GroupKey, u32, RandomState>,
+    /// The last row's, as spans of a request are often alike.
+    last_id: Option<(u64, u64)>,
+}
+
+type GroupKey = [u32; 3];
+
+#[derive(Clone, Copy)]
+struct RowEntry {
+    group: u32,
+    /// Code and error.
+    flags: u16,
+}
+
+#[derive(Clone, Copy)]
+struct Request {
+    low: u64,
+    first_row: u32,
+    /// The root's start, or else the earliest.
+    start_ns: Option<u64>,
+    has_root: bool,
+    first_ns: Option<u64>,
+    end_ns: u64,
+}
+
+impl Request {
+    /// From the start of its first span to the end of its last.
+    fn duration_code(&self) -> u16 {
+        let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
+        length.map_or(NO_DURATION, Durations::code)
+    }
+}
+
+impl Builder {
+    /// The next row of the file.
+    pub(crate) fn push(&mut self, row: &Row<'_>) {
+        let id = (row.trace_low, row.trace_high);
+        if self.last_id != Some(id) {
+            self.last_id = Some(id);
+            self.requests.push(Request {
+                low: row.trace_low,
+                first_row: self.rows.len() as u32,
+                start_ns: None,
+                has_root: false,
+                first_ns: None,
+                end_ns: 0,
+            });
+        }
+        let request = self.requests.last_mut().expect("one was pushed");
+        if let Some(start) = row.start_ns {
+            let first = request.first_ns.map_or(start, |first| first.min(start));
+            request.first_ns = Some(first);
+            request.end_ns =
+                request.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
+            if row.is_root && !request.has_root {
+                request.has_root = true;
+                request.start_ns = Some(start);
+            } else if !request.has_root {
+                request.start_ns = Some(first);
+            }
+        }
+        let code = row.duration_ns.map_or(NO_DURATION, Durations::code);
+        let flags = code | u16::from(row.is_error) << CODE_BITS;
+        let group = self.group(row);
+        self.rows.push(RowEntry { group, flags });
+    }
+
+    pub(crate) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn group(&mut self, row: &Row<'_>) -> u32 {
+        let count = self.groups.len();
+        let service = if count < 2 * GROUPS_MAX { self.text(row.service) } else { ANY_TEXT };
+        let is_named = count < GROUPS_MAX;
+        let name = if is_named { self.text(row.name) } else { ANY_TEXT };
+        let remote = if is_named { self.text(row.remote) } else { ANY_TEXT };
+        let next = count as u32;
+        *self.groups.entry([service, name, remote]).or_insert(next)
+    }
+
+    fn text(&mut self, text: &str) -> u32 {
+        if let Some(&index) = self.texts.get(text) {
+            return index;
+        }
+        let next = self.texts.len() as u32;
+        self.texts.insert(text.into(), next);
+        next
+    }
+
+    /// The bytes of the index, and what is kept in memory of it.
+    pub(crate) fn finish(
+        self,
+        links: Vec<LinkCount>,
+        keys: Vec<KeyValues>,
+    ) -> Result<(Directory, Vec<u8>), postcard::Error> {
+        let mut by_time: Vec<u32> = (0..self.requests.len() as u32)
+            .filter(|&place| self.requests[place as usize].start_ns.is_some())
+            .collect();
+        let start = |place: u32| self.requests[place as usize].start_ns.unwrap_or_default();
+        by_time.sort_by_key(|&place| start(place));
+        let ends = by_time.first().zip(by_time.last());
+        let (min_start_ns, max_start_ns) =
+            ends.map_or((0, 0), |(&first, &last)| (start(first), start(last)));
+        let rows_of = |place: u32| {
+            let first = self.requests[place as usize].first_row;
+            let next = self.requests.get(place as usize + 1);
+            first..next.map_or(self.rows.len() as u32, |next| next.first_row)
+        };
+        let spans_max = by_time.iter().map(|&place| rows_of(place).len()).max().unwrap_or(0);
+        let widths = Widths {
+            starts: width_of(max_start_ns - min_start_ns),
+            rows: width_of(self.rows.len() as u64),
+            spans: width_of(spans_max as u64),
+            ordinals: width_of(by_time.len() as u64),
+        };
+        let mut body = Vec::with_capacity(self.rows.len() * 5);
+        let timed = || by_time.iter().copied();
+        pack(timed().map(|place| start(place) - min_start_ns), widths.starts, &mut body);
+        pack(timed().map(|place| u64::from(rows_of(place).start)), widths.rows, &mut body);
+        pack(timed().map(|place| rows_of(place).len() as u64), widths.spans, &mut body);
+        let codes = timed().map(|place| self.requests[place as usize].duration_code().into());
+        pack(codes, CODE_BITS, &mut body);
+
+        let mut groups = self.empty_groups();
+        let mut entries: Vec<Vec<u64>> = vec![Vec::new(); groups.len()];
+        for (ordinal, place) in timed().enumerate() {
+            for row in rows_of(place) {
+                let row = self.rows[row as usize];
+                let entry = (ordinal as u64) << FLAG_BITS | u64::from(row.flags);
+                entries[row.group as usize].push(entry);
+            }
+        }
+        for (group, entries) in groups.iter_mut().zip(entries) {
+            count(group, &entries);
+            pack(entries, widths.ordinals + FLAG_BITS, &mut body);
+        }
+
+        let lows: Vec<u64> = self.requests.iter().map(|request| request.low).collect();
+        let mut texts = vec![String::new(); self.texts.len()];
+        for (text, index) in self.texts {
+            texts[index as usize] = text.into();
+        }
+        let directory = Directory {
+            rows: self.rows.len() as u32,
+            requests: lows.len() as u32,
+            timed: by_time.len() as u32,
+            min_start_ns,
+            max_start_ns,
+            widths,
+            bloom: bloom::make(&lows),
+            texts,
+            groups,
+            links,
+            keys,
+        };
+        let bytes = assemble(&directory, &body)?;
+        Ok((directory, bytes))
+    }
+
+    fn empty_groups(&self) -> Vec<Group> {
+        let mut groups = vec![Group::default(); self.groups.len()];
+        for (&[service, name, remote], &index) in &self.groups {
+            groups[index as usize] = Group { service, name, remote, ..Group::default() };
+        }
+        for row in &self.rows {
+            groups[row.group as usize].spans += 1;
+        }
+        groups
+    }
+}
+
+fn count(group: &mut Group, entries: &[u64]) {
+    let mut codes: Vec<u16> = entries.iter().map(|&entry| entry as u16 & NO_DURATION).collect();
+    codes.sort_unstable();
+    let known = codes.chunk_by(|one, other| one == other).filter(|codes| codes[0] != NO_DURATION);
+    group.durations = known.map(|codes| (codes[0], codes.len() as u32)).collect();
+    group.entries = entries.len() as u32;
+    group.errors = entries.iter().map(|&entry| (entry >> CODE_BITS) as u32 & 1).sum();
+}
+
+fn assemble(directory: &Directory, body: &[u8]) -> Result<Vec<u8>, postcard::Error> {
+    let directory = postcard::to_allocvec(directory)?;
+    let mut bytes = Vec::with_capacity(HEADER_BYTES + directory.len() + body.len());
+    bytes.extend_from_slice(MAGIC);
+    bytes.extend_from_slice(&(directory.len() as u64).to_le_bytes());
+    bytes.extend_from_slice(&crc32c::crc32c(&directory).to_le_bytes());
+    bytes.extend_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    bytes.extend_from_slice(&directory);
+    bytes.extend_from_slice(body);
+    Ok(bytes)
+}

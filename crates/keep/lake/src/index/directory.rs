@@ -1,0 +1,96 @@
+//! What is known of a file in memory. Start at [`Directory`].
+
+use serde::{Deserialize, Serialize};
+
+/// What is known of a file in memory.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Directory {
+    /// Rows of the file.
+    pub(crate) rows: u32,
+    /// Requests.
+    pub(crate) requests: u32,
+    /// Requests that have a time, and so an ordinal.
+    pub(crate) timed: u32,
+    /// When the first request began.
+    pub(crate) min_start_ns: u64,
+    /// When the last one began.
+    pub(crate) max_start_ns: u64,
+    /// What entries, starts, rows and numbers of spans take.
+    pub(crate) widths: Widths,
+    /// The filter of the lower halves of ids.
+    pub(crate) bloom: Vec<u8>,
+    /// Services and names.
+    pub(crate) texts: Vec<String>,
+    /// In the order of their entries.
+    pub(crate) groups: Vec<Group>,
+    /// Calls of requests that began in a minute, in order of minute, parent and child.
+    pub(crate) links: Vec<LinkCount>,
+    /// Tags, in order of key.
+    pub(crate) keys: Vec<KeyValues>,
+}
+
+/// Bits of packed numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Widths {
+    pub(crate) starts: u32,
+    pub(crate) rows: u32,
+    pub(crate) spans: u32,
+    pub(crate) ordinals: u32,
+}
+
+/// Spans that have these three in common.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Group {
+    /// Index into the texts.
+    pub(crate) service: u32,
+    /// Index into the texts.
+    pub(crate) name: u32,
+    /// Index into the texts.
+    pub(crate) remote: u32,
+    /// All of them.
+    pub(crate) spans: u32,
+    /// Of requests that have a time.
+    pub(crate) entries: u32,
+    /// Those that failed, among the entries.
+    pub(crate) errors: u32,
+    /// How many entries took how long, by code and in its order.
+    pub(crate) durations: Vec<(u16, u32)>,
+}
+
+/// Calls in a minute.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct LinkCount {
+    /// Minutes since 1970.
+    pub(crate) minute: u64,
+    pub(crate) parent: String,
+    pub(crate) child: String,
+    pub(crate) calls: u64,
+    pub(crate) errors: u64,
+    /// By code and in its order.
+    pub(crate) durations: Vec<(u16, u64)>,
+}
+
+/// The tags with a key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct KeyValues {
+    pub(crate) key: String,
+    pub(crate) spans: u64,
+    /// All of their texts, in order; empty if there are too many.
+    pub(crate) values: Vec<String>,
+}
+
+impl Directory {
+    pub(crate) fn text(&self, index: u32) -> Option<&str> {
+        self.texts.get(index as usize).map(String::as_str)
+    }
+
+    /// What it takes in memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
+        let groups = self.groups.iter().map(|group| 48 + 8 * group.durations.len());
+        let links = self.links.iter().map(|link| 120 + 16 * link.durations.len());
+        let keys = self.keys.iter().map(|key| 56 + key.key.len() + texts(&key.values));
+        let sums = groups.sum::<usize>() + links.sum::<usize>() + keys.sum::<usize>();
+        self.bloom.len() + texts(&self.texts) + sums
+    }
+}

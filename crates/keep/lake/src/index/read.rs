@@ -1,0 +1,214 @@
+//! Finds in an index. Start at [`Index`].
+
+use super::directory::{Directory, Group};
+use super::{CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
+use crate::bloom;
+use crate::bytes::{read, read_exact};
+use crate::packed::{Packed, packed_bytes};
+use blkkin_journal::File;
+use blkkin_store::Window;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// More than any directory takes that was written here.
+const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
+
+/// A file's index: its directory in memory, and the rest where it lies.
+pub(crate) struct Index {
+    pub(crate) directory: Directory,
+    file: Arc<dyn File>,
+    sections: Sections,
+}
+
+/// Where in the file what lies.
+struct Sections {
+    starts: Range<u64>,
+    rows: Range<u64>,
+    spans: Range<u64>,
+    lengths: Range<u64>,
+    groups: Vec<Range<u64>>,
+}
+
+/// A span of a request, as its group has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) ordinal: u32,
+    pub(crate) is_error: bool,
+    /// Of its duration, or [`NO_DURATION`].
+    pub(crate) code: u16,
+}
+
+/// Why an index cannot be used; it can be made again.
+#[derive(Debug)]
+pub(crate) enum OpenError {
+    /// It is not what was written, at this offset.
+    Damaged(u64),
+    Io(io::Error),
+}
+
+impl From<io::Error> for OpenError {
+    fn from(error: io::Error) -> OpenError {
+        OpenError::Io(error)
+    }
+}
+
+impl Index {
+    /// Reads the directory, and looks whether the rest is as it was written.
+    pub(crate) fn open(file: Arc<dyn File>) -> Result<Index, OpenError> {
+        let size = file.size_bytes()?;
+        let header = read(&*file, 0..(HEADER_BYTES as u64).min(size))?;
+        if header.len() < HEADER_BYTES || header[..8] != *MAGIC {
+            return Err(OpenError::Damaged(0));
+        }
+        let number =
+            |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+        let directory_bytes = u64::from(number(12)) << 32 | u64::from(number(8));
+        let start = HEADER_BYTES as u64;
+        if directory_bytes > DIRECTORY_BYTES_MAX.min(size - start) {
+            return Err(OpenError::Damaged(8));
+        }
+        let body = start + directory_bytes..size;
+        let bytes = read(&*file, start..body.start)?;
+        if crc32c::crc32c(&bytes) != number(16) {
+            return Err(OpenError::Damaged(start));
+        }
+        let directory = postcard::from_bytes(&bytes).map_err(|_| OpenError::Damaged(start))?;
+        let sections = Sections::of(&directory, &body).ok_or(OpenError::Damaged(body.start))?;
+        if crc_of(&*file, &body)? != number(20) {
+            return Err(OpenError::Damaged(body.start));
+        }
+        Ok(Index { directory, file, sections })
+    }
+
+    /// Whether the request may be here.
+    pub(crate) fn may_hold(&self, low: u64) -> bool {
+        bloom::may_hold(&self.directory.bloom, low)
+    }
+
+    /// The ordinals of requests that began in a window.
+    pub(crate) fn ordinals(&self, window: Window) -> io::Result<Range<u32>> {
+        let Directory { timed, min_start_ns, max_start_ns, .. } = self.directory;
+        if window.start_ns <= min_start_ns && window.end_ns >= max_start_ns {
+            return Ok(0..timed);
+        }
+        let first = self.lower_bound(window.start_ns)?;
+        let end = match window.end_ns.checked_add(1) {
+            Some(behind) => self.lower_bound(behind)?,
+            None => timed,
+        };
+        Ok(first..end.max(first))
+    }
+
+    /// The first ordinal that began at this time or later.
+    fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
+        let (mut low, mut high) = (0, self.directory.timed);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.start_ns(middle)? < time_ns { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    /// When a request began.
+    pub(crate) fn start_ns(&self, ordinal: u32) -> io::Result<u64> {
+        let since = self.one(&self.sections.starts, self.directory.widths.starts, ordinal)?;
+        Ok(self.directory.min_start_ns.saturating_add(since))
+    }
+
+    /// The rows of a request.
+    pub(crate) fn rows(&self, ordinal: u32) -> io::Result<Range<u32>> {
+        let widths = self.directory.widths;
+        let first = self.one(&self.sections.rows, widths.rows, ordinal)? as u32;
+        let spans = self.one(&self.sections.spans, widths.spans, ordinal)? as u32;
+        let rows = self.directory.rows;
+        Ok(first.min(rows)..first.saturating_add(spans).min(rows))
+    }
+
+    /// The codes of all requests' durations, by ordinal.
+    pub(crate) fn length_codes(&self) -> io::Result<Vec<u16>> {
+        let bytes = read(&*self.file, self.sections.lengths.clone())?;
+        let packed = Packed::new(&bytes, CODE_BITS, self.directory.timed as usize);
+        Ok(packed.into_iter().flat_map(|packed| packed.iter().map(|code| code as u16)).collect())
+    }
+
+    /// The entries of a group, in order of time, whose requests are among these.
+    pub(crate) fn entries(&self, group: usize, of: &Range<u32>) -> io::Result<Vec<Entry>> {
+        let bytes = read(&*self.file, self.sections.groups[group].clone())?;
+        let width = self.directory.widths.ordinals + FLAG_BITS;
+        let len = self.directory.groups[group].entries as usize;
+        let Some(packed) = Packed::new(&bytes, width, len) else { return Ok(Vec::new()) };
+        let ordinal = |index| (packed.get(index) >> FLAG_BITS) as u32;
+        let first = partition_point(packed.len(), |index| ordinal(index) < of.start);
+        let end = partition_point(packed.len(), |index| ordinal(index) < of.end);
+        Ok((first..end).map(|index| Entry::of(packed.get(index))).collect())
+    }
+
+    /// One packed number, from its own bytes alone.
+    fn one(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
+        let bit = u64::from(index) * u64::from(width);
+        let start = section.start + bit / 8;
+        let mut bytes = [0; 8];
+        read_exact(&*self.file, &mut bytes, start)?;
+        Ok((u64::from_le_bytes(bytes) >> (bit % 8)) & ((1u64 << width) - 1))
+    }
+}
+
+/// The checksum of some bytes.
+fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
+    let mut crc = 0;
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min(at + (1 << 20));
+        crc = crc32c::crc32c_append(crc, &read(file, at..end)?);
+        at = end;
+    }
+    Ok(crc)
+}
+
+impl Entry {
+    fn of(number: u64) -> Entry {
+        Entry {
+            ordinal: (number >> FLAG_BITS) as u32,
+            is_error: number >> CODE_BITS & 1 != 0,
+            code: number as u16 & NO_DURATION,
+        }
+    }
+}
+
+impl Sections {
+    /// `None` if the body is not as large as they are together.
+    fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
+        let Directory { widths, timed, .. } = directory;
+        let mut at = body.start;
+        let mut take = |len: u32, width: u32| {
+            let start = at;
+            at = at.checked_add(packed_bytes(len as usize, width)? as u64)?;
+            (width <= 57).then_some(start..at)
+        };
+        let sections = Sections {
+            starts: take(*timed, widths.starts)?,
+            rows: take(*timed, widths.rows)?,
+            spans: take(*timed, widths.spans)?,
+            lengths: take(*timed, CODE_BITS)?,
+            groups: directory
+                .groups
+                .iter()
+                .map(|Group { entries, .. }| {
+                    take(*entries, widths.ordinals.checked_add(FLAG_BITS)?)
+                })
+                .collect::<Option<_>>()?,
+        };
+        (at == body.end).then_some(sections)
+    }
+}
+
+/// The first index for which it does not hold.
+fn partition_point(len: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if holds(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}

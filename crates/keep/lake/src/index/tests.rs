@@ -1,0 +1,183 @@
+//! The index against what was put into it.
+
+use super::{Builder, Entry, Index, NO_DURATION, OpenError, Row};
+use blkkin_journal::testing::SimulatedDisk;
+use blkkin_journal::{Disk, File};
+use blkkin_store::{Durations, Window};
+use std::sync::Arc;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % bound
+    }
+}
+
+struct Span {
+    low: u64,
+    start: Option<u64>,
+    duration: Option<u64>,
+    is_root: bool,
+    is_error: bool,
+    service: String,
+    name: String,
+}
+
+fn spans(random: &mut Random, requests: u64) -> Vec<Span> {
+    let mut spans = Vec::new();
+    let mut low = 0;
+    for _ in 0..requests {
+        low += 1 + random.below(1 << 40);
+        let base = 1_000_000_000 + random.below(1 << 30);
+        for place in 0..1 + random.below(5) {
+            spans.push(Span {
+                low,
+                start: (random.below(8) != 0).then(|| base + random.below(1000)),
+                duration: (random.below(8) != 0).then(|| random.below(1 << 20)),
+                is_root: place == random.below(3),
+                is_error: random.below(5) == 0,
+                service: format!("service {}", random.below(4)),
+                name: format!("name {}", random.below(3)),
+            });
+        }
+    }
+    spans
+}
+
+fn bytes_of(spans: &[Span]) -> Vec<u8> {
+    let mut builder = Builder::default();
+    for span in spans {
+        builder.push(&Row {
+            trace_low: span.low,
+            trace_high: 0,
+            start_ns: span.start,
+            duration_ns: span.duration,
+            is_root: span.is_root,
+            is_error: span.is_error,
+            service: &span.service,
+            name: &span.name,
+            remote: "",
+        });
+    }
+    builder.finish(Vec::new(), Vec::new()).expect("encoded").1
+}
+
+fn file_of(bytes: &[u8]) -> Arc<dyn File> {
+    let file = SimulatedDisk::new(1).create("index").expect("created");
+    file.write_at(bytes, 0).expect("written");
+    file
+}
+
+fn open(bytes: &[u8]) -> Result<Index, OpenError> {
+    Index::open(file_of(bytes))
+}
+
+/// The start of a request's root, or else of its earliest span.
+fn start_of(request: &[Span]) -> Option<u64> {
+    let root = request.iter().filter(|span| span.is_root).find_map(|span| span.start);
+    root.or_else(|| request.iter().filter_map(|span| span.start).min())
+}
+
+#[test]
+fn what_is_put_in_is_found() {
+    let mut random = Random(7);
+    for requests in [0, 1, 2, 15, 16, 17, 500] {
+        let spans = spans(&mut random, requests);
+        let index = open(&bytes_of(&spans)).expect("opened");
+        assert_eq!(index.directory.requests as u64, requests);
+        let mut row = 0;
+        let mut timed = Vec::new();
+        for request in spans.chunk_by(|one, other| one.low == other.low) {
+            let rows = row..row + request.len() as u32;
+            row = rows.end;
+            assert!(index.may_hold(request[0].low));
+            timed.extend(start_of(request).map(|start| (start, rows, request)));
+        }
+        timed.sort_by_key(|(start, ..)| *start);
+        assert_eq!(index.directory.timed as usize, timed.len());
+        let codes = index.length_codes().expect("read");
+        for (ordinal, (start, rows, request)) in timed.iter().enumerate() {
+            let ordinal = ordinal as u32;
+            assert_eq!(index.start_ns(ordinal).expect("read"), *start);
+            assert_eq!(index.rows(ordinal).expect("read"), *rows);
+            let first = request.iter().filter_map(|span| span.start).min().expect("timed");
+            let ends = request.iter().filter_map(|s| Some(s.start? + s.duration.unwrap_or(0)));
+            let length = ends.max().expect("timed") - first;
+            assert_eq!(codes[ordinal as usize], Durations::code(length));
+        }
+        check_windows(&index, &timed.iter().map(|(start, ..)| *start).collect::<Vec<_>>());
+        check_groups(&index, &timed.iter().map(|(_, _, request)| *request).collect::<Vec<_>>());
+    }
+}
+
+fn check_windows(index: &Index, starts: &[u64]) {
+    let times = starts.iter().flat_map(|&start| [start - 1, start, start + 1]);
+    let times: Vec<u64> = times.chain([0, u64::MAX]).step_by(7).collect();
+    for &start_ns in &times {
+        for &end_ns in &times {
+            let window = Window { start_ns, end_ns };
+            let found = index.ordinals(window).expect("read");
+            let expected = (0..starts.len()).filter(|&at| window.holds(starts[at]));
+            assert!(found.map(|at| at as usize).eq(expected), "{window:?}");
+        }
+    }
+}
+
+fn check_groups(index: &Index, requests: &[&[Span]]) {
+    let mut entries = 0;
+    for (place, group) in index.directory.groups.iter().enumerate() {
+        let service = index.directory.text(group.service).expect("a service");
+        let name = index.directory.text(group.name).expect("a name");
+        let mut expected = Vec::new();
+        for (ordinal, request) in requests.iter().enumerate() {
+            for span in request.iter().filter(|s| s.service == service && s.name == name) {
+                let code = span.duration.map_or(NO_DURATION, Durations::code);
+                expected.push(Entry { ordinal: ordinal as u32, is_error: span.is_error, code });
+            }
+        }
+        let all = 0..requests.len() as u32;
+        assert_eq!(index.entries(place, &all).expect("read"), expected);
+        let some = all.end / 3..all.end / 2;
+        expected.retain(|entry| some.contains(&entry.ordinal));
+        assert_eq!(index.entries(place, &some).expect("read"), expected);
+        entries += group.entries;
+        let known: u32 = group.durations.iter().map(|&(_, count)| count).sum();
+        assert!(known <= group.entries && group.errors <= group.entries);
+    }
+    assert_eq!(entries as usize, requests.iter().map(|request| request.len()).sum::<usize>());
+}
+
+#[test]
+fn names_that_never_recur_share_a_group() {
+    let mut builder = Builder::default();
+    for number in 0..40_000u64 {
+        builder.push(&Row {
+            trace_low: number,
+            trace_high: 0,
+            start_ns: Some(number),
+            duration_ns: Some(1),
+            is_root: true,
+            is_error: false,
+            service: "web",
+            name: &format!("GET /{number}"),
+            remote: "",
+        });
+    }
+    let (directory, _) = builder.finish(Vec::new(), Vec::new()).expect("encoded");
+    assert!(directory.groups.len() < 17_000);
+    let web = |group: &&super::Group| directory.text(group.service) == Some("web");
+    assert_eq!(directory.groups.iter().filter(web).map(|group| group.spans).sum::<u32>(), 40_000);
+}
+
+#[test]
+fn damage_is_found() {
+    let bytes = bytes_of(&spans(&mut Random(3), 20));
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(open(&damaged).is_err(), "byte {at}");
+        assert!(open(&bytes[..at]).is_err(), "cut at {at}");
+    }
+}

@@ -1,0 +1,537 @@
+//! The store: takes batches, and keeps what is in memory and what is in files together. Start at [`Lake`].
+//!
+//! A batch goes the same way whether it comes from the network or, after an end that was not in order, from the
+//! journal: it is read into a block, and the block is added to the head in the order of the journal. The head becomes
+//! a file ([`crate::write`]), and files become one ([`crate::merge`]), each by one commit of the manifest.
+
+use crate::head::Head;
+use crate::links::LinkTable;
+use crate::manifest::{Manifest, Totals};
+use crate::part::{self, Part};
+use crate::record::{Gathered, Gathering, payloads};
+use crate::retain::Allowance;
+use crate::snapshot::Snapshot;
+use crate::{Error, Options, merge, write};
+use blkkin_columns::{Block, Refused};
+use blkkin_journal::{Directory, Disk, Item, Journal};
+use blkkin_model::{SpanRef, SpanSink};
+use blkkin_store::{Accepted, Batch, Counters, Done, Policy, Refusal};
+use blkkin_wire::{Decoder, End, Fault, Outcome, Reason};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How long who brings a batch waits for room before it is turned away.
+const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// The most that one span may take, whatever the limits of a batch are.
+const SPAN_BYTES_MAX: u64 = 8 << 20;
+
+/// Decoders and blocks that are kept for the next batch.
+const SPARE_MAX: usize = 16;
+
+/// Keeps spans in a directory.
+pub struct Lake {
+    pub(crate) shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What was found when a store was opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Opened {
+    /// Files of spans.
+    pub files: usize,
+    /// Spans in them.
+    pub spans: u64,
+    /// Spans that were only in the journal.
+    pub recovered: u64,
+    /// What could not be read, and was left out: one line each.
+    pub damage: Vec<String>,
+}
+
+/// What all threads of a store share.
+pub(crate) struct Shared {
+    pub(crate) memory: Arc<Memory>,
+    pub(crate) root: Arc<dyn Disk>,
+    pub(crate) spans: Arc<dyn Disk>,
+    pub(crate) journal: Journal,
+    /// Who changes the manifest has this for as long as it takes.
+    pub(crate) manifest: Mutex<Manifest>,
+    pub(crate) parts: RwLock<Arc<Vec<Arc<Part>>>>,
+    /// Links of the head, as they were found last.
+    pub(crate) head_links: Mutex<HeadLinks>,
+}
+
+/// What is in memory. The journal's thread has a part in it, so that it must not have the journal.
+pub(crate) struct Memory {
+    pub(crate) options: Options,
+    state: Mutex<State>,
+    /// The head has become smaller.
+    pub(crate) room: Condvar,
+    /// There may be something to write, or to end.
+    pub(crate) work: Condvar,
+    spare_decoders: Mutex<Vec<Decoder>>,
+    spare_blocks: Mutex<Vec<Block>>,
+}
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) head: Head,
+    /// When the first span that is in no file came.
+    pub(crate) waits_since: Option<Duration>,
+    pub(crate) counters: Counters,
+    /// All accepted spans that the head has, or had and are in files.
+    pub(crate) totals: Totals,
+    /// Why files cannot be written.
+    pub(crate) trouble: Option<String>,
+    /// Somebody waits until all records of the journal before this one are in files.
+    pub(crate) wanted: u64,
+    /// Up to here they are.
+    pub(crate) written: u64,
+    pub(crate) ends: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct HeadLinks {
+    pub(crate) links: Arc<Vec<crate::index::LinkCount>>,
+    /// Of how many accepted spans.
+    pub(crate) accepted: u64,
+    /// How many were in files.
+    pub(crate) parts: usize,
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Lake {
+    /// Opens the store in a directory, which is made if it is not there.
+    pub fn open(directory: &Path, options: Options) -> Result<(Lake, Opened), Error> {
+        let disk =
+            Directory::make(directory).map_err(Error::io(directory.display().to_string()))?;
+        Lake::open_on(Arc::new(disk), options)
+    }
+
+    /// The same on another kind of disk.
+    pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, Opened), Error> {
+        let journal = root.directory("journal").map_err(Error::io("journal"))?;
+        // Whoever has the journal has the whole directory.
+        let (journal, _) = Journal::open_on(journal, options.journal.clone())?;
+        let spans = root.directory("spans").map_err(Error::io("spans"))?;
+        let mut opened = Opened::default();
+        let mut manifest = match Manifest::read(&*root)? {
+            Some((manifest, is_damaged)) => {
+                if is_damaged {
+                    opened.damage.push("one copy of the manifest, which is made again".to_owned());
+                }
+                manifest
+            }
+            None => Manifest::default(),
+        };
+        let parts = open_parts(&spans, &mut manifest, &mut opened)?;
+        manifest.commit += 1;
+        manifest.write(&*root)?;
+        remove_others(&*spans, &manifest);
+        opened.files = parts.len();
+        opened.spans = parts.iter().map(|part| part.entry.spans).sum();
+        let totals = manifest.totals;
+        let state =
+            State { head: Head::new(manifest.journal_sequence), totals, ..State::default() };
+        let memory = Arc::new(Memory {
+            options,
+            state: Mutex::new(state),
+            room: Condvar::new(),
+            work: Condvar::new(),
+            spare_decoders: Mutex::default(),
+            spare_blocks: Mutex::default(),
+        });
+        let shared = Arc::new(Shared {
+            memory,
+            root,
+            spans,
+            journal,
+            manifest: Mutex::new(manifest),
+            parts: RwLock::new(Arc::new(parts)),
+            head_links: Mutex::default(),
+        });
+        let mut lake = Lake { shared, threads: Vec::new() };
+        lake.start("lake-write", write::run)?;
+        lake.shared.recover(&mut opened)?;
+        lake.start("lake-merge", merge::run)?;
+        Ok((lake, opened))
+    }
+
+    fn start(&mut self, name: &str, run: fn(&Shared)) -> Result<(), Error> {
+        let shared = Arc::clone(&self.shared);
+        let thread = std::thread::Builder::new().name(name.to_owned());
+        let thread = thread.spawn(move || run(&shared)).map_err(Error::io(name))?;
+        self.threads.push(thread);
+        Ok(())
+    }
+
+    /// Waits until all that was taken is in files. It need not be for being durable.
+    pub fn write_files(&self) -> Result<(), String> {
+        let memory = &self.shared.memory;
+        let mut state = memory.state();
+        let wanted = state.head.sequence;
+        state.wanted = wanted;
+        memory.work.notify_all();
+        while state.written < wanted && state.trouble.is_none() {
+            state = memory.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state.trouble.clone().map_or(Ok(()), Err)
+    }
+
+    /// Finds the calls of what is in memory now, rather than soon.
+    pub fn link(&self) {
+        self.shared.refresh_head_links();
+    }
+}
+
+impl Drop for Lake {
+    fn drop(&mut self) {
+        self.shared.memory.state().ends = true;
+        self.shared.memory.work.notify_all();
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Opens the files that a manifest names. One that cannot be read is left out, and where it is.
+fn open_parts(
+    spans: &Arc<dyn Disk>,
+    manifest: &mut Manifest,
+    opened: &mut Opened,
+) -> Result<Vec<Arc<Part>>, Error> {
+    let mut parts = Vec::new();
+    for entry in std::mem::take(&mut manifest.files) {
+        let lost = entry.spans;
+        let name = part::spans_name(entry.number);
+        match Part::open(Arc::clone(spans), entry.clone()) {
+            Ok(part) => {
+                parts.push(Arc::new(part));
+                manifest.files.push(entry);
+            }
+            Err(error) => {
+                manifest.totals.lost += lost;
+                opened.damage.push(format!("{lost} spans of {name}: {error}"));
+                let _ = spans.rename(&name, &format!("{name}.damaged"));
+            }
+        }
+    }
+    Ok(parts)
+}
+
+/// Removes files that no manifest names: who wrote them ended before, or who should have removed them.
+fn remove_others(spans: &dyn Disk, manifest: &Manifest) {
+    let mut others = Vec::new();
+    // What stays takes room, and nothing else.
+    let _ = spans.list(&mut |name| {
+        let is_named = |number| manifest.files.iter().any(|file| file.number == number);
+        others.extend(
+            part::number_of(name).filter(|&number| !is_named(number)).map(|_| name.to_owned()),
+        );
+        true
+    });
+    for name in others {
+        let _ = spans.remove(&name);
+    }
+}
+
+impl Shared {
+    /// All that can be asked for just now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        // A part appears before what it was made of is gone from the head, both under the state's lock.
+        let mut state = self.memory.state();
+        let batches = state.head.snapshot();
+        let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
+        Snapshot { batches, parts }
+    }
+
+    /// Takes a batch.
+    pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
+        let memory = &self.memory;
+        if let Err(refusal) = memory.wait_for_room() {
+            memory.state().counters.turned_away += 1;
+            return done(Err(refusal));
+        }
+        let (outcome, blocks) = memory.decode(batch);
+        if blocks.iter().all(Block::is_empty) {
+            let mut state = memory.state();
+            state.counters.refused += refused(&outcome);
+            state.counters.batches += u64::from(outcome.is_good());
+            drop(state);
+            blocks.into_iter().for_each(|block| memory.give_back(block));
+            return done(Ok(Accepted { outcome }));
+        }
+        let payloads = payloads(batch, memory.options.journal.payload_bytes_max);
+        let records = payloads.len() as u64;
+        // Only one of two who could call it does: this one, if the journal does not take the batch.
+        let held = Arc::new(Mutex::new(Some((outcome, blocks, done))));
+        let deadline = Instant::now() + WAIT_FOR_ROOM;
+        loop {
+            let (memory, taken) = (Arc::clone(memory), Arc::clone(&held));
+            let appended = self.journal.append_then(&payloads, move |result| {
+                let Some((outcome, blocks, done)) = lock(&taken).take() else { return };
+                match result {
+                    Ok(()) => {
+                        memory.publish(blocks, records, &outcome);
+                        done(Ok(Accepted { outcome }));
+                    }
+                    Err(refusal) => {
+                        memory.publish(Vec::new(), records, &Outcome::default());
+                        memory.turn_away(&refusal, done);
+                    }
+                }
+            });
+            match appended {
+                Ok(_) => return,
+                Err(blkkin_journal::Refusal::TryAgain) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(2));
+                }
+                Err(refusal) => {
+                    if let Some((_, _, done)) = lock(&held).take() {
+                        self.memory.turn_away(&refusal, done);
+                    }
+                    return;
+                }
+            }
+        }
+    }
+
+    /// What the head held becomes a part, or parts become others, and is counted.
+    pub(crate) fn replace_parts(&self, state: &mut State, parts: Vec<Arc<Part>>, totals: Totals) {
+        let mut current = self.parts.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(parts);
+        state.totals.duplicates += totals.duplicates;
+        state.totals.expired += totals.expired;
+        state.totals.lost += totals.lost;
+    }
+
+    /// Reads what is only in the journal.
+    fn recover(&self, opened: &mut Opened) -> Result<(), Error> {
+        let memory = &self.memory;
+        let from = memory.state().head.sequence;
+        let mut reader = self.journal.reader(from);
+        let mut gathered = Gathered::default();
+        let mut before = from;
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Record(record) => {
+                    let records = record.sequence + 1 - before;
+                    before = record.sequence + 1;
+                    match gathered.push(record.kind, record.payload) {
+                        Gathering::Begun => {
+                            memory.publish(Vec::new(), records, &Outcome::default())
+                        }
+                        Gathering::Batch(batch) => {
+                            let (outcome, blocks) = memory.decode(&batch);
+                            opened.recovered += outcome.given;
+                            memory.publish(blocks, records, &outcome);
+                        }
+                        Gathering::Unknown => {
+                            opened
+                                .damage
+                                .push(format!("record {} of the journal", record.sequence));
+                            memory.publish(Vec::new(), records, &Outcome::default());
+                        }
+                    }
+                }
+                Item::Damage(damage) => {
+                    gathered.clear();
+                    let what = format!("{} bytes at {} of", damage.bytes, damage.offset);
+                    let file = damage.file();
+                    let torn = if damage.may_be_torn { ", perhaps never acknowledged" } else { "" };
+                    opened.damage.push(format!("{what} journal/{file}{torn}"));
+                }
+                Item::Gone(range) => {
+                    gathered.clear();
+                    let (first, behind) = (range.start, range.end);
+                    opened
+                        .damage
+                        .push(format!("records {first} to {behind} of the journal are gone"));
+                }
+            }
+            // Memory is bounded here as it is when batches come.
+            memory.wait_until_written();
+        }
+        let next = reader.position();
+        if next > before {
+            memory.publish(Vec::new(), next - before, &Outcome::default());
+        }
+        Ok(())
+    }
+
+    /// What has been taken, is kept and is gone.
+    pub(crate) fn counters(&self) -> Counters {
+        let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
+        let state = self.memory.state();
+        let Totals { accepted, duplicates, expired, lost } = state.totals;
+        let in_memory = parts.iter().map(|part| part.index.directory.memory_bytes() as u64);
+        let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
+        Counters {
+            accepted,
+            duplicates,
+            expired,
+            lost,
+            kept: accepted.saturating_sub(duplicates + expired + lost),
+            memory_bytes: state.head.memory_bytes() as u64 + in_memory.sum::<u64>(),
+            disk_bytes: on_disk.sum::<u64>() + self.journal.file_bytes(),
+            ..state.counters
+        }
+    }
+
+    /// Links of what is in no file, found again if that has changed.
+    pub(crate) fn refresh_head_links(&self) {
+        let snapshot = self.snapshot();
+        let accepted = self.memory.state().totals.accepted;
+        let parts = snapshot.parts.len();
+        let mut links = lock(&self.head_links);
+        if (links.accepted, links.parts) == (accepted, parts) {
+            return;
+        }
+        let sorted = snapshot.sorted();
+        *links = HeadLinks { links: Arc::new(LinkTable::of(&sorted).counts()), accepted, parts };
+    }
+}
+
+impl Memory {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
+    }
+
+    fn turn_away(&self, refusal: &blkkin_journal::Refusal, done: Done) {
+        self.state().counters.turned_away += 1;
+        done(Err(Refusal { reason: refusal.to_string(), retry_after: RETRY_AFTER }));
+    }
+
+    /// Waits a little if there is too much that is in no file.
+    fn wait_for_room(&self) -> Result<(), Refusal> {
+        let deadline = Instant::now() + WAIT_FOR_ROOM;
+        let mut state = self.state();
+        while state.head.memory_bytes() > self.options.memory_bytes_max {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                let why = state.trouble.as_deref().unwrap_or("the disk is too slow");
+                let reason =
+                    format!("memory holds all that it may, as it cannot be written: {why}");
+                return Err(Refusal { reason, retry_after: RETRY_AFTER });
+            }
+            let waited = self.room.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Ok(())
+    }
+
+    /// Reads a batch, and what becomes of its spans by its policy.
+    fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
+        let spare = lock(&self.spare_decoders).pop();
+        let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
+        let mut blocks = Blocks { memory: self, blocks: vec![self.block()], is_too_large: false };
+        let mut outcome = decoder.decode(batch.format, batch.bytes, &mut blocks);
+        let Blocks { mut blocks, is_too_large, .. } = blocks;
+        if is_too_large {
+            let reason = Reason::TooMany { what: "bytes", count_max: SPAN_BYTES_MAX };
+            let fault = Fault { offset: 0, field: "span", reason };
+            let span = outcome.given + outcome.refused;
+            outcome.end = End::Broken(blkkin_wire::Refusal { span, fault });
+        }
+        if batch.policy == Policy::Whole && !outcome.is_good() {
+            outcome.given = 0;
+            blocks.drain(..).for_each(|block| self.give_back(block));
+        }
+        let mut spare = lock(&self.spare_decoders);
+        if spare.len() < SPARE_MAX {
+            spare.push(decoder);
+        }
+        (outcome, blocks)
+    }
+
+    fn block(&self) -> Block {
+        lock(&self.spare_blocks).pop().unwrap_or_default()
+    }
+
+    /// A block that nobody needs any more is kept, if it is of a usual size.
+    pub(crate) fn give_back(&self, mut block: Block) {
+        let mut spare = lock(&self.spare_blocks);
+        if spare.len() < SPARE_MAX && block.memory_bytes() < 4 << 20 {
+            block.clear();
+            spare.push(block);
+        }
+    }
+
+    /// Adds what so many records of the journal say, which follow those that were added before.
+    fn publish(&self, blocks: Vec<Block>, records: u64, outcome: &Outcome) {
+        let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
+        let mut state = self.state();
+        let sequence = state.head.sequence + records;
+        state.head.sequence = sequence;
+        state.counters.refused += refused(outcome);
+        if spans > 0 {
+            state.counters.batches += 1;
+            state.totals.accepted += spans;
+            let uptime = self.options.clock.uptime();
+            state.waits_since.get_or_insert(uptime);
+        }
+        for block in blocks {
+            state.head.push(block, sequence);
+        }
+        let is_full = self.is_full(&state);
+        drop(state);
+        if is_full {
+            self.work.notify_all();
+        }
+    }
+
+    /// Whether there is enough for a file.
+    pub(crate) fn is_full(&self, state: &State) -> bool {
+        state.head.spans() >= self.options.file_spans
+            || state.head.bytes() >= self.options.file_memory_bytes
+    }
+
+    fn wait_until_written(&self) {
+        let mut state = self.state();
+        while state.head.memory_bytes() > self.options.memory_bytes_max && state.trouble.is_none() {
+            state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// How many spans a batch had that were refused.
+fn refused(outcome: &Outcome) -> u64 {
+    outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
+}
+
+/// Takes the spans of a batch.
+struct Blocks<'s> {
+    memory: &'s Memory,
+    blocks: Vec<Block>,
+    is_too_large: bool,
+}
+
+impl SpanSink for Blocks<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        let last = self.blocks.last_mut().expect("there is always one");
+        match last.push(span) {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(Refused::Full) => {
+                let mut next = self.memory.block();
+                let pushed = next.push(span);
+                self.blocks.push(next);
+                if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            }
+            Err(Refused::TooLarge) => {
+                self.is_too_large = true;
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
+
+/// How long went by, and how much went for its age.
+pub(crate) type Expiry = Allowance;

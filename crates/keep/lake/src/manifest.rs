@@ -1,0 +1,234 @@
+//! Which files there are, and up to where the journal is in them: what a store consists of, changed at once and durably.
+//!
+//! There are two copies, each written to a new file that is then given the copy's name; who opens takes the later one
+//! that is whole. What neither names is not part of the store, and nothing is removed before both do without it.
+
+use crate::Error;
+use blkkin_journal::Disk;
+use serde::{Deserialize, Serialize};
+
+const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
+const UNFINISHED: &str = "manifest.new";
+
+/// The form of this file. One that has bits which we do not know is left alone.
+const FORMAT: u32 = 1;
+const INCOMPAT_KNOWN: u32 = 0;
+
+/// More than a manifest of 100,000 files takes.
+const BYTES_MAX: u64 = 64 << 20;
+
+/// What a store consists of.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Manifest {
+    format: u32,
+    incompat: u32,
+    /// Grows by one with each.
+    pub(crate) commit: u64,
+    /// All records of the journal before this one are in files.
+    pub(crate) journal_sequence: u64,
+    /// No file has this number yet, or a greater one.
+    pub(crate) next_file: u64,
+    /// Since the store was made.
+    pub(crate) totals: Totals,
+    /// In order of what was received when.
+    pub(crate) files: Vec<FileEntry>,
+}
+
+/// Spans since the store was made, up to the journal's sequence number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Totals {
+    pub(crate) accepted: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) expired: u64,
+    pub(crate) lost: u64,
+}
+
+/// A file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct FileEntry {
+    pub(crate) number: u64,
+    /// How often its spans were merged with others.
+    pub(crate) tier: u32,
+    pub(crate) spans: u64,
+    pub(crate) bytes: u64,
+    pub(crate) index_bytes: u64,
+    /// When requests in it began.
+    pub(crate) min_start_ns: u64,
+    pub(crate) max_start_ns: u64,
+    /// When its last span was received.
+    pub(crate) received_ns: u64,
+}
+
+impl Default for Manifest {
+    fn default() -> Manifest {
+        Manifest {
+            format: FORMAT,
+            incompat: 0,
+            commit: 0,
+            journal_sequence: 0,
+            next_file: 1,
+            totals: Totals::default(),
+            files: Vec::new(),
+        }
+    }
+}
+
+/// Why a copy is not used.
+enum Unusable {
+    Missing,
+    Damaged,
+    Newer,
+}
+
+impl Manifest {
+    /// The same, to be changed and written.
+    pub(crate) fn next(&self) -> Manifest {
+        Manifest { commit: self.commit + 1, ..self.clone() }
+    }
+
+    /// The later copy that is whole, and whether the other one was damaged; `None` if there is none.
+    pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
+        let mut found: Option<Manifest> = None;
+        let (mut damaged, mut newer) = (false, false);
+        for name in COPIES {
+            match read_copy(disk, name)? {
+                Ok(copy) if found.as_ref().is_none_or(|one| one.commit < copy.commit) => {
+                    found = Some(copy);
+                }
+                Ok(_) | Err(Unusable::Missing) => {}
+                Err(Unusable::Damaged) => damaged = true,
+                Err(Unusable::Newer) => newer = true,
+            }
+        }
+        match found {
+            _ if newer => Err(Error::Newer),
+            None if damaged => Err(Error::Manifest),
+            found => Ok(found.map(|manifest| (manifest, damaged))),
+        }
+    }
+
+    /// Makes this what the store consists of.
+    pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
+        let text =
+            serde_json::to_string(self).map_err(|error| Error::io("manifest")(error.into()))?;
+        let crc = crc32c::crc32c(text.as_bytes());
+        let bytes = format!("{text}\n{crc:08x}\n").into_bytes();
+        for name in COPIES {
+            let written = || {
+                // What a process that ended left behind.
+                let _ = disk.remove(UNFINISHED);
+                let file = disk.create(UNFINISHED)?;
+                file.write_at(&bytes, 0)?;
+                file.sync()?;
+                disk.rename(UNFINISHED, name)?;
+                disk.sync()
+            };
+            written().map_err(Error::io(name))?;
+        }
+        Ok(())
+    }
+}
+
+fn read_copy(disk: &dyn Disk, name: &str) -> Result<Result<Manifest, Unusable>, Error> {
+    let file = match disk.open(name) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Ok(Err(Unusable::Missing));
+        }
+        Err(error) => return Err(Error::io(name)(error)),
+    };
+    let size = file.size_bytes().map_err(Error::io(name))?;
+    if size > BYTES_MAX {
+        return Ok(Err(Unusable::Damaged));
+    }
+    let bytes = crate::bytes::read(&*file, 0..size).map_err(Error::io(name))?;
+    Ok(parse(&bytes))
+}
+
+/// Reads what [`Manifest::write`] wrote.
+fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
+    let text = std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged)?;
+    let (json, crc) = text.split_once('\n').ok_or(Unusable::Damaged)?;
+    if crc != format!("{:08x}\n", crc32c::crc32c(json.as_bytes())) {
+        return Err(Unusable::Damaged);
+    }
+    let value: serde_json::Value = serde_json::from_str(json).map_err(|_| Unusable::Damaged)?;
+    let number = |name: &str| value.get(name).and_then(serde_json::Value::as_u64);
+    let incompat = number("incompat").ok_or(Unusable::Damaged)?;
+    if number("format") != Some(FORMAT.into()) || incompat & !u64::from(INCOMPAT_KNOWN) != 0 {
+        return Err(Unusable::Newer);
+    }
+    serde_json::from_value(value).map_err(|_| Unusable::Damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{COPIES, FileEntry, Manifest};
+    use crate::Error;
+    use blkkin_journal::Disk;
+    use blkkin_journal::testing::SimulatedDisk;
+
+    fn manifest(commit: u64) -> Manifest {
+        let file = FileEntry {
+            number: 7,
+            tier: 1,
+            spans: 100,
+            bytes: 2000,
+            index_bytes: 300,
+            min_start_ns: 1,
+            max_start_ns: u64::MAX,
+            received_ns: 3,
+        };
+        Manifest { commit, journal_sequence: 5, files: vec![file], ..Manifest::default() }
+    }
+
+    fn bytes_of(disk: &dyn Disk, name: &str) -> Vec<u8> {
+        let file = disk.open(name).expect("is there");
+        crate::bytes::read(&*file, 0..file.size_bytes().expect("a size")).expect("read")
+    }
+
+    fn set(disk: &dyn Disk, name: &str, bytes: &[u8]) {
+        disk.remove(name).expect("removed");
+        disk.create(name).expect("created").write_at(bytes, 0).expect("written");
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let disk = SimulatedDisk::new(1);
+        assert!(Manifest::read(&disk).expect("read").is_none());
+        for commit in [1, 2] {
+            manifest(commit).write(&disk).expect("written");
+            let read = Manifest::read(&disk).expect("read");
+            assert_eq!(read, Some((manifest(commit), false)));
+        }
+    }
+
+    #[test]
+    fn one_copy_is_enough() {
+        let disk = SimulatedDisk::new(1);
+        manifest(1).write(&disk).expect("written");
+        let bytes = bytes_of(&disk, COPIES[0]);
+        for name in COPIES {
+            for at in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= 1;
+                for contents in [&damaged, &bytes[..at].to_vec()] {
+                    set(&disk, name, contents);
+                    let read = Manifest::read(&disk).expect("the other copy is whole");
+                    assert_eq!(read, Some((manifest(1), true)), "{name} {at}");
+                }
+            }
+            set(&disk, name, &bytes);
+        }
+        COPIES.iter().for_each(|name| set(&disk, name, b"{}"));
+        assert!(matches!(Manifest::read(&disk), Err(Error::Manifest)));
+    }
+
+    #[test]
+    fn later_releases_are_left_alone() {
+        let disk = SimulatedDisk::new(1);
+        Manifest { incompat: 2, ..manifest(1) }.write(&disk).expect("written");
+        assert!(matches!(Manifest::read(&disk), Err(Error::Newer)));
+    }
+}

@@ -1,0 +1,171 @@
+//! The thread that keeps the number of files small and removes what is too old. Start at [`run`].
+
+use crate::Error;
+use crate::lake::{Expiry, Shared, lock};
+use crate::links::LinkTable;
+use crate::manifest::{FileEntry, Manifest, Totals};
+use crate::part::{Part, PartWriter};
+use crate::tags::TagTable;
+use blkkin_columns::{Block, Sorted};
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Finding the links of the head again may take this part of the time.
+const LINKS_PART: u32 = 10;
+
+/// Files are merged by steps of about so many spans, so that memory is bounded.
+const STEP_SPANS: u64 = 128 << 10;
+
+/// Merges and removes files until the store ends.
+pub(crate) fn run(shared: &Shared) {
+    let mut expiry = Expiry::default();
+    let mut links_at = Instant::now();
+    loop {
+        {
+            let state = shared.memory.state();
+            if state.ends {
+                return;
+            }
+            let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
+            if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
+                return;
+            }
+        }
+        if Instant::now() >= links_at {
+            let started = Instant::now();
+            shared.refresh_head_links();
+            links_at = Instant::now() + started.elapsed() * LINKS_PART;
+        }
+        // Both are tried again.
+        let _ = expire(shared, &mut expiry);
+        let _ = merge(shared);
+    }
+}
+
+/// Removes files that are too old or too many.
+fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
+    let clock = &shared.memory.options.clock;
+    let mut manifest = lock(&shared.manifest);
+    let count = shared.memory.options.retention.expired(
+        &manifest.files,
+        clock.now_ns(),
+        clock.uptime(),
+        expiry,
+    );
+    if count == 0 {
+        return Ok(());
+    }
+    let expired: u64 = manifest.files[..count].iter().map(|file| file.spans).sum();
+    let gone = Totals { expired, ..Totals::default() };
+    let mut next = manifest.next();
+    next.files.drain(..count);
+    next.totals.expired += expired;
+    commit(shared, &mut manifest, next, gone, Vec::new())
+}
+
+/// Merges files of one size that follow each other, if there are enough of them.
+fn merge(shared: &Shared) -> Result<(), Error> {
+    let (range, number) = {
+        let mut manifest = lock(&shared.manifest);
+        let Some(range) = to_merge(&manifest.files, shared) else { return Ok(()) };
+        let number = manifest.next_file;
+        manifest.next_file += 1;
+        (range, number)
+    };
+    let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+    let merging = &parts[range];
+    let (part, duplicates) = merged(shared, merging, number)?;
+
+    let mut manifest = lock(&shared.manifest);
+    let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
+    let mut next = manifest.next();
+    let Some(place) = next.files.iter().position(is_merged) else { return Ok(()) };
+    let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
+    if !are_all {
+        // Some have become too old meanwhile. The others are merged the next time.
+        part.goes();
+        return Ok(());
+    }
+    next.files.retain(|file| !is_merged(file));
+    next.files.insert(place, part.entry.clone());
+    next.totals.duplicates += duplicates;
+    let gone = Totals { duplicates, ..Totals::default() };
+    commit(shared, &mut manifest, next, gone, vec![Arc::new(part)])
+}
+
+/// Which files are merged: those behind each other that were merged as often.
+fn to_merge(files: &[FileEntry], shared: &Shared) -> Option<Range<usize>> {
+    let wanted = shared.memory.options.merge_files.max(2);
+    let mut start = 0;
+    for alike in files.chunk_by(|one, other| one.tier == other.tier) {
+        if alike.len() >= wanted {
+            let spans: u64 = alike[..wanted].iter().map(|file| file.spans).sum();
+            if spans <= shared.memory.options.merged_spans_max {
+                return Some(start..start + wanted);
+            }
+        }
+        start += alike.len();
+    }
+    None
+}
+
+/// One part of several. Each step takes the requests whose ids lie in a range, of all of them.
+fn merged(shared: &Shared, parts: &[Arc<Part>], number: u64) -> Result<(Part, u64), Error> {
+    let spans: u64 = parts.iter().map(|part| part.entry.spans).sum();
+    let steps = spans.div_ceil(STEP_SPANS).max(1);
+    let mut writer = PartWriter::create(Arc::clone(&shared.spans), number)?;
+    let mut duplicates = 0;
+    let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
+    for step in 0..steps {
+        if shared.memory.state().ends {
+            return Err(Error::Spans("the store ends".to_owned()));
+        }
+        let bound = |step: u64| ((u128::from(step) << u64::BITS) / u128::from(steps)) as u64;
+        let last = if step + 1 == steps { u64::MAX } else { bound(step + 1) - 1 };
+        for (part, block) in parts.iter().zip(&mut blocks) {
+            block.clear();
+            part.between(bound(step)..=last, block)?;
+        }
+        let sorted = Sorted::of(&blocks.iter().collect::<Vec<_>>());
+        duplicates += sorted.duplicates() as u64;
+        if !sorted.is_empty() {
+            writer.append(&sorted)?;
+        }
+    }
+    let (mut links, mut keys) = (LinkTable::default(), TagTable::default());
+    for part in parts {
+        links.merge(&part.index.directory.links);
+        keys.merge(&part.index.directory.keys);
+    }
+    let tier = parts.iter().map(|part| part.entry.tier).max().unwrap_or(0) + 1;
+    let received = parts.iter().map(|part| part.entry.received_ns).max().unwrap_or(0);
+    let part = writer.finish(tier, received, links.counts(), keys.keys())?;
+    Ok((part, duplicates))
+}
+
+/// Makes `next` the manifest, and its files what is asked. Those that it does without go.
+fn commit(
+    shared: &Shared,
+    manifest: &mut Manifest,
+    next: Manifest,
+    gone: Totals,
+    new: Vec<Arc<Part>>,
+) -> Result<(), Error> {
+    next.write(&*shared.root)?;
+    *manifest = next;
+    let mut state = shared.memory.state();
+    let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+    let find = |number: u64| {
+        let all = before.iter().chain(&new);
+        all.into_iter().find(|part| part.entry.number == number).cloned()
+    };
+    let parts: Vec<Arc<Part>> =
+        manifest.files.iter().filter_map(|file| find(file.number)).collect();
+    let stays = |part: &Arc<Part>| parts.iter().any(|other| Arc::ptr_eq(other, part));
+    before.iter().filter(|part| !stays(part)).for_each(|part| part.goes());
+    shared.replace_parts(&mut state, parts, gone);
+    Ok(())
+}

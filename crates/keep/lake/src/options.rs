@@ -1,0 +1,58 @@
+//! How large a store and its parts may become. Start at [`Options`].
+
+use crate::{Clock, Retention, SystemClock};
+use blkkin_wire::Limits;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How large a store and its parts may become.
+#[derive(Clone)]
+pub struct Options {
+    /// How long spans are kept, and how many.
+    pub retention: Retention,
+    /// So many spans are gathered in memory, and then make a file.
+    pub file_spans: usize,
+    /// They make a file earlier if they take so much memory.
+    pub file_memory_bytes: usize,
+    /// Or if the first of them has waited for so long.
+    pub file_after: Duration,
+    /// So many files of one size are merged to one.
+    pub merge_files: usize,
+    /// More spans than this are not merged to one file.
+    pub merged_spans_max: u64,
+    /// What may be in memory and in no file. More is turned away, if it cannot be written soon.
+    pub memory_bytes_max: usize,
+    /// The journal.
+    pub journal: blkkin_journal::Options,
+    /// Of batches.
+    pub limits: Limits,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            retention: Retention {
+                age: Some(Duration::from_secs(7 * 86400)),
+                bytes: Some(50 << 30),
+            },
+            file_spans: 512 << 10,
+            file_memory_bytes: 96 << 20,
+            file_after: Duration::from_secs(300),
+            merge_files: 8,
+            merged_spans_max: 16 << 20,
+            memory_bytes_max: 256 << 20,
+            journal: blkkin_journal::Options {
+                segment_bytes: 128 << 20,
+                total_bytes_max: 8 << 30,
+                // The largest batch, with what its records take.
+                waiting_bytes_max: 80 << 20,
+                payload_bytes_max: 8 << 20,
+                ..blkkin_journal::Options::default()
+            },
+            limits: Limits::default(),
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}

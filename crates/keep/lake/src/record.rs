@@ -1,0 +1,121 @@
+//! Batches as records of the journal: the bytes as they came, in pieces if they are large. Start at [`payloads`] and
+//! [`Gathered`].
+
+use blkkin_journal::Payload;
+use blkkin_store::{Batch, Policy};
+use blkkin_wire::Format;
+
+const EACH_SPAN: u8 = 1 << 6;
+/// Another piece follows.
+const MORE: u8 = 1 << 7;
+
+/// The formats by their number in records, which never changes.
+const FORMATS: [Format; 7] = [
+    Format::ZipkinJson,
+    Format::ZipkinProto,
+    Format::ZipkinV1Json,
+    Format::ZipkinThrift,
+    Format::ZipkinThriftSpan,
+    Format::OtlpProto,
+    Format::OtlpJson,
+];
+
+/// A batch as records of at most so many bytes, of which the last one ends it.
+pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>> {
+    let format = FORMATS.iter().position(|format| *format == batch.format);
+    let format = format.expect("all formats have a number") as u8;
+    let policy = if batch.policy == Policy::EachSpan { EACH_SPAN } else { 0 };
+    let mut payloads: Vec<Payload<'a>> = batch
+        .bytes
+        .chunks(bytes_max as usize)
+        .map(|bytes| Payload { kind: format | policy | MORE, bytes })
+        .collect();
+    if let Some(last) = payloads.last_mut() {
+        last.kind &= !MORE;
+    }
+    payloads
+}
+
+/// Puts records together to batches again.
+#[derive(Default)]
+pub(crate) struct Gathered {
+    bytes: Vec<u8>,
+    kind: Option<u8>,
+}
+
+/// What a record is good for.
+pub(crate) enum Gathering<'g> {
+    /// More must come.
+    Begun,
+    Batch(Batch<'g>),
+    /// It is not a record of this store; or one before it is missing.
+    Unknown,
+}
+
+impl Gathered {
+    /// Takes the next record.
+    pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Gathering<'g> {
+        let of = kind & !MORE;
+        let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
+            return Gathering::Unknown;
+        };
+        if self.kind != Some(of) {
+            self.clear();
+        }
+        let policy = if of & EACH_SPAN != 0 { Policy::EachSpan } else { Policy::Whole };
+        if kind & MORE != 0 {
+            self.kind = Some(of);
+            self.bytes.extend_from_slice(payload);
+            return Gathering::Begun;
+        }
+        if self.kind.take().is_none() {
+            return Gathering::Batch(Batch { format, bytes: payload, policy });
+        }
+        self.bytes.extend_from_slice(payload);
+        Gathering::Batch(Batch { format, bytes: &self.bytes, policy })
+    }
+
+    /// What follows is not the rest of what came.
+    pub(crate) fn clear(&mut self) {
+        self.kind = None;
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FORMATS, Gathered, Gathering, payloads};
+    use blkkin_store::{Batch, Policy};
+    use blkkin_wire::Format;
+
+    const PIECE_BYTES: usize = 1000;
+
+    #[test]
+    fn batches_come_back() {
+        assert_eq!(FORMATS.len(), Format::ALL.len());
+        let large = vec![7; 2 * PIECE_BYTES + 1];
+        let mut gathered = Gathered::default();
+        for bytes in [&large[..], &large[..PIECE_BYTES], &large[..3]] {
+            for format in Format::ALL {
+                for policy in [Policy::Whole, Policy::EachSpan] {
+                    let batch = Batch { format, bytes, policy };
+                    let payloads = payloads(&batch, PIECE_BYTES as u32);
+                    let (last, before) = payloads.split_last().expect("there is one");
+                    for payload in before {
+                        let begun = gathered.push(payload.kind, payload.bytes);
+                        assert!(matches!(begun, Gathering::Begun));
+                    }
+                    match gathered.push(last.kind, last.bytes) {
+                        Gathering::Batch(back) => {
+                            assert_eq!((back.format, back.policy), (format, policy));
+                            assert!(back.bytes == bytes);
+                        }
+                        _ => panic!("no batch"),
+                    }
+                    gathered.clear();
+                }
+            }
+        }
+        assert!(matches!(gathered.push(63, b""), Gathering::Unknown));
+    }
+}

@@ -1,0 +1,56 @@
+//! All that is there at a moment, and the requests in it. Start at [`Snapshot`].
+
+use crate::Error;
+use crate::head::Batch;
+use crate::part::Part;
+use blkkin_columns::{Block, Scratch, Sorted};
+use blkkin_model::{Span, TraceId};
+use std::sync::Arc;
+
+/// All that is there at a moment. It stays, whatever comes and goes.
+pub(crate) struct Snapshot {
+    pub(crate) batches: Vec<Arc<Batch>>,
+    pub(crate) parts: Arc<Vec<Arc<Part>>>,
+}
+
+impl Snapshot {
+    /// What is in no file, in order.
+    pub(crate) fn sorted(&self) -> Sorted<'_> {
+        let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
+        Sorted::of(&blocks)
+    }
+
+    /// The spans of all requests whose ids have this lower half, each once, in order of the upper half and of start.
+    pub(crate) fn spans_of(
+        &self,
+        low: u64,
+        is_wanted: impl Fn(TraceId) -> bool,
+    ) -> Result<Vec<Span>, Error> {
+        let mut found = Vec::new();
+        for batch in self.batches.iter().filter(|batch| batch.may_hold(low)) {
+            take(batch, low, &is_wanted, &mut found);
+        }
+        let mut block = Block::new();
+        for part in self.parts.iter().filter(|part| part.index.may_hold(low)) {
+            block.clear();
+            part.between(low..=low, &mut block)?;
+            take(&block, low, &is_wanted, &mut found);
+        }
+        found.sort_by(|one, other| {
+            let ids = one.trace_id.cmp(&other.trace_id);
+            ids.then_with(|| blkkin_store::compare(&one.hold().as_ref(), &other.hold().as_ref()))
+        });
+        found.dedup();
+        Ok(found)
+    }
+}
+
+fn take(block: &Block, low: u64, is_wanted: impl Fn(TraceId) -> bool, found: &mut Vec<Span>) {
+    let mut scratch = Scratch::default();
+    for (row, _) in block.trace_lows().iter().enumerate().filter(|(_, it)| **it == low) {
+        let row = row as u32;
+        if is_wanted(block.trace_id(row)) {
+            found.push(block.span(row, &mut scratch).to_owned());
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! The thread that makes files of what is in memory. Start at [`run`].
+
+use crate::Error;
+use crate::head::Batch;
+use crate::lake::{Shared, State, lock};
+use crate::links::LinkTable;
+use crate::manifest::Totals;
+use crate::part::{Part, PartWriter};
+use crate::tags::TagTable;
+use blkkin_columns::{Block, Sorted};
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+/// How often to look whether something has waited long enough, and to try again what failed.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Makes files until the store ends.
+pub(crate) fn run(shared: &Shared) {
+    while wait(shared) {
+        let result = write(shared);
+        let mut state = shared.memory.state();
+        match result {
+            Ok(sequence) => {
+                state.trouble = None;
+                state.written = sequence;
+            }
+            Err(error) => {
+                state.trouble = Some(error.to_string());
+                // What waits for files is told why there are none.
+                shared.memory.room.notify_all();
+                let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
+                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                if state.ends {
+                    return;
+                }
+            }
+        }
+        drop(state);
+        shared.memory.room.notify_all();
+    }
+}
+
+/// Waits until there is something to write; `false` if there will be nothing any more.
+fn wait(shared: &Shared) -> bool {
+    let mut state = shared.memory.state();
+    loop {
+        if state.wanted > state.written
+            || shared.memory.is_full(&state)
+            || has_waited(shared, &state)
+        {
+            return true;
+        }
+        if state.ends {
+            // What is only in the journal is found there.
+            return false;
+        }
+        let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
+fn has_waited(shared: &Shared, state: &State) -> bool {
+    let since = |since: Duration| shared.memory.options.clock.uptime().saturating_sub(since);
+    state.waits_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
+}
+
+/// Makes a file of all that is in memory now. All records of the journal before the one that it returns are in files.
+fn write(shared: &Shared) -> Result<u64, Error> {
+    let (batches, sequence, accepted) = {
+        let mut state = shared.memory.state();
+        let (batches, sequence) = state.head.start_writing();
+        state.waits_since = None;
+        (batches, sequence, state.totals.accepted)
+    };
+    let number = {
+        let mut manifest = lock(&shared.manifest);
+        let number = manifest.next_file;
+        manifest.next_file += 1;
+        number
+    };
+    let (part, duplicates) = match batches.is_empty() {
+        true => (None, 0),
+        false => {
+            let (part, duplicates) = part_of(shared, &batches, number)?;
+            (Some(Arc::new(part)), duplicates)
+        }
+    };
+    drop(batches);
+
+    let mut manifest = lock(&shared.manifest);
+    let gone = Totals { duplicates, ..Totals::default() };
+    let mut next = manifest.next();
+    next.journal_sequence = sequence;
+    next.totals.accepted = accepted;
+    next.totals.duplicates += duplicates;
+    next.files.extend(part.as_ref().map(|part| part.entry.clone()));
+    next.write(&*shared.root)?;
+    *manifest = next;
+
+    let written = {
+        let mut state = shared.memory.state();
+        let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+        let parts = parts.iter().cloned().chain(part).collect();
+        shared.replace_parts(&mut state, parts, gone);
+        state.head.finish_writing()
+    };
+    drop(manifest);
+    for batch in written {
+        if let Ok(batch) = Arc::try_unwrap(batch) {
+            shared.memory.give_back(batch.into_block());
+        }
+    }
+    // What stays in the journal is read again at most.
+    let _ = shared.journal.trim_before(sequence);
+    Ok(sequence)
+}
+
+fn part_of(shared: &Shared, batches: &[Arc<Batch>], number: u64) -> Result<(Part, u64), Error> {
+    let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
+    let sorted = Sorted::of(&blocks);
+    let links = LinkTable::of(&sorted).counts();
+    let keys = TagTable::of(&sorted).keys();
+    let mut writer = PartWriter::create(Arc::clone(&shared.spans), number)?;
+    writer.append(&sorted)?;
+    let part = writer.finish(0, shared.memory.options.clock.now_ns(), links, keys)?;
+    Ok((part, sorted.duplicates() as u64))
+}

@@ -1,0 +1,237 @@
+//! What was acknowledged is there, whatever happens to the disk and the power.
+
+use blkkin_journal::testing::{Random, SimulatedDisk};
+use blkkin_lake::{Lake, Opened, Options, Retention};
+use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
+use blkkin_store::{Accepted, Batch, Policy, Query, Refusal, SpanStore};
+use blkkin_wire::{Format, encode};
+use rustix::io::Errno;
+use std::collections::BTreeSet;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// Spans of a request that is sent.
+const SPANS: u64 = 3;
+
+fn options() -> Options {
+    Options {
+        retention: Retention { age: None, bytes: None },
+        file_spans: 60,
+        merge_files: 2,
+        merged_spans_max: 300,
+        journal: blkkin_journal::Options {
+            segment_bytes: 64 << 10,
+            total_bytes_max: 1 << 20,
+            payload_bytes_max: 32 << 10,
+            retry_after: Duration::from_millis(5),
+            ..blkkin_journal::Options::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// The batch of a number of requests.
+fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
+    let services = ["guest", "nbd", "disk"];
+    let mut spans = Vec::new();
+    for number in numbers {
+        let trace_id =
+            TraceId::from_number(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        for place in 0..SPANS {
+            let id = SpanId::from_number(number * SPANS + place + 1).expect("not 0");
+            spans.push(SpanRef {
+                name: "read",
+                start_ns: Some(1_700_000_000_000_000_000 + number * 1_000_000),
+                duration_ns: Some(1000 * (place + 1)),
+                local: EndpointRef { service: services[place as usize], ..EndpointRef::NONE },
+                parent_id: (place > 0)
+                    .then(|| SpanId::from_number(number * SPANS + place))
+                    .flatten(),
+                ..SpanRef::new(trace_id.expect("not 0"), id)
+            });
+        }
+    }
+    let mut bytes = Vec::new();
+    encode(Format::ZipkinProto, spans, &mut bytes);
+    bytes
+}
+
+fn accept(lake: &Lake, bytes: &[u8]) -> Result<Accepted, Refusal> {
+    let (send, receive) = mpsc::channel();
+    let batch = Batch { format: Format::ZipkinProto, bytes, policy: Policy::Whole };
+    let done = Box::new(move |result| send.send(result).expect("somebody waits"));
+    lake.accept(batch, done);
+    receive.recv_timeout(Duration::from_secs(30)).expect("an answer")
+}
+
+fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+    Lake::open_on(Arc::new(disk.clone()), options())
+}
+
+/// The requests that are found, all of whose spans must be there once.
+fn found(lake: &Lake) -> BTreeSet<u64> {
+    let page = lake.search(&Query::new(100_000)).expect("found");
+    assert!(page.next.is_none());
+    let number = |start_ns: u64| (start_ns - 1_700_000_000_000_000_000) / 1_000_000;
+    let mut numbers = BTreeSet::new();
+    for request in &page.requests {
+        assert_eq!(request.spans, SPANS, "{request:?}");
+        let spans = lake.trace(request.trace_id).expect("read");
+        assert_eq!(spans.len() as u64, SPANS);
+        assert!(numbers.insert(number(request.start_ns)), "a request is found twice");
+    }
+    numbers
+}
+
+/// Sends requests until something fails, and notes those that were acknowledged.
+fn send(lake: &Lake, from: u64, batches: u64, acknowledged: &mut BTreeSet<u64>) {
+    for place in 0..batches {
+        let numbers = from + place * 4..from + place * 4 + 4;
+        if accept(lake, &batch(numbers.clone())).is_err() {
+            return;
+        }
+        acknowledged.extend(numbers);
+        if place % 8 == 7 && lake.write_files().is_err() {
+            return;
+        }
+    }
+}
+
+fn check(lake: &Lake, acknowledged: &BTreeSet<u64>, why: &str) {
+    let found = found(lake);
+    let lost: Vec<_> = acknowledged.difference(&found).collect();
+    assert!(lost.is_empty(), "{why}: lost {lost:?}");
+    let counters = lake.counters();
+    assert_eq!(counters.kept, found.len() as u64 * SPANS, "{why}: {counters:?}");
+}
+
+/// Power ends at any operation; then at another one of what follows.
+#[test]
+fn acknowledged_spans_outlive_the_power() {
+    let seed = std::env::var("TEST_SEED").map_or(1, |seed| seed.parse().expect("a number"));
+    let points = std::env::var("TEST_POINTS").map_or(100, |count| count.parse().expect("a number"));
+    let mut random = Random::new(seed);
+    let operations = {
+        let disk = SimulatedDisk::new(seed);
+        let (lake, _) = open(&disk).expect("opened");
+        send(&lake, 0, 40, &mut BTreeSet::new());
+        drop(lake);
+        disk.operations()
+    };
+    for point in 0..points {
+        let disk = SimulatedDisk::new(seed + point);
+        let mut acknowledged = BTreeSet::new();
+        for life in 0..3 {
+            let at = disk.operations() + random.below(operations);
+            disk.end_power_at(at);
+            if let Ok((lake, _)) = open(&disk) {
+                let from = life * 1000;
+                send(&lake, from, 40, &mut acknowledged);
+            }
+            disk.cut_power();
+        }
+        disk.repair();
+        let (lake, opened) = open(&disk).expect("opened after power was cut");
+        let why = format!("seed {seed}, point {point}: {opened:?}");
+        check(&lake, &acknowledged, &why);
+    }
+}
+
+/// An operation fails, or some do, and then the disk is well again.
+#[test]
+fn operations_that_fail_lose_nothing() {
+    let mut random = Random::new(7);
+    for errno in [Errno::IO, Errno::NOSPC] {
+        for point in 0..30 {
+            let disk = SimulatedDisk::new(point);
+            let (lake, _) = open(&disk).expect("opened");
+            let mut acknowledged = BTreeSet::new();
+            send(&lake, 0, 10, &mut acknowledged);
+            let from = disk.operations() + random.below(100);
+            disk.fail(from..from + 1 + random.below(40), errno);
+            send(&lake, 1000, 20, &mut acknowledged);
+            disk.repair();
+            let resumed = (0..5000).any(|_| {
+                std::thread::sleep(Duration::from_millis(1));
+                accept(&lake, &batch(5000..5004)).is_ok()
+            });
+            assert!(resumed, "it goes on when the disk is well");
+            acknowledged.extend(5000..5004);
+            let why = format!("{errno} from {from}");
+            let (lost, found) = (acknowledged.clone(), found(&lake));
+            assert!(lost.is_subset(&found), "{why}: {:?}", lost.difference(&found));
+            drop(lake);
+            let (lake, _) = open(&disk).expect("opened again");
+            let found = self::found(&lake);
+            assert!(acknowledged.is_subset(&found), "{why}: {:?}", acknowledged.difference(&found));
+        }
+    }
+}
+
+/// A full disk turns batches away, and takes them again when there is room.
+#[test]
+fn a_full_disk_is_a_state() {
+    let disk = SimulatedDisk::new(3);
+    let (lake, _) = open(&disk).expect("opened");
+    let mut acknowledged = BTreeSet::new();
+    send(&lake, 0, 20, &mut acknowledged);
+    let used =
+        disk.names().iter().filter_map(|name| disk.bytes(name)).map(|it| it.len()).sum::<usize>();
+    disk.set_capacity(Some(used + (16 << 10)));
+    let refused = (0..500u64).find(|number| {
+        let numbers = 10_000 + number * 4..10_004 + number * 4;
+        let is_refused = accept(&lake, &batch(numbers.clone())).is_err();
+        if !is_refused {
+            acknowledged.extend(numbers);
+        }
+        is_refused
+    });
+    assert!(refused.is_some(), "a full disk was not noticed");
+    assert!(lake.counters().turned_away > 0);
+    assert!(acknowledged.is_subset(&found(&lake)));
+    disk.set_capacity(None);
+    let resumed = (0..5000).any(|_| {
+        std::thread::sleep(Duration::from_millis(1));
+        accept(&lake, &batch(50_000..50_004)).is_ok()
+    });
+    assert!(resumed, "it goes on when there is room");
+    drop(lake);
+    let (lake, _) = open(&disk).expect("opened");
+    assert!(acknowledged.is_subset(&found(&lake)));
+}
+
+/// A byte that has changed costs what it is part of, and is told.
+#[test]
+fn damage_stays_where_it_is() {
+    let disk = SimulatedDisk::new(5);
+    let mut acknowledged = BTreeSet::new();
+    {
+        let (lake, _) = open(&disk).expect("opened");
+        send(&lake, 0, 37, &mut acknowledged);
+    }
+    let mut random = Random::new(11);
+    for name in disk.names() {
+        let Some(bytes) = disk.bytes(&name).filter(|bytes| !bytes.is_empty()) else { continue };
+        for _ in 0..6 {
+            let mut damaged = bytes.clone();
+            let at = random.below(bytes.len() as u64) as usize;
+            damaged[at] ^= 1 << random.below(8);
+            let copy = SimulatedDisk::new(1);
+            for other in disk.names() {
+                copy.set_bytes(&other, disk.bytes(&other).expect("is there"));
+            }
+            copy.set_bytes(&name, damaged);
+            let why = format!("{name} at {at}");
+            let (lake, opened) = open(&copy).unwrap_or_else(|error| panic!("{why}: {error}"));
+            let page = lake.search(&Query::new(100_000));
+            let Ok(page) = page else { continue };
+            // What is left out was told; what is there is as it was sent.
+            let whole = page.requests.iter().filter(|request| request.spans == SPANS).count();
+            assert!(
+                whole == acknowledged.len() || !opened.damage.is_empty(),
+                "{why}: {whole} of {} and nothing was told",
+                acknowledged.len()
+            );
+        }
+    }
+}

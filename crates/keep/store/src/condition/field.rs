@@ -1,0 +1,76 @@
+//! What a filter can ask of a span, by name. Start at [`Field`].
+
+use super::TextField;
+use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step};
+use blkkin_model::Kind;
+
+/// What a filter can ask of a span.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Field {
+    /// `service`, `remote` or `remote_service`, `name`.
+    Text(TextField),
+    Kind,
+    Duration,
+    /// `start` or `time`.
+    Start,
+    Error,
+    Root,
+    Annotation,
+    /// `tag.KEY`, or the key alone if it is not the name of something else.
+    Tag(String),
+}
+
+/// The words for what a span can be to its parent.
+pub(super) const KINDS: [(&str, Kind); 5] = [
+    ("internal", Kind::Internal),
+    ("client", Kind::Client),
+    ("server", Kind::Server),
+    ("producer", Kind::Producer),
+    ("consumer", Kind::Consumer),
+];
+
+impl Field {
+    /// What an operand of a filter means.
+    pub(super) fn of(filter: &Filter, operand: &Operand) -> Result<Field, FilterError> {
+        let refused = |message: String, hint: &str| {
+            Err(FilterError::refused(filter, operand.span, message, Some(hint.to_owned())))
+        };
+        match operand.kind {
+            OperandKind::Payload => {}
+            OperandKind::Pseudo(Pseudo::Name) => return Ok(Field::Text(TextField::Name)),
+            OperandKind::Pseudo(Pseudo::Time) => return Ok(Field::Start),
+            _ => {
+                let hint = "what is known of a span are its fields and its tags, `tag.KEY`";
+                return refused(format!("spans have no `{operand}`"), hint);
+            }
+        }
+        let mut names = Vec::new();
+        for step in &operand.path {
+            match step {
+                Step::Name(name) => names.push(name.as_str()),
+                Step::Index(_) => {
+                    return refused("tags have no elements".to_owned(), "compare all of its text");
+                }
+            }
+        }
+        Ok(match names.as_slice() {
+            ["service"] => Field::Text(TextField::Service),
+            ["remote" | "remote_service"] => Field::Text(TextField::RemoteService),
+            ["name"] => Field::Text(TextField::Name),
+            ["kind"] => Field::Kind,
+            ["duration"] => Field::Duration,
+            ["start" | "time"] => Field::Start,
+            ["error"] => Field::Error,
+            ["root"] => Field::Root,
+            ["annotation"] => Field::Annotation,
+            ["tag"] => return refused("a tag without its key".to_owned(), "write `tag.KEY`"),
+            ["tag", key @ ..] => Field::Tag(key.join(".")),
+            key => Field::Tag(key.join(".")),
+        })
+    }
+}
+
+/// What a span is to its parent, by its word, in whatever case.
+pub(super) fn kind_of(word: &str) -> Option<Kind> {
+    KINDS.iter().find(|(known, _)| known.eq_ignore_ascii_case(word)).map(|(_, kind)| *kind)
+}

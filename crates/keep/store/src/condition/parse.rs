@@ -1,0 +1,404 @@
+//! From a filter's text to a [`Condition`]. Start at [`Condition::parse`].
+
+use super::field::{Field, KINDS, kind_of};
+use super::{Condition, Number, TagTest, TextTest};
+use blkkin_filter::tree::{BinaryOp, CompareOp, Expr, Node, Span};
+use blkkin_filter::{Filter, FilterError, Glob, Step, suggest};
+use blkkin_model::Kind;
+
+/// Between them are all numbers.
+const LOWEST: Number = Number::Float(f64::NEG_INFINITY);
+const HIGHEST: Number = Number::Float(f64::INFINITY);
+
+impl Condition {
+    /// What a filter says, in the language of `base/filter`.
+    ///
+    /// Its fields are `service`, `remote` (or `remote_service`), `name`, `kind` (client, server, producer, consumer,
+    /// internal), `duration` and `start` (or `time`) in nanoseconds, `annotation`, of which one must be like it, and
+    /// `error` and `root`, which stand alone. `tag.KEY`, with dots or without, is a tag, and so is any other name.
+    /// Tags compare with numbers if they are numbers or their text is one, and with text.
+    ///
+    /// Case does not matter in `service`, `remote`, `name` and `kind`. Text that is empty counts as absent. Arithmetic
+    /// and comparisons of two fields are errors, as is `<` with text.
+    pub fn parse(text: &str) -> Result<Condition, FilterError> {
+        let filter = Filter::parse(text)?;
+        let fields = filter.operands().iter().map(|operand| Field::of(&filter, operand));
+        // Some operands are words for kinds, and must not be wrong as fields.
+        let fields: Vec<Result<Field, FilterError>> = fields.collect();
+        Parser { filter: &filter, fields }.condition(filter.root())
+    }
+}
+
+struct Parser<'f> {
+    filter: &'f Filter,
+    /// What the operands mean.
+    fields: Vec<Result<Field, FilterError>>,
+}
+
+impl Parser<'_> {
+    fn refuse<T>(
+        &self,
+        span: Span,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Result<T, FilterError> {
+        Err(FilterError::refused(self.filter, span, message, Some(hint.into())))
+    }
+
+    fn field(&self, operand: usize) -> Result<&Field, FilterError> {
+        self.fields[operand].as_ref().map_err(Clone::clone)
+    }
+
+    fn condition(&self, node: &Node) -> Result<Condition, FilterError> {
+        let all = |nodes: &[Node]| -> Result<Vec<Condition>, FilterError> {
+            nodes.iter().map(|node| self.condition(node)).collect()
+        };
+        match &node.expr {
+            Expr::Not(child) => Ok(not(self.condition(child)?)),
+            Expr::All(children) => all(children).map(Condition::All),
+            Expr::Any(children) => all(children).map(Condition::Any),
+            Expr::Has(operand) => self.field(*operand).map(present),
+            Expr::Operand(operand) => self.alone(*operand, node.span),
+            Expr::Compare(op, left, right) => self.comparison(*op, left, right, node.span),
+            Expr::Uint(_) | Expr::Int(_) | Expr::Float(_) | Expr::Severity(_) => self.refuse(
+                node.span,
+                "a number alone asks nothing of a span",
+                "compare a field with it",
+            ),
+            _ => self.refuse_calculation(node),
+        }
+    }
+
+    /// A field that is a condition by itself: true, or a number that is not 0.
+    fn alone(&self, operand: usize, span: Span) -> Result<Condition, FilterError> {
+        match self.field(operand)? {
+            Field::Error => Ok(Condition::Error),
+            Field::Root => Ok(Condition::Root),
+            Field::Duration => Ok(Condition::Duration(1, u64::MAX)),
+            Field::Start => Ok(Condition::Start(1, u64::MAX)),
+            Field::Tag(key) => Ok(tag_number(key, CompareOp::NotEqual, Number::Int(0))),
+            Field::Text(_) | Field::Kind | Field::Annotation => {
+                let name = &self.filter.operands()[operand];
+                self.refuse(
+                    span,
+                    format!("`{name}` is text, which is neither true nor false"),
+                    format!(
+                        "compare it, as in `{name} == \"open*\"`, or ask for it by `has({name})`"
+                    ),
+                )
+            }
+        }
+    }
+
+    fn comparison(
+        &self,
+        op: CompareOp,
+        left: &Node,
+        right: &Node,
+        span: Span,
+    ) -> Result<Condition, FilterError> {
+        match (&left.expr, &right.expr) {
+            (Expr::Operand(one), Expr::Operand(other)) => {
+                if let Ok(Field::Kind) = self.field(*one) {
+                    self.kind_word(op, self.word(*other), right.span)
+                } else if let Ok(Field::Kind) = self.field(*other) {
+                    self.kind_word(op, self.word(*one), left.span)
+                } else {
+                    self.refuse(
+                        span,
+                        "two fields cannot be compared",
+                        "if one of them is text, put it in quotes",
+                    )
+                }
+            }
+            (Expr::Operand(operand), _) => self.compare(op, *operand, right, span),
+            (_, Expr::Operand(operand)) => self.compare(mirrored(op), *operand, left, span),
+            (Expr::Binary(..) | Expr::Negate(_) | Expr::BitNot(_), _) => {
+                self.refuse_calculation(left)
+            }
+            (_, Expr::Binary(..) | Expr::Negate(_) | Expr::BitNot(_)) => {
+                self.refuse_calculation(right)
+            }
+            _ => self.refuse(
+                span,
+                "this comparison asks nothing of a span",
+                "compare a field with a number or with text",
+            ),
+        }
+    }
+
+    /// A field with a literal on its right.
+    fn compare(
+        &self,
+        op: CompareOp,
+        operand: usize,
+        literal: &Node,
+        span: Span,
+    ) -> Result<Condition, FilterError> {
+        let field = self.field(operand)?;
+        if matches!(field, Field::Error | Field::Root) {
+            let name = &self.filter.operands()[operand];
+            return self.refuse(
+                span,
+                format!("`{name}` is true or false, and compares with nothing"),
+                format!("write `{name}` or `!{name}`; the tag of that name is `tag.{name}`"),
+            );
+        }
+        match &literal.expr {
+            Expr::Uint(_) | Expr::Int(_) | Expr::Float(_) => {
+                let number = Literal::of(&literal.expr);
+                self.compare_number(op, field, number, operand, literal.span)
+            }
+            Expr::Str(_) | Expr::Glob(_) => self.compare_text(op, field, operand, literal, span),
+            Expr::Severity(_) => self.refuse(
+                literal.span,
+                "spans have no severity",
+                "compare the tag with a number, or with text in quotes",
+            ),
+            _ => self.refuse_calculation(literal),
+        }
+    }
+
+    fn compare_number(
+        &self,
+        op: CompareOp,
+        field: &Field,
+        number: Literal,
+        operand: usize,
+        span: Span,
+    ) -> Result<Condition, FilterError> {
+        match field {
+            Field::Duration => Ok(within(op, number, Condition::Duration)),
+            Field::Start => Ok(within(op, number, Condition::Start)),
+            Field::Tag(key) => Ok(tag_number(key, op, number.number())),
+            Field::Text(_) | Field::Kind | Field::Annotation | Field::Error | Field::Root => {
+                let name = &self.filter.operands()[operand];
+                self.refuse(
+                    span,
+                    format!("`{name}` is text, and compares with no number"),
+                    "put the text in quotes",
+                )
+            }
+        }
+    }
+
+    fn compare_text(
+        &self,
+        op: CompareOp,
+        field: &Field,
+        operand: usize,
+        literal: &Node,
+        span: Span,
+    ) -> Result<Condition, FilterError> {
+        if matches!(field, Field::Duration | Field::Start) {
+            let name = &self.filter.operands()[operand];
+            return self.refuse(
+                literal.span,
+                format!("`{name}` is a number, and compares with no text"),
+                "times are numbers of nanoseconds, or have a unit, as in `5ms`",
+            );
+        }
+        if !op.is_equality() {
+            return self.refuse(
+                span,
+                format!("text cannot be compared by `{}`", op.symbol()),
+                "use `==` or `!=`; a number is written without quotes",
+            );
+        }
+        let ignores_case = matches!(field, Field::Text(_));
+        let equal = match (field, &literal.expr) {
+            (Field::Kind, Expr::Str(word)) => {
+                return self.kind_word(op, std::str::from_utf8(word).ok(), literal.span);
+            }
+            (Field::Kind, Expr::Glob(glob)) => {
+                let glob = in_lower_case(glob);
+                let alike = KINDS.iter().filter(|(word, _)| glob.matches(word.as_bytes()));
+                Condition::Any(alike.map(|(_, kind)| Condition::Kind(*kind)).collect())
+            }
+            (_, expr) => match text_test(expr, ignores_case) {
+                None => Condition::Any(Vec::new()),
+                Some(test) => match field {
+                    Field::Text(field) => Condition::Text(*field, test),
+                    Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Text(test)),
+                    _ => Condition::Annotation(test),
+                },
+            },
+        };
+        Ok(match op {
+            CompareOp::NotEqual => Condition::All(vec![has_text(field), not(equal)]),
+            _ => equal,
+        })
+    }
+
+    /// The name of an operand, if it could be the word for a kind.
+    fn word(&self, operand: usize) -> Option<&str> {
+        match self.filter.operands()[operand].path.as_slice() {
+            [Step::Name(name)] => Some(name),
+            _ => None,
+        }
+    }
+
+    fn kind_word(
+        &self,
+        op: CompareOp,
+        word: Option<&str>,
+        span: Span,
+    ) -> Result<Condition, FilterError> {
+        if !op.is_equality() {
+            let message = format!("kinds cannot be compared by `{}`", op.symbol());
+            return self.refuse(span, message, "use `==` or `!=`");
+        }
+        let Some(kind) = word.and_then(kind_of) else {
+            let nearest = suggest(word.unwrap_or_default(), KINDS.map(|(word, _)| word));
+            let hint = match nearest {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("there are {}", KINDS.map(|(word, _)| word).join(", ")),
+            };
+            return self.refuse(span, "unknown kind of span", hint);
+        };
+        let equal = Condition::Kind(kind);
+        Ok(match op {
+            CompareOp::NotEqual => Condition::All(vec![present(&Field::Kind), not(equal)]),
+            _ => equal,
+        })
+    }
+
+    fn refuse_calculation<T>(&self, node: &Node) -> Result<T, FilterError> {
+        let what = match &node.expr {
+            Expr::Binary(BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor, ..)
+            | Expr::Binary(BinaryOp::ShiftLeft | BinaryOp::ShiftRight, ..)
+            | Expr::BitNot(_) => "bits of spans cannot be asked for",
+            Expr::Binary(..) | Expr::Negate(_) => "spans cannot be calculated with",
+            _ => "a condition cannot be compared",
+        };
+        self.refuse(node.span, what, "compare one field with a number or with text")
+    }
+}
+
+/// A number as it is written.
+#[derive(Clone, Copy)]
+enum Literal {
+    Int(i128),
+    Float(f64),
+}
+
+impl Literal {
+    fn of(expr: &Expr) -> Literal {
+        match expr {
+            Expr::Uint(number) => Literal::Int((*number).into()),
+            Expr::Int(number) => Literal::Int((*number).into()),
+            Expr::Float(number) => Literal::Float(*number),
+            _ => Literal::Int(0),
+        }
+    }
+
+    fn number(self) -> Number {
+        match self {
+            Literal::Int(number) => {
+                i64::try_from(number).map_or(Number::Float(number as f64), Number::Int)
+            }
+            Literal::Float(number) => Number::Float(number),
+        }
+    }
+
+    /// The next whole numbers, which may be this one.
+    fn floor_and_ceiling(self) -> (i128, i128) {
+        match self {
+            Literal::Int(number) => (number, number),
+            Literal::Float(number) => (number.floor() as i128, number.ceil() as i128),
+        }
+    }
+}
+
+/// That a number that is not negative, if it is there, compares so with another one.
+fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Condition {
+    let (floor, ceiling) = number.floor_and_ceiling();
+    let (first, last) = match op {
+        // Nothing is between them if it is no whole number.
+        CompareOp::Equal | CompareOp::NotEqual => (ceiling, floor),
+        CompareOp::Less => (0, ceiling.saturating_sub(1)),
+        CompareOp::LessOrEqual => (0, floor),
+        CompareOp::Greater => (floor.saturating_add(1), i128::MAX),
+        CompareOp::GreaterOrEqual => (ceiling, i128::MAX),
+    };
+    let (first, last) = (first.max(0), last.min(u64::MAX.into()));
+    let range = match (u64::try_from(first), u64::try_from(last)) {
+        (Ok(first), Ok(last)) if first <= last => make(first, last),
+        _ => Condition::Any(Vec::new()),
+    };
+    match op {
+        CompareOp::NotEqual => Condition::All(vec![make(0, u64::MAX), not(range)]),
+        _ => range,
+    }
+}
+
+/// That a tag is a number and compares so with another one.
+fn tag_number(key: &str, op: CompareOp, number: Number) -> Condition {
+    let tag = |least, greatest| Condition::Tag(key.to_owned(), TagTest::Number(least, greatest));
+    let equal = tag(number, number);
+    let except = |range| Condition::All(vec![range, not(equal.clone())]);
+    match op {
+        CompareOp::Equal => equal,
+        CompareOp::NotEqual => except(tag(LOWEST, HIGHEST)),
+        CompareOp::Less => except(tag(LOWEST, number)),
+        CompareOp::LessOrEqual => tag(LOWEST, number),
+        CompareOp::Greater => except(tag(number, HIGHEST)),
+        CompareOp::GreaterOrEqual => tag(number, HIGHEST),
+    }
+}
+
+/// That a span has a field.
+fn present(field: &Field) -> Condition {
+    match field {
+        Field::Text(field) => Condition::Text(*field, TextTest::Present),
+        Field::Kind => not(Condition::Kind(Kind::Unspecified)),
+        Field::Duration => Condition::Duration(0, u64::MAX),
+        Field::Start => Condition::Start(0, u64::MAX),
+        Field::Error => Condition::Error,
+        Field::Root => Condition::Root,
+        Field::Annotation => Condition::Annotation(TextTest::Present),
+        Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Present),
+    }
+}
+
+/// That there is text which could be another one.
+fn has_text(field: &Field) -> Condition {
+    match field {
+        Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Text(TextTest::Present)),
+        field => present(field),
+    }
+}
+
+/// What a literal asks of a text. `None` if no text is like it.
+fn text_test(expr: &Expr, ignores_case: bool) -> Option<TextTest> {
+    match expr {
+        Expr::Str(bytes) => {
+            let text = std::str::from_utf8(bytes).ok()?;
+            let text = if ignores_case { text.to_ascii_lowercase() } else { text.to_owned() };
+            Some(TextTest::Is(text))
+        }
+        Expr::Glob(glob) if ignores_case => Some(TextTest::Like(in_lower_case(glob))),
+        Expr::Glob(glob) => Some(TextTest::Like(glob.clone())),
+        _ => None,
+    }
+}
+
+fn in_lower_case(glob: &Glob) -> Glob {
+    let pieces: Vec<Vec<u8>> = glob.pieces().map(<[u8]>::to_ascii_lowercase).collect();
+    Glob::new(&pieces).unwrap_or_else(|| glob.clone())
+}
+
+/// The same with its sides exchanged.
+fn mirrored(op: CompareOp) -> CompareOp {
+    match op {
+        CompareOp::Less => CompareOp::Greater,
+        CompareOp::LessOrEqual => CompareOp::GreaterOrEqual,
+        CompareOp::Greater => CompareOp::Less,
+        CompareOp::GreaterOrEqual => CompareOp::LessOrEqual,
+        equality => equality,
+    }
+}
+
+fn not(condition: Condition) -> Condition {
+    Condition::Not(Box::new(condition))
+}
