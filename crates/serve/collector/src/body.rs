@@ -73,7 +73,8 @@ impl Buffer {
     pub(crate) fn reserve(&mut self, len: usize) -> Result<(), Trouble> {
         if len > self.bytes.capacity() {
             let wanted = len.max(self.bytes.len() + self.bytes.len().max(STEP));
-            self.reserve_exact(wanted)?;
+            // Where there is no room for twice as much, there may be enough.
+            self.reserve_exact(wanted).or_else(|_| self.reserve_exact(len))?;
         }
         Ok(())
     }

@@ -42,9 +42,10 @@ impl Hold {
     pub fn grow_to(&mut self, bytes: usize) -> Result<(), Full> {
         let more = bytes.saturating_sub(self.bytes);
         // These are numbers only: no other memory depends on them.
-        let taken = self.budget.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| {
-            free.checked_sub(more)
-        });
+        let taken = self
+            .budget
+            .free
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |free| free.checked_sub(more));
         taken.map_err(|_| Full)?;
         self.bytes += more;
         Ok(())

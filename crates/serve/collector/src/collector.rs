@@ -80,25 +80,26 @@ impl Collector {
         });
         self.store.accept(Batch { format, bytes: batch, policy }, done);
         let result = told.recv().unwrap_or_else(|_| Err(silent()));
-        let wrong = result.clone().map_err(|Refusal { reason, retry_after }| Trouble::Busy {
-            reason,
-            retry_after,
-        });
+        let wrong = result
+            .clone()
+            .map_err(|Refusal { reason, retry_after }| Trouble::Busy { reason, retry_after });
         self.count(transport, batch.len(), &wrong);
         result
     }
 
+    /// Counts a message for which there was no room before it could be given to the store.
+    pub(crate) fn count_turned_away(&self, transport: Transport) {
+        add(&self.tally(transport).messages, 1);
+        add(&self.tally(transport).messages_turned_away, 1);
+    }
+
     /// Counts spans that could not even be given to the store, as nothing could be made of them.
-    pub fn count_unreadable(&self, transport: Transport, spans: u64) {
+    pub(crate) fn count_unreadable(&self, transport: Transport, spans: u64) {
         add(&self.tally(transport).spans_dropped, spans);
     }
 
     /// Reads the body of a message.
-    pub(crate) async fn receive<B>(
-        &self,
-        transport: Transport,
-        body: B,
-    ) -> Result<Message, Trouble>
+    pub(crate) async fn receive<B>(&self, transport: Transport, body: B) -> Result<Message, Trouble>
     where
         B: Body<Data = Bytes, Error: Display>,
     {

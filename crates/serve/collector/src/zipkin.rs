@@ -59,8 +59,7 @@ impl Collector {
     {
         let transport = Transport::Http;
         let message = self.receive(transport, body).await?;
-        let packing =
-            packing.inspect_err(|trouble| self.count_trouble(transport, trouble))?;
+        let packing = packing.inspect_err(|trouble| self.count_trouble(transport, trouble))?;
         let policy = self.settings.policy;
         self.store(Load { transport, format, policy, packing, message }, sniff::check).await
     }
