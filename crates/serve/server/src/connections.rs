@@ -52,8 +52,10 @@ impl Connections {
     pub(crate) fn enter(self: &Arc<Connections>) -> Option<Place> {
         let mut open = self.lock();
         if open.len() >= self.max {
+            // Of those of one millisecond, the one that came first.
             let quiet = open.iter().filter(|(_, one)| one.is_quiet());
-            let (&id, _) = quiet.min_by_key(|(_, one)| one.stirred_ms.load(Ordering::Relaxed))?;
+            let (&id, _) =
+                quiet.min_by_key(|&(&id, one)| (one.stirred_ms.load(Ordering::Relaxed), id))?;
             if let Some(one) = open.remove(&id) {
                 one.leave.notify_one();
             }
@@ -140,5 +142,20 @@ mod tests {
         drop(first);
         assert_eq!(connections.count(), 1);
         assert!(connections.enter().is_some());
+    }
+
+    #[test]
+    fn of_those_of_one_moment_the_first_leaves() {
+        let connections = Connections::new(8);
+        let places: Vec<Place> = (0..8).map(|_| connections.enter().expect("a place")).collect();
+        for place in &places {
+            place.connection.stirred_ms.store(5, Ordering::Relaxed);
+        }
+        let _other = connections.enter().expect("the first one's place");
+        let open = connections.lock();
+        assert!(!open.contains_key(&places[0].id));
+        assert!(places[1..].iter().all(|place| open.contains_key(&place.id)));
+        // Places need the map when they are dropped.
+        drop(open);
     }
 }
