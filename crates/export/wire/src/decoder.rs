@@ -10,7 +10,7 @@ use blkkin_model::{Count, SpanRef, SpanSink};
 
 /// Deeper is not read, whatever the limits say: what is nested is read by functions that call
 /// themselves.
-const DEPTH_MAX: usize = 120;
+pub(crate) const DEPTH_MAX: usize = 120;
 
 /// Reads batches of spans, and keeps its memory from one to the next.
 #[derive(Debug, Default)]

@@ -30,3 +30,4 @@ pub use format::Format;
 pub use limits::Limits;
 pub use otlp::answer::{Failure, PartialSuccess};
 pub use outcome::{End, Outcome, REFUSALS_MAX};
+pub use thrift::thrift_span_size;

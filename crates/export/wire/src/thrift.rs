@@ -9,7 +9,7 @@ mod walk;
 pub(crate) mod write;
 
 use crate::Limits;
-use crate::decoder::{Batch, Scratch, Stop};
+use crate::decoder::{Batch, DEPTH_MAX, Scratch, Stop};
 use crate::fault::{Reason, Result, Within};
 use crate::texts::Texts;
 use crate::v1::{SameHost, V1, V1Lists};
@@ -39,6 +39,13 @@ pub(crate) fn decode_one(
     batch: &mut Batch<'_>,
 ) -> Result<(), Stop> {
     one(&mut Walk::new(bytes), scratch, batch)
+}
+
+/// The size of the structure that these bytes begin with; none if its end is not among them.
+pub fn thrift_span_size(bytes: &[u8], limits: &Limits) -> Option<usize> {
+    let mut walk = Walk::new(bytes);
+    walk.skip(STRUCT, limits.depth.min(DEPTH_MAX)).ok()?;
+    Some(walk.at())
 }
 
 fn one(walk: &mut Walk<'_>, scratch: &mut Scratch, batch: &mut Batch<'_>) -> Result<(), Stop> {

@@ -33,7 +33,8 @@ use std::process::ExitCode;
         blkkin info TRACE                              what a trace holds\n  \
         blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
-        blkkin status --watch                          what is recorded now, and lost",
+        blkkin status --watch                          what is recorded now, and lost\n  \
+        blkkin server --memory                         collect requests of all nodes, and find them",
     after_help = EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -79,6 +80,7 @@ enum Command {
     Completions(commands::completions::Args),
     Agent(commands::agent::Args),
     Scribe(commands::scribe::Args),
+    Server(commands::server::Args),
 }
 
 fn main() -> ExitCode {
@@ -99,6 +101,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => commands::agent::run(args),
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Send(args) => commands::send::run(args),
+        Command::Server(args) => commands::server::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
         Command::Info(args) => commands::info::run(args),

@@ -12,6 +12,7 @@ pub(crate) mod record;
 pub(crate) mod sampling;
 pub(crate) mod scribe;
 pub(crate) mod send;
+pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod spans;
 pub(crate) mod status;

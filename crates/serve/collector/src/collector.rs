@@ -1,0 +1,233 @@
+//! The way of a message from its body to the store. Start at [`Collector`].
+
+use crate::body::{Buffers, Message, read};
+use crate::counters::{Tally, add};
+use crate::gunzip::gunzip;
+use crate::trouble::Trouble;
+use crate::{Budget, Counters, Settings, Transport};
+use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
+use blkkin_wire::{End, Format};
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body::Body;
+use std::fmt::Display;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Batches of up to so many bytes are read where they are received; to hand them to another thread takes longer.
+const SMALL_BYTES: usize = 8 << 10;
+
+/// Takes spans, and gives them to a store.
+pub struct Collector {
+    store: Arc<dyn SpanStore>,
+    pub(crate) settings: Settings,
+    buffers: Arc<Buffers>,
+    workers: Arc<Semaphore>,
+    tallies: [Tally; Transport::ALL.len()],
+}
+
+/// How a message is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Packing {
+    None,
+    Gzip,
+}
+
+/// A message on its way.
+pub(crate) struct Load {
+    pub(crate) transport: Transport,
+    pub(crate) format: Format,
+    pub(crate) policy: Policy,
+    pub(crate) packing: Packing,
+    pub(crate) message: Message,
+}
+
+impl Collector {
+    /// A collector for a store.
+    pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Collector {
+        Collector {
+            store,
+            settings,
+            buffers: Arc::new(Buffers::new(settings.flight_bytes)),
+            workers: Arc::new(Semaphore::new(settings.workers.max(1))),
+            tallies: Default::default(),
+        }
+    }
+
+    /// What came on a way so far.
+    pub fn counters(&self, transport: Transport) -> Counters {
+        self.tally(transport).read()
+    }
+
+    /// The bytes that all messages share.
+    pub fn budget(&self) -> &Arc<Budget> {
+        self.buffers.budget()
+    }
+
+    /// Takes a batch that is in memory, and waits until it is stored.
+    pub fn take(
+        &self,
+        transport: Transport,
+        format: Format,
+        policy: Policy,
+        batch: &[u8],
+    ) -> Result<Accepted, Refusal> {
+        add(&self.tally(transport).messages, 1);
+        let (tell, told) = mpsc::sync_channel(1);
+        let done = Box::new(move |result| {
+            let _ = tell.send(result);
+        });
+        self.store.accept(Batch { format, bytes: batch, policy }, done);
+        let result = told.recv().unwrap_or_else(|_| Err(silent()));
+        let wrong = result
+            .clone()
+            .map_err(|Refusal { reason, retry_after }| Trouble::Busy { reason, retry_after });
+        self.count(transport, batch.len(), &wrong);
+        result
+    }
+
+    /// Counts a message for which there was no room before it could be given to the store.
+    pub(crate) fn count_turned_away(&self, transport: Transport) {
+        add(&self.tally(transport).messages, 1);
+        add(&self.tally(transport).messages_turned_away, 1);
+    }
+
+    /// Counts spans that could not even be given to the store, as nothing could be made of them.
+    pub(crate) fn count_unreadable(&self, transport: Transport, spans: u64) {
+        add(&self.tally(transport).spans_dropped, spans);
+    }
+
+    /// Reads the body of a message.
+    pub(crate) async fn receive<B>(&self, transport: Transport, body: B) -> Result<Message, Trouble>
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let tally = self.tally(transport);
+        add(&tally.messages, 1);
+        let message = read(body, self.settings.message_bytes, &self.buffers, &self.settings).await;
+        if let Err(trouble) = &message {
+            self.count_trouble(transport, trouble);
+        }
+        message
+    }
+
+    /// Unpacks a message that was received, has the store read it, and waits until it is stored. `check` looks at
+    /// the batch before.
+    pub(crate) async fn store(
+        &self,
+        load: Load,
+        check: fn(Format, &[u8]) -> Result<(), String>,
+    ) -> Result<Accepted, Trouble> {
+        let Load { transport, format, policy, packing, message } = load;
+        let (store, buffers) = (self.store.clone(), self.buffers.clone());
+        let limit = self.settings.message_bytes;
+        let (tell, told) = oneshot::channel();
+        let is_small = packing == Packing::None && message.len() <= SMALL_BYTES;
+        let work = move || {
+            let unpacked = match packing {
+                Packing::None => Ok(message),
+                Packing::Gzip => gunzip(&message, limit, &buffers),
+            };
+            let checked = unpacked.and_then(|batch| {
+                if !batch.is_empty() {
+                    check(format, &batch).map_err(Trouble::Bad)?;
+                }
+                Ok(batch)
+            });
+            let batch = match checked {
+                Ok(batch) => batch,
+                Err(trouble) => {
+                    let _ = tell.send((0, Err(trouble)));
+                    return;
+                }
+            };
+            let len = batch.len();
+            if len == 0 {
+                let _ = tell.send((0, Ok(Accepted { outcome: Default::default() })));
+                return;
+            }
+            let done = Box::new(move |result: Result<Accepted, Refusal>| {
+                let result = result.map_err(|refusal| Trouble::Busy {
+                    reason: refusal.reason,
+                    retry_after: refusal.retry_after,
+                });
+                let _ = tell.send((len, result));
+            });
+            store.accept(Batch { format, bytes: &batch, policy }, done);
+        };
+        if is_small {
+            work();
+        } else if let Ok(permit) = self.workers.clone().acquire_owned().await {
+            // Its end is seen by what it tells.
+            drop(tokio::task::spawn_blocking(move || {
+                work();
+                drop(permit);
+            }));
+        }
+        let (len, result) = told.await.unwrap_or_else(|_| {
+            let Refusal { reason, retry_after } = silent();
+            (0, Err(Trouble::Busy { reason, retry_after }))
+        });
+        self.count(transport, len, &result);
+        result
+    }
+
+    fn tally(&self, transport: Transport) -> &Tally {
+        &self.tallies[transport as usize]
+    }
+
+    fn count(&self, transport: Transport, bytes: usize, result: &Result<Accepted, Trouble>) {
+        use std::sync::atomic::Ordering::Relaxed;
+        let tally = self.tally(transport);
+        match result {
+            Ok(Accepted { outcome }) => {
+                add(&tally.bytes, bytes as u64);
+                add(&tally.spans, outcome.given);
+                // Behind the place where a batch breaks off there was at least one.
+                let broken = u64::from(matches!(outcome.end, End::Broken(_)));
+                add(&tally.spans_dropped, outcome.refused + broken);
+                if outcome.given == 0 && !outcome.is_good() {
+                    add(&tally.messages_dropped, 1);
+                }
+                tally.message_spans.store(outcome.given + outcome.refused, Relaxed);
+                tally.message_bytes.store(bytes as u64, Relaxed);
+            }
+            Err(trouble) => self.count_trouble(transport, trouble),
+        }
+    }
+
+    pub(crate) fn count_trouble(&self, transport: Transport, trouble: &Trouble) {
+        let tally = self.tally(transport);
+        match trouble {
+            Trouble::Busy { .. } => add(&tally.messages_turned_away, 1),
+            _ => add(&tally.messages_dropped, 1),
+        }
+    }
+}
+
+/// How the body of a request is packed.
+pub(crate) fn packing(headers: &HeaderMap) -> Result<Packing, Trouble> {
+    let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Packing::None) };
+    let value = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    match value.as_str() {
+        "" | "identity" => Ok(Packing::None),
+        value if value.contains("gzip") => Ok(Packing::Gzip),
+        value => Err(Trouble::Unknown(format!(
+            "content encoding {value:?} is not known here; gzip is, and none"
+        ))),
+    }
+}
+
+/// The type of a request's body, in lower case, without what is said behind it.
+pub(crate) fn kind(headers: &HeaderMap) -> String {
+    let value = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    let name = value.unwrap_or_default().split(';').next().unwrap_or_default();
+    name.trim().to_ascii_lowercase()
+}
+
+/// The store does not say what became of a batch, so it has failed.
+fn silent() -> Refusal {
+    let reason = "the store failed while it read the batch".to_owned();
+    Refusal { reason, retry_after: Duration::from_secs(1) }
+}

@@ -1,0 +1,94 @@
+//! What is answered: bytes, and behind them what gRPC has there. Start at [`Answer`].
+
+use crate::Hold;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http_body::{Body, Frame, SizeHint};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// An answer, whole.
+pub type Answer = Response<Content>;
+
+/// The body of an answer.
+#[derive(Debug, Default)]
+pub struct Content {
+    bytes: Bytes,
+    trailers: Option<HeaderMap>,
+}
+
+/// Bytes that are in a budget until they are sent.
+struct Held {
+    bytes: Vec<u8>,
+    _hold: Hold,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Content {
+    /// These bytes.
+    pub fn new(bytes: impl Into<Bytes>) -> Content {
+        Content { bytes: bytes.into(), trailers: None }
+    }
+
+    /// These bytes, of which somebody keeps count until they are sent.
+    pub fn held(bytes: Vec<u8>, hold: Hold) -> Content {
+        Content::new(Bytes::from_owner(Held { bytes, _hold: hold }))
+    }
+
+    /// With these headers behind it.
+    pub fn with_trailers(self, trailers: HeaderMap) -> Content {
+        Content { trailers: Some(trailers), ..self }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The headers behind them.
+    pub fn trailers(&self) -> Option<&HeaderMap> {
+        self.trailers.as_ref()
+    }
+}
+
+impl Body for Content {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if !self.bytes.is_empty() {
+            let bytes = std::mem::take(&mut self.bytes);
+            return Poll::Ready(Some(Ok(Frame::data(bytes))));
+        }
+        Poll::Ready(self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.bytes.is_empty() && self.trailers.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.bytes.len() as u64)
+    }
+}
+
+/// An answer of a kind.
+pub(crate) fn answer(status: StatusCode, kind: &'static str, bytes: impl Into<Bytes>) -> Answer {
+    let content = Content::new(bytes);
+    let is_empty = content.bytes.is_empty();
+    let mut answer = Response::new(content);
+    *answer.status_mut() = status;
+    if !is_empty {
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    answer
+}

@@ -1,0 +1,179 @@
+//! The two calls of gRPC that bring spans: OpenTelemetry's `TraceService/Export` and Zipkin's `SpanService/Report`.
+//! Start at [`Collector::grpc`].
+//!
+//! Both are one message and one answer over HTTP/2, and their messages are read by `export/wire`. So all that is needed
+//! of gRPC is here: five bytes before a message (whether it is packed, and its length in 32 bits, the highest byte
+//! first), and the status behind the answer.
+
+use crate::collector::{Load, Packing};
+use crate::content::{Answer, Content};
+use crate::otlp::{
+    DEADLINE_EXCEEDED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED, response,
+    status, whole,
+};
+use crate::protobuf::Fields;
+use crate::trouble::Trouble;
+use crate::zipkin::told;
+use crate::{Collector, Transport};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use blkkin_store::{Accepted, Policy};
+use blkkin_wire::Format;
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, header};
+use http_body::Body;
+use std::fmt::{Display, Write};
+
+const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
+const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
+
+/// Before each message.
+const PREFIX: usize = 5;
+
+const STATUS: HeaderName = HeaderName::from_static("grpc-status");
+const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
+const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
+const ENCODING: HeaderName = HeaderName::from_static("grpc-encoding");
+const ACCEPTED_ENCODING: HeaderName = HeaderName::from_static("grpc-accept-encoding");
+
+impl Collector {
+    /// Answers a request whose type is `application/grpc`.
+    pub async fn grpc<B>(&self, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let (head, body) = request.into_parts();
+        let result = match head.uri.path() {
+            OTLP => self.export(&head.headers, body).await,
+            ZIPKIN => self.report(&head.headers, body).await,
+            path => Err(Trouble::Unknown(format!("there is no {path}"))),
+        };
+        match result {
+            Ok(message) => succeeded(message),
+            Err(trouble) => failed(&trouble),
+        }
+    }
+
+    async fn export<B>(&self, headers: &HeaderMap, body: B) -> Result<Fields, Trouble>
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let kind = (Transport::OtlpGrpc, Format::OtlpProto, Policy::EachSpan);
+        let accepted = self.call(kind, headers, body).await?;
+        whole(accepted).map(|outcome| response(&outcome))
+    }
+
+    async fn report<B>(&self, headers: &HeaderMap, body: B) -> Result<Fields, Trouble>
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let format = Format::ZipkinProto;
+        let kind = (Transport::Grpc, format, self.settings.policy);
+        let outcome = self.call(kind, headers, body).await?.outcome;
+        match outcome.first_refusal() {
+            Some(refusal) => Err(Trouble::Bad(told(format, refusal, outcome.given))),
+            None => Ok(Fields::default()),
+        }
+    }
+
+    async fn call<B>(
+        &self,
+        (transport, format, policy): (Transport, Format, Policy),
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<Accepted, Trouble>
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let body = self.receive(transport, body).await?;
+        let packing =
+            frame(&body, headers).inspect_err(|trouble| self.count_trouble(transport, trouble))?;
+        let message = body.skip(PREFIX);
+        self.store(Load { transport, format, policy, packing, message }, |_, _| Ok(())).await
+    }
+}
+
+/// How the one message of a call is packed.
+fn frame(body: &[u8], headers: &HeaderMap) -> Result<Packing, Trouble> {
+    let bad = |text: &str| Err(Trouble::Bad(text.to_owned()));
+    let Some((prefix, rest)) = body.split_first_chunk::<PREFIX>() else {
+        return bad("call has no message");
+    };
+    let [flag, len @ ..] = *prefix;
+    let len = u32::from_be_bytes(len) as usize;
+    if rest.len() < len {
+        return bad("message ends early");
+    }
+    if rest.len() > len {
+        return bad("call has more than one message");
+    }
+    let encoding = headers.get(ENCODING).map_or("identity", |value| value.to_str().unwrap_or("?"));
+    match (flag, encoding) {
+        (0, _) => Ok(Packing::None),
+        (1, "gzip") => Ok(Packing::Gzip),
+        (1, other) => Err(Trouble::Unknown(format!("encoding {other:?} is not known here"))),
+        _ => bad("flag before message is neither 0 nor 1"),
+    }
+}
+
+fn succeeded(message: Fields) -> Answer {
+    let message = message.into_bytes();
+    let mut bytes = vec![0];
+    bytes.extend_from_slice(&(message.len() as u32).to_be_bytes());
+    bytes.extend_from_slice(&message);
+    let trailers = HeaderMap::from_iter([(STATUS, HeaderValue::from_static("0"))]);
+    call_answer(Content::new(bytes).with_trailers(trailers))
+}
+
+/// A call that failed has no message: its status comes with the headers.
+fn failed(trouble: &Trouble) -> Answer {
+    let code = match trouble {
+        Trouble::Bad(_) => INVALID_ARGUMENT,
+        Trouble::Unknown(_) => UNIMPLEMENTED,
+        Trouble::TooLarge(_) => RESOURCE_EXHAUSTED,
+        Trouble::Slow => DEADLINE_EXCEEDED,
+        Trouble::Busy { .. } => UNAVAILABLE,
+    };
+    let text = trouble.to_string();
+    let mut answer = call_answer(Content::default());
+    let headers = answer.headers_mut();
+    headers.insert(STATUS, HeaderValue::from(u16::from(code)));
+    if let Ok(value) = HeaderValue::try_from(escaped(&text)) {
+        headers.insert(MESSAGE, value);
+    }
+    if let Trouble::Busy { retry_after, .. } = trouble {
+        let delay = Fields::default()
+            .number(1, retry_after.as_secs())
+            .number(2, retry_after.subsec_nanos().into());
+        let detail = Fields::default()
+            .bytes(1, b"type.googleapis.com/google.rpc.RetryInfo")
+            .bytes(2, &Fields::default().message(1, delay).into_bytes());
+        let details = status(code, &text).message(3, detail).into_bytes();
+        if let Ok(value) = HeaderValue::try_from(STANDARD_NO_PAD.encode(details)) {
+            headers.insert(DETAILS, value);
+        }
+    }
+    answer
+}
+
+fn call_answer(content: Content) -> Answer {
+    let mut answer = Response::new(content);
+    let headers = answer.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    headers.insert(ACCEPTED_ENCODING, HeaderValue::from_static("identity,gzip"));
+    answer
+}
+
+/// As the text of a status is written: ASCII that can be printed, the rest and `%` as `%` and two digits.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b' '..=b'~' if byte != b'%' => escaped.push(byte.into()),
+            _ => {
+                let _ = write!(escaped, "%{byte:02X}");
+            }
+        }
+    }
+    escaped
+}

@@ -1,0 +1,109 @@
+//! Spans as Zipkin's senders post them. Start at [`Collector::zipkin`].
+
+use crate::collector::{Load, Packing, kind, packing};
+use crate::content::answer;
+use crate::trouble::{Trouble, seconds};
+use crate::{Answer, Collector, Transport, sniff};
+use blkkin_store::Accepted;
+use blkkin_wire::{Format, Reason, Refusal};
+use bytes::Bytes;
+use http::{HeaderValue, Request, StatusCode, header};
+use http_body::Body;
+use std::fmt::Display;
+
+/// A version of Zipkin's formats.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// `/api/v1/spans`
+    V1,
+    /// `/api/v2/spans`
+    V2,
+}
+
+const TEXT: &str = "text/plain; charset=utf-8";
+
+impl Collector {
+    /// Answers `POST /api/v1/spans` and `POST /api/v2/spans`.
+    pub async fn zipkin<B>(&self, version: Version, request: Request<B>) -> Answer
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let (head, body) = request.into_parts();
+        let kind = kind(&head.headers);
+        let format = match version {
+            Version::V1 if kind.ends_with("/x-thrift") => Format::ZipkinThrift,
+            Version::V1 => Format::ZipkinV1Json,
+            Version::V2 if kind.ends_with("/x-protobuf") => Format::ZipkinProto,
+            Version::V2 => Format::ZipkinJson,
+        };
+        match self.post(format, packing(&head.headers), body).await {
+            Ok(Accepted { outcome }) => match outcome.first_refusal() {
+                Some(refusal) => {
+                    let text = told(format, refusal, outcome.given);
+                    answer(StatusCode::BAD_REQUEST, TEXT, text)
+                }
+                None => answer(StatusCode::ACCEPTED, TEXT, ""),
+            },
+            Err(trouble) => troubled(&trouble),
+        }
+    }
+
+    async fn post<B>(
+        &self,
+        format: Format,
+        packing: Result<Packing, Trouble>,
+        body: B,
+    ) -> Result<Accepted, Trouble>
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let transport = Transport::Http;
+        let message = self.receive(transport, body).await?;
+        let packing = packing.inspect_err(|trouble| self.count_trouble(transport, trouble))?;
+        let policy = self.settings.policy;
+        self.store(Load { transport, format, policy, packing, message }, sniff::check).await
+    }
+}
+
+/// What is wrong with a batch, in Zipkin's words as far as it has some, and where; and how much of it was taken
+/// nevertheless.
+pub(crate) fn told(format: Format, refusal: &Refusal, taken: u64) -> String {
+    let format = match format {
+        Format::ZipkinProto => "proto3",
+        Format::ZipkinThrift | Format::ZipkinThriftSpan => "TBinary",
+        _ => "json",
+    };
+    let fault = &refusal.fault;
+    let reason = match fault.reason {
+        Reason::Zero => format!("{} is all zeros", fault.field),
+        reason if fault.field.is_empty() => reason.to_string(),
+        reason => format!("{} {reason}", fault.field),
+    };
+    let place = format!("span {}, byte {}", refusal.span, fault.offset);
+    let rest = match taken {
+        0 => String::new(),
+        taken => format!("; {taken} others were taken"),
+    };
+    format!("{reason} reading List<Span> from {format} ({place}{rest})")
+}
+
+fn troubled(trouble: &Trouble) -> Answer {
+    let status = match trouble {
+        Trouble::Bad(_) => StatusCode::BAD_REQUEST,
+        Trouble::Unknown(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Trouble::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
+        Trouble::Slow => StatusCode::REQUEST_TIMEOUT,
+        Trouble::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let answer = answer(status, TEXT, trouble.to_string());
+    with_retry_after(answer, trouble)
+}
+
+/// Says when to come again, if that helps.
+pub(crate) fn with_retry_after(mut answer: Answer, trouble: &Trouble) -> Answer {
+    if let Trouble::Busy { retry_after, .. } = trouble {
+        let value = HeaderValue::from(seconds(*retry_after));
+        answer.headers_mut().insert(header::RETRY_AFTER, value);
+    }
+    answer
+}

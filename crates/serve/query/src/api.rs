@@ -1,0 +1,74 @@
+//! Who answers. Start at [`Api`].
+
+use crate::Params;
+use crate::answer::{Answer, Result};
+use blkkin_model::TraceId;
+use blkkin_store::SpanStore;
+use std::sync::Arc;
+
+/// Answers questions about what a store keeps.
+pub struct Api {
+    pub(crate) store: Arc<dyn SpanStore>,
+    pub(crate) settings: Settings,
+}
+
+/// How questions are answered.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Whether ids of requests count as a whole, or only their lower half, as programs that know only ids of 64 bits
+    /// need it.
+    pub strict_trace_id: bool,
+    /// Keys of tags whose values Zipkin's page offers.
+    pub autocomplete_keys: Vec<String>,
+    /// No answer is larger.
+    pub answer_bytes: usize,
+}
+
+/// What is asked.
+#[derive(Clone, Debug)]
+pub struct Question<'a> {
+    /// What stands in the address behind the API's own part, such as `trace/4f2a`, encoded as it is there.
+    pub path: &'a str,
+    /// What stands behind the `?`.
+    pub params: Params<'a>,
+    /// Now, in nanoseconds since 1970.
+    pub now_ns: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { strict_trace_id: true, autocomplete_keys: Vec::new(), answer_bytes: 64 << 20 }
+    }
+}
+
+impl Api {
+    /// Asks this store.
+    pub fn new(store: Arc<dyn SpanStore>, settings: Settings) -> Api {
+        Api { store, settings }
+    }
+
+    /// An answer that may be so large.
+    pub(crate) fn check_size(&self, bytes: usize) -> Result<()> {
+        let limit = self.settings.answer_bytes;
+        if bytes <= limit {
+            return Ok(());
+        }
+        Err(Answer::bad(format!("answer would be larger than {limit} bytes; ask for less")))
+    }
+}
+
+/// Reads the id of a request as Zipkin does: 1 to 32 digits, of which the upper ones may be missing.
+pub(crate) fn trace_id(text: &str) -> std::result::Result<TraceId, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Err("traceId is empty".to_owned());
+    }
+    if text.len() > 32 {
+        return Err("traceId.length > 32".to_owned());
+    }
+    if !text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f')) {
+        return Err(format!("{text} should be lower-hex encoded with no prefix"));
+    }
+    let number = u128::from_str_radix(text, 16).map_err(|error| error.to_string())?;
+    TraceId::from_number(number).ok_or_else(|| "traceId is all zeros".to_owned())
+}

@@ -1,0 +1,229 @@
+//! The questions of Zipkin's API. Start at [`Api::zipkin`].
+//!
+//! Names are in lower case there; two that differ in nothing else are one.
+
+use crate::answer::{Answer, Result};
+use crate::api::{Api, Question, trace_id};
+use blkkin_model::{Span, TraceId};
+use blkkin_store::zipkin::{Parameters, conditions};
+use blkkin_store::{Query, Window};
+use blkkin_wire::{Encoder, Format};
+use percent_encoding::percent_decode_str;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+
+/// So far back it is looked if nothing else is said.
+const LOOKBACK_MS: i64 = 86_400_000;
+
+/// Requests that are told if nothing else is said.
+const LIMIT: i64 = 10;
+
+/// With fewer services than that, new ones are to be seen at once.
+const FEW: usize = 3;
+
+/// Values of a tag that are offered.
+const VALUES_MAX: usize = 1000;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Link<'a> {
+    parent: &'a str,
+    child: &'a str,
+    call_count: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    error_count: u64,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Api {
+    /// Answers a question of `/api/v2/`.
+    pub fn zipkin(&self, question: &Question<'_>) -> Answer {
+        let answer = match question.path {
+            "services" => self.service_names(),
+            "spans" => self.names_of(question, |service| self.store.span_names(service)),
+            "remoteServices" => {
+                self.names_of(question, |service| self.store.remote_services(service))
+            }
+            "traces" => self.zipkin_traces(question),
+            "traceMany" => self.trace_many(question),
+            "dependencies" => self.dependencies(question),
+            "autocompleteKeys" => Ok(Answer::json(&self.settings.autocomplete_keys).good_if(true)),
+            "autocompleteValues" => self.autocomplete_values(question),
+            path => match path.strip_prefix("trace/") {
+                Some(id) if !id.contains('/') => self.zipkin_trace(id),
+                _ => Err(Answer::failed(404, "Not Found")),
+            },
+        };
+        answer.unwrap_or_else(|failure| failure)
+    }
+
+    fn service_names(&self) -> Result<Answer> {
+        let names = lower(self.store.services()?);
+        Ok(Answer::json(&names).good_if(names.len() > FEW))
+    }
+
+    fn names_of(
+        &self,
+        question: &Question<'_>,
+        ask: impl Fn(&str) -> std::result::Result<Vec<String>, blkkin_store::Error>,
+    ) -> Result<Answer> {
+        let service = question.params.need("serviceName")?.to_lowercase();
+        let names = if service.is_empty() { BTreeSet::new() } else { lower(ask(&service)?) };
+        let are_many = lower(self.store.services()?).len() > FEW;
+        Ok(Answer::json(&names).good_if(are_many))
+    }
+
+    fn autocomplete_values(&self, question: &Question<'_>) -> Result<Answer> {
+        let key = question.params.need("key")?;
+        let mut values = Vec::new();
+        if self.settings.autocomplete_keys.iter().any(|known| known == key) {
+            values = self.store.tag_values(key, VALUES_MAX)?;
+        }
+        Ok(Answer::json(&values).good_if(values.len() > FEW))
+    }
+
+    fn zipkin_traces(&self, question: &Question<'_>) -> Result<Answer> {
+        let query = self.zipkin_query(question)?;
+        let page = self.store.search(&query)?;
+        self.requests(page.requests.iter().map(|summary| summary.trace_id))
+    }
+
+    fn zipkin_query(&self, question: &Question<'_>) -> Result<Query> {
+        let params = &question.params;
+        let now_ms = i64::try_from(question.now_ns / 1_000_000).unwrap_or(i64::MAX);
+        let end_ms = at_least_one("endTs", params.number("endTs")?.unwrap_or(now_ms))?;
+        let lookback = params.number("lookback")?.unwrap_or(LOOKBACK_MS);
+        let lookback_ms = at_least_one("lookback", lookback)?;
+        let limit = at_least_one("limit", params.number("limit")?.unwrap_or(LIMIT))?;
+        let text = |name| params.get(name).unwrap_or_default();
+        let conditions = conditions(&Parameters {
+            service: text("serviceName"),
+            remote_service: text("remoteServiceName"),
+            span_name: text("spanName"),
+            annotation_query: text("annotationQuery"),
+            duration_us_min: params.number("minDuration")?,
+            duration_us_max: params.number("maxDuration")?,
+        })?;
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+        Ok(Query { window: window(end_ms, lookback_ms), conditions, ..Query::new(limit) })
+    }
+
+    fn zipkin_trace(&self, text: &str) -> Result<Answer> {
+        let text = percent_decode_str(text).decode_utf8_lossy();
+        let id = trace_id(&text).map_err(Answer::bad)?;
+        let spans = self.spans(id)?;
+        if spans.is_empty() {
+            return Err(Answer::failed(404, format!("{id} not found")));
+        }
+        let mut body = Vec::new();
+        self.write(&spans, &mut body)?;
+        Ok(Answer::bytes(body))
+    }
+
+    fn trace_many(&self, question: &Question<'_>) -> Result<Answer> {
+        let text = question.params.need("traceIds")?;
+        if text.is_empty() {
+            return Err(Answer::bad("traceIds parameter is empty"));
+        }
+        let mut seen = HashSet::new();
+        let mut ids = Vec::new();
+        for part in text.split(',') {
+            let id = trace_id(part).map_err(Answer::bad)?;
+            if !seen.insert(id) {
+                return Err(Answer::bad(format!("redundant traceId: {part}")));
+            }
+            ids.push(id);
+        }
+        if ids.len() == 1 {
+            let text = "Use /api/v2/trace/{traceId} endpoint to retrieve a single trace";
+            return Err(Answer::bad(text));
+        }
+        self.requests(ids.into_iter())
+    }
+
+    /// All spans of requests, a list each. Those of which nothing is known are left out.
+    fn requests(&self, ids: impl Iterator<Item = TraceId>) -> Result<Answer> {
+        let mut body = vec![b'['];
+        let mut lows = HashSet::new();
+        for id in ids {
+            if !self.settings.strict_trace_id && !lows.insert(id.low()) {
+                continue;
+            }
+            let spans = self.spans(id)?;
+            if spans.is_empty() {
+                continue;
+            }
+            if body.len() > 1 {
+                body.push(b',');
+            }
+            self.write(&spans, &mut body)?;
+        }
+        body.push(b']');
+        Ok(Answer::bytes(body))
+    }
+
+    pub(crate) fn spans(&self, id: TraceId) -> Result<Vec<Span>> {
+        Ok(match self.settings.strict_trace_id {
+            true => self.store.trace(id)?,
+            false => self.store.traces_of_low(id.low())?,
+        })
+    }
+
+    fn write(&self, spans: &[Span], body: &mut Vec<u8>) -> Result<()> {
+        let before = body.len();
+        let mut encoder = Encoder::new(Format::ZipkinJson, body);
+        for span in spans {
+            encoder.span(&span.hold().as_ref());
+            self.check_size(before + encoder.size())?;
+        }
+        encoder.finish();
+        Ok(())
+    }
+
+    fn dependencies(&self, question: &Question<'_>) -> Result<Answer> {
+        let params = &question.params;
+        params.need("endTs")?;
+        let end_ms = at_least_one("endTs", params.number("endTs")?.unwrap_or(0))?;
+        let lookback = params.number("lookback")?.unwrap_or(LOOKBACK_MS);
+        let window = window(end_ms, at_least_one("lookback", lookback)?);
+        let mut sums: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+        for link in self.store.links(window)? {
+            let key = (link.parent.to_lowercase(), link.child.to_lowercase());
+            let (calls, errors) = sums.entry(key).or_default();
+            *calls += link.calls;
+            *errors += link.errors;
+        }
+        let links: Vec<Link<'_>> = sums
+            .iter()
+            .map(|((parent, child), &(call_count, error_count))| Link {
+                parent,
+                child,
+                call_count,
+                error_count,
+            })
+            .collect();
+        Ok(Answer::json(&links))
+    }
+}
+
+/// A number that makes no sense if it is smaller.
+fn at_least_one(name: &str, number: i64) -> Result<u64> {
+    match u64::try_from(number) {
+        Ok(number @ 1..) => Ok(number),
+        _ => Err(Answer::bad(format!("{name} <= 0"))),
+    }
+}
+
+/// The milliseconds until an end, both included.
+fn window(end_ms: u64, lookback_ms: u64) -> Window {
+    let start_ms = end_ms.saturating_sub(lookback_ms);
+    let end_ns = end_ms.saturating_mul(1_000_000).saturating_add(999_999);
+    Window { start_ns: start_ms.saturating_mul(1_000_000), end_ns }
+}
+
+fn lower(names: Vec<String>) -> BTreeSet<String> {
+    names.iter().map(|name| name.to_lowercase()).filter(|name| !name.is_empty()).collect()
+}

@@ -1,0 +1,178 @@
+//! One connection, from its first byte to its last. Start at [`serve`].
+
+use crate::connections::{Connection, Place};
+use crate::route;
+use crate::shared::{Count, Shared};
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use std::convert::Infallible;
+use std::io;
+use std::net::IpAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+use tokio::time::{interval, timeout};
+
+/// So long for the parties of TLS to agree.
+const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Bytes that are read ahead of a request or its body.
+const AHEAD_BYTES: usize = 128 << 10;
+
+/// Serves a connection until its end. `stop` says when the server ends.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: TcpStream,
+    place: Place,
+    mut stop: watch::Receiver<bool>,
+) {
+    let Ok(local) = stream.local_addr() else { return };
+    let _ = stream.set_nodelay(true);
+    let connection = place.connection.clone();
+    let Some(tls) = &shared.tls else {
+        let io = Watched { io: stream, connection: connection.clone() };
+        return converse(&shared, io, connection, local.ip(), &mut stop).await;
+    };
+    match timeout(HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let io = Watched { io: stream, connection: connection.clone() };
+            converse(&shared, io, connection, local.ip(), &mut stop).await;
+        }
+        _ => shared.counts.add(Count::HandshakesFailed),
+    }
+}
+
+async fn converse<S>(
+    shared: &Arc<Shared>,
+    io: Watched<S>,
+    connection: Arc<Connection>,
+    local: IpAddr,
+    stop: &mut watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let idle = shared.settings.idle;
+    let builder = builder(idle);
+    let this = connection.clone();
+    let service = service_fn(|request: Request<Incoming>| {
+        let underway = this.begin();
+        let shared = shared.clone();
+        async move {
+            let answer = route::answer(&shared, request, local).await;
+            drop(underway);
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let mut conversation = pin!(builder.serve_connection(TokioIo::new(io), service));
+    let mut look = interval((idle / 4).max(Duration::from_millis(10)));
+    let mut is_leaving = *stop.borrow_and_update();
+    let mut was_told = false;
+    if is_leaving {
+        conversation.as_mut().graceful_shutdown();
+    }
+    loop {
+        tokio::select! {
+            // What went wrong, the other side knows: it has gone, or was not understood.
+            _ = &mut conversation => return,
+            _ = stop.changed(), if !is_leaving => {
+                is_leaving = true;
+                conversation.as_mut().graceful_shutdown();
+            }
+            () = connection.leave.notified() => {
+                shared.counts.add(Count::MadeRoom);
+                return;
+            }
+            _ = look.tick() => {
+                if connection.is_idle(idle) {
+                    // It is told first, so that it does not ask while it is being closed.
+                    if was_told {
+                        shared.counts.add(Count::Idle);
+                        return;
+                    }
+                    was_told = true;
+                    conversation.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+}
+
+/// What is spoken: HTTP/1.1 or HTTP/2, whichever the other side begins with.
+fn builder(idle: Duration) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(idle).max_buf_size(AHEAD_BYTES);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(64)
+        .max_header_list_size(16 << 10)
+        .initial_stream_window_size(512 << 10)
+        .initial_connection_window_size(1 << 20)
+        .max_frame_size(64 << 10)
+        .max_send_buf_size(256 << 10);
+    builder
+}
+
+/// A stream that stirs its connection when the other side takes what is sent.
+struct Watched<S> {
+    io: S,
+    connection: Arc<Connection>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write(context, bytes);
+        self.stirred(written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.io).poll_write_vectored(context, parts);
+        self.stirred(written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+}
+
+impl<S> Watched<S> {
+    fn stirred(&self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if matches!(written, Poll::Ready(Ok(1..))) {
+            self.connection.stir();
+        }
+        written
+    }
+}

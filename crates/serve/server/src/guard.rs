@@ -1,0 +1,335 @@
+//! Who is let in. Start at [`Guard::check`].
+//!
+//! A page in a browser can send requests to any server that the browser reaches, this machine's too. It cannot choose
+//! what its browser says of it: the name that it thinks the server has (`Host`: a name of its own, if it has that point
+//! here), and, if something is to be changed, where it came from (`Origin`).
+
+use crate::settings::{Settings, StartError};
+use http::uri::Authority;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, request};
+use std::fs;
+use std::net::IpAddr;
+use subtle::{Choice, ConstantTimeEq};
+
+/// Knows who is let in.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    tokens: Option<Vec<Token>>,
+    hosts: Vec<String>,
+    origins: Vec<String>,
+}
+
+/// What is not to be shown.
+struct Token(Vec<u8>);
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
+    }
+}
+
+/// A request that is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Denied {
+    /// It was sent to somebody else.
+    Host,
+    /// A page of somebody else sent it.
+    Origin,
+    /// It has no token that is known.
+    Token,
+    /// It does not say to whom it is sent.
+    NoHost,
+}
+
+impl Guard {
+    pub(crate) fn new(settings: &Settings) -> Result<Guard, StartError> {
+        let tokens = match &settings.token_file {
+            None => None,
+            Some(path) => {
+                let unusable = |reason| StartError::File { path: path.clone(), reason };
+                let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+                let tokens: Vec<Token> = text
+                    .lines()
+                    .map(str::trim)
+                    .filter(|line| !line.is_empty())
+                    .map(|line| Token(line.as_bytes().to_vec()))
+                    .collect();
+                if tokens.is_empty() {
+                    return Err(unusable("has no token".to_owned()));
+                }
+                Some(tokens)
+            }
+        };
+        let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        Ok(Guard { tokens, hosts: lower(&settings.hosts), origins: lower(&settings.origins) })
+    }
+
+    pub(crate) fn has_tokens(&self) -> bool {
+        self.tokens.is_some()
+    }
+
+    /// Whether a request that came to this address is answered.
+    pub(crate) fn check(&self, head: &request::Parts, local: IpAddr) -> Result<(), Denied> {
+        let host = host(head)?;
+        let target = head.uri.authority().map(Authority::as_str);
+        if ![Some(host), target].into_iter().flatten().all(|host| self.is_us(host, local)) {
+            return Err(Denied::Host);
+        }
+        // A browser asks before it sends such a request for a page of somebody else; its question changes nothing.
+        let is_safe = [Method::GET, Method::HEAD, Method::OPTIONS].contains(&head.method);
+        if !is_safe
+            && head.headers.get_all(header::ORIGIN).iter().any(|origin| !self.is_ours(origin, host))
+        {
+            return Err(Denied::Origin);
+        }
+        // Browsers ask it without what the page has to say of itself.
+        if head.method != Method::OPTIONS && !self.knows(&head.headers) {
+            return Err(Denied::Token);
+        }
+        Ok(())
+    }
+
+    /// The origin to name as one whose pages may read the answer.
+    pub(crate) fn reader(&self, headers: &HeaderMap) -> Option<HeaderValue> {
+        let origin = headers.get(header::ORIGIN)?;
+        if self.origins.iter().any(|known| known == "*") {
+            return Some(HeaderValue::from_static("*"));
+        }
+        self.is_listed(origin).then(|| origin.clone())
+    }
+
+    /// Whether the answer depends on the origin that asks.
+    pub(crate) fn has_readers(&self) -> bool {
+        !self.origins.is_empty()
+    }
+
+    fn is_us(&self, host: &str, local: IpAddr) -> bool {
+        let name = without_port(host);
+        let name = name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase();
+        let plain = name.trim_start_matches('[').trim_end_matches(']');
+        if let Ok(address) = plain.parse::<IpAddr>() {
+            return address.to_canonical() == local.to_canonical() || self.hosts.contains(&name);
+        }
+        (name == "localhost" && local.to_canonical().is_loopback()) || self.hosts.contains(&name)
+    }
+
+    fn is_ours(&self, origin: &HeaderValue, host: &str) -> bool {
+        let text = origin.to_str().unwrap_or_default();
+        let same = text.split_once("://").is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(host));
+        same || self.is_listed(origin)
+    }
+
+    fn is_listed(&self, origin: &HeaderValue) -> bool {
+        let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();
+        self.origins.iter().any(|known| *known == text || known == "*")
+    }
+
+    /// Compares with all tokens, each to its end, so that how long it takes says nothing of them but their lengths.
+    fn knows(&self, headers: &HeaderMap) -> bool {
+        let Some(tokens) = &self.tokens else { return true };
+        let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
+        let told = match value.split_at_checked(7) {
+            Some((scheme, told)) if scheme.eq_ignore_ascii_case(b"Bearer ") => told.trim_ascii(),
+            _ => b"",
+        };
+        tokens.iter().fold(Choice::from(0), |known, token| known | token.0.ct_eq(told)).into()
+    }
+}
+
+/// To whom a request says that it is sent.
+fn host(head: &request::Parts) -> Result<&str, Denied> {
+    let mut values = head.headers.get_all(header::HOST).iter();
+    match (values.next(), values.next()) {
+        (Some(host), None) => host.to_str().map_err(|_| Denied::NoHost),
+        (None, None) => match head.uri.authority() {
+            Some(authority) if head.version >= Version::HTTP_2 => Ok(authority.as_str()),
+            _ => Err(Denied::NoHost),
+        },
+        _ => Err(Denied::NoHost),
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
+            // An address of 128 bits has colons of its own, and stands in brackets.
+            if name.contains(':') && !name.ends_with(']') { host } else { name }
+        }
+        _ => host,
+    }
+}
+
+impl Denied {
+    /// What is answered.
+    pub(crate) fn told(self) -> (StatusCode, &'static str) {
+        match self {
+            Denied::Host => (
+                StatusCode::MISDIRECTED_REQUEST,
+                "this is not the host that the request was sent to; see blkkin server --host",
+            ),
+            Denied::Origin => (
+                StatusCode::FORBIDDEN,
+                "pages of this origin may not do that; see blkkin server --origin",
+            ),
+            Denied::Token => (StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer"),
+            Denied::NoHost => (StatusCode::BAD_REQUEST, "request does not say to which host"),
+        }
+    }
+}
+
+/// What browsers are told with each answer: to run nothing and show nothing but what came from here, as what it says it
+/// is.
+pub(crate) fn protect(headers: &mut HeaderMap) {
+    const HEADERS: [(&str, &str); 5] = [
+        (
+            "content-security-policy",
+            "default-src 'self'; base-uri 'self'; form-action 'self'; frame-ancestors 'none'; \
+             object-src 'none'; require-trusted-types-for 'script'",
+        ),
+        ("x-content-type-options", "nosniff"),
+        ("x-frame-options", "DENY"),
+        ("referrer-policy", "no-referrer"),
+        ("cross-origin-opener-policy", "same-origin"),
+    ];
+    for (name, value) in HEADERS {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+    use std::io::Write;
+
+    fn guard(hosts: &[&str], origins: &[&str]) -> Guard {
+        let own = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        let settings = Settings { hosts: own(hosts), origins: own(origins), ..Settings::default() };
+        Guard::new(&settings).expect("without files")
+    }
+
+    fn request(method: &str, headers: &[(&str, &str)]) -> request::Parts {
+        let mut request = Request::builder().method(method).uri("/api/v2/spans");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).expect("a request").into_parts().0
+    }
+
+    #[test]
+    fn only_what_was_sent_here_is_answered() {
+        fn check(local: &str, host: &str, expected: bool) {
+            let local = local.parse().expect("an address");
+            let found =
+                guard(&["Trace.example"], &[]).check(&request("GET", &[("host", host)]), local);
+            assert_eq!(found.is_ok(), expected, "{local} {host} {found:?}");
+        }
+        for host in [
+            "localhost",
+            "LocalHost:1234",
+            "localhost.",
+            "127.0.0.1",
+            "127.0.0.1:9411",
+            "trace.example",
+            "TRACE.example:80",
+            "trace.example.",
+        ] {
+            check("127.0.0.1", host, true);
+        }
+        check("::1", "[::1]:9411", true);
+        check("::1", "[::1]", true);
+        check("::ffff:10.0.0.1", "10.0.0.1:9411", true);
+        // Twenty forged ones.
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "evil.localhost",
+            "127.0.0.1.evil.example",
+            "127.0.0.2",
+            "8.8.8.8",
+            "10.0.0.1:9411",
+            "[::1]",
+            "[::1]:9411",
+            "0.0.0.0",
+            "127.1",
+            "2130706433",
+            "0x7f000001",
+            "localhost@evil.example",
+            "localhost:9411@evil.example",
+            "",
+            ":9411",
+            "localhost evil",
+            "trace.example.evil.example",
+            "xtrace.example",
+        ] {
+            check("127.0.0.1", host, false);
+        }
+        check("10.0.0.1", "localhost", false);
+    }
+
+    #[test]
+    fn one_host_is_named() {
+        let local = "127.0.0.1".parse().expect("an address");
+        let check =
+            |headers: &[(&str, &str)]| guard(&[], &[]).check(&request("GET", headers), local);
+        assert_eq!(check(&[]), Err(Denied::NoHost));
+        assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Denied::NoHost));
+        let mut head = request("GET", &[("host", "localhost")]);
+        head.uri = "http://evil.example/".parse().expect("an address");
+        assert_eq!(guard(&[], &[]).check(&head, local), Err(Denied::Host));
+    }
+
+    #[test]
+    fn pages_of_others_change_nothing() {
+        fn check(method: &str, origin: &str, origins: &[&str], expected: bool) {
+            let head = request(method, &[("host", "localhost:9411"), ("origin", origin)]);
+            let local = "127.0.0.1".parse().expect("an address");
+            let found = guard(&[], origins).check(&head, local);
+            assert_eq!(found.is_ok(), expected, "{method} {origin} {found:?}");
+        }
+        let ours = "http://localhost:9411";
+        check("POST", ours, &[], true);
+        for origin in
+            ["null", "http://evil.example", "http://localhost:9412", "http://localhost", "", "x"]
+        {
+            check("POST", origin, &[], false);
+            check("DELETE", origin, &[], false);
+            check("GET", origin, &[], true);
+        }
+        check("POST", "https://tools.example", &["https://Tools.example"], true);
+        check("POST", "https://tools.example.evil", &["https://tools.example"], false);
+        check("POST", "http://evil.example", &["*"], true);
+    }
+
+    #[test]
+    fn tokens_are_asked_for() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        writeln!(file, "first-secret\n\n  second-secret ").expect("written");
+        let path = Some(file.path().to_owned());
+        let settings = Settings { token_file: path, ..Settings::default() };
+        let guard = Guard::new(&settings).expect("a file with tokens");
+        let check = |value: &str, expected: bool| {
+            let headers = [("host", "localhost"), ("authorization", value)];
+            let local = "127.0.0.1".parse().expect("an address");
+            let found = guard.check(&request("GET", &headers), local);
+            assert_eq!(found.is_ok(), expected, "{value} {found:?}");
+        };
+        check("Bearer first-secret", true);
+        check("bearer second-secret", true);
+        for wrong in [
+            "",
+            "Bearer",
+            "Bearer ",
+            "first-secret",
+            "Basic first-secret",
+            "Bearer first-secre",
+            "Bearer first-secrets",
+            "Bearer First-secret",
+        ] {
+            check(wrong, false);
+        }
+        assert!(!format!("{guard:?}").contains("secret"));
+        std::fs::write(file.path(), "\n \n").expect("written");
+        assert!(Guard::new(&settings).is_err(), "no token at all");
+    }
+}

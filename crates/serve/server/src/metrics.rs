@@ -1,0 +1,215 @@
+//! What the server has counted, for Prometheus and as Zipkin says it. Start at [`prometheus`].
+
+use crate::exposition::{Exposition, Type};
+use crate::shared::{Count, Shared};
+use blkkin_collector::{Counters, Transport};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Up to so many seconds.
+const BOUNDS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 1.0, 5.0, 10.0];
+
+/// How long requests took, by what they were.
+#[derive(Debug, Default)]
+pub(crate) struct Requests(Mutex<BTreeMap<Kind, Times>>);
+
+/// What a request was: its method, what was answered, and what it was about, none of which a client makes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Kind {
+    pub(crate) method: &'static str,
+    pub(crate) status: u16,
+    pub(crate) uri: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Times {
+    buckets: [u64; BOUNDS.len()],
+    count: u64,
+    sum: Duration,
+}
+
+impl Requests {
+    pub(crate) fn add(&self, kind: Kind, time: Duration) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = all.entry(kind).or_default();
+        times.count += 1;
+        times.sum += time;
+        let seconds = time.as_secs_f64();
+        for (bucket, bound) in times.buckets.iter_mut().zip(BOUNDS) {
+            *bucket += u64::from(seconds <= bound);
+        }
+    }
+
+    fn read(&self) -> BTreeMap<Kind, Times> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// How a number of a way on which spans come is read.
+type Reading = fn(&Counters) -> u64;
+
+/// The numbers that Zipkin's server has too: name, whether it only grows, what it is, how it is read.
+const COLLECTED: [(&str, Type, &str, Reading); 8] = [
+    ("messages", Type::Counter, "Messages that came", |counters| counters.messages),
+    (
+        "messages_dropped",
+        Type::Counter,
+        "Messages of which nothing was taken, as something was wrong with them",
+        |counters| counters.messages_dropped,
+    ),
+    (
+        "messages_turned_away",
+        Type::Counter,
+        "Messages whose senders were told to try again",
+        |counters| counters.messages_turned_away,
+    ),
+    ("bytes", Type::Counter, "Bytes of messages, unpacked", |counters| counters.bytes),
+    ("spans", Type::Counter, "Spans that were taken", |counters| counters.spans),
+    ("spans_dropped", Type::Counter, "Spans that were refused", |counters| counters.spans_dropped),
+    ("message_spans", Type::Gauge, "Spans of the last message", |counters| counters.message_spans),
+    ("message_bytes", Type::Gauge, "Bytes of the last message", |counters| counters.message_bytes),
+];
+
+/// All numbers, for Prometheus.
+pub(crate) fn prometheus(shared: &Shared) -> String {
+    let mut out = Exposition::default();
+    let ways = Transport::ALL.map(|transport| (transport, shared.collector.counters(transport)));
+    for (name, kind, help, read) in COLLECTED {
+        let ending = if matches!(kind, Type::Counter) { "_total" } else { "" };
+        let name = format!("zipkin_collector_{name}{ending}");
+        out.family(&name, kind, help);
+        for (transport, counters) in &ways {
+            out.number(&name, &[("transport", &transport.name())], read(counters));
+        }
+    }
+    stored(shared, &mut out);
+    for (count, name) in Count::ALL {
+        let name = format!("blkkin_server_{name}_total");
+        out.family(&name, Type::Counter, "Of the server itself");
+        out.number(&name, &[], shared.counts.get(count));
+    }
+    for (name, help, number) in [
+        ("connections", "Connections that are open", shared.connections.count()),
+        ("flight_free_bytes", "Room for messages that come", shared.collector.budget().free()),
+        ("answers_free_bytes", "Room for answers that are sent", shared.answers.free()),
+    ] {
+        let name = format!("blkkin_server_{name}");
+        out.family(&name, Type::Gauge, help);
+        out.number(&name, &[], number);
+    }
+    timed(shared, &mut out);
+    out.into_text()
+}
+
+fn stored(shared: &Shared, out: &mut Exposition) {
+    let counters = shared.store.counters();
+    for (name, kind, help, number) in [
+        ("batches_total", Type::Counter, "Batches that were accepted", counters.batches),
+        (
+            "batches_turned_away_total",
+            Type::Counter,
+            "Batches with nothing wrong that were not taken",
+            counters.turned_away,
+        ),
+        ("spans_accepted_total", Type::Counter, "Spans that were accepted", counters.accepted),
+        ("spans_refused_total", Type::Counter, "Spans that had something wrong", counters.refused),
+        (
+            "spans_duplicate_total",
+            Type::Counter,
+            "Spans that were there before",
+            counters.duplicates,
+        ),
+        ("spans_expired_total", Type::Counter, "Spans removed for age or room", counters.expired),
+        ("spans_lost_total", Type::Counter, "Spans that cannot be read any more", counters.lost),
+        ("spans", Type::Gauge, "Spans that are kept", counters.kept),
+        ("memory_bytes", Type::Gauge, "Memory of the store", counters.memory_bytes),
+        ("disk_bytes", Type::Gauge, "Disk of the store", counters.disk_bytes),
+    ] {
+        let name = format!("blkkin_store_{name}");
+        out.family(&name, kind, help);
+        out.number(&name, &[], number);
+    }
+}
+
+fn timed(shared: &Shared, out: &mut Exposition) {
+    const NAME: &str = "http_server_requests_seconds";
+    out.family(NAME, Type::Histogram, "How long requests took");
+    let names = ["bucket", "count", "sum"].map(|part| format!("{NAME}_{part}"));
+    let [bucket, count, sum] = &names;
+    for (kind, times) in shared.requests.read() {
+        let Kind { method, status, uri } = kind;
+        let labels: [(&str, &dyn std::fmt::Display); 3] =
+            [("method", &method), ("status", &status), ("uri", &uri)];
+        let [one, two, three] = labels;
+        for (below, bound) in times.buckets.iter().zip(BOUNDS) {
+            out.number(bucket, &[one, two, three, ("le", &bound)], below);
+        }
+        out.number(bucket, &[one, two, three, ("le", &"+Inf")], times.count);
+        out.number(count, &labels, times.count);
+        out.number(sum, &labels, times.sum.as_secs_f64());
+    }
+}
+
+/// The numbers that Zipkin's server has, as it says them.
+pub(crate) fn zipkin(shared: &Shared) -> Value {
+    let mut numbers = Map::new();
+    for (name, kind, _, read) in COLLECTED {
+        let kind = if matches!(kind, Type::Counter) { "counter" } else { "gauge" };
+        for transport in Transport::ALL {
+            let key = format!("{kind}.zipkin_collector.{name}.{}", transport.name());
+            let number = read(&shared.collector.counters(transport));
+            // Gauges have a point there.
+            let value = if kind == "gauge" { json!(number as f64) } else { json!(number) };
+            numbers.insert(key, value);
+        }
+    }
+    Value::Object(numbers)
+}
+
+/// All numbers, as BlkKin's own API says them.
+pub(crate) fn own(shared: &Shared) -> Value {
+    let mut ways = Map::new();
+    for transport in Transport::ALL {
+        let counters = shared.collector.counters(transport);
+        let numbers: Map<String, Value> = COLLECTED
+            .iter()
+            .map(|(name, _, _, read)| (camel(name), json!(read(&counters))))
+            .collect();
+        ways.insert(transport.name().to_owned(), Value::Object(numbers));
+    }
+    let counts: Map<String, Value> = Count::ALL
+        .iter()
+        .map(|&(count, name)| (camel(name), json!(shared.counts.get(count))))
+        .collect();
+    let store = shared.store.counters();
+    json!({
+        "collector": ways,
+        "store": {
+            "batches": store.batches,
+            "accepted": store.accepted,
+            "refused": store.refused,
+            "turnedAway": store.turned_away,
+            "kept": store.kept,
+            "duplicates": store.duplicates,
+            "expired": store.expired,
+            "lost": store.lost,
+            "memoryBytes": store.memory_bytes,
+            "diskBytes": store.disk_bytes,
+        },
+        "server": counts,
+    })
+}
+
+/// As names are written in JSON.
+fn camel(name: &str) -> String {
+    let mut words = name.split('_');
+    let mut camel = words.next().unwrap_or_default().to_owned();
+    for word in words {
+        let (first, rest) = word.split_at_checked(1).unwrap_or((word, ""));
+        camel.push_str(&first.to_ascii_uppercase());
+        camel.push_str(rest);
+    }
+    camel
+}

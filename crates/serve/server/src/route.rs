@@ -1,0 +1,237 @@
+//! Who answers a request. Start at [`answer`].
+
+use crate::ask::{ask, text};
+use crate::guard::{Denied, protect};
+use crate::metrics::Kind;
+use crate::pages::{Page, page};
+use crate::shared::{Count, Shared};
+use blkkin_collector::{Answer, Version};
+use blkkin_query::{Params, Question};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header, request};
+use hyper::body::Body;
+use std::fmt::Display;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target<'p> {
+    Zipkin(Version),
+    Otlp,
+    Grpc,
+    /// A question of Zipkin's API.
+    ZipkinApi(&'p str),
+    /// A question of BlkKin's own.
+    OwnApi(&'p str),
+    Page(Page),
+    Nothing,
+}
+
+/// Answers a request that came to this address.
+pub(crate) async fn answer<B>(shared: &Arc<Shared>, request: Request<B>, local: IpAddr) -> Answer
+where
+    B: Body<Data = Bytes, Error: Display>,
+{
+    let start = Instant::now();
+    let (head, body) = request.into_parts();
+    let reader = shared.guard.reader(&head.headers);
+    let method = method(&head.method);
+    let target = target(&head);
+    let uri = template(target);
+    let mut answer = match shared.guard.check(&head, local) {
+        Err(denied) => denial(shared, denied),
+        Ok(()) if head.method == Method::OPTIONS => preflight(&head.headers, reader.as_ref()),
+        Ok(()) => match allowed(target) {
+            Some(allowed) if !allowed.contains(&method) => not_allowed(allowed),
+            // The path outlives the head, of which the rest goes with the body.
+            _ => {
+                let path = head.uri.path().to_owned();
+                let target = find(&path, &head);
+                dispatch(shared, target, Request::from_parts(head, body)).await
+            }
+        },
+    };
+    let headers = answer.headers_mut();
+    protect(headers);
+    if let Some(origin) = reader {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    }
+    if shared.guard.has_readers() {
+        headers.append(header::VARY, HeaderValue::from_static("origin"));
+    }
+    let status = answer.status().as_u16();
+    shared.requests.add(Kind { method, status, uri }, start.elapsed());
+    answer
+}
+
+async fn dispatch<B>(shared: &Arc<Shared>, target: Target<'_>, request: Request<B>) -> Answer
+where
+    B: Body<Data = Bytes, Error: Display>,
+{
+    let collector = &shared.collector;
+    match target {
+        Target::Zipkin(version) => collector.zipkin(version, request).await,
+        Target::Otlp => collector.otlp(request).await,
+        Target::Grpc => collector.grpc(request).await,
+        Target::ZipkinApi(path) | Target::OwnApi(path) => {
+            let path = path.to_owned();
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let is_own = matches!(target, Target::OwnApi(_));
+            let late = match is_own {
+                true => StatusCode::GATEWAY_TIMEOUT,
+                false => StatusCode::INTERNAL_SERVER_ERROR,
+            };
+            ask(shared, request.headers(), late, move |api| {
+                let params = Params::parse(&query);
+                let question = Question { path: &path, params, now_ns: now_ns() };
+                if is_own { api.own(&question) } else { api.zipkin(&question) }
+            })
+            .await
+        }
+        Target::Page(which) => page(shared, which, request.headers()),
+        Target::Nothing => text(StatusCode::NOT_FOUND, "Not Found"),
+    }
+}
+
+fn target(head: &request::Parts) -> Target<'_> {
+    find(head.uri.path(), head)
+}
+
+fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
+    let is_post = head.method == Method::POST;
+    let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
+    if is_post && kind.starts_with(b"application/grpc") {
+        return Target::Grpc;
+    }
+    match path {
+        "/api/v1/spans" => return Target::Zipkin(Version::V1),
+        "/api/v2/spans" if is_post => return Target::Zipkin(Version::V2),
+        "/v1/traces" => return Target::Otlp,
+        "/api/blkkin/v1/counters" => return Target::Page(Page::Counters),
+        "/api/blkkin/v1/status" => return Target::Page(Page::Status),
+        "/health" | "/actuator/health" => return Target::Page(Page::Health),
+        "/info" | "/actuator/info" => return Target::Page(Page::Info),
+        "/metrics" => return Target::Page(Page::Metrics),
+        "/prometheus" | "/actuator/prometheus" => return Target::Page(Page::Prometheus),
+        "/actuator/metrics" => return Target::Page(Page::ZipkinMetrics),
+        "/zipkin/config.json" => return Target::Page(Page::Config),
+        _ => {}
+    }
+    if let Some(rest) = path.strip_prefix("/api/blkkin/v1/") {
+        return Target::OwnApi(rest);
+    }
+    let rest = path.strip_prefix("/zipkin").unwrap_or(path);
+    rest.strip_prefix("/api/v2/").map_or(Target::Nothing, Target::ZipkinApi)
+}
+
+/// The methods that something is asked for with.
+fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
+    match target {
+        Target::Zipkin(_) | Target::Otlp | Target::Grpc => Some(&["POST"]),
+        Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Page(_) => Some(&["GET", "HEAD"]),
+        Target::Nothing => None,
+    }
+}
+
+/// What a request is about, without what clients make up.
+fn template(target: Target<'_>) -> &'static str {
+    match target {
+        Target::Zipkin(Version::V1) => "/api/v1/spans",
+        Target::Zipkin(Version::V2) => "/api/v2/spans",
+        Target::Otlp => "/v1/traces",
+        Target::Grpc => "grpc",
+        Target::ZipkinApi(path) => match path {
+            "services" => "/api/v2/services",
+            "spans" => "/api/v2/spans",
+            "remoteServices" => "/api/v2/remoteServices",
+            "traces" => "/api/v2/traces",
+            "traceMany" => "/api/v2/traceMany",
+            "dependencies" => "/api/v2/dependencies",
+            "autocompleteKeys" => "/api/v2/autocompleteKeys",
+            "autocompleteValues" => "/api/v2/autocompleteValues",
+            path if path.starts_with("trace/") => "/api/v2/trace/{traceId}",
+            _ => "unknown",
+        },
+        Target::OwnApi(path) => match path {
+            "search" => "/api/blkkin/v1/search",
+            "latency" => "/api/blkkin/v1/latency",
+            "links" => "/api/blkkin/v1/links",
+            "fields" => "/api/blkkin/v1/fields",
+            path if path.starts_with("trace/") => "/api/blkkin/v1/trace/{traceId}",
+            _ => "unknown",
+        },
+        Target::Page(page) => match page {
+            Page::Health => "/health",
+            Page::Info => "/info",
+            Page::Metrics => "/metrics",
+            Page::Prometheus => "/prometheus",
+            Page::ZipkinMetrics => "/actuator/metrics",
+            Page::Config => "/zipkin/config.json",
+            Page::Counters => "/api/blkkin/v1/counters",
+            Page::Status => "/api/blkkin/v1/status",
+        },
+        Target::Nothing => "unknown",
+    }
+}
+
+fn method(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::HEAD => "HEAD",
+        Method::POST => "POST",
+        Method::OPTIONS => "OPTIONS",
+        _ => "other",
+    }
+}
+
+fn denial(shared: &Shared, denied: Denied) -> Answer {
+    match denied {
+        Denied::Host => shared.counts.add(Count::DeniedHost),
+        Denied::Origin => shared.counts.add(Count::DeniedOrigin),
+        Denied::Token => shared.counts.add(Count::DeniedToken),
+        Denied::NoHost => {}
+    }
+    let (status, words) = denied.told();
+    let mut answer = text(status, words);
+    if denied == Denied::Token {
+        let scheme = HeaderValue::from_static("Bearer");
+        answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    }
+    answer
+}
+
+fn not_allowed(allowed: &[&str]) -> Answer {
+    let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
+    if let Ok(value) = HeaderValue::try_from(allowed.join(", ")) {
+        answer.headers_mut().insert(header::ALLOW, value);
+    }
+    answer
+}
+
+/// A browser asks whether a page of somebody else may send a request.
+fn preflight(headers: &HeaderMap, reader: Option<&HeaderValue>) -> Answer {
+    if !headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD) {
+        return not_allowed(&["GET", "HEAD", "POST"]);
+    }
+    if reader.is_none() {
+        let (status, words) = Denied::Origin.told();
+        return text(status, words);
+    }
+    let mut answer = text(StatusCode::OK, "");
+    let headers = answer.headers_mut();
+    for (name, value) in [
+        (header::ACCESS_CONTROL_ALLOW_METHODS, "GET,POST"),
+        (header::ACCESS_CONTROL_ALLOW_HEADERS, "content-type,x-grpc-web,authorization,b3"),
+        (header::ACCESS_CONTROL_MAX_AGE, "600"),
+    ] {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+fn now_ns() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,146 @@
+//! Starts and ends the server. Start at [`Server::start`].
+
+use crate::connections::Connections;
+use crate::guard::Guard;
+use crate::listener::{bind, listen};
+use crate::metrics::Requests;
+use crate::settings::{Settings, StartError};
+use crate::shared::{Counts, Shared};
+use crate::tls;
+use blkkin_collector::{Budget, Collector, ScribeSpans};
+use blkkin_query::Api;
+use blkkin_scribe::ServerOptions;
+use blkkin_store::SpanStore;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::TcpListener;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinSet;
+
+/// Who is being answered when the server ends has so long.
+const FAREWELL: Duration = Duration::from_secs(10);
+
+/// The server.
+pub struct Server;
+
+/// A server that runs until this is dropped or stopped.
+pub struct Running {
+    /// Where it listens for Zipkin's protocols and questions.
+    pub web: Vec<SocketAddr>,
+    /// For OpenTelemetry's over HTTP.
+    pub otlp_http: Vec<SocketAddr>,
+    /// For OpenTelemetry's over gRPC.
+    pub otlp_grpc: Vec<SocketAddr>,
+    scribe: Vec<blkkin_scribe::Running<ScribeSpans>>,
+    stop: watch::Sender<bool>,
+    listeners: JoinSet<()>,
+    runtime: Runtime,
+}
+
+impl Server {
+    /// Starts a server in front of a store: when this returns, all its ports are open.
+    pub fn start(store: Arc<dyn SpanStore>, settings: Settings) -> Result<Running, StartError> {
+        check_open(&settings)?;
+        let guard = Guard::new(&settings)?;
+        let tls = settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        let threads = settings.collector.workers + settings.questions_max;
+        let runtime = Builder::new_multi_thread()
+            .thread_name("blkkin-server")
+            .max_blocking_threads(threads.max(1))
+            .enable_io()
+            .enable_time()
+            .build()
+            .map_err(StartError::Threads)?;
+        let addresses = settings.listen.clone();
+        let shared = Arc::new(Shared {
+            guard,
+            tls,
+            collector: Arc::new(Collector::new(store.clone(), settings.collector)),
+            api: Arc::new(Api::new(store.clone(), settings.query.clone())),
+            store,
+            questions: Arc::new(Semaphore::new(settings.questions_max.max(1))),
+            answers: Budget::new(settings.answers_bytes),
+            connections: Connections::new(settings.connections_max),
+            counts: Counts::default(),
+            requests: Requests::default(),
+            start: Instant::now(),
+            settings,
+        });
+        let (stop, stopped) = watch::channel(false);
+        let mut open = Vec::new();
+        let mut bind_all = |addresses: &[SocketAddr]| -> Result<Vec<SocketAddr>, StartError> {
+            addresses
+                .iter()
+                .map(|&address| {
+                    let listener = runtime.block_on(bind(address))?;
+                    let bound = listener.local_addr();
+                    open.push(listener);
+                    bound.map_err(|error| StartError::Listen { address, error })
+                })
+                .collect()
+        };
+        let web = bind_all(&addresses.web)?;
+        let otlp_http = bind_all(&addresses.otlp_http)?;
+        let otlp_grpc = bind_all(&addresses.otlp_grpc)?;
+        let mut scribe = Vec::new();
+        for &address in &addresses.scribe {
+            let failed = |error| StartError::Listen { address, error };
+            let server =
+                blkkin_scribe::Server::bind(address, ServerOptions::default()).map_err(failed)?;
+            let spans = ScribeSpans(shared.collector.clone());
+            scribe.push(server.start(spans).map_err(failed)?);
+        }
+        let mut listeners = JoinSet::new();
+        for listener in open {
+            let listening: TcpListener = listener;
+            listeners
+                .spawn_on(listen(shared.clone(), listening, stopped.clone()), runtime.handle());
+        }
+        Ok(Running { web, otlp_http, otlp_grpc, scribe, stop, listeners, runtime })
+    }
+}
+
+impl Running {
+    /// Where it listens for Scribe's protocol.
+    pub fn scribe(&self) -> Vec<SocketAddr> {
+        self.scribe.iter().map(|running| running.address()).collect()
+    }
+
+    /// Takes no more connections, answers what was asked, and ends. Whether all was answered in time.
+    pub fn stop(mut self) -> bool {
+        self.stop.send_replace(true);
+        let listeners = &mut self.listeners;
+        let end = Instant::now() + FAREWELL;
+        let mut ended = self.runtime.block_on(async {
+            let all = async { while listeners.join_next().await.is_some() {} };
+            tokio::time::timeout(FAREWELL, all).await.is_ok()
+        });
+        for mut scribe in self.scribe {
+            ended &= scribe.stop(end.saturating_duration_since(Instant::now()));
+        }
+        self.runtime.shutdown_timeout(Duration::from_secs(1));
+        ended
+    }
+}
+
+/// A port that others than this machine's users reach needs a certificate and tokens.
+fn check_open(settings: &Settings) -> Result<(), StartError> {
+    let listen = &settings.listen;
+    let is_open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
+    if let Some(&address) = listen.scribe.iter().find(is_open) {
+        let missing = "Scribe has neither TLS nor tokens";
+        return Err(StartError::Open { address, missing });
+    }
+    let missing = match (&settings.tls, &settings.token_file) {
+        (None, _) => "there is no TLS: give --tls-cert and --tls-key",
+        (_, None) => "there are no tokens: give --token-file",
+        _ => return Ok(()),
+    };
+    let mut all = listen.web.iter().chain(&listen.otlp_http).chain(&listen.otlp_grpc);
+    match all.find(is_open) {
+        Some(&address) => Err(StartError::Open { address, missing }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,190 @@
+//! That no peer, however large, slow or many it is, takes more than its part.
+
+use crate::support::{HANG, Reply, connect, gzip, head, request, start, start_with, until};
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::time::Duration;
+
+const JSON: (&str, &str) = ("content-type", "application/json");
+const GZIP: (&str, &str) = ("content-encoding", "gzip");
+
+/// Whether the other side has closed, once it has had the time to.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    let mut bytes = Vec::new();
+    match stream.read_to_end(&mut bytes) {
+        Ok(_) => true,
+        Err(error) => error.kind() == std::io::ErrorKind::ConnectionReset,
+    }
+}
+
+#[test]
+fn bombs_are_refused() {
+    let tested = start();
+    // A gibibyte of blanks. What memory it takes is measured where the server is a process of its own.
+    let bomb = gzip(&vec![b' '; 1 << 20]).repeat(1024);
+    for path in ["/api/v2/spans", "/v1/traces"] {
+        let reply = request(tested.web(), "POST", path, &[JSON, GZIP], &bomb);
+        assert_eq!(reply.status, 413, "{path} {reply:?}");
+    }
+}
+
+#[test]
+fn deep_json_is_refused() {
+    let tested = start();
+    let deep = |open: &str| format!("[{{\"x\":{}", open.repeat(100_000));
+    for open in ["[", "{\"x\":"] {
+        for path in ["/api/v2/spans", "/api/v1/spans", "/v1/traces"] {
+            let reply = request(tested.web(), "POST", path, &[JSON], deep(open).as_bytes());
+            assert_eq!(reply.status, 400, "{path} {reply:?}");
+        }
+    }
+}
+
+#[test]
+fn bodies_are_limited() {
+    let tested = start_with(|settings| settings.collector.message_bytes = 1000);
+    let blanks = |len: usize| format!("[{}]", " ".repeat(len - 2));
+    let post = |headers: &[(&str, &str)], body: &[u8]| {
+        request(tested.web(), "POST", "/api/v2/spans", headers, body).status
+    };
+    assert_eq!(post(&[JSON], blanks(1000).as_bytes()), 202);
+    assert_eq!(post(&[JSON], blanks(1001).as_bytes()), 413);
+    assert_eq!(post(&[JSON, GZIP], &gzip(blanks(1000).as_bytes())), 202);
+    assert_eq!(post(&[JSON, GZIP], &gzip(blanks(1001).as_bytes())), 413);
+    let name = "zipkin_collector_messages_dropped_total{transport=\"http\"}";
+    assert_eq!(tested.metric(name), 2);
+    // It is said before any of it is sent.
+    let mut stream = connect(tested.web());
+    let head = head(tested.web(), "POST", "/api/v2/spans", &[JSON], 1 << 40);
+    stream.write_all(head.as_bytes()).expect("sent");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    assert_eq!(Reply::parse(&bytes).status, 413);
+}
+
+#[test]
+fn bodies_share_what_room_there_is() {
+    let tested = start_with(|settings| settings.collector.flight_bytes = 1 << 20);
+    let body = format!("[{}]", " ".repeat(900_000));
+    let mut slow = connect(tested.web());
+    let head = head(tested.web(), "POST", "/api/v2/spans", &[JSON], body.len());
+    slow.write_all(head.as_bytes()).expect("sent");
+    slow.write_all(&body.as_bytes()[..800_000]).expect("sent");
+    until("most of the room is taken", || {
+        tested.metric("blkkin_server_flight_free_bytes") < 300_000
+    });
+    let reply = request(tested.web(), "POST", "/api/v2/spans", &[JSON], body.as_bytes());
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{reply:?}");
+    slow.shutdown(Shutdown::Both).expect("closed");
+    until("it is free again", || tested.metric("blkkin_server_flight_free_bytes") == 1 << 20);
+    let reply = request(tested.web(), "POST", "/api/v2/spans", &[JSON], body.as_bytes());
+    assert_eq!(reply.status, 202);
+    let name = "zipkin_collector_messages_turned_away_total{transport=\"http\"}";
+    assert_eq!(tested.metric(name), 1);
+}
+
+#[test]
+fn who_sends_slowly_is_not_waited_for() {
+    let tested = start_with(|settings| {
+        settings.idle = Duration::from_millis(200);
+        settings.collector.part_patience = Duration::from_millis(200);
+    });
+    // Neither who begins no request, nor who does not end its head, nor who begins to speak HTTP/2.
+    for begun in
+        ["", "G", "GET /health HTTP/1.1\r\nhost: ", "PRI * HTT", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"]
+    {
+        let mut stream = connect(tested.web());
+        stream.write_all(begun.as_bytes()).expect("sent");
+        assert!(is_closed(&mut stream), "{begun:?}");
+    }
+    // Who does not end its body is told.
+    let mut stream = connect(tested.web());
+    let head = head(tested.web(), "POST", "/api/v2/spans", &[JSON], 100);
+    stream.write_all(head.as_bytes()).expect("sent");
+    stream.write_all(b"[").expect("sent");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    assert_eq!(Reply::parse(&bytes).status, 408);
+}
+
+#[test]
+fn those_who_only_hold_connections_hurt_nobody() {
+    let tested = start_with(|settings| settings.connections_max = 50);
+    let mut many: Vec<TcpStream> = (0..200)
+        .map(|number| {
+            let mut stream = connect(tested.web());
+            let begun = ["", "GET /", "GET / HTTP/1.1\r\nhost: x\r\n", "PRI * HTTP/2.0\r\n"];
+            // It may have been closed by now.
+            let _ = stream.write_all(begun[number % begun.len()].as_bytes());
+            stream
+        })
+        .collect();
+    for _ in 0..20 {
+        assert_eq!(tested.get("/api/v2/services").status, 200);
+    }
+    assert!(tested.metric("blkkin_server_connections_made_room_total") >= 150);
+    assert!(tested.metric("blkkin_server_connections") <= 50);
+    let closed = many.iter_mut().take(100).filter_map(|stream| is_closed(stream).then_some(()));
+    assert_eq!(closed.count(), 100, "the first of them had to leave");
+}
+
+#[test]
+fn questions_take_their_time_and_no_more() {
+    let tested = start_with(|settings| {
+        settings.questions_max = 2;
+        settings.question_time = Duration::from_millis(300);
+    });
+    let stuck = tested.store.services.lock().expect("no panic");
+    let reply = tested.get("/api/v2/services");
+    assert_eq!((reply.status, reply.text().as_str()), (500, "the question takes too long"));
+    let reply = tested.get("/api/blkkin/v1/fields?of=services");
+    assert_eq!(reply.status, 504);
+    // All threads for questions are taken, and this one asks the store nothing that is stuck.
+    assert_eq!(tested.get("/api/v2/trace/a").status, 500);
+    assert_eq!(tested.get("/health").status, 200);
+    let post = request(
+        tested.web(),
+        "POST",
+        "/api/v2/spans",
+        &[JSON],
+        b"[{\"traceId\":\"a\",\"id\":\"a\"}]",
+    );
+    assert_eq!(post.status, 202, "spans are taken nevertheless");
+    assert_eq!(tested.metric("blkkin_server_questions_late_total"), 3);
+    drop(stuck);
+    until("it is answered again", || tested.get("/api/v2/trace/a").status == 200);
+}
+
+#[test]
+fn answers_are_limited() {
+    let tested = start_with(|settings| settings.query.answer_bytes = 1000);
+    for number in 1..20 {
+        tested.given(&format!(r#"[{{"traceId":"a","id":"{number:x}","name":"name {number}"}}]"#));
+    }
+    tested.given(r#"[{"traceId":"b","id":"1"}]"#);
+    for path in ["/api/v2/trace/a", "/api/v2/traceMany?traceIds=a,b", "/api/blkkin/v1/trace/a"] {
+        let reply = tested.get(path);
+        assert_eq!(reply.status, 400, "{path}");
+        assert!(reply.text().contains("larger than 1000 bytes"), "{path} {}", reply.text());
+    }
+    assert_eq!(tested.get("/api/v2/trace/b").status, 200);
+}
+
+#[test]
+fn who_is_being_answered_when_the_server_ends_is_answered() {
+    let tested = start();
+    let (web, store) = (tested.web(), tested.store.clone());
+    let stuck = store.services.lock().expect("no panic");
+    let asking = std::thread::spawn(move || request(web, "GET", "/api/v2/services", &[], b""));
+    let mut idle = connect(web);
+    until("the question is asked", || {
+        tested.get("/metrics").text().contains("blkkin_server_connections_accepted_total 2")
+            || tested.metric("blkkin_server_connections") >= 3
+    });
+    let ending = std::thread::spawn(move || tested.running.stop());
+    assert!(is_closed(&mut idle), "nothing was asked there");
+    until("nobody is let in", || TcpStream::connect_timeout(&web, HANG).is_err());
+    drop(stuck);
+    assert_eq!(asking.join().expect("no panic").status, 200);
+    assert!(ending.join().expect("no panic"), "all were answered");
+}

@@ -1,0 +1,10 @@
+//! The server as its clients see it: each test starts one on a port of its own, and talks to it over sockets.
+
+mod grpc;
+mod ingest;
+mod limits;
+mod own;
+mod scribe;
+mod security;
+mod support;
+mod zipkin;

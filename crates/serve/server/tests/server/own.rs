@@ -1,0 +1,239 @@
+//! BlkKin's own API, as `docs/server-api.md` describes it.
+
+use crate::support::{Tested, start};
+use serde_json::{Value, json};
+
+/// Three requests of two services, of which one failed.
+fn filled() -> Tested {
+    let tested = start();
+    tested.given(
+        r#"[{"traceId":"a","id":"a","kind":"SERVER","name":"Read","timestamp":1000000,"duration":3000,"localEndpoint":{"serviceName":"osd"},"tags":{"pool":"rbd"}},
+            {"traceId":"a","id":"b","parentId":"a","kind":"CLIENT","name":"sub","timestamp":1000100,"duration":2000,"localEndpoint":{"serviceName":"osd"},"remoteEndpoint":{"serviceName":"disk"},"tags":{"error":"EIO"}},
+            {"traceId":"c","id":"c","name":"write","timestamp":2000000,"duration":9000,"localEndpoint":{"serviceName":"rgw","ipv4":"10.0.0.1","port":80},"annotations":[{"timestamp":2000001,"value":"begun"}]},
+            {"traceId":"e","id":"e","name":"write","timestamp":3000000,"duration":100,"localEndpoint":{"serviceName":"rgw"}}]"#,
+    );
+    tested
+}
+
+fn get(tested: &Tested, path: &str) -> Value {
+    let reply = tested.get(&format!("/api/blkkin/v1/{path}"));
+    assert_eq!(reply.status, 200, "{path}: {}", reply.text());
+    assert_eq!(reply.header("content-type"), "application/json; charset=utf-8");
+    reply.json()
+}
+
+/// The last digits of the ids of a page's requests.
+fn ids(page: &Value) -> String {
+    let requests = page["requests"].as_array().expect("a list");
+    let id = |request: &Value| request["traceId"].as_str().and_then(|id| id.chars().last());
+    requests.iter().filter_map(id).collect()
+}
+
+#[test]
+fn requests_are_summed_up() {
+    let tested = filled();
+    let page = get(&tested, "search");
+    assert_eq!(ids(&page), "eca");
+    assert_eq!(
+        page["requests"][2],
+        json!({
+            "traceId": "000000000000000a",
+            "startNs": "1000000000",
+            "durationNs": 3_000_000,
+            "service": "osd",
+            "name": "Read",
+            "spans": 2,
+            "errors": 1,
+            "services": [{ "service": "osd", "spans": 2, "errors": 1 }],
+        })
+    );
+    assert_eq!(page.get("next"), None);
+}
+
+#[test]
+fn requests_are_searched() {
+    let tested = filled();
+    let check = |query: &str, expected: &str| {
+        assert_eq!(ids(&get(&tested, &format!("search?{query}"))), expected, "{query}");
+    };
+    check("order=newest", "eca");
+    check("order=slowest", "cae");
+    check("limit=2", "ec");
+    check("startNs=2000000000", "ec");
+    check("startNs=1000000000&endNs=2000000000", "ca");
+    check("filter=service+%3D%3D+%22osd%22", "a");
+    check("filter=duration+%3E%3D+1ms", "ca");
+    check("filter=error", "a");
+    check("filter=name+%3D%3D+%22wri*%22+%26%26+duration+%3C+1ms", "e");
+    check("filter=tag.pool+%3D%3D+%22rbd%22", "a");
+    check("filter=!has(tag.pool)&order=slowest", "cae");
+}
+
+#[test]
+fn pages_follow_each_other() {
+    let tested = filled();
+    for order in ["newest", "slowest"] {
+        let all = ids(&get(&tested, &format!("search?order={order}")));
+        let mut found = String::new();
+        let mut after = String::new();
+        loop {
+            let page = get(&tested, &format!("search?order={order}&limit=1&after={after}"));
+            found += &ids(&page);
+            match page["next"].as_str() {
+                Some(next) => after = next.to_owned(),
+                None => break,
+            }
+        }
+        assert_eq!(found, all, "{order}");
+        let other = if order == "newest" { "slowest" } else { "newest" };
+        let reply = tested.get(&format!("/api/blkkin/v1/search?order={other}&after={after}"));
+        assert_eq!(reply.status, 400, "{after}");
+    }
+}
+
+#[test]
+fn latencies_are_told() {
+    let tested = filled();
+    let latency = get(&tested, "latency");
+    assert_eq!(latency["spans"], 4);
+    let near = |value: &Value, expected: f64| {
+        let value = value.as_f64().expect("a number");
+        assert!((value / expected - 1.0).abs() < 0.02, "{value} instead of {expected}");
+    };
+    near(&latency["percentilesNs"]["50"], 2e6);
+    near(&latency["percentilesNs"]["100"], 9e6);
+    let histogram = latency["histogram"].as_array().expect("a list");
+    assert_eq!(histogram.iter().filter_map(|bar| bar["spans"].as_u64()).sum::<u64>(), 4);
+    let bar = &histogram[3];
+    let (least, greatest) = (bar["leastNs"].as_u64(), bar["greatestNs"].as_u64());
+    assert!(least <= Some(9_000_000) && greatest >= Some(9_000_000), "{bar}");
+    let examples = latency["examples"].as_array().expect("a list");
+    let slowest =
+        json!({ "traceId": "000000000000000c", "id": "000000000000000c", "durationNs": 9_000_000 });
+    assert_eq!(examples.last(), Some(&slowest));
+    assert_eq!(get(&tested, "latency?filter=service+%3D%3D+%22osd%22")["spans"], 2);
+    assert_eq!(get(&tested, "latency?startNs=2500000000")["spans"], 1);
+    assert_eq!(get(&tested, "latency?filter=service+%3D%3D+%22x%22")["percentilesNs"], json!({}));
+}
+
+#[test]
+fn links_are_told() {
+    let links = get(&filled(), "links");
+    let link = &links["links"][0];
+    assert_eq!(
+        (&link["parent"], &link["child"], &link["calls"], &link["errors"]),
+        (&json!("osd"), &json!("disk"), &json!(1), &json!(1))
+    );
+    assert!(link["percentilesNs"]["50"].is_u64(), "{link}");
+}
+
+#[test]
+fn words_are_completed() {
+    let tested = filled();
+    let check = |query: &str, expected: Value| {
+        assert_eq!(get(&tested, &format!("fields?{query}"))["values"], expected, "{query}");
+    };
+    check("of=services", json!(["osd", "rgw"]));
+    check("of=services&prefix=R", json!(["rgw"]));
+    check("of=services&limit=1", json!(["osd"]));
+    check("of=names&service=osd", json!(["Read", "sub"]));
+    check("of=remoteServices&service=osd", json!(["disk"]));
+    check("of=keys", json!([{ "key": "error", "spans": 1 }, { "key": "pool", "spans": 1 }]));
+    check("of=keys&prefix=p", json!([{ "key": "pool", "spans": 1 }]));
+    check("of=values&key=pool", json!(["rbd"]));
+}
+
+#[test]
+fn all_that_is_known_of_a_request_is_told() {
+    let trace = get(&filled(), "trace/c");
+    assert_eq!(
+        trace,
+        json!({
+            "traceId": "000000000000000c",
+            "spans": [{
+                "traceId": "000000000000000c",
+                "id": "000000000000000c",
+                "isError": false,
+                "name": "write",
+                "startNs": "2000000000",
+                "durationNs": 9_000_000,
+                "local": { "service": "rgw", "ipv4": "10.0.0.1", "port": 80 },
+                "annotations": [{ "timeNs": "2000001000", "value": "begun" }],
+                "tags": [],
+            }],
+        })
+    );
+}
+
+#[test]
+fn types_of_tags_are_kept() {
+    let tested = start();
+    let body = json!({ "resourceSpans": [{
+        "resource": { "attributes": [{ "key": "host", "value": { "stringValue": "n1" } }] },
+        "scopeSpans": [{ "spans": [{
+            "traceId": "0000000000000000000000000000000a", "spanId": "000000000000000a", "name": "x",
+            "status": { "code": 2 },
+            "attributes": [
+                { "key": "a", "value": { "intValue": "7" } },
+                { "key": "b", "value": { "intValue": "9223372036854775807" } },
+                { "key": "c", "value": { "boolValue": true } },
+                { "key": "d", "value": { "doubleValue": 0.5 } },
+                { "key": "e", "value": { "bytesValue": "AAH/" } },
+                { "key": "f", "value": { "doubleValue": "NaN" } },
+            ],
+        }] }],
+    }] });
+    let reply = tested.post("/v1/traces", "application/json", body.to_string().as_bytes());
+    assert_eq!(reply.status, 200);
+    let span = &get(&tested, "trace/a")["spans"][0];
+    assert_eq!((&span["status"], &span["isError"]), (&json!("error"), &json!(true)));
+    let tag = |key: &str| {
+        let tags = span["tags"].as_array().expect("a list");
+        let tag = tags.iter().find(|tag| tag["key"] == key).expect("the tag");
+        format!("{} {} {}", tag["value"], tag["type"], tag["origin"])
+    };
+    assert_eq!(tag("a"), r#"7 "int" "span""#);
+    assert_eq!(tag("b"), r#""9223372036854775807" "int" "span""#);
+    assert_eq!(tag("c"), r#"true "bool" "span""#);
+    assert_eq!(tag("d"), r#"0.5 "double" "span""#);
+    assert_eq!(tag("e"), r#""AAH/" "bytes" "span""#);
+    assert_eq!(tag("f"), r#""NaN" "double" "span""#);
+    assert_eq!(tag("host"), r#""n1" "string" "resource""#);
+}
+
+#[test]
+fn numbers_of_the_server_are_told() {
+    let tested = filled();
+    let counters = get(&tested, "counters");
+    assert_eq!(counters["collector"]["http"]["spans"], 4);
+    assert_eq!(counters["store"]["kept"], 4);
+    assert_eq!(counters["server"]["requestsDeniedHost"], 0);
+    let status = get(&tested, "status");
+    assert_eq!((&status["tls"], &status["tokens"]), (&json!(false), &json!(false)));
+}
+
+#[test]
+fn questions_that_make_no_sense_are_refused() {
+    let tested = filled();
+    for (path, expected) in [
+        ("search?order=best", "order is neither newest nor slowest: best"),
+        ("search?limit=0", "limit is not between 1 and 1000: 0"),
+        ("search?limit=1001", "limit is not between 1 and 1000: 1001"),
+        ("search?limit=x", "limit is not a whole number: x"),
+        ("search?after=x", "after is not the next of an answer in the same order"),
+        ("search?after=n0.0", "after is not the next of an answer in the same order"),
+        ("search?startNs=2&endNs=1", "startNs is after endNs"),
+        ("latency?startNs=-1", "startNs is not a whole number: -1"),
+        ("fields", "parameter of is missing"),
+        ("fields?of=x", "of is none of services, names, remoteServices, keys, values: x"),
+        ("fields?of=names", "parameter service is missing"),
+        ("trace/x", "x should be lower-hex encoded with no prefix"),
+    ] {
+        let reply = tested.get(&format!("/api/blkkin/v1/{path}"));
+        assert_eq!((reply.status, reply.text().as_str()), (400, expected), "{path}");
+    }
+    let reply = tested.get("/api/blkkin/v1/search?filter=service+%3D%3D");
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert_eq!(tested.get("/api/blkkin/v1/trace/f").status, 404);
+    assert_eq!(tested.get("/api/blkkin/v1/nothing").status, 404);
+}

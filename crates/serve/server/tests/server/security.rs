@@ -1,0 +1,241 @@
+//! Who is let in, and what browsers are told. The rules are in the tests of `guard`; here it is that they are asked.
+
+use crate::support::{Reply, any_port, connect, head, request, start, start_with};
+use blkkin_server::{Listen, Server, Settings, StartError, Tls};
+use blkkin_store::MemoryStore;
+use std::fs;
+use std::io::{Read, Write};
+use std::sync::Arc;
+
+const SECRET: &str = "planted-secret-4711";
+
+/// A certificate for localhost and its key, as files.
+struct Files {
+    directory: tempfile::TempDir,
+    certificate: String,
+}
+
+impl Files {
+    fn new() -> Files {
+        let directory = tempfile::tempdir().expect("a directory");
+        let made =
+            rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let certificate = made.cert.pem();
+        fs::write(directory.path().join("cert.pem"), &certificate).expect("written");
+        fs::write(directory.path().join("key.pem"), made.signing_key.serialize_pem())
+            .expect("written");
+        fs::write(directory.path().join("tokens"), format!("{SECRET}\n")).expect("written");
+        Files { directory, certificate }
+    }
+
+    fn tls(&self) -> Tls {
+        let path = |name: &str| self.directory.path().join(name);
+        Tls { certificates: path("cert.pem"), key: path("key.pem") }
+    }
+}
+
+fn starts(settings: Settings) -> Result<(), StartError> {
+    let store = MemoryStore::new(Default::default(), Default::default());
+    Server::start(Arc::new(store), settings).map(drop)
+}
+
+#[test]
+fn other_machines_are_let_in_with_tls_and_tokens_only() {
+    let files = Files::new();
+    let (tls, tokens) = (Some(files.tls()), Some(files.directory.path().join("tokens")));
+    let open = "0.0.0.0:0".parse().expect("an address");
+    let places = [
+        Listen { web: vec![any_port(), open], ..Listen::default() },
+        Listen { otlp_http: vec![open], ..Listen::default() },
+        Listen { otlp_grpc: vec!["[::]:0".parse().expect("an address")], ..Listen::default() },
+    ];
+    for listen in places {
+        let check = |tls: &Option<Tls>, token_file: &Option<_>| {
+            let (tls, token_file) = (tls.clone(), token_file.clone());
+            starts(Settings { listen: listen.clone(), tls, token_file, ..Settings::default() })
+        };
+        for refused in [check(&None, &None), check(&tls, &None), check(&None, &tokens)] {
+            let error = refused.expect_err("it is open").to_string();
+            assert!(error.contains("can be reached from other machines, and there"), "{error}");
+        }
+        if let Err(error) = check(&tls, &tokens) {
+            // There may be no IPv6 here.
+            assert!(matches!(error, StartError::Listen { .. }), "{error}");
+        }
+    }
+    let listen = Listen { scribe: vec![open], ..Listen::default() };
+    let settings = Settings { listen, tls, token_file: tokens, ..Settings::default() };
+    let error = starts(settings).expect_err("Scribe has neither").to_string();
+    assert!(error.contains("Scribe has neither TLS nor tokens"), "{error}");
+}
+
+#[test]
+fn files_that_cannot_be_used_are_named() {
+    let files = Files::new();
+    let path = |name: &str| files.directory.path().join(name);
+    fs::write(path("empty"), "").expect("written");
+    let tls = |certificates: &str, key: &str| {
+        Some(Tls { certificates: path(certificates), key: path(key) })
+    };
+    for (tls, token_file, expected) in [
+        (tls("nothing", "key.pem"), None, "nothing"),
+        (tls("cert.pem", "nothing"), None, "nothing"),
+        (tls("empty", "key.pem"), None, "empty"),
+        (tls("cert.pem", "empty"), None, "empty"),
+        (None, Some(path("nothing")), "nothing"),
+        (None, Some(path("empty")), "empty"),
+    ] {
+        let settings = Settings { tls, token_file, ..Settings::default() };
+        match starts(settings) {
+            Err(StartError::File { path, .. }) => assert!(path.ends_with(expected)),
+            other => panic!("{other:?} instead of {expected}"),
+        }
+    }
+}
+
+#[test]
+fn requests_to_other_hosts_are_not_answered() {
+    let tested = start();
+    for path in ["/api/v2/services", "/health", "/metrics", "/nothing"] {
+        let reply = request(tested.web(), "GET", path, &[("host", "evil.example")], b"");
+        assert_eq!(reply.status, 421, "{path}");
+        assert!(!reply.text().contains("evil"), "nothing of theirs is repeated");
+    }
+    let headers = [("host", "evil.example"), ("content-type", "application/json")];
+    let spans = br#"[{"traceId":"a","id":"a"}]"#;
+    assert_eq!(request(tested.web(), "POST", "/api/v2/spans", &headers, spans).status, 421);
+    assert_eq!(tested.get("/api/v2/trace/a").status, 404);
+    assert_eq!(tested.metric("blkkin_server_requests_denied_host_total"), 5);
+    for addresses in [&tested.running.otlp_http, &tested.running.otlp_grpc] {
+        let reply = request(addresses[0], "POST", "/v1/traces", &[("host", "evil.example")], b"");
+        assert_eq!(reply.status, 421);
+    }
+}
+
+#[test]
+fn pages_of_others_change_nothing_and_read_nothing() {
+    let tested = start_with(|settings| settings.origins = vec!["https://tools.example".into()]);
+    let ask = |method: &str, origin: &str| {
+        let headers = [("origin", origin), ("content-type", "text/plain")];
+        request(tested.web(), method, "/api/v2/spans?serviceName=x", &headers, b"")
+    };
+    let allowed = "access-control-allow-origin";
+    assert_eq!(ask("POST", "https://evil.example").status, 403);
+    assert_eq!(ask("POST", "null").status, 403);
+    let reply = ask("GET", "https://evil.example");
+    assert_eq!((reply.status, reply.header(allowed)), (200, ""));
+    for method in ["GET", "POST"] {
+        let reply = ask(method, "https://tools.example");
+        assert!(reply.status < 300, "{reply:?}");
+        assert_eq!(reply.header(allowed), "https://tools.example");
+        assert!(reply.headers.contains(&("vary".into(), "origin".into())), "{reply:?}");
+        assert_eq!(reply.header("access-control-allow-credentials"), "");
+    }
+    let preflight = |origin: &str| {
+        let headers = [("origin", origin), ("access-control-request-method", "POST")];
+        request(tested.web(), "OPTIONS", "/api/v2/spans", &headers, b"")
+    };
+    let reply = preflight("https://tools.example");
+    assert_eq!((reply.status, reply.header("access-control-allow-methods")), (200, "GET,POST"));
+    assert_eq!(preflight("https://evil.example").status, 403);
+    assert_eq!(tested.metric("blkkin_server_requests_denied_origin_total"), 2);
+}
+
+#[test]
+fn any_page_can_be_let_in_as_zipkin_does() {
+    let tested = start_with(|settings| settings.origins = vec!["*".into()]);
+    let headers = [("origin", "https://any.example")];
+    let reply = request(tested.web(), "GET", "/api/v2/services", &headers, b"");
+    assert_eq!(reply.header("access-control-allow-origin"), "*");
+    let reply = request(tested.web(), "POST", "/api/v2/spans", &headers, b"");
+    assert_eq!(reply.status, 202);
+}
+
+#[test]
+fn browsers_are_told_to_run_nothing() {
+    let tested = start();
+    let check = |reply: Reply, status: u16| {
+        assert_eq!(reply.status, status);
+        let policy = reply.header("content-security-policy");
+        assert!(policy.contains("default-src 'self'"), "{policy}");
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(reply.header("x-content-type-options"), "nosniff");
+        assert_eq!(reply.header("x-frame-options"), "DENY");
+    };
+    check(tested.get("/api/v2/services"), 200);
+    check(tested.get("/health"), 200);
+    check(tested.get("/nothing"), 404);
+    check(tested.get("/api/v2/trace/%3Cscript%3E"), 400);
+    check(tested.post("/api/v2/spans", "application/json", b"x"), 400);
+    check(request(tested.web(), "DELETE", "/health", &[], b""), 405);
+    check(request(tested.web(), "GET", "/health", &[("host", "evil.example")], b""), 421);
+}
+
+#[test]
+fn tokens_are_asked_for_and_never_shown() {
+    let files = Files::new();
+    let tokens = files.directory.path().join("tokens");
+    let tested = start_with(|settings| settings.token_file = Some(tokens));
+    let ask = |path: &str, token: &str| {
+        let value = format!("Bearer {token}");
+        let headers: &[(&str, &str)] =
+            if token.is_empty() { &[] } else { &[("authorization", &value)] };
+        request(tested.web(), "GET", path, headers, b"")
+    };
+    let paths = [
+        "/health",
+        "/metrics",
+        "/api/v2/services",
+        "/api/blkkin/v1/status",
+        "/api/blkkin/v1/counters",
+        "/nothing",
+    ];
+    let mut told = String::new();
+    for path in paths {
+        for wrong in ["", "wrong-secret", &SECRET[1..], &SECRET[..SECRET.len() - 1]] {
+            let reply = ask(path, wrong);
+            assert_eq!((reply.status, reply.header("www-authenticate")), (401, "Bearer"), "{path}");
+            told += &format!("{reply:?}");
+        }
+        let reply = ask(path, SECRET);
+        assert_ne!(reply.status, 401, "{path}");
+        told += &format!("{:?} {}", reply.headers, reply.text());
+    }
+    assert!(!told.contains("secret"), "{told}");
+    assert!(ask("/metrics", SECRET).text().contains("requests_denied_token_total 24\n"));
+    for addresses in [&tested.running.otlp_http, &tested.running.otlp_grpc] {
+        assert_eq!(request(addresses[0], "POST", "/v1/traces", &[], b"").status, 401);
+    }
+}
+
+#[test]
+fn with_tls_nothing_is_said_in_the_open() {
+    let files = Files::new();
+    let tls = files.tls();
+    let tested = start_with(|settings| settings.tls = Some(tls));
+    let mut roots = rustls::RootCertStore::empty();
+    use rustls::pki_types::pem::PemObject;
+    let certificate =
+        rustls::pki_types::CertificateDer::from_pem_slice(files.certificate.as_bytes());
+    roots.add(certificate.expect("a certificate")).expect("a root");
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    let name = "localhost".try_into().expect("a name");
+    let connection = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
+    let mut stream = rustls::StreamOwned::new(connection, connect(tested.web()));
+    let asked = head(tested.web(), "GET", "/health", &[("host", "localhost")], 0);
+    stream.write_all(asked.as_bytes()).expect("sent");
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("an answer");
+    assert_eq!(Reply::parse(&bytes).status, 200);
+
+    let mut plain = connect(tested.web());
+    plain.write_all(asked.as_bytes()).expect("sent");
+    let mut bytes = Vec::new();
+    let _ = plain.read_to_end(&mut bytes);
+    assert!(!String::from_utf8_lossy(&bytes).contains("HTTP/1.1"), "{bytes:?}");
+}

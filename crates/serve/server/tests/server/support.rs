@@ -1,0 +1,277 @@
+//! A server to test, a client that does nothing on its own, and a store that can be told to misbehave.
+
+use blkkin_model::{Span, TraceId};
+use blkkin_server::{Listen, Running, Server, Settings};
+use blkkin_store::{
+    Accepted, Batch, Condition, Counters, Done, Error, Latency, Link, MemoryStore, Page, Query,
+    Refusal, Room, SpanStore, TagField, Window,
+};
+use blkkin_wire::Limits;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// No test waits for longer; it is not reached where all is well.
+pub(crate) const HANG: Duration = Duration::from_secs(30);
+
+/// A server, and its store.
+pub(crate) struct Tested {
+    pub(crate) running: Running,
+    pub(crate) store: Arc<Wayward>,
+}
+
+/// A store in memory that does what it is told.
+pub(crate) struct Wayward {
+    inner: MemoryStore,
+    /// Refuses batches.
+    pub(crate) refuses: AtomicBool,
+    /// Takes batches, but says so only when it is told to.
+    pub(crate) holds: AtomicBool,
+    pub(crate) held: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
+    /// Panics when it is given a batch or asked for services.
+    pub(crate) panics: AtomicBool,
+    /// Does not answer questions for services while this is locked.
+    pub(crate) services: Mutex<()>,
+}
+
+impl Wayward {
+    fn new() -> Wayward {
+        Wayward {
+            inner: MemoryStore::new(Room::default(), Limits::default()),
+            refuses: AtomicBool::new(false),
+            holds: AtomicBool::new(false),
+            held: Mutex::default(),
+            panics: AtomicBool::new(false),
+            services: Mutex::default(),
+        }
+    }
+}
+
+impl SpanStore for Wayward {
+    fn accept(&self, batch: Batch<'_>, done: Done) {
+        assert!(!self.panics.load(Ordering::SeqCst), "it was told to panic");
+        if self.refuses.load(Ordering::SeqCst) {
+            let retry_after = Duration::from_millis(2500);
+            return done(Err(Refusal { reason: "the disk is full".into(), retry_after }));
+        }
+        let (tell, told) = std::sync::mpsc::channel();
+        self.inner.accept(batch, Box::new(move |result| tell.send(result).expect("taken")));
+        let result: Result<Accepted, Refusal> = told.recv().expect("in memory, at once");
+        if self.holds.load(Ordering::SeqCst) {
+            self.held.lock().expect("no panic").push(Box::new(move || done(result)));
+        } else {
+            done(result);
+        }
+    }
+
+    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
+        self.inner.trace(id)
+    }
+
+    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
+        self.inner.traces_of_low(low)
+    }
+
+    fn search(&self, query: &Query) -> Result<Page, Error> {
+        self.inner.search(query)
+    }
+
+    fn services(&self) -> Result<Vec<String>, Error> {
+        assert!(!self.panics.load(Ordering::SeqCst), "it was told to panic");
+        drop(self.services.lock());
+        self.inner.services()
+    }
+
+    fn span_names(&self, service: &str) -> Result<Vec<String>, Error> {
+        self.inner.span_names(service)
+    }
+
+    fn remote_services(&self, service: &str) -> Result<Vec<String>, Error> {
+        self.inner.remote_services(service)
+    }
+
+    fn tag_keys(&self) -> Result<Vec<TagField>, Error> {
+        self.inner.tag_keys()
+    }
+
+    fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error> {
+        self.inner.tag_values(key, limit)
+    }
+
+    fn links(&self, window: Window) -> Result<Vec<Link>, Error> {
+        self.inner.links(window)
+    }
+
+    fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error> {
+        self.inner.latency(window, condition)
+    }
+
+    fn counters(&self) -> Counters {
+        self.inner.counters()
+    }
+}
+
+/// A port of this machine, whichever is free.
+pub(crate) fn any_port() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 0))
+}
+
+/// Starts a server with all its listeners.
+pub(crate) fn start() -> Tested {
+    start_with(|_| {})
+}
+
+/// Starts one with other settings.
+pub(crate) fn start_with(change: impl FnOnce(&mut Settings)) -> Tested {
+    let mut settings = Settings {
+        listen: Listen {
+            web: vec![any_port()],
+            otlp_http: vec![any_port()],
+            otlp_grpc: vec![any_port()],
+            scribe: vec![any_port()],
+        },
+        ..Settings::default()
+    };
+    change(&mut settings);
+    let store = Arc::new(Wayward::new());
+    let running = Server::start(store.clone(), settings).expect("a server");
+    Tested { running, store }
+}
+
+impl Tested {
+    pub(crate) fn web(&self) -> SocketAddr {
+        self.running.web[0]
+    }
+
+    pub(crate) fn get(&self, path: &str) -> Reply {
+        request(self.web(), "GET", path, &[], b"")
+    }
+
+    /// Posts spans as JSON of Zipkin's, which have to be taken.
+    pub(crate) fn given(&self, spans: &str) {
+        let reply = self.post("/api/v2/spans", "application/json", spans.as_bytes());
+        assert_eq!((reply.status, reply.text()), (202, String::new()), "{spans}");
+    }
+
+    pub(crate) fn post(&self, path: &str, kind: &str, body: &[u8]) -> Reply {
+        request(self.web(), "POST", path, &[("content-type", kind)], body)
+    }
+
+    /// A number of Prometheus's, with its labels.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let text = self.get("/metrics").text();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+    }
+}
+
+/// What was answered.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Reply {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value.as_str())
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// Reads an answer up to the end of its connection.
+    pub(crate) fn parse(bytes: &[u8]) -> Reply {
+        let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").unwrap_or_else(|| {
+            panic!("no head in {:?}", String::from_utf8_lossy(bytes));
+        });
+        let head = std::str::from_utf8(&bytes[..end]).expect("text");
+        let mut lines = head.split("\r\n");
+        let status = lines.next().and_then(|line| line.split(' ').nth(1));
+        let headers = lines
+            .filter_map(|line| line.split_once(": "))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()));
+        Reply {
+            status: status.and_then(|status| status.parse().ok()).expect("a status"),
+            headers: headers.collect(),
+            body: bytes[end + 4..].to_vec(),
+        }
+    }
+}
+
+pub(crate) fn connect(address: SocketAddr) -> TcpStream {
+    let stream = TcpStream::connect(address).expect("a connection");
+    stream.set_read_timeout(Some(HANG)).expect("a timeout");
+    stream.set_write_timeout(Some(HANG)).expect("a timeout");
+    stream
+}
+
+/// The bytes of a request. It says to which host, unless it does so already.
+pub(crate) fn head(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    len: usize,
+) -> String {
+    let mut head = format!("{method} {path} HTTP/1.1\r\nconnection: close\r\n");
+    if !headers.iter().any(|(name, _)| *name == "host") {
+        head += &format!("host: {address}\r\n");
+    }
+    for (name, value) in headers {
+        head += &format!("{name}: {value}\r\n");
+    }
+    if len > 0 || method == "POST" {
+        head += &format!("content-length: {len}\r\n");
+    }
+    head + "\r\n"
+}
+
+/// Sends a request on a connection of its own.
+pub(crate) fn request(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &[u8],
+) -> Reply {
+    let mut stream = connect(address);
+    let head = head(address, method, path, headers, body.len());
+    stream.write_all(head.as_bytes()).expect("sent");
+    // Who is refused early may not be read to the end.
+    let _ = stream.write_all(body);
+    let mut bytes = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut bytes) {
+        assert!(!bytes.is_empty(), "{error}");
+    }
+    Reply::parse(&bytes)
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).expect("to memory");
+    encoder.finish().expect("to memory")
+}
+
+pub(crate) fn gunzip(bytes: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    flate2::read::GzDecoder::new(bytes).read_to_end(&mut out).expect("gzip");
+    out
+}
+
+/// Waits until something holds.
+pub(crate) fn until(what: &str, holds: impl Fn() -> bool) {
+    let end = std::time::Instant::now() + HANG;
+    while !holds() {
+        assert!(std::time::Instant::now() < end, "never: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

@@ -1,0 +1,188 @@
+//! `blkkin server`: collects spans from the network, keeps them, and answers questions about them.
+
+use crate::exit::{Error, Exit};
+use crate::values;
+use blkkin_server::{Listen, Running, Server, Settings, StartError, Tls};
+use blkkin_store::{MemoryStore, Policy, Room, SpanStore};
+use blkkin_wire::Limits;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Collect requests from all nodes, and find them
+///
+/// Spans come as Zipkin's and OpenTelemetry's senders send them: over HTTP, gRPC and Scribe. Zipkin's
+/// API answers questions about them, and so does one that can do more; `docs/server-api.md` has both.
+///
+/// It is there for this machine alone. To have it listen elsewhere takes a certificate and a file of
+/// tokens, one of which each request has to have. It runs until SIGTERM or Ctrl-C, and answers what it
+/// was asked before it ends.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin server --memory                                     Zipkin's ports, on this machine\n  \
+        blkkin server --memory --scribe off --otlp-grpc off        without these\n  \
+        blkkin server --memory --listen 0.0.0.0:9411 --host trace.example \\\n    \
+            --tls-cert cert.pem --tls-key key.pem --token-file tokens --scribe off\n  \
+        curl 'http://127.0.0.1:9411/api/blkkin/v1/search?order=slowest'",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    /// Keep spans in memory: they are gone when the server ends
+    #[arg(long, required = true, help_heading = "Store")]
+    memory: bool,
+
+    /// Memory for spans; the oldest requests go where there is no room
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = values::bytes,
+        default_value = "512M",
+        help_heading = "Store"
+    )]
+    memory_size: u64,
+
+    /// Where to listen for Zipkin's protocols, OpenTelemetry's, and questions
+    ///
+    /// An address and a port, a port of this machine, or `off`; can be given several times.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411", help_heading = "Listen")]
+    listen: Vec<Place>,
+
+    /// Where to listen for OpenTelemetry's protocol over HTTP
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4318", help_heading = "Listen")]
+    otlp_http: Vec<Place>,
+
+    /// Where to listen for OpenTelemetry's protocol over gRPC
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:4317", help_heading = "Listen")]
+    otlp_grpc: Vec<Place>,
+
+    /// Where to listen for Scribe, which knows neither TLS nor tokens
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9410", help_heading = "Listen")]
+    scribe: Vec<Place>,
+
+    /// Talk TLS with the certificate of this file, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key", help_heading = "Security")]
+    tls_cert: Option<PathBuf>,
+
+    /// The key of the certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert", help_heading = "Security")]
+    tls_key: Option<PathBuf>,
+
+    /// Let in who knows one of the tokens of this file, which has one in each line
+    #[arg(long, value_name = "FILE", help_heading = "Security")]
+    token_file: Option<PathBuf>,
+
+    /// A name that the server is known by, beside its addresses and localhost
+    #[arg(long, value_name = "NAME", help_heading = "Security")]
+    host: Vec<String>,
+
+    /// An origin whose pages may use the server, such as https://tools.example; `*` is any
+    #[arg(long, value_name = "ORIGIN", help_heading = "Security")]
+    origin: Vec<String>,
+
+    /// Take the good spans of a batch that has bad ones, which Zipkin's server refuses as a whole
+    #[arg(long, help_heading = "Spans")]
+    each_span: bool,
+
+    /// Take requests for the same whose ids have the same lower 64 bits
+    #[arg(long, help_heading = "Spans")]
+    short_trace_ids: bool,
+
+    /// A tag whose values Zipkin's page offers; can be given several times
+    #[arg(long, value_name = "KEY", help_heading = "Spans")]
+    autocomplete_key: Vec<String>,
+}
+
+/// A place to listen at, if at all.
+#[derive(Clone, Copy, Debug)]
+struct Place(Option<SocketAddr>);
+
+impl std::str::FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        if text == "off" {
+            return Ok(Place(None));
+        }
+        let local = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let address = text.parse().or_else(|_| text.parse().map(local));
+        address.map(|address| Place(Some(address))).map_err(|_| {
+            "not an address and port, such as 127.0.0.1:9411 or [::1]:9411, nor a port, nor off"
+                .to_owned()
+        })
+    }
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let failed = |error: std::io::Error| Error::failed(format!("cannot start: {error}"));
+    let (stopped, mut stop) = UnixStream::pair().map_err(failed)?;
+    for signal in [SIGINT, SIGTERM] {
+        let stopped = stopped.try_clone().map_err(failed)?;
+        signal_hook::low_level::pipe::register(signal, stopped).map_err(failed)?;
+    }
+    let running = Server::start(store(&args), settings(args)).map_err(|error| {
+        let told = Error::failed(error.to_string());
+        match error {
+            StartError::Open { .. } => told.hint("or listen at an address of this machine alone"),
+            _ => told,
+        }
+    })?;
+    tell(&running);
+    // One byte for each signal; who closes the other end is nobody.
+    let _ = stop.read(&mut [0]);
+    log("ending: answering what was asked");
+    if !running.stop() {
+        log("some were not answered in time");
+    }
+    Ok(Exit::Ok)
+}
+
+fn store(args: &Args) -> Arc<dyn SpanStore> {
+    let room = Room { spans: u64::MAX, bytes: args.memory_size };
+    Arc::new(MemoryStore::new(room, Limits::default()))
+}
+
+fn settings(args: Args) -> Settings {
+    let places = |places: Vec<Place>| places.into_iter().filter_map(|place| place.0).collect();
+    let mut settings = Settings {
+        listen: Listen {
+            web: places(args.listen),
+            otlp_http: places(args.otlp_http),
+            otlp_grpc: places(args.otlp_grpc),
+            scribe: places(args.scribe),
+        },
+        tls: args.tls_cert.zip(args.tls_key).map(|(certificates, key)| Tls { certificates, key }),
+        token_file: args.token_file,
+        hosts: args.host,
+        origins: args.origin,
+        ..Settings::default()
+    };
+    if args.each_span {
+        settings.collector.policy = Policy::EachSpan;
+    }
+    settings.query.strict_trace_id = !args.short_trace_ids;
+    settings.query.autocomplete_keys = args.autocomplete_key;
+    settings
+}
+
+fn tell(running: &Running) {
+    let scribe = running.scribe();
+    for (what, addresses) in [
+        ("Zipkin, OpenTelemetry and questions", &running.web),
+        ("OpenTelemetry over HTTP", &running.otlp_http),
+        ("OpenTelemetry over gRPC", &running.otlp_grpc),
+        ("Scribe", &scribe),
+    ] {
+        for address in addresses {
+            log(&format!("listening on {address}: {what}"));
+        }
+    }
+}
+
+/// For whoever reads standard error: a person, or the system's journal.
+fn log(line: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "blkkin server: {line}");
+}

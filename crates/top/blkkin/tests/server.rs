@@ -1,0 +1,155 @@
+//! `blkkin server` as a process: what it prints, how it ends, and what memory it takes.
+
+mod support;
+
+use flate2::{Compression, write::GzEncoder};
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use support::{Scratch, blkkin, run};
+
+/// Waits for nothing longer; it is not reached where all is well.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A server that is ended with the test.
+struct Server {
+    child: Child,
+    err: BufReader<std::process::ChildStderr>,
+    told: String,
+    web: SocketAddr,
+}
+
+/// On ports that are free.
+fn quiet(command: &mut Command) -> &mut Command {
+    let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
+    command.args(["server", "--memory"]).args(ports)
+}
+
+impl Server {
+    fn start(command: &mut Command) -> Server {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("a server");
+        let mut err = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut told = String::new();
+        while !told.contains("Scribe") {
+            assert_ne!(err.read_line(&mut told).expect("text"), 0, "it ended: {told}");
+        }
+        let address = told.split("listening on ").nth(1).and_then(|rest| rest.split(": ").next());
+        let web = address.and_then(|address| address.parse().ok()).expect("an address");
+        Server { child, err, told, web }
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> String {
+        let mut stream = TcpStream::connect(self.web).expect("a connection");
+        stream.set_read_timeout(Some(HANG)).expect("a timeout");
+        let (web, len) = (self.web, body.len());
+        write!(
+            stream,
+            "{method} {path} HTTP/1.1\r\nhost: {web}\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n"
+        )
+        .expect("sent");
+        // Who is refused early is not read to the end.
+        let _ = stream.write_all(body);
+        let mut reply = Vec::new();
+        let _ = stream.read_to_end(&mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    /// The most memory that it has had, in bytes.
+    fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(path).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kib << 10
+    }
+
+    /// Ends it; gives all that it has printed.
+    fn end(mut self) -> String {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("it lives");
+        self.err.read_to_string(&mut self.told).expect("text");
+        assert!(self.child.wait().expect("its end").success(), "{}", self.told);
+        std::mem::take(&mut self.told)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).expect("to memory");
+    encoder.finish().expect("to memory")
+}
+
+#[test]
+fn spans_go_in_and_come_out() {
+    let scratch = Scratch::new("server-spans");
+    let server = Server::start(quiet(&mut blkkin(&scratch.0)));
+    let spans = br#"[{"traceId":"a","id":"b","name":"work"}]"#;
+    let kind = "content-type: application/json\r\n";
+    let reply = server.ask("POST", "/api/v2/spans", kind, spans);
+    assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
+    let reply = server.ask("GET", "/api/v2/trace/a", "", b"");
+    assert!(reply.contains(r#""name":"work""#), "{reply}");
+    let told = server.end();
+    assert!(told.ends_with("blkkin server: ending: answering what was asked\n"), "{told}");
+}
+
+#[test]
+fn bombs_take_little_memory() {
+    let scratch = Scratch::new("server-bomb");
+    let server = Server::start(quiet(&mut blkkin(&scratch.0)));
+    server.ask("GET", "/health", "", b"");
+    let before = server.memory();
+    // A gibibyte of blanks.
+    let bomb = gzip(&vec![b' '; 1 << 20]).repeat(1024);
+    for path in ["/api/v2/spans", "/api/v1/spans", "/v1/traces"] {
+        let headers = "content-type: application/json\r\ncontent-encoding: gzip\r\n";
+        let reply = server.ask("POST", path, headers, &bomb);
+        assert!(reply.starts_with("HTTP/1.1 413 "), "{path} {reply}");
+    }
+    let grown = server.memory() - before;
+    assert!(grown <= 32 << 20, "{grown} bytes");
+    server.end();
+}
+
+#[test]
+fn tokens_are_never_printed() {
+    let scratch = Scratch::new("server-tokens");
+    fs::write(scratch.0.join("tokens"), "planted-secret\n").expect("written");
+    let server = Server::start(quiet(&mut blkkin(&scratch.0)).args(["--token-file", "tokens"]));
+    for (token, status) in [("planted-secret", "200"), ("other-secret", "401")] {
+        let header = format!("authorization: Bearer {token}\r\n");
+        for path in ["/health", "/metrics", "/api/blkkin/v1/status"] {
+            let reply = server.ask("GET", path, &header, b"");
+            assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
+            assert!(!reply.contains("secret"), "{reply}");
+        }
+    }
+    let told = server.end();
+    assert!(!told.contains("secret"), "{told}");
+}
+
+#[test]
+fn it_does_not_start_where_anybody_could_come_in() {
+    let scratch = Scratch::new("server-open");
+    let check = |arguments: &[&str], status: i32, expected: &str| {
+        let output = run(blkkin(&scratch.0).args(["server", "--memory"]).args(arguments));
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(status), "{told}");
+        assert!(told.contains(expected), "{told}");
+    };
+    check(&["--listen", "0.0.0.0:0"], 1, "there is no TLS: give --tls-cert and --tls-key");
+    check(&["--scribe", "0.0.0.0:0"], 1, "Scribe has neither TLS nor tokens");
+    check(&["--token-file", "nothing"], 1, "nothing");
+    check(&["--tls-cert", "cert.pem"], 2, "--tls-key");
+    check(&["--listen", "nowhere"], 2, "not an address and port");
+}
