@@ -177,8 +177,8 @@ impl Block {
                     }
                     *last
                 }
-                ValueRef::Int(number) => push_number(&mut self.numbers, number as u64),
-                ValueRef::Double(number) => push_number(&mut self.numbers, number.to_bits()),
+                ValueRef::Int(number) => push_number(&mut self.numbers, last, number as u64),
+                ValueRef::Double(number) => push_number(&mut self.numbers, last, number.to_bits()),
                 ValueRef::Bool(flag) => flag.into(),
                 ValueRef::Bytes(bytes) => {
                     self.bytes.extend_from_slice(bytes);
@@ -624,9 +624,13 @@ fn range(ends: &[u32], row: Row) -> Range<usize> {
     start..ends[row] as usize
 }
 
-fn push_number(numbers: &mut Vec<u64>, number: u64) -> u32 {
-    numbers.push(number);
-    numbers.len() as u32 - 1
+/// The place of a number, which is that of the last one in the same place of a layout if they are the same.
+fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
+    if numbers.get(*last as usize) != Some(&number) {
+        *last = numbers.len() as u32;
+        numbers.push(number);
+    }
+    *last
 }
 
 fn flags(span: &SpanRef<'_>) -> u16 {

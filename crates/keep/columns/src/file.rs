@@ -21,6 +21,7 @@ use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
+use zstd::bulk::Decompressor;
 
 /// What can be read at any place, also by several at once.
 pub trait ReadAt {
@@ -67,6 +68,46 @@ pub struct File<R = std::fs::File> {
     groups: Vec<Group>,
     rows: u64,
     dictionaries: Mutex<Dictionaries>,
+    spare: Mutex<Vec<Spare>>,
+}
+
+/// What reading a page takes, kept for the next one.
+struct Spare {
+    decompressor: Decompressor<'static>,
+    stored: Vec<u8>,
+    body: Vec<u8>,
+}
+
+/// Most that are kept, and the largest.
+const SPARE_MAX: usize = 8;
+const SPARE_BYTES_MAX: usize = 1 << 20;
+
+impl Spare {
+    fn new() -> Result<Spare, Error> {
+        let decompressor = Decompressor::new()?;
+        Ok(Spare { decompressor, stored: Vec::new(), body: Vec::new() })
+    }
+
+    /// The bytes of a page, checked and not compressed any more.
+    fn read(&mut self, from: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
+        let damaged = |reason| Error::Damaged { offset: page.offset, reason };
+        self.stored.clear();
+        self.stored.resize(page.len() as usize, 0);
+        from.read_at(page.offset, &mut self.stored)?;
+        if crc32c::crc32c(&self.stored) != page.crc {
+            return Err(damaged("a page is not what its checksum says"));
+        }
+        self.body.clear();
+        self.body.reserve(page.raw as usize);
+        self.decompressor
+            .decompress_to_buffer(&self.stored[page.header.into()..], &mut self.body)
+            .map_err(|_| damaged("a page cannot be decompressed"))?;
+        if self.body.len() == page.raw as usize {
+            Ok(&self.body)
+        } else {
+            Err(damaged("a page is not as long as it should be"))
+        }
+    }
 }
 
 /// Dictionaries that were read, by the place that they have in the file.
@@ -126,7 +167,15 @@ impl<R: ReadAt> File<R> {
         let groups =
             index::read(&bytes, seal.index_at).map_err(|reason| damaged(seal.index_at, reason))?;
         let rows = groups.last().map_or(0, |group| group.first_row + u64::from(group.rows));
-        Ok(File { from, seal, footer_at, groups, rows, dictionaries: Mutex::default() })
+        Ok(File {
+            from,
+            seal,
+            footer_at,
+            groups,
+            rows,
+            dictionaries: Mutex::default(),
+            spare: Mutex::default(),
+        })
     }
 
     /// How many spans there are.
@@ -347,9 +396,7 @@ impl<R: ReadAt> File<R> {
         };
         let rows = self.rows_of_page(group, page).len();
         let page = &chunk.pages[page];
-        let body = self.body(page)?;
-        Cells::decode(column, page, rows, &body, dictionary.as_ref())
-            .map_err(|reason| Error::Damaged { offset: page.offset, reason })
+        self.body(page, |body| Cells::decode(column, page, rows, body, dictionary.as_ref()))
     }
 
     fn dictionary(&self, page: &Page) -> Result<Arc<TextList>, Error> {
@@ -357,10 +404,10 @@ impl<R: ReadAt> File<R> {
         if let Some(dictionary) = known().by_offset.get(&page.offset) {
             return Ok(dictionary.clone());
         }
-        let body = self.body(page)?;
         let mut texts = TextList::default();
-        decode::plain_texts(&mut decode::Bytes(&body), page.values as usize, &mut texts)
-            .map_err(|reason| Error::Damaged { offset: page.offset, reason })?;
+        self.body(page, |body| {
+            decode::plain_texts(&mut decode::Bytes(body), page.values as usize, &mut texts)
+        })?;
         let texts = Arc::new(texts);
         let mut known = known();
         if known.bytes > DICTIONARIES_MAX {
@@ -371,21 +418,27 @@ impl<R: ReadAt> File<R> {
         Ok(texts)
     }
 
-    /// The bytes of a page, checked and not compressed any more.
-    fn body(&self, page: &Page) -> Result<Vec<u8>, Error> {
-        let damaged = |reason| Error::Damaged { offset: page.offset, reason };
-        let mut stored = vec![0; page.len() as usize];
-        self.from.read_at(page.offset, &mut stored)?;
-        if crc32c::crc32c(&stored) != page.crc {
-            return Err(damaged("a page is not what its checksum says"));
+    /// Hands over the bytes of a page, checked and not compressed any more.
+    fn body<T>(
+        &self,
+        page: &Page,
+        take: impl FnOnce(&[u8]) -> decode::Result<T>,
+    ) -> Result<T, Error> {
+        let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = spare().pop();
+        let mut used = match kept {
+            Some(kept) => kept,
+            None => Spare::new()?,
+        };
+        let taken = take(used.read(&self.from, page)?)
+            .map_err(|reason| Error::Damaged { offset: page.offset, reason })?;
+        let mut spare = spare();
+        if spare.len() < SPARE_MAX
+            && used.stored.capacity() + used.body.capacity() < SPARE_BYTES_MAX
+        {
+            spare.push(used);
         }
-        let body = zstd::bulk::decompress(&stored[page.header.into()..], page.raw as usize)
-            .map_err(|_| damaged("a page cannot be decompressed"))?;
-        if body.len() == page.raw as usize {
-            Ok(body)
-        } else {
-            Err(damaged("a page is shorter than it should be"))
-        }
+        Ok(taken)
     }
 
     /// Reads all of the file, and checks it against its checksums.
@@ -403,7 +456,7 @@ impl<R: ReadAt> File<R> {
                     return Err(damaged(at, "there is something between pages"));
                 }
                 at += page.len();
-                self.body(page)?;
+                self.body(page, |_| Ok(()))?;
             }
         }
         if at != self.seal.index_at {

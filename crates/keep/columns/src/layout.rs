@@ -53,7 +53,7 @@ impl ValueType {
 pub(crate) struct Layouts {
     shapes: Vec<Shape>,
     ends: Vec<u32>,
-    /// For each shape of a layout, the text that it had last.
+    /// For each shape of a layout, what stood for the value that it had last.
     last: Vec<TextId>,
     table: HashTable<Slot>,
     state: RandomState,
@@ -171,7 +171,7 @@ impl Layouts {
         start..self.ends[id] as usize
     }
 
-    /// For each tag of a layout, the text that it had last.
+    /// For each tag of a layout, what stood for the value that it had last.
     #[inline]
     pub(crate) fn last(&mut self, id: LayoutId) -> &mut [TextId] {
         let range = self.range(id);

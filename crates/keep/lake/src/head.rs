@@ -61,6 +61,11 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// An empty one; all records of the journal before `sequence` are in files.
+    pub(crate) fn new(sequence: u64) -> Head {
+        Head { sequence, ..Head::default() }
+    }
+
     /// Adds what records of the journal before `sequence` say.
     pub(crate) fn push(&mut self, block: Block, sequence: u64) {
         self.sequence = self.sequence.max(sequence);

@@ -54,20 +54,25 @@ pub struct Opened {
 
 /// What all threads of a store share.
 pub(crate) struct Shared {
-    pub(crate) options: Options,
+    pub(crate) memory: Arc<Memory>,
     pub(crate) root: Arc<dyn Disk>,
     pub(crate) spans: Arc<dyn Disk>,
     pub(crate) journal: Journal,
-    state: Mutex<State>,
-    /// The head has become smaller.
-    room: Condvar,
-    /// There may be something to write, or to end.
-    pub(crate) work: Condvar,
     /// Who changes the manifest has this for as long as it takes.
     pub(crate) manifest: Mutex<Manifest>,
     pub(crate) parts: RwLock<Arc<Vec<Arc<Part>>>>,
     /// Links of the head, as they were found last.
     pub(crate) head_links: Mutex<HeadLinks>,
+}
+
+/// What is in memory. The journal's thread has a part in it, so that it must not have the journal.
+pub(crate) struct Memory {
+    pub(crate) options: Options,
+    state: Mutex<State>,
+    /// The head has become smaller.
+    pub(crate) room: Condvar,
+    /// There may be something to write, or to end.
+    pub(crate) work: Condvar,
     spare_decoders: Mutex<Vec<Decoder>>,
     spare_blocks: Mutex<Vec<Block>>,
 }
@@ -82,8 +87,10 @@ pub(crate) struct State {
     pub(crate) totals: Totals,
     /// Why files cannot be written.
     pub(crate) trouble: Option<String>,
-    /// Somebody waits until all is in files.
-    pub(crate) wants_files: bool,
+    /// Somebody waits until all records of the journal before this one are in files.
+    pub(crate) wanted: u64,
+    /// Up to here they are.
+    pub(crate) written: u64,
     pub(crate) ends: bool,
 }
 
@@ -131,24 +138,24 @@ impl Lake {
         opened.files = parts.len();
         opened.spans = parts.iter().map(|part| part.entry.spans).sum();
         let totals = manifest.totals;
-        let state = State {
-            head: Head { sequence: manifest.journal_sequence, ..Head::default() },
-            totals,
-            ..State::default()
-        };
-        let shared = Arc::new(Shared {
+        let state =
+            State { head: Head::new(manifest.journal_sequence), totals, ..State::default() };
+        let memory = Arc::new(Memory {
             options,
-            root,
-            spans,
-            journal,
             state: Mutex::new(state),
             room: Condvar::new(),
             work: Condvar::new(),
+            spare_decoders: Mutex::default(),
+            spare_blocks: Mutex::default(),
+        });
+        let shared = Arc::new(Shared {
+            memory,
+            root,
+            spans,
+            journal,
             manifest: Mutex::new(manifest),
             parts: RwLock::new(Arc::new(parts)),
             head_links: Mutex::default(),
-            spare_decoders: Mutex::default(),
-            spare_blocks: Mutex::default(),
         });
         let mut lake = Lake { shared, threads: Vec::new() };
         lake.start("lake-write", write::run)?;
@@ -167,12 +174,13 @@ impl Lake {
 
     /// Waits until all that was taken is in files. It need not be for being durable.
     pub fn write_files(&self) -> Result<(), String> {
-        let shared = &self.shared;
-        let mut state = shared.state();
-        state.wants_files = true;
-        shared.work.notify_all();
-        while state.wants_files && state.trouble.is_none() {
-            state = shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+        let memory = &self.shared.memory;
+        let mut state = memory.state();
+        let wanted = state.head.sequence;
+        state.wanted = wanted;
+        memory.work.notify_all();
+        while state.written < wanted && state.trouble.is_none() {
+            state = memory.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         state.trouble.clone().map_or(Ok(()), Err)
     }
@@ -180,8 +188,8 @@ impl Lake {
 
 impl Drop for Lake {
     fn drop(&mut self) {
-        self.shared.state().ends = true;
-        self.shared.work.notify_all();
+        self.shared.memory.state().ends = true;
+        self.shared.memory.work.notify_all();
         for thread in self.threads.drain(..) {
             // One that panicked has said so.
             let _ = thread.join();
@@ -231,32 +239,29 @@ fn remove_others(spans: &dyn Disk, manifest: &Manifest) {
 }
 
 impl Shared {
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// All that can be asked for just now.
     pub(crate) fn snapshot(&self) -> Snapshot {
         // A part appears before what it was made of is gone from the head, both under the state's lock.
-        let mut state = self.state();
+        let mut state = self.memory.state();
         let batches = state.head.snapshot();
         let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
         Snapshot { batches, parts }
     }
 
     /// Takes a batch.
-    pub(crate) fn accept(self: &Arc<Self>, batch: &Batch<'_>, done: Done) {
-        if let Err(refusal) = self.wait_for_room() {
-            self.state().counters.turned_away += 1;
+    pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
+        let memory = &self.memory;
+        if let Err(refusal) = memory.wait_for_room() {
+            memory.state().counters.turned_away += 1;
             return done(Err(refusal));
         }
-        let (outcome, blocks) = self.decode(batch);
+        let (outcome, blocks) = memory.decode(batch);
         if blocks.iter().all(Block::is_empty) {
-            let mut state = self.state();
+            let mut state = memory.state();
             state.counters.refused += refused(&outcome);
             state.counters.batches += u64::from(outcome.is_good());
             drop(state);
-            blocks.into_iter().for_each(|block| self.give_back(block));
+            blocks.into_iter().for_each(|block| memory.give_back(block));
             return done(Ok(Accepted { outcome }));
         }
         let payloads = payloads(batch);
@@ -265,17 +270,17 @@ impl Shared {
         let held = Arc::new(Mutex::new(Some((outcome, blocks, done))));
         let deadline = Instant::now() + WAIT_FOR_ROOM;
         loop {
-            let (shared, taken) = (Arc::clone(self), Arc::clone(&held));
+            let (memory, taken) = (Arc::clone(memory), Arc::clone(&held));
             let appended = self.journal.append_then(&payloads, move |result| {
                 let Some((outcome, blocks, done)) = lock(&taken).take() else { return };
                 match result {
                     Ok(()) => {
-                        shared.publish(blocks, records, &outcome);
+                        memory.publish(blocks, records, &outcome);
                         done(Ok(Accepted { outcome }));
                     }
                     Err(refusal) => {
-                        shared.publish(Vec::new(), records, &Outcome::default());
-                        shared.turn_away(&refusal, done);
+                        memory.publish(Vec::new(), records, &Outcome::default());
+                        memory.turn_away(&refusal, done);
                     }
                 }
             });
@@ -286,12 +291,113 @@ impl Shared {
                 }
                 Err(refusal) => {
                     if let Some((_, _, done)) = lock(&held).take() {
-                        self.turn_away(&refusal, done);
+                        self.memory.turn_away(&refusal, done);
                     }
                     return;
                 }
             }
         }
+    }
+
+    /// What the head held becomes a part, or parts become others, and is counted.
+    pub(crate) fn replace_parts(&self, state: &mut State, parts: Vec<Arc<Part>>, totals: Totals) {
+        let mut current = self.parts.write().unwrap_or_else(PoisonError::into_inner);
+        *current = Arc::new(parts);
+        state.totals.duplicates += totals.duplicates;
+        state.totals.expired += totals.expired;
+        state.totals.lost += totals.lost;
+    }
+
+    /// Reads what is only in the journal.
+    fn recover(&self, opened: &mut Opened) -> Result<(), Error> {
+        let memory = &self.memory;
+        let from = memory.state().head.sequence;
+        let mut reader = self.journal.reader(from);
+        let mut gathered = Gathered::default();
+        let mut before = from;
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Record(record) => {
+                    let records = record.sequence + 1 - before;
+                    before = record.sequence + 1;
+                    match gathered.push(record.kind, record.payload) {
+                        Gathering::Begun => {
+                            memory.publish(Vec::new(), records, &Outcome::default())
+                        }
+                        Gathering::Batch(batch) => {
+                            let (outcome, blocks) = memory.decode(&batch);
+                            opened.recovered += outcome.given;
+                            memory.publish(blocks, records, &outcome);
+                        }
+                        Gathering::Unknown => {
+                            opened
+                                .damage
+                                .push(format!("record {} of the journal", record.sequence));
+                            memory.publish(Vec::new(), records, &Outcome::default());
+                        }
+                    }
+                }
+                Item::Damage(damage) => {
+                    gathered.clear();
+                    let what = format!("{} bytes at {} of", damage.bytes, damage.offset);
+                    let file = damage.file();
+                    let torn = if damage.may_be_torn { ", perhaps never acknowledged" } else { "" };
+                    opened.damage.push(format!("{what} journal/{file}{torn}"));
+                }
+                Item::Gone(range) => {
+                    gathered.clear();
+                    let (first, behind) = (range.start, range.end);
+                    opened
+                        .damage
+                        .push(format!("records {first} to {behind} of the journal are gone"));
+                }
+            }
+            // Memory is bounded here as it is when batches come.
+            memory.wait_until_written();
+        }
+        let next = reader.position();
+        if next > before {
+            memory.publish(Vec::new(), next - before, &Outcome::default());
+        }
+        Ok(())
+    }
+
+    /// What has been taken, is kept and is gone.
+    pub(crate) fn counters(&self) -> Counters {
+        let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
+        let state = self.memory.state();
+        let Totals { accepted, duplicates, expired, lost } = state.totals;
+        let in_memory = parts.iter().map(|part| part.index.directory.memory_bytes() as u64);
+        let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
+        Counters {
+            accepted,
+            duplicates,
+            expired,
+            lost,
+            kept: accepted.saturating_sub(duplicates + expired + lost),
+            memory_bytes: state.head.memory_bytes() as u64 + in_memory.sum::<u64>(),
+            disk_bytes: on_disk.sum::<u64>() + self.journal.file_bytes(),
+            ..state.counters
+        }
+    }
+
+    /// Links of what is in no file, found again if that has changed.
+    pub(crate) fn refresh_head_links(&self) {
+        let snapshot = self.snapshot();
+        let accepted = self.memory.state().totals.accepted;
+        let parts = snapshot.parts.len();
+        let mut links = lock(&self.head_links);
+        if (links.accepted, links.parts) == (accepted, parts) {
+            return;
+        }
+        let sorted = snapshot.sorted();
+        *links = HeadLinks { links: Arc::new(LinkTable::of(&sorted).counts()), accepted, parts };
+    }
+}
+
+impl Memory {
+    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+        lock(&self.state)
     }
 
     fn turn_away(&self, refusal: &blkkin_journal::Refusal, done: Done) {
@@ -321,7 +427,7 @@ impl Shared {
     fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
         let spare = lock(&self.spare_decoders).pop();
         let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
-        let mut blocks = Blocks { shared: self, blocks: vec![self.block()], is_too_large: false };
+        let mut blocks = Blocks { memory: self, blocks: vec![self.block()], is_too_large: false };
         let mut outcome = decoder.decode(batch.format, batch.bytes, &mut blocks);
         let Blocks { mut blocks, is_too_large, .. } = blocks;
         if is_too_large {
@@ -383,108 +489,11 @@ impl Shared {
             || state.head.bytes() >= self.options.file_memory_bytes
     }
 
-    /// What the head held becomes a part, or parts become others, and is counted.
-    pub(crate) fn replace_parts(&self, state: &mut State, parts: Vec<Arc<Part>>, totals: Totals) {
-        let mut current = self.parts.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(parts);
-        state.totals.duplicates += totals.duplicates;
-        state.totals.expired += totals.expired;
-        state.totals.lost += totals.lost;
-    }
-
-    /// What the head held is in a file.
-    pub(crate) fn head_is_smaller(&self) {
-        self.room.notify_all();
-    }
-
-    /// Reads what is only in the journal.
-    fn recover(self: &Arc<Self>, opened: &mut Opened) -> Result<(), Error> {
-        let from = self.state().head.sequence;
-        let mut reader = self.journal.reader(from);
-        let mut gathered = Gathered::default();
-        let mut before = from;
-        while let Some(item) = reader.next()? {
-            match item {
-                Item::Record(record) => {
-                    let records = record.sequence + 1 - before;
-                    before = record.sequence + 1;
-                    match gathered.push(record.kind, record.payload) {
-                        Gathering::Begun => self.publish(Vec::new(), records, &Outcome::default()),
-                        Gathering::Batch(batch) => {
-                            let (outcome, blocks) = self.decode(&batch);
-                            opened.recovered += outcome.given;
-                            self.publish(blocks, records, &outcome);
-                        }
-                        Gathering::Unknown => {
-                            opened
-                                .damage
-                                .push(format!("record {} of the journal", record.sequence));
-                            self.publish(Vec::new(), records, &Outcome::default());
-                        }
-                    }
-                }
-                Item::Damage(damage) => {
-                    gathered.clear();
-                    let what = format!("{} bytes at {} of", damage.bytes, damage.offset);
-                    let file = damage.file();
-                    let torn = if damage.may_be_torn { ", perhaps never acknowledged" } else { "" };
-                    opened.damage.push(format!("{what} journal/{file}{torn}"));
-                }
-                Item::Gone(range) => {
-                    gathered.clear();
-                    let (first, behind) = (range.start, range.end);
-                    opened
-                        .damage
-                        .push(format!("records {first} to {behind} of the journal are gone"));
-                }
-            }
-            // Memory is bounded here as it is when batches come.
-            self.wait_until_written();
-        }
-        let next = reader.position();
-        if next > before {
-            self.publish(Vec::new(), next - before, &Outcome::default());
-        }
-        Ok(())
-    }
-
     fn wait_until_written(&self) {
         let mut state = self.state();
         while state.head.memory_bytes() > self.options.memory_bytes_max && state.trouble.is_none() {
             state = self.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-    }
-
-    /// What has been taken, is kept and is gone.
-    pub(crate) fn counters(&self) -> Counters {
-        let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
-        let state = self.state();
-        let Totals { accepted, duplicates, expired, lost } = state.totals;
-        let in_memory = parts.iter().map(|part| part.index.directory.memory_bytes() as u64);
-        let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
-        Counters {
-            accepted,
-            duplicates,
-            expired,
-            lost,
-            kept: accepted.saturating_sub(duplicates + expired + lost),
-            memory_bytes: state.head.memory_bytes() as u64 + in_memory.sum::<u64>(),
-            disk_bytes: on_disk.sum::<u64>() + self.journal.file_bytes(),
-            ..state.counters
-        }
-    }
-
-    /// Links of what is in no file, found again if that has changed.
-    pub(crate) fn refresh_head_links(&self) {
-        let snapshot = self.snapshot();
-        let accepted = self.state().totals.accepted;
-        let parts = snapshot.parts.len();
-        let mut links = lock(&self.head_links);
-        if (links.accepted, links.parts) == (accepted, parts) {
-            return;
-        }
-        let sorted = snapshot.sorted();
-        *links = HeadLinks { links: Arc::new(LinkTable::of(&sorted).counts()), accepted, parts };
     }
 }
 
@@ -495,7 +504,7 @@ fn refused(outcome: &Outcome) -> u64 {
 
 /// Takes the spans of a batch.
 struct Blocks<'s> {
-    shared: &'s Shared,
+    memory: &'s Memory,
     blocks: Vec<Block>,
     is_too_large: bool,
 }
@@ -506,7 +515,7 @@ impl SpanSink for Blocks<'_> {
         match last.push(span) {
             Ok(_) => ControlFlow::Continue(()),
             Err(Refused::Full) => {
-                let mut next = self.shared.block();
+                let mut next = self.memory.block();
                 let pushed = next.push(span);
                 self.blocks.push(next);
                 if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }

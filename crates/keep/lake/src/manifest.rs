@@ -82,6 +82,11 @@ enum Unusable {
 }
 
 impl Manifest {
+    /// The same, to be changed and written.
+    pub(crate) fn next(&self) -> Manifest {
+        Manifest { commit: self.commit + 1, ..self.clone() }
+    }
+
     /// The later copy that is whole, and whether the other one was damaged; `None` if there is none.
     pub(crate) fn read(disk: &dyn Disk) -> Result<Option<(Manifest, bool)>, Error> {
         let mut found: Option<Manifest> = None;
@@ -216,7 +221,7 @@ mod tests {
             }
             set(&disk, name, &bytes);
         }
-        COPIES.map(|name| set(&disk, name, b"{}"));
+        COPIES.iter().for_each(|name| set(&disk, name, b"{}"));
         assert!(matches!(Manifest::read(&disk), Err(Error::Manifest)));
     }
 

@@ -25,11 +25,11 @@ pub(crate) fn run(shared: &Shared) {
     let mut links_at = Instant::now();
     loop {
         {
-            let state = shared.state();
+            let state = shared.memory.state();
             if state.ends {
                 return;
             }
-            let waited = shared.work.wait_timeout(state, LOOK_EVERY);
+            let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
             if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
                 return;
             }
@@ -47,16 +47,20 @@ pub(crate) fn run(shared: &Shared) {
 
 /// Removes files that are too old or too many.
 fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
-    let clock = &shared.options.clock;
+    let clock = &shared.memory.options.clock;
     let mut manifest = lock(&shared.manifest);
-    let count =
-        shared.options.retention.expired(&manifest.files, clock.now_ns(), clock.uptime(), expiry);
+    let count = shared.memory.options.retention.expired(
+        &manifest.files,
+        clock.now_ns(),
+        clock.uptime(),
+        expiry,
+    );
     if count == 0 {
         return Ok(());
     }
     let expired: u64 = manifest.files[..count].iter().map(|file| file.spans).sum();
     let gone = Totals { expired, ..Totals::default() };
-    let mut next = Manifest { commit: manifest.commit + 1, ..manifest.clone() };
+    let mut next = manifest.next();
     next.files.drain(..count);
     next.totals.expired += expired;
     commit(shared, &mut manifest, next, gone, Vec::new())
@@ -77,7 +81,7 @@ fn merge(shared: &Shared) -> Result<(), Error> {
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
-    let mut next = Manifest { commit: manifest.commit + 1, ..manifest.clone() };
+    let mut next = manifest.next();
     let Some(place) = next.files.iter().position(is_merged) else { return Ok(()) };
     let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
     if !are_all {
@@ -94,12 +98,12 @@ fn merge(shared: &Shared) -> Result<(), Error> {
 
 /// Which files are merged: those behind each other that were merged as often.
 fn to_merge(files: &[FileEntry], shared: &Shared) -> Option<Range<usize>> {
-    let wanted = shared.options.merge_files.max(2);
+    let wanted = shared.memory.options.merge_files.max(2);
     let mut start = 0;
     for alike in files.chunk_by(|one, other| one.tier == other.tier) {
         if alike.len() >= wanted {
             let spans: u64 = alike[..wanted].iter().map(|file| file.spans).sum();
-            if spans <= shared.options.merged_spans_max {
+            if spans <= shared.memory.options.merged_spans_max {
                 return Some(start..start + wanted);
             }
         }
@@ -116,7 +120,7 @@ fn merged(shared: &Shared, parts: &[Arc<Part>], number: u64) -> Result<(Part, u6
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
-        if shared.state().ends {
+        if shared.memory.state().ends {
             return Err(Error::Spans("the store ends".to_owned()));
         }
         let bound = |step: u64| ((u128::from(step) << u64::BITS) / u128::from(steps)) as u64;
@@ -152,7 +156,7 @@ fn commit(
 ) -> Result<(), Error> {
     next.write(&*shared.root)?;
     *manifest = next;
-    let mut state = shared.state();
+    let mut state = shared.memory.state();
     let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
     let find = |number: u64| {
         let all = before.iter().chain(&new);

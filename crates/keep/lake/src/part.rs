@@ -188,7 +188,9 @@ fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<In
     let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);
     opened.map_err(|error| match error {
         OpenError::Io(source) => Error::io(name)(source),
-        OpenError::Damaged(at) => Error::Spans(format!("{name}: damaged at {at} as soon as it was written")),
+        OpenError::Damaged(at) => {
+            Error::Spans(format!("{name}: damaged at {at} as soon as it was written"))
+        }
     })
 }
 
@@ -221,12 +223,7 @@ fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
     SpanFile::open(Input(file)).map_err(|error| spans_error(number, error))
 }
 
-fn read_rows(
-    file: &SpanFile,
-    number: u64,
-    rows: Range<u32>,
-    to: &mut Block,
-) -> Result<(), Error> {
+fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> Result<(), Error> {
     let wanted = u64::from(rows.start)..u64::from(rows.end);
     match file.rows(wanted.clone(), to) {
         Ok(read) if read == wanted.end - wanted.start => Ok(()),

@@ -179,17 +179,16 @@ fn add_values(block: &Block, key: &str, values: &mut BTreeSet<String>) {
 
 fn add_value(block: &Block, row: Row, key: &str, values: &mut BTreeSet<String>) {
     let last = block.tags(row).filter(|tag| tag.key == key).last();
-    if let Some(text) = last.map(|tag| text_of(tag.value)).filter(|text| !text.is_empty()) {
-        if !values.contains(&*text) {
-            values.insert(text.into_owned());
-        }
+    if let Some(text) = last.map(|tag| text_of(tag.value)).filter(|text| !text.is_empty())
+        && !values.contains(&*text)
+    {
+        values.insert(text.into_owned());
     }
 }
 
 /// Adds up durations, and remembers where to find examples.
 #[derive(Default)]
 struct Sum<'p> {
-    durations: Durations,
     counts: HashMap<u16, u64>,
     examples: BTreeMap<Option<u32>, Vec<Sample<'p>>>,
 }
@@ -264,11 +263,11 @@ impl<'p> Sum<'p> {
                 let this = (block.parent_id(row).is_some(), start);
                 began = Some(began.map_or(this, |first| this.min(first)));
             }
-            if let Some(duration_ns) = block.duration_ns(row) {
-                if condition.holds(&block.span(row, &mut Scratch::default())) {
-                    let (trace_id, id) = (block.trace_id(row), block.id(row));
-                    matches.push(Example { trace_id, id, duration_ns });
-                }
+            if let Some(duration_ns) = block.duration_ns(row)
+                && condition.holds(&block.span(row, &mut Scratch::default()))
+            {
+                let (trace_id, id) = (block.trace_id(row), block.id(row));
+                matches.push(Example { trace_id, id, duration_ns });
             }
         })?;
         self.add_examples(&mut matches, began, window);

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::head::Batch;
 use crate::lake::{Shared, State, lock};
 use crate::links::LinkTable;
-use crate::manifest::{Manifest, Totals};
+use crate::manifest::Totals;
 use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
 use blkkin_columns::{Block, Sorted};
@@ -18,17 +18,17 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) fn run(shared: &Shared) {
     while wait(shared) {
         let result = write(shared);
-        let mut state = shared.state();
+        let mut state = shared.memory.state();
         match result {
-            Ok(()) => {
+            Ok(sequence) => {
                 state.trouble = None;
-                state.wants_files = false;
+                state.written = sequence;
             }
             Err(error) => {
                 state.trouble = Some(error.to_string());
                 // What waits for files is told why there are none.
-                shared.head_is_smaller();
-                let waited = shared.work.wait_timeout(state, LOOK_EVERY);
+                shared.memory.room.notify_all();
+                let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 if state.ends {
                     return;
@@ -36,35 +36,38 @@ pub(crate) fn run(shared: &Shared) {
             }
         }
         drop(state);
-        shared.head_is_smaller();
+        shared.memory.room.notify_all();
     }
 }
 
 /// Waits until there is something to write; `false` if there will be nothing any more.
 fn wait(shared: &Shared) -> bool {
-    let mut state = shared.state();
+    let mut state = shared.memory.state();
     loop {
-        if state.wants_files || shared.is_full(&state) || has_waited(shared, &state) {
+        if state.wanted > state.written
+            || shared.memory.is_full(&state)
+            || has_waited(shared, &state)
+        {
             return true;
         }
         if state.ends {
             // What is only in the journal is found there.
             return false;
         }
-        let waited = shared.work.wait_timeout(state, LOOK_EVERY);
+        let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
     }
 }
 
 fn has_waited(shared: &Shared, state: &State) -> bool {
-    let since = |since: Duration| shared.options.clock.uptime().saturating_sub(since);
-    state.waits_since.is_some_and(|then| since(then) >= shared.options.file_after)
+    let since = |since: Duration| shared.memory.options.clock.uptime().saturating_sub(since);
+    state.waits_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }
 
-/// Makes a file of all that is in memory now.
-fn write(shared: &Shared) -> Result<(), Error> {
+/// Makes a file of all that is in memory now. All records of the journal before the one that it returns are in files.
+fn write(shared: &Shared) -> Result<u64, Error> {
     let (batches, sequence, accepted) = {
-        let mut state = shared.state();
+        let mut state = shared.memory.state();
         let (batches, sequence) = state.head.start_writing();
         state.waits_since = None;
         (batches, sequence, state.totals.accepted)
@@ -86,8 +89,8 @@ fn write(shared: &Shared) -> Result<(), Error> {
 
     let mut manifest = lock(&shared.manifest);
     let gone = Totals { duplicates, ..Totals::default() };
-    let mut next =
-        Manifest { commit: manifest.commit + 1, journal_sequence: sequence, ..manifest.clone() };
+    let mut next = manifest.next();
+    next.journal_sequence = sequence;
     next.totals.accepted = accepted;
     next.totals.duplicates += duplicates;
     next.files.extend(part.as_ref().map(|part| part.entry.clone()));
@@ -95,7 +98,7 @@ fn write(shared: &Shared) -> Result<(), Error> {
     *manifest = next;
 
     let written = {
-        let mut state = shared.state();
+        let mut state = shared.memory.state();
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
         let parts = parts.iter().cloned().chain(part).collect();
         shared.replace_parts(&mut state, parts, gone);
@@ -104,12 +107,12 @@ fn write(shared: &Shared) -> Result<(), Error> {
     drop(manifest);
     for batch in written {
         if let Ok(batch) = Arc::try_unwrap(batch) {
-            shared.give_back(batch.into_block());
+            shared.memory.give_back(batch.into_block());
         }
     }
     // What stays in the journal is read again at most.
     let _ = shared.journal.trim_before(sequence);
-    Ok(())
+    Ok(sequence)
 }
 
 fn part_of(shared: &Shared, batches: &[Arc<Batch>], number: u64) -> Result<(Part, u64), Error> {
@@ -119,6 +122,6 @@ fn part_of(shared: &Shared, batches: &[Arc<Batch>], number: u64) -> Result<(Part
     let keys = TagTable::of(&sorted).keys();
     let mut writer = PartWriter::create(Arc::clone(&shared.spans), number)?;
     writer.append(&sorted)?;
-    let part = writer.finish(0, shared.options.clock.now_ns(), links, keys)?;
+    let part = writer.finish(0, shared.memory.options.clock.now_ns(), links, keys)?;
     Ok((part, sorted.duplicates() as u64))
 }

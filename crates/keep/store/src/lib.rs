@@ -20,6 +20,8 @@ mod query;
 mod same;
 mod store;
 mod summary;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 pub mod zipkin;
 
 pub use accept::{Accepted, Batch, Done, Policy, Refusal};

@@ -1,6 +1,5 @@
 //! What is known of a file in memory. Start at [`Directory`].
 
-use blkkin_store::Durations;
 use serde::{Deserialize, Serialize};
 
 /// What is known of a file in memory.
@@ -93,14 +92,5 @@ impl Directory {
         let keys = self.keys.iter().map(|key| 56 + key.key.len() + texts(&key.values));
         let sums = groups.sum::<usize>() + links.sum::<usize>() + keys.sum::<usize>();
         self.bloom.len() + texts(&self.texts) + sums
-    }
-}
-
-impl Group {
-    /// How long its entries took.
-    pub(crate) fn sum(&self, to: &mut Durations) {
-        for &(code, count) in &self.durations {
-            to.add(code, u64::from(count));
-        }
     }
 }

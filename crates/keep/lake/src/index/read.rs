@@ -10,7 +10,6 @@ use blkkin_store::Window;
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::OnceLock;
 
 /// More than any directory takes that was written here.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
@@ -20,10 +19,6 @@ pub(crate) struct Index {
     pub(crate) directory: Directory,
     file: Arc<dyn File>,
     sections: Sections,
-    body: Range<u64>,
-    body_crc: u32,
-    /// Whether the body is as it was written, once somebody wanted to know.
-    is_whole: OnceLock<bool>,
 }
 
 /// Where in the file what lies.
@@ -59,7 +54,7 @@ impl From<io::Error> for OpenError {
 }
 
 impl Index {
-    /// Reads the directory.
+    /// Reads the directory, and looks whether the rest is as it was written.
     pub(crate) fn open(file: Arc<dyn File>) -> Result<Index, OpenError> {
         let size = file.size_bytes()?;
         let header = read(&*file, 0..(HEADER_BYTES as u64).min(size))?;
@@ -80,23 +75,10 @@ impl Index {
         }
         let directory = postcard::from_bytes(&bytes).map_err(|_| OpenError::Damaged(start))?;
         let sections = Sections::of(&directory, &body).ok_or(OpenError::Damaged(body.start))?;
-        let body_crc = number(20);
-        Ok(Index { directory, file, sections, body, body_crc, is_whole: OnceLock::new() })
-    }
-
-    /// Whether all of it is as it was written. Reads it once.
-    pub(crate) fn is_whole(&self) -> bool {
-        *self.is_whole.get_or_init(|| {
-            let mut crc = 0;
-            let mut at = self.body.start;
-            while at < self.body.end {
-                let end = self.body.end.min(at + (1 << 20));
-                let Ok(bytes) = read(&*self.file, at..end) else { return false };
-                crc = crc32c::crc32c_append(crc, &bytes);
-                at = end;
-            }
-            crc == self.body_crc
-        })
+        if crc_of(&*file, &body)? != number(20) {
+            return Err(OpenError::Damaged(body.start));
+        }
+        Ok(Index { directory, file, sections })
     }
 
     /// Whether the request may be here.
@@ -170,6 +152,18 @@ impl Index {
         read_exact(&*self.file, &mut bytes, start)?;
         Ok((u64::from_le_bytes(bytes) >> (bit % 8)) & ((1u64 << width) - 1))
     }
+}
+
+/// The checksum of some bytes.
+fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
+    let mut crc = 0;
+    let mut at = range.start;
+    while at < range.end {
+        let end = range.end.min(at + (1 << 20));
+        crc = crc32c::crc32c_append(crc, &read(file, at..end)?);
+        at = end;
+    }
+    Ok(crc)
 }
 
 impl Entry {

@@ -1,0 +1,95 @@
+//! The tests that every store must pass. A store's tests are [`conformance_tests!`](crate::conformance_tests) with a
+//! function that makes an empty store, as a [`Subject`]; each case is a test of its own.
+//!
+//! They hold what Zipkin's own tests of storage demand, and what the [trait](crate::SpanStore) says beyond it; the last
+//! one compares random answers with those of a [`MemoryStore`](crate::MemoryStore), from the seed that `TEST_SEED` says.
+
+mod answers;
+mod batches;
+mod links;
+mod odd;
+mod pages;
+mod random;
+mod search;
+mod subject;
+
+pub use subject::Subject;
+
+/// A test.
+#[derive(Clone, Copy, Debug)]
+pub struct Case {
+    /// What it shows.
+    pub name: &'static str,
+    /// Panics if an empty store does not do it.
+    pub run: fn(&Subject),
+}
+
+macro_rules! cases {
+    ($dollar:tt $($module:ident::$name:ident,)*) => {
+        /// All tests.
+        pub const CASES: &[Case] =
+            &[$(Case { name: stringify!($name), run: $module::$name },)*];
+
+        /// A test for each case, with a function that makes a [`Subject`]($crate::testing::conformance::Subject).
+        #[macro_export]
+        macro_rules! conformance_tests {
+            ($dollar make:expr) => {
+                $(
+                    #[test]
+                    fn $name() {
+                        $crate::testing::conformance::run(stringify!($name), $dollar make);
+                    }
+                )*
+            };
+        }
+    };
+}
+
+cases! { $
+    search::an_empty_store_answers,
+    search::requests_without_times_are_kept_but_not_found,
+    search::spans_of_a_request_are_put_together,
+    search::upper_halves_of_ids_count,
+    search::the_newest_come_first,
+    search::services_constrain_what_is_asked,
+    search::one_span_must_meet_a_condition_whole,
+    search::case_of_names_does_not_matter,
+    search::annotations_and_tags_are_found,
+    search::durations_are_found,
+    search::parts_may_be_late,
+    search::both_ends_of_a_window_are_in_it,
+    search::filters_are_found,
+    pages::the_slowest_come_first,
+    pages::pages_neither_repeat_nor_lose,
+    pages::pages_hold_while_requests_come,
+    answers::names_are_listed,
+    answers::tags_are_listed,
+    answers::summaries_tell_who_took_part,
+    answers::latency_is_measured,
+    links::calls_are_counted,
+    links::calls_are_in_the_window_of_their_request,
+    links::calls_are_counted_once,
+    links::ids_that_are_cut_are_linked,
+    batches::spans_that_come_twice_are_kept_once,
+    batches::bad_spans_are_refused,
+    batches::empty_batches_are_good,
+    batches::all_formats_are_taken,
+    batches::threads_do_not_disturb_each_other,
+    odd::odd_times_are_kept,
+    odd::odd_texts_are_kept,
+    odd::typed_tags_are_kept,
+    odd::flags_are_kept,
+    random::answers_are_those_of_the_plain_store,
+}
+
+// Behind the macro, which it needs.
+#[cfg(test)]
+mod tests;
+
+/// Runs a case.
+pub fn run(name: &str, make: impl FnOnce() -> Subject) {
+    match CASES.iter().find(|case| case.name == name) {
+        Some(case) => (case.run)(&make()),
+        None => panic!("no case {name}"),
+    }
+}

@@ -1,0 +1,92 @@
+//! Who calls whom.
+
+use super::subject::{MS, NOON, Subject, With, span};
+use crate::Window;
+use blkkin_model::{Kind, Span};
+
+const MINUTE: u64 = 60_000;
+
+/// `parent>child calls errors durations` of links between two minutes since noon, in order.
+fn links(subject: &Subject, from_minute: u64, to_minute: u64) -> String {
+    subject.settle();
+    let ns = |minute: u64| NOON + minute * MINUTE * MS;
+    let window = Window { start_ns: ns(from_minute), end_ns: ns(to_minute) - 1 };
+    let links = subject.store().links(window).expect("an answer");
+    assert!(links.is_sorted_by_key(|link| (link.parent.clone(), link.child.clone())));
+    let shown = links.iter().map(|link| {
+        let known = link.durations.count();
+        format!("{}>{} {} {} {known}", link.parent, link.child, link.calls, link.errors)
+    });
+    shown.collect::<Vec<_>>().join(", ")
+}
+
+/// A request through three services, of which the last is known by its caller only.
+fn request(trace: u128, start_ms: u64) -> Vec<Span> {
+    vec![
+        span(trace, 1, 0, start_ms, "web", "get").kind(Kind::Server),
+        span(trace, 2, 1, start_ms + 1, "web", "get").kind(Kind::Client),
+        span(trace, 2, 1, start_ms + 2, "app", "get").kind(Kind::Server).shared(),
+        span(trace, 3, 2, start_ms + 3, "app", "query")
+            .kind(Kind::Client)
+            .remote("db")
+            .tag("error", "deadlock"),
+    ]
+}
+
+/// By what both sides say, or one of them.
+pub(super) fn calls_are_counted(subject: &Subject) {
+    subject.accept(&request(1, 0));
+    assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
+    // Parts come one by one, what is above last; the caller of the first is known.
+    for part in request(2, 10).into_iter().rev() {
+        let part = if part.parent_id.is_none() { part.remote("browser") } else { part };
+        subject.accept(&[part]);
+    }
+    assert_eq!(links(subject, 0, 1), "app>db 2 2 2, browser>web 1 0 1, web>app 2 0 2");
+    // Without a root; messages; steps between; a client that gives the name of whom it calls.
+    subject.accept(&request(3, 20)[1..]);
+    subject.accept(&[
+        span(4, 1, 0, 30, "sender", "send").kind(Kind::Producer).remote("queue"),
+        span(4, 2, 1, 31, "taker", "take").kind(Kind::Consumer).remote("queue"),
+        span(4, 3, 2, 32, "taker", "step"),
+        span(4, 4, 3, 33, "taker", "call").kind(Kind::Client).remote("db"),
+        span(4, 5, 3, 33, "cache", "call").kind(Kind::Client),
+    ]);
+    subject.accept(&[span(5, 1, 0, 40, "self", "x").kind(Kind::Client).remote("self")]);
+    assert_eq!(
+        links(subject, 0, 1),
+        "app>db 3 3 3, browser>web 1 0 1, queue>taker 1 0 1, self>self 1 0 1, sender>queue 1 0 1, \
+         taker>cache 1 0 0, taker>db 1 0 1, web>app 3 0 3"
+    );
+}
+
+/// Links are those of requests that began in the window, wherever in it their calls are.
+pub(super) fn calls_are_in_the_window_of_their_request(subject: &Subject) {
+    subject.accept(&request(1, MINUTE - 2));
+    subject.accept(&request(2, 5 * MINUTE));
+    let one = "app>db 1 1 1, web>app 1 0 1";
+    assert_eq!(links(subject, 0, 1), one);
+    assert_eq!(links(subject, 1, 5), "");
+    assert_eq!(links(subject, 5, 6), one);
+    assert_eq!(links(subject, 6, 60), "");
+    assert_eq!(links(subject, 0, 6), "app>db 2 2 2, web>app 2 0 2");
+}
+
+/// What is sent again is not counted again, nor is what was there when something else came late.
+pub(super) fn calls_are_counted_once(subject: &Subject) {
+    subject.accept(&request(1, 0));
+    subject.accept(&request(1, 0));
+    assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
+    subject.accept(&request(1, 0)[2..]);
+    let late = span(1, 9, 2, 9, "app", "look").kind(Kind::Client).remote("cache");
+    subject.accept(&[late]);
+    assert_eq!(links(subject, 0, 1), "app>cache 1 0 1, app>db 1 1 1, web>app 1 0 1");
+}
+
+/// A service that only knows the lower half of a request's id takes part in it.
+pub(super) fn ids_that_are_cut_are_linked(subject: &Subject) {
+    let mut spans = request(7 | 5 << 64, 0);
+    spans[2].trace_id = super::subject::trace_id(7);
+    subject.accept(&spans);
+    assert_eq!(links(subject, 0, 1), "app>db 1 1 1, web>app 1 0 1");
+}

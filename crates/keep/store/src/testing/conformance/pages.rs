@@ -1,0 +1,71 @@
+//! In which order requests come, page by page.
+
+use super::subject::{MS, Subject, With, condition, span};
+use crate::{Order, Place, Query};
+use blkkin_model::Span;
+
+/// From the start of the first span to the end of the last, whatever a span alone took.
+pub(super) fn the_slowest_come_first(subject: &Subject) {
+    subject.accept(&[
+        span(1, 1, 0, 0, "a", "x").lasting(5 * MS),
+        span(2, 1, 0, 1, "a", "x").lasting(50 * MS),
+        span(3, 1, 0, 2, "a", "x").lasting(MS),
+        span(3, 2, 1, 20, "a", "y").lasting(7 * MS),
+        Span { duration_ns: None, ..span(4, 1, 0, 30, "a", "x") },
+        span(5, 1, 0, 40, "a", "x").lasting(5 * MS),
+    ]);
+    let slowest = Query { order: Order::Slowest, ..Query::new(10) };
+    assert_eq!(subject.found(&slowest), [2, 3, 1, 5, 4]);
+    assert_eq!(subject.found(&Query { limit: 2, ..slowest.clone() }), [2, 3]);
+    let conditions = vec![condition("duration <= 5ms")];
+    assert_eq!(subject.found(&Query { conditions, ..slowest }), [3, 1, 5]);
+}
+
+/// Each request is on one page, also where many are alike, and the last page says that it is.
+pub(super) fn pages_neither_repeat_nor_lose(subject: &Subject) {
+    let spans: Vec<Span> = (1..=40u64)
+        .map(|at| {
+            let lasting = (1 + at % 3) * MS;
+            span(u128::from(at * 7 % 41), 1, 0, at % 4, "a", "x").lasting(lasting)
+        })
+        .collect();
+    subject.accept(&spans);
+    for order in [Order::Newest, Order::Slowest] {
+        let all = subject.found(&Query { order, ..Query::new(1000) });
+        assert_eq!(all.len(), 40);
+        for limit in [1, 2, 7, 8, 13, 39, 40, 41] {
+            assert_eq!(subject.all_pages(order, limit), all, "{limit}");
+        }
+        let page = subject.page(&Query { order, ..Query::new(40) });
+        assert_eq!(page.next, None, "there are no more");
+        let page = subject.page(&Query { order, ..Query::new(39) });
+        let last = page.requests.last().expect("some").trace_id;
+        assert_eq!(page.next.map(|place| place.trace_id), Some(last));
+        // Behind all, and a place that is nobody's.
+        let behind = |rank_ns, trace_id| {
+            let after = Some(Place { rank_ns, trace_id });
+            subject.found(&Query { order, after, ..Query::new(1000) })
+        };
+        let max = super::subject::trace_id(u128::MAX);
+        assert!(behind(0, max).is_empty());
+        assert_eq!(behind(u64::MAX, max), all);
+    }
+}
+
+/// What comes meanwhile shifts nothing that comes later.
+pub(super) fn pages_hold_while_requests_come(subject: &Subject) {
+    let at = |number: u64| span(number.into(), 1, 0, number, "a", "x");
+    subject.accept(&(1..=20).map(at).collect::<Vec<_>>());
+    let mut query = Query::new(6);
+    let mut all = Vec::new();
+    for round in 0.. {
+        let page = subject.page(&query);
+        all.extend(page.requests.iter().map(|summary| summary.trace_id.number()));
+        subject.accept(&[at(100 + round)]);
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(all, (1..=20).rev().collect::<Vec<_>>());
+}

@@ -1,0 +1,213 @@
+//! Random spans and questions: any store's answers are those of the plain one.
+
+use super::subject::{MS, NOON, Subject, condition, endpoint, span};
+use crate::{MemoryStore, Order, Place, Query, SpanStore, Window, began_ns};
+use blkkin_model::{Annotation, Held, Kind, Span, SpanId, SpanRef, Tag, Value};
+use blkkin_sys::testing::Random;
+use std::sync::Arc;
+
+const SEEDS: u64 = 3;
+const SPAN_COUNT: usize = 400;
+const QUESTION_COUNT: usize = 150;
+const SERVICES: [&str; 5] = ["", "guest", "qemu", "osd.1", "osd.2"];
+const NAMES: [&str; 4] = ["", "read", "write", "flush"];
+const KINDS: [Kind; 5] =
+    [Kind::Unspecified, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
+const FILTERS: [&str; 24] = [
+    r#"service == "osd.*""#,
+    r#"service == "guest""#,
+    r#"service != "qemu""#,
+    "has(service)",
+    r#"remote == "osd.1""#,
+    "has(remote)",
+    r#"name == "READ""#,
+    r#"name != "*e*""#,
+    "kind == client",
+    "has(kind)",
+    "error",
+    "root",
+    "has(duration)",
+    "duration > 3ms",
+    "duration <= 2ms",
+    "has(start)",
+    "offset >= 2",
+    "offset != 1",
+    r#"offset == "x*""#,
+    "has(offset)",
+    r#"volume == "v1""#,
+    r#"volume != "v2""#,
+    r#"annotation == "sent""#,
+    "has(annotation)",
+];
+
+/// From the seed that `TEST_SEED` says, or some.
+pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
+    let seed = std::env::var("TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match seed {
+        Some(seed) => seed..seed + 1,
+        None => 1..1 + SEEDS,
+    };
+    // The questions are about all that was sent so far.
+    let plain = Arc::new(MemoryStore::default());
+    let plain = Subject::settling(plain, || {});
+    for seed in seeds {
+        let mut random = Random::new(seed);
+        send(&mut random, seed, &[subject, &plain]);
+        subject.settle();
+        compare_lists(subject, &plain, seed);
+        for _ in 0..QUESTION_COUNT {
+            ask(&mut random, subject, &plain, seed);
+        }
+    }
+}
+
+/// Sends spans in batches of whatever size, some of them twice.
+fn send(random: &mut Random, seed: u64, subjects: &[&Subject]) {
+    let spans: Vec<Span> = (0..SPAN_COUNT).map(|_| random_span(random, seed)).collect();
+    let mut at = 0;
+    while at < spans.len() {
+        let end = (at + 1 + random.below(40)).min(spans.len());
+        let again = random.below(at + 1);
+        let mut batch = spans[at..end].to_vec();
+        batch.extend_from_slice(&spans[again..(again + random.below(4)).min(at)]);
+        subjects.iter().for_each(|subject| subject.accept(&batch));
+        at = end;
+    }
+}
+
+/// Of one of some requests, whose ids may be alike in their lower halves.
+fn random_span(random: &mut Random, seed: u64) -> Span {
+    let request = 1 + random.below(60u64);
+    let high = if request.is_multiple_of(7) { u128::from(random.below(3u64)) << 64 } else { 0 };
+    let trace = high | u128::from(request + 100 * seed);
+    let id = 1 + random.below(8u64);
+    let start_ms = request * 3 + random.below(6u64);
+    let text = |random: &mut Random, key: &str, values: &[&str]| Tag {
+        key: key.to_owned(),
+        value: Value::Str(random.one_of(values).to_owned()),
+        origin: Default::default(),
+    };
+    let mut tags = Vec::new();
+    if random.chance(10) {
+        tags.push(text(random, "error", &["", "timeout"]));
+    }
+    if random.chance(50) {
+        tags.push(text(random, "offset", &["", "1", "2", "3.5", "-1", "xyz"]));
+    }
+    if random.chance(50) {
+        tags.push(text(random, "volume", &["v1", "v2", "v3"]));
+    }
+    let mut annotations: Vec<Annotation> = (0..random.below(3u64))
+        .map(|at| Annotation {
+            time_ns: NOON + (start_ms + at) * MS,
+            value: random.one_of(&["sent", "received", "acked"]).to_owned(),
+        })
+        .collect();
+    annotations.sort();
+    let kind = random.one_of(&KINDS);
+    Span {
+        parent_id: SpanId::from_number(random.below(id)),
+        kind,
+        shared: kind == Kind::Server && random.chance(30),
+        start_ns: random.chance(90).then_some(NOON + start_ms * MS),
+        duration_ns: random.chance(80).then(|| (1 + random.below(5u64)) * MS),
+        remote: endpoint(random.one_of(&SERVICES)),
+        tags,
+        annotations,
+        ..span(trace, id, 0, 0, random.one_of(&SERVICES), random.one_of(&NAMES))
+    }
+}
+
+/// What does not depend on a question.
+fn compare_lists(subject: &Subject, plain: &Subject, seed: u64) {
+    let (one, other) = (subject.store(), plain.store());
+    assert_eq!(one.services().expect("an answer"), other.services().expect("an answer"));
+    for service in SERVICES {
+        let names = |store: &dyn SpanStore| store.span_names(service).expect("an answer");
+        let remotes = |store: &dyn SpanStore| store.remote_services(service).expect("an answer");
+        // Who has no name cannot be asked for.
+        if !service.is_empty() {
+            assert_eq!(names(one), names(other), "seed {seed}");
+            assert_eq!(remotes(one), remotes(other), "seed {seed}");
+        }
+    }
+    let keys = |store: &dyn SpanStore| -> Vec<String> {
+        store.tag_keys().expect("an answer").into_iter().map(|field| field.key).collect()
+    };
+    assert_eq!(keys(one), keys(other), "seed {seed}");
+    let values = |store: &dyn SpanStore| store.tag_values("volume", 9).expect("an answer");
+    assert_eq!(values(one), values(other), "seed {seed}");
+    let links = |store: &dyn SpanStore| store.links(Window::ALL).expect("an answer");
+    assert_eq!(links(one), links(other), "seed {seed}");
+    let counted = |store: &dyn SpanStore| {
+        let counters = store.counters();
+        let gone = counters.expired + counters.lost;
+        (counters.accepted, counters.kept + counters.duplicates, gone, counters.refused)
+    };
+    assert_eq!(counted(one), counted(other), "seed {seed}");
+}
+
+/// Some conditions, at most three, some of them joined.
+fn random_conditions(random: &mut Random) -> Vec<String> {
+    let one = |random: &mut Random| random.one_of(&FILTERS).to_owned();
+    let joined = |random: &mut Random| {
+        let (left, right) = (one(random), one(random));
+        match random.below(4) {
+            0 => format!("({left}) && ({right})"),
+            1 => format!("({left}) || !({right})"),
+            2 => format!("!({left} || {right})"),
+            _ => left,
+        }
+    };
+    (0..random.below(4)).map(|_| joined(random)).collect()
+}
+
+/// A question, whose pages must be the same to the end.
+fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64) {
+    let filters = random_conditions(random);
+    let first = NOON + random.below(200u64) * MS;
+    let window = match random.below(3) {
+        0 => Window::ALL,
+        1 => Window { start_ns: first, end_ns: first + random.below(60u64) * MS },
+        _ => Window { start_ns: first, end_ns: u64::MAX },
+    };
+    let mut query = Query {
+        window,
+        conditions: filters.iter().map(|filter| condition(filter)).collect(),
+        order: random.one_of(&[Order::Newest, Order::Slowest]),
+        limit: 1 + random.below(12),
+        after: None,
+    };
+    let context = format!("TEST_SEED={seed} {filters:?} {query:?}");
+    // All pages of one question in four, and of the others the first.
+    for _ in 0..if random.chance(25) { 100 } else { 1 } {
+        let page = subject.store().search(&query).expect("an answer");
+        assert_eq!(page, plain.store().search(&query).expect("an answer"), "{context}");
+        for summary in page.requests.iter().take(1) {
+            let id = summary.trace_id;
+            let spans = subject.trace(id);
+            super::subject::assert_same(&spans, &plain.trace(id));
+            check_place(&spans, &query, page.next.filter(|next| next.trace_id == id));
+        }
+        match page.next {
+            Some(next) => query.after = Some(next),
+            None => break,
+        }
+    }
+    if let Some(condition) = query.conditions.first() {
+        let durations = |subject: &Subject| {
+            subject.store().latency(query.window, condition).expect("an answer").durations
+        };
+        assert_eq!(durations(subject), durations(plain), "{context}");
+    }
+}
+
+/// A request that is found is one that is asked for, and its place is what the order says.
+fn check_place(spans: &[Span], query: &Query, place: Option<Place>) {
+    let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
+    let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+    assert!(query.holds(&spans));
+    if let (Some(place), Order::Newest) = (place, query.order) {
+        assert_eq!(Some(place.rank_ns), began_ns(&spans));
+    }
+}

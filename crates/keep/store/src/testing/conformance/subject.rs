@@ -1,0 +1,243 @@
+//! A store that is tested, and what tests say to it. Start at [`Subject`].
+
+use crate::zipkin::{Parameters, conditions};
+use crate::{
+    Accepted, Batch, Condition, Order, Page, Policy, Query, SpanStore, Summary, Window, compare,
+};
+use blkkin_model::{Annotation, Endpoint, Held, Kind, Span, SpanId, SpanRef, Tag, TraceId, Value};
+use blkkin_wire::{Format, encode};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+/// When tests happen: the start of a minute, in nanoseconds since 1970.
+pub(super) const NOON: u64 = 1_793_491_200_000_000_000;
+pub(super) const MS: u64 = 1_000_000;
+pub(super) const US: u64 = 1_000;
+
+/// A batch is to be dealt with after so long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An empty store that is tested.
+pub struct Subject {
+    store: Arc<dyn SpanStore>,
+    settle: Box<dyn Fn()>,
+}
+
+impl Subject {
+    /// A store in which all that was accepted is linked at once.
+    pub fn new(store: impl SpanStore + 'static) -> Subject {
+        Subject::settling(Arc::new(store), || {})
+    }
+
+    /// A store that takes a while to link requests; `settle` returns when all that was accepted is linked. It may also
+    /// hold on to what must not be gone before the store is.
+    pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
+        Subject { store, settle: Box::new(settle) }
+    }
+
+    pub(super) fn store(&self) -> &dyn SpanStore {
+        &*self.store
+    }
+
+    pub(super) fn settle(&self) {
+        (self.settle)();
+    }
+
+    /// Hands over a batch and waits for what comes of it.
+    pub(super) fn hand_over(&self, format: Format, bytes: &[u8], policy: Policy) -> Accepted {
+        let (said, heard) = mpsc::channel();
+        let done = Box::new(move |result| drop(said.send(result)));
+        self.store.accept(Batch { format, bytes, policy }, done);
+        match heard.recv_timeout(PATIENCE) {
+            Ok(Ok(accepted)) => accepted,
+            Ok(Err(refusal)) => panic!("a batch was turned away: {}", refusal.reason),
+            Err(error) => panic!("nothing was said of a batch: {error}"),
+        }
+    }
+
+    /// Hands over good spans: in Zipkin's format, which says all of them but fractions of microseconds.
+    pub(super) fn accept(&self, spans: &[Span]) {
+        self.accept_as(Format::ZipkinProto, spans);
+    }
+
+    pub(super) fn accept_as(&self, format: Format, spans: &[Span]) {
+        let accepted = self.hand_over(format, &encoded(format, spans), Policy::Whole);
+        assert!(accepted.outcome.is_good(), "{:?}", accepted.outcome);
+        assert_eq!(accepted.outcome.given, spans.len() as u64);
+    }
+
+    /// The spans of a request, which must be in order and distinct.
+    pub(super) fn trace(&self, id: TraceId) -> Vec<Span> {
+        let spans = self.store.trace(id).expect("an answer");
+        assert!(spans.iter().all(|span| span.trace_id == id), "spans of another request");
+        ordered(&spans);
+        spans
+    }
+
+    /// All that is kept of a request is this.
+    #[track_caller]
+    pub(super) fn assert_trace(&self, expected: &[Span]) {
+        assert_same(&self.trace(expected[0].trace_id), expected);
+    }
+
+    /// A page, whose summaries must be true.
+    #[track_caller]
+    pub(super) fn page(&self, query: &Query) -> Page {
+        let page = self.store.search(query).expect("an answer");
+        assert!(page.requests.len() <= query.limit, "more than asked for");
+        for summary in &page.requests {
+            let spans = self.trace(summary.trace_id);
+            let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
+            let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
+            assert_eq!(Summary::of(&spans).as_ref(), Some(summary));
+        }
+        page
+    }
+
+    /// The ids of the requests on a page, in order.
+    #[track_caller]
+    pub(super) fn found(&self, query: &Query) -> Vec<u128> {
+        self.page(query).requests.iter().map(|summary| summary.trace_id.number()).collect()
+    }
+
+    /// Those that Zipkin's API finds, in order.
+    #[track_caller]
+    pub(super) fn asked(&self, parameters: &Parameters<'_>) -> Vec<u128> {
+        let conditions = conditions(parameters).expect("a good question");
+        self.found(&Query { conditions, ..Query::new(100) })
+    }
+
+    /// Those that a filter finds, in order.
+    #[track_caller]
+    pub(super) fn filtered(&self, filter: &str) -> Vec<u128> {
+        let conditions = vec![condition(filter)];
+        self.found(&Query { conditions, ..Query::new(100) })
+    }
+
+    /// Those that begin between two times, which count from noon on.
+    #[track_caller]
+    pub(super) fn between(&self, first: u64, last: u64) -> Vec<u128> {
+        let window = Window { start_ns: NOON + first, end_ns: NOON + last };
+        self.found(&Query { window, ..Query::new(100) })
+    }
+
+    /// All requests in an order, page by page.
+    pub(super) fn all_pages(&self, order: Order, limit: usize) -> Vec<u128> {
+        let mut query = Query { order, ..Query::new(limit) };
+        let mut all = Vec::new();
+        loop {
+            let page = self.page(&query);
+            assert!(!page.requests.is_empty() || page.next.is_none(), "an empty page");
+            all.extend(page.requests.iter().map(|summary| summary.trace_id.number()));
+            assert!(all.len() < 10_000, "pages do not end");
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return all,
+            }
+        }
+    }
+}
+
+pub(super) fn condition(filter: &str) -> Condition {
+    Condition::parse(filter).unwrap_or_else(|error| panic!("{}", error.render(false)))
+}
+
+pub(super) fn encoded(format: Format, spans: &[Span]) -> Vec<u8> {
+    let held: Vec<Held<'_>> = spans.iter().map(Span::hold).collect();
+    let mut bytes = Vec::new();
+    encode(format, held.iter().map(Held::as_ref), &mut bytes);
+    bytes
+}
+
+pub(super) fn trace_id(number: u128) -> TraceId {
+    TraceId::from_number(number).expect("an id is not 0")
+}
+
+/// A span that starts so many milliseconds after noon: request, id, parent (0 is none), service and name.
+pub(super) fn span(
+    trace: u128,
+    id: u64,
+    parent: u64,
+    start_ms: u64,
+    service: &str,
+    name: &str,
+) -> Span {
+    let id = SpanId::from_number(id).expect("an id is not 0");
+    Span {
+        parent_id: SpanId::from_number(parent),
+        start_ns: Some(NOON + start_ms * MS),
+        duration_ns: Some(MS),
+        local: endpoint(service),
+        name: name.to_owned(),
+        ..SpanRef::new(trace_id(trace), id).to_owned()
+    }
+}
+
+pub(super) fn endpoint(service: &str) -> Endpoint {
+    Endpoint { service: service.to_owned(), ..Endpoint::default() }
+}
+
+/// What is said of spans besides.
+pub(super) trait With {
+    fn kind(self, kind: Kind) -> Span;
+    fn remote(self, service: &str) -> Span;
+    fn lasting(self, duration_ns: u64) -> Span;
+    fn tag(self, key: &str, value: &str) -> Span;
+    fn annotation(self, time_ns: u64, value: &str) -> Span;
+    fn shared(self) -> Span;
+}
+
+impl With for Span {
+    fn kind(self, kind: Kind) -> Span {
+        Span { kind, ..self }
+    }
+
+    fn remote(self, service: &str) -> Span {
+        Span { remote: endpoint(service), ..self }
+    }
+
+    fn lasting(self, duration_ns: u64) -> Span {
+        Span { duration_ns: Some(duration_ns), ..self }
+    }
+
+    fn tag(mut self, key: &str, value: &str) -> Span {
+        let (key, value) = (key.to_owned(), Value::Str(value.to_owned()));
+        self.tags.push(Tag { key, value, origin: Default::default() });
+        self.tags.sort_by(|one, other| one.key.cmp(&other.key));
+        self
+    }
+
+    fn annotation(mut self, time_ns: u64, value: &str) -> Span {
+        self.annotations.push(Annotation { time_ns, value: value.to_owned() });
+        self.annotations.sort();
+        self
+    }
+
+    fn shared(self) -> Span {
+        Span { shared: true, ..self }
+    }
+}
+
+/// Spans must be in order, and none there twice.
+#[track_caller]
+pub(super) fn ordered(spans: &[Span]) {
+    for pair in spans.windows(2) {
+        assert!(pair[0].start_ns <= pair[1].start_ns, "not in order of start: {pair:?}");
+    }
+}
+
+/// The same spans, in whatever order.
+#[track_caller]
+pub(super) fn assert_same(found: &[Span], expected: &[Span]) {
+    let sorted = |spans: &[Span]| {
+        let mut spans = spans.to_vec();
+        spans.sort_by(|one, other| compare(&one.hold().as_ref(), &other.hold().as_ref()));
+        spans
+    };
+    let (found, expected) = (sorted(found), sorted(expected));
+    assert_eq!(found.len(), expected.len(), "found {found:#?}\nof {expected:#?}");
+    for (one, other) in found.iter().zip(&expected) {
+        let is_same = compare(&one.hold().as_ref(), &other.hold().as_ref()).is_eq();
+        assert!(is_same, "found {one:#?}\ninstead of {other:#?}");
+    }
+}

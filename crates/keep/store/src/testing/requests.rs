@@ -1,0 +1,329 @@
+//! Requests as a store of disks for virtual machines makes them, the same in each run. Start at [`Requests`].
+//!
+//! A guest reads, writes or flushes; qemu passes that on to `nbd`, `composer` or `mapper`, which asks one to nine of
+//! `osd.0` to `osd.11`, each of which writes to its journal and asks its disk. So a request has 4 to 40 spans, mostly 8.
+//! Nothing is allocated for a span: a sink that takes none of it sees several million spans a second.
+
+mod numbers;
+#[cfg(test)]
+mod tests;
+
+use blkkin_model::{
+    AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, SpanSink, Status, TagRef, TraceId,
+    ValueRef,
+};
+use numbers::{Digits, Numbers};
+use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
+
+/// How many volumes there are.
+const VOLUMES: usize = 1000;
+/// Services that keep data, each with a disk.
+const OSDS: usize = 12;
+/// Who distributes data to them.
+const MIDDLES: [&str; 3] = ["nbd", "composer", "mapper"];
+const PATHS: [&str; 4] = ["/objects", "/objects/head", "/map", "/snapshots"];
+const EVENTS: [&str; 6] = ["queued", "sent", "received", "journaled", "committed", "acked"];
+const ERRORS: [&str; 3] = ["timeout", "no space left on device", "connection reset by peer"];
+
+/// What requests are like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Others give other requests.
+    pub seed: u64,
+    /// When the first one starts, in nanoseconds since 1970.
+    pub start_ns: u64,
+    /// How far it is from one to the next on average.
+    pub gap_ns: u64,
+    /// The two sides of a call have one id, as Zipkin's have.
+    pub shared: bool,
+    /// Ids of requests have 128 bits.
+    pub wide: bool,
+    /// Numbers in tags are numbers. Else they are text, which is how they come back from formats of Zipkin's.
+    pub typed: bool,
+}
+
+/// A thousand requests a second from the 1st of November 2026 on.
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            seed: 1,
+            start_ns: 1_793_491_200_000_000_000,
+            gap_ns: 1_000_000,
+            shared: true,
+            wide: false,
+            typed: false,
+        }
+    }
+}
+
+/// Makes requests, one after the other.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    options: Options,
+    numbers: Numbers,
+    next_start_ns: u64,
+    volumes: Vec<String>,
+    osds: Vec<String>,
+    /// The steps of a request.
+    steps: Vec<Step>,
+}
+
+/// A span before it has its texts.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    id: SpanId,
+    parent_id: Option<SpanId>,
+    shared: bool,
+    kind: Kind,
+    name: &'static str,
+    local: Service,
+    remote: Option<Service>,
+    start_ns: u64,
+    duration_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    Guest,
+    Qemu,
+    Middle(usize),
+    Osd(usize),
+    Disk,
+}
+
+impl Requests {
+    /// From the first one on.
+    pub fn new(options: Options) -> Requests {
+        Requests {
+            options,
+            numbers: Numbers::new(options.seed),
+            next_start_ns: options.start_ns,
+            volumes: (0..VOLUMES).map(|number| format!("volume-{number:04}")).collect(),
+            osds: (0..OSDS).map(|number| format!("osd.{number}")).collect(),
+            steps: Vec::new(),
+        }
+    }
+
+    /// Gives the spans of the next request, in the order in which they ended.
+    pub fn next(&mut self, sink: &mut dyn SpanSink) -> ControlFlow<()> {
+        let operation = match self.numbers.below(10) {
+            0 => "flush",
+            1..5 => "write",
+            _ => "read",
+        };
+        self.plan(operation);
+        let low = u128::from(self.numbers.next() | 1);
+        let high = if self.options.wide { u128::from(self.numbers.next() | 1) } else { 0 };
+        let Some(trace_id) = TraceId::from_number(high << 64 | low) else {
+            return ControlFlow::Continue(());
+        };
+        let offset = self.numbers.below(1 << 24) * 4096;
+        let length = 4096 << self.numbers.below(6);
+        let (mut offset_digits, mut length_digits) = (Digits::default(), Digits::default());
+        let texts = (offset_digits.of(offset), length_digits.of(length));
+        let number = |number: u64, text| match self.options.typed {
+            true => ValueRef::Int(number as i64),
+            false => ValueRef::Str(text),
+        };
+        let about = About {
+            trace_id,
+            volume: self.numbers.index(VOLUMES),
+            offset: number(offset, texts.0),
+            length: number(length, texts.1),
+            status: number(200, "200"),
+            path: PATHS[self.numbers.index(PATHS.len())],
+            failed: (self.numbers.below(100) == 0).then(|| self.numbers.index(self.steps.len())),
+        };
+        for at in (0..self.steps.len()).rev() {
+            self.give(at, &about, sink)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Gives whole requests until there are so many spans, and says how many there were.
+    pub fn fill(&mut self, spans_min: u64, sink: &mut dyn SpanSink) -> u64 {
+        let mut given = 0;
+        while given < spans_min && self.next(sink).is_continue() {
+            given += self.steps.len() as u64;
+        }
+        given
+    }
+
+    /// When the next request starts.
+    pub fn next_start_ns(&self) -> u64 {
+        self.next_start_ns
+    }
+
+    /// Who does what, when.
+    fn plan(&mut self, operation: &'static str) {
+        self.steps.clear();
+        let numbers = &mut self.numbers;
+        let start_ns = self.next_start_ns;
+        self.next_start_ns += numbers.below(2 * self.options.gap_ns + 1);
+        let median_ns = match operation {
+            "read" => 400_000,
+            "write" => 900_000,
+            _ => 2_500_000,
+        };
+        let duration_ns = numbers.log_normal(median_ns);
+        let whole = (start_ns, duration_ns);
+        let (guest, time) = self.call(operation, Service::Guest, Service::Qemu, None, whole);
+        let middle = Service::Middle(self.numbers.index(MIDDLES.len()));
+        let time = self.within(time);
+        let (asked, whole) = self.call(operation, Service::Qemu, middle, Some(guest), time);
+        if operation == "flush" {
+            return;
+        }
+        let parts = match self.numbers.below(10) {
+            0 => 2 + (self.numbers.below(8) * self.numbers.below(8)) / 7,
+            _ => 1,
+        };
+        let first = self.numbers.index(OSDS);
+        for part in 0..parts {
+            let osd = Service::Osd((first + part as usize) % OSDS);
+            let name = if part > 0 && operation == "write" { "replicate" } else { operation };
+            let time = self.within(whole);
+            let (parent, time) = self.call(name, middle, osd, Some(asked), time);
+            let (kind, parent) = (Kind::Client, Some(parent));
+            let (time, disk) = (self.within(time), Some(Service::Disk));
+            self.step("journal", Kind::Internal, osd, None, parent, time);
+            self.step(operation, kind, osd, disk, parent, time);
+        }
+    }
+
+    /// The two sides of a call. Gives the id of the server's, and its time.
+    fn call(
+        &mut self,
+        name: &'static str,
+        from: Service,
+        to: Service,
+        parent: Option<SpanId>,
+        time: (u64, u64),
+    ) -> (SpanId, (u64, u64)) {
+        let client = self.step(name, Kind::Client, from, Some(to), parent, time);
+        let inner = self.within(time);
+        let shared = self.options.shared;
+        let server_parent = if shared { parent } else { Some(client) };
+        let server = self.step(name, Kind::Server, to, Some(from), server_parent, inner);
+        if !shared {
+            return (server, inner);
+        }
+        if let Some(step) = self.steps.last_mut() {
+            step.id = client;
+            step.shared = true;
+        }
+        (client, inner)
+    }
+
+    fn step(
+        &mut self,
+        name: &'static str,
+        kind: Kind,
+        local: Service,
+        remote: Option<Service>,
+        parent_id: Option<SpanId>,
+        (start_ns, duration_ns): (u64, u64),
+    ) -> SpanId {
+        let id = self.numbers.id();
+        let shared = false;
+        self.steps.push(Step {
+            id,
+            parent_id,
+            shared,
+            kind,
+            name,
+            local,
+            remote,
+            start_ns,
+            duration_ns,
+        });
+        id
+    }
+
+    /// Some time within another.
+    fn within(&mut self, (start_ns, duration_ns): (u64, u64)) -> (u64, u64) {
+        let lead = duration_ns / 64 * (1 + self.numbers.below(8)) / 2;
+        let tail = duration_ns / 64 * self.numbers.below(8) / 2;
+        (start_ns + lead, duration_ns - lead - tail)
+    }
+
+    fn endpoint(&self, service: Service) -> EndpointRef<'_> {
+        let (service, host, port) = match service {
+            Service::Guest => ("guest", 1, 0),
+            Service::Qemu => ("qemu", 2, 5900),
+            Service::Middle(at) => (MIDDLES[at], 3 + at as u8, 10809),
+            Service::Osd(at) => (self.osds[at].as_str(), 100 + at as u8, 6800 + at as u16),
+            Service::Disk => ("disk", 0, 0),
+        };
+        let ipv4 = (host > 0).then_some(Ipv4Addr::new(10, 0, 0, host));
+        EndpointRef { service, ipv4, ipv6: None, port }
+    }
+
+    fn give(&mut self, at: usize, about: &About<'_>, sink: &mut dyn SpanSink) -> ControlFlow<()> {
+        let step = self.steps[at];
+        let count = match self.numbers.below(10) {
+            0..3 => 1 + self.numbers.index(4),
+            _ => 0,
+        };
+        let first = self.numbers.index(EVENTS.len() - count);
+        let annotations: [AnnotationRef<'_>; 4] = std::array::from_fn(|at| AnnotationRef {
+            time_ns: step.start_ns + step.duration_ns / 8 * (1 + at as u64),
+            value: EVENTS[(first + at) % EVENTS.len()],
+        });
+        let mut tags = [TagRef::text("", ""); 7];
+        let mut tag_count = 0;
+        let mut tag = |key, value| {
+            tags[tag_count] = TagRef { key, value, origin: Origin::Span };
+            tag_count += 1;
+        };
+        if about.failed == Some(at) {
+            tag("error", ValueRef::Str(ERRORS[at % ERRORS.len()]));
+        }
+        if step.local == Service::Middle(1) {
+            let method = if step.name == "read" { "GET" } else { "PUT" };
+            tag("http.method", ValueRef::Str(method));
+            tag("http.path", ValueRef::Str(about.path));
+            tag("http.status_code", about.status);
+        }
+        if step.name != "flush" {
+            tag("length", about.length);
+            tag("offset", about.offset);
+        }
+        if step.kind != Kind::Internal {
+            tag("volume", ValueRef::Str(&self.volumes[about.volume]));
+        }
+        sink.span(&SpanRef {
+            trace_id: about.trace_id,
+            id: step.id,
+            parent_id: step.parent_id,
+            kind: if self.options.typed || step.kind != Kind::Internal {
+                step.kind
+            } else {
+                Kind::Unspecified
+            },
+            status: Status::Unset,
+            debug: false,
+            shared: step.shared,
+            name: step.name,
+            start_ns: Some(step.start_ns),
+            duration_ns: Some(step.duration_ns),
+            local: self.endpoint(step.local),
+            remote: step.remote.map_or(EndpointRef::NONE, |service| self.endpoint(service)),
+            annotations: &annotations[..count],
+            tags: &tags[..tag_count],
+        })
+    }
+}
+
+/// What the spans of a request have in common.
+struct About<'a> {
+    trace_id: TraceId,
+    volume: usize,
+    offset: ValueRef<'a>,
+    length: ValueRef<'a>,
+    status: ValueRef<'a>,
+    path: &'static str,
+    /// The step that has failed.
+    failed: Option<usize>,
+}

@@ -1,0 +1,72 @@
+//! Random numbers of the kinds that requests need, and their digits, both in a few nanoseconds.
+
+use blkkin_model::SpanId;
+use blkkin_sys::testing::Random;
+use std::num::NonZeroU64;
+
+/// Steps of the distribution of durations.
+const STEPS: usize = 1024;
+/// Its width: of a thousand requests one takes 15 times as long as most.
+const SIGMA: f64 = 0.85;
+
+#[derive(Clone, Debug)]
+pub(super) struct Numbers {
+    random: Random,
+    /// By how much of the median something takes.
+    factors: Vec<f32>,
+}
+
+impl Numbers {
+    pub(super) fn new(seed: u64) -> Numbers {
+        let mut shape = Random::new(0);
+        let mut uniform = || (shape.next() >> 11) as f64 / (1u64 << 53) as f64;
+        // Twelve even numbers make up a normal one.
+        let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+        let factors = (0..STEPS).map(|_| (SIGMA * normal()).exp() as f32).collect();
+        Numbers { random: Random::new(seed), factors }
+    }
+
+    pub(super) fn next(&mut self) -> u64 {
+        self.random.next()
+    }
+
+    /// From 0 to below `end`.
+    pub(super) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+
+    pub(super) fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
+    pub(super) fn id(&mut self) -> SpanId {
+        (NonZeroU64::MIN | self.next()).into()
+    }
+
+    /// Something that takes so long as often as not.
+    pub(super) fn log_normal(&mut self, median: u64) -> u64 {
+        let at = self.index(STEPS);
+        let factor = self.factors[at];
+        let exact = 900 + self.below(200);
+        (median as f32 * factor) as u64 * exact / 1000
+    }
+}
+
+/// Room for a number as text.
+#[derive(Default)]
+pub(super) struct Digits([u8; 20]);
+
+impl Digits {
+    pub(super) fn of(&mut self, mut number: u64) -> &str {
+        let mut start = self.0.len();
+        loop {
+            start -= 1;
+            self.0[start] = b'0' + (number % 10) as u8;
+            number /= 10;
+            if number == 0 {
+                break;
+            }
+        }
+        std::str::from_utf8(&self.0[start..]).unwrap_or_default()
+    }
+}
