@@ -38,9 +38,11 @@ pub(crate) struct Encoded {
     pub(crate) bytes: Vec<u8>,
     /// Of Scribe: all messages before they are base64.
     pub(crate) unpacked: Vec<u8>,
-    /// Of Scribe: where a message is in those, and where its base64 begins.
-    pub(crate) messages: Vec<(Range<usize>, usize)>,
+    pub(crate) messages: Vec<Message>,
 }
+
+/// Of Scribe: where a message is among those that are unpacked, and where its base64 begins.
+pub(crate) type Message = (Range<usize>, usize);
 
 impl Format {
     pub(crate) const ALL: [Format; 5] = [

@@ -5,7 +5,8 @@ use crate::arguments::Arguments;
 use crate::figures::{latencies, own_cpu_seconds};
 use crate::format::Format;
 use crate::http::Connection;
-use crate::numbers::Numbers;
+use crate::numbers::{Counted, Numbers};
+use crate::pool::Source;
 use crate::template::Template;
 use crate::{grpc, pool};
 use serde_json::{Value, json};
@@ -30,7 +31,6 @@ pub(crate) struct Run {
     /// No batch is begun after that.
     until: Option<Duration>,
     spans_max: u64,
-    requests_a_batch: u64,
     start: Instant,
     next_request: AtomicU64,
     spans_begun: AtomicU64,
@@ -87,19 +87,26 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
         in_flight: in_flight as usize,
         until: arguments.seconds("seconds")?,
         spans_max: arguments.number("spans").unwrap_or(u64::MAX),
-        requests_a_batch,
         next_request: AtomicU64::new(first),
         spans_begun: AtomicU64::new(0),
         start: Instant::now(),
     };
+    let run = &run;
+    // Requests that are made up one by one, where it does not matter how long that takes.
+    let is_new = arguments.number("anew").unwrap_or(0) > 0;
+    if is_new && format == Format::OtlpGrpc {
+        return Err("over gRPC batches are prepared".into());
+    }
     let cpu_seconds = own_cpu_seconds();
     let tallies: Result<Vec<Tally>, String> = std::thread::scope(|scope| {
         let threads: Vec<_> = pools
             .into_iter()
-            .map(|pool| {
-                scope.spawn(|| match run.format {
-                    Format::OtlpGrpc => grpc::send(&run, pool),
-                    _ => send(&run, pool),
+            .zip(2..)
+            .map(|(pool, seed)| {
+                let source = is_new.then(|| Source::new(format, seed));
+                scope.spawn(move || match format {
+                    Format::OtlpGrpc => grpc::send(run, pool),
+                    _ => send(run, pool, source),
                 })
             })
             .collect();
@@ -112,7 +119,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
 
 impl Run {
     /// Makes a batch one that nobody has had, and says from which request on; nothing if it is enough.
-    pub(crate) fn next(&self, template: &mut Template) -> Option<u64> {
+    pub(crate) fn next(&self, template: &mut Template, anew: Option<&mut Source>) -> Option<u64> {
         if self.until.is_some_and(|until| self.start.elapsed() >= until) {
             return None;
         }
@@ -120,9 +127,21 @@ impl Run {
         if before >= self.spans_max {
             return None;
         }
-        let first = self.next_request.fetch_add(self.requests_a_batch, Ordering::Relaxed);
-        template.patch(&self.numbers, first);
+        let first = self.next_request.fetch_add(template.requests(), Ordering::Relaxed);
+        match anew {
+            Some(source) => self.make_anew(template, source, first),
+            None => template.patch(&self.numbers, first),
+        }
         Some(first)
+    }
+
+    /// Makes a batch of requests that nobody has seen the like of, at the sender's cost.
+    fn make_anew(&self, template: &mut Template, source: &mut Source, first: u64) {
+        let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
+        for (number, spans) in (first..).zip(&mut requests) {
+            Counted::of(spans).renumber(spans, &self.numbers, number);
+        }
+        *template = Template::encoded(self.format, &self.host, &requests);
     }
 
     pub(crate) fn in_flight(&self) -> usize {
@@ -154,7 +173,7 @@ impl Tally {
 }
 
 /// Sends over one connection.
-fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
+fn send(run: &Run, pool: Vec<Template>, mut source: Option<Source>) -> Result<Tally, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", run.host);
     let mut connection = Connection::open(&run.host).map_err(failed)?;
     let mut tally = Tally::default();
@@ -165,7 +184,7 @@ fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
         while waiting.len() < run.in_flight {
             let sent = match again.pop_front() {
                 Some(sent) => sent,
-                None => match begin(run, &mut free) {
+                None => match begin(run, &mut free, source.as_mut()) {
                     Some(sent) => sent,
                     None => break,
                 },
@@ -190,9 +209,9 @@ fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
     }
 }
 
-fn begin(run: &Run, free: &mut VecDeque<Template>) -> Option<Sent> {
+fn begin(run: &Run, free: &mut VecDeque<Template>, anew: Option<&mut Source>) -> Option<Sent> {
     let mut template = free.pop_front()?;
-    match run.next(&mut template) {
+    match run.next(&mut template, anew) {
         Some(first) => Some(Sent { template, first, since: Instant::now() }),
         None => {
             free.push_back(template);

@@ -23,7 +23,6 @@ mod ingest;
 mod numbers;
 mod pool;
 mod questions;
-mod requests;
 mod template;
 mod visible;
 

@@ -1,6 +1,9 @@
 //! Ids and times of requests that are counted: whoever knows a request's number knows both, so that what was sent can
 //! be asked for without being kept. Start at [`Numbers`].
 
+use blkkin_model::{Span, SpanId, TraceId};
+use std::collections::HashMap;
+
 /// How the requests of a run are numbered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Numbers {
@@ -37,10 +40,46 @@ impl Numbers {
         let ns = self.origin_ns + request * self.step_ns + jitter;
         ns - ns % MICROSECOND
     }
+}
 
-    /// A number that stands in some tags: where on its disk a request reads or writes.
-    pub(crate) fn place(&self, request: u64) -> u64 {
-        mix(request.wrapping_add(mix(!self.seed))) % (1 << 40)
+/// The spans of a request, and what is counted in it.
+pub(crate) struct Counted {
+    /// When it began, in whole microseconds.
+    pub(crate) start_ns: u64,
+    /// Which of its spans has an id; both sides of a call may have the same.
+    pub(crate) indices: HashMap<u64, u32>,
+}
+
+impl Counted {
+    pub(crate) fn of(spans: &[Span]) -> Counted {
+        let start_ns = spans.iter().filter_map(|span| span.start_ns).min().unwrap_or(0);
+        let mut indices = HashMap::new();
+        for span in spans {
+            let index = indices.len() as u32;
+            indices.entry(span.id.number()).or_insert(index);
+        }
+        Counted { start_ns: start_ns - start_ns % MICROSECOND, indices }
+    }
+
+    /// Makes a request another one, the same but for its ids and times.
+    pub(crate) fn renumber(&self, spans: &mut [Span], numbers: &Numbers, request: u64) {
+        let (high, low) = numbers.trace_id(request);
+        let trace_id = TraceId::from_number(u128::from(high) << 64 | u128::from(low));
+        let start_ns = numbers.start_ns(request);
+        let time = |ns: u64| start_ns + ns.saturating_sub(self.start_ns);
+        let id = |old: SpanId| match self.indices.get(&old.number()) {
+            Some(&index) => {
+                SpanId::from_number(numbers.span_id(request, index.into())).unwrap_or(old)
+            }
+            None => old,
+        };
+        for span in spans {
+            span.trace_id = trace_id.unwrap_or(span.trace_id);
+            span.id = id(span.id);
+            span.parent_id = span.parent_id.map(id);
+            span.start_ns = span.start_ns.map(time);
+            span.annotations.iter_mut().for_each(|note| note.time_ns = time(note.time_ns));
+        }
     }
 }
 
@@ -68,17 +107,6 @@ impl Random {
 
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
-    }
-
-    /// True once in so many times.
-    pub(crate) fn one_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    /// Mostly near the mean, seldom many times as long, as waiting times are.
-    pub(crate) fn wait_us(&mut self, mean_us: u64) -> u64 {
-        let part = (self.next() >> 11) as f64 / (1_u64 << 53) as f64;
-        (-(1.0 - part).ln() * mean_us as f64) as u64
     }
 
     pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
@@ -112,12 +140,5 @@ mod tests {
         assert!(starts.is_sorted());
         assert!(starts.iter().all(|start| start % 1000 == 0));
         assert!(starts[999] - starts[0] > 998 * 49_000);
-    }
-
-    #[test]
-    fn waits_have_their_mean() {
-        let mut random = Random(7);
-        let sum: u64 = (0..10_000).map(|_| random.wait_us(500)).sum();
-        assert!((450..550).contains(&(sum / 10_000)), "{sum}");
     }
 }

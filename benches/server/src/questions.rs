@@ -2,9 +2,9 @@
 //! Start at [`run`].
 
 use crate::arguments::Arguments;
+use crate::format::Format;
 use crate::numbers::{Numbers, Random};
-use crate::pool;
-use crate::requests;
+use crate::pool::Source;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -41,8 +41,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Vec<Value>, Box<dyn Error>> {
 
 fn pairs(sample: u64) -> Pairs {
     let mut pairs = Pairs::new();
-    for number in 0..sample {
-        for span in requests::request(&pool::NUMBERS, number) {
+    let mut source = Source::new(Format::OtlpHttp, 1);
+    for _ in 0..sample {
+        for span in source.request() {
             let durations = pairs.entry((span.local.service, span.name)).or_default();
             durations.extend(span.duration_ns);
         }

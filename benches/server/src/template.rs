@@ -3,9 +3,9 @@
 //! Start at [`Template`].
 
 use crate::base64;
-use crate::format::{Form, Format};
-use crate::numbers::Numbers;
-use blkkin_model::{Span, Value};
+use crate::format::{Encoded, Form, Format, Message};
+use crate::numbers::{Counted, Numbers};
+use blkkin_model::Span;
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -41,7 +41,6 @@ enum What {
     Span(u32),
     /// So long after the request's start, in nanoseconds.
     Time(u64),
-    Place,
 }
 
 /// Bytes that are packed again as base64.
@@ -61,29 +60,27 @@ struct Wanted {
 const FILTER_BITS: u32 = 22;
 
 impl Template {
-    /// A batch of these requests, numbered so, in a format.
-    pub(crate) fn new(
-        format: Format,
-        host: &str,
-        numbers: &Numbers,
-        first: u64,
-        requests: &[Vec<Span>],
-    ) -> Template {
+    /// A batch of these requests in a format.
+    pub(crate) fn new(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
+        let (mut template, messages) = Template::of(format, host, requests);
+        let is_packed = !template.unpacked.is_empty();
+        let bytes = if is_packed { &template.unpacked } else { &template.bytes };
+        template.patches = find(bytes, &wanted(format, requests));
+        template.repacks = repacks(&template.patches, &messages);
+        template
+    }
+
+    /// One that stays as it is.
+    pub(crate) fn encoded(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
+        Template::of(format, host, requests).0
+    }
+
+    fn of(format: Format, host: &str, requests: &[Vec<Span>]) -> (Template, Vec<Message>) {
         let spans: Vec<&Span> = requests.iter().flatten().collect();
-        let encoded = format.encode(&spans, host);
-        let looked_at =
-            if encoded.unpacked.is_empty() { &encoded.bytes } else { &encoded.unpacked };
-        let wanted = wanted(format, numbers, first, requests);
-        let patches = find(looked_at, &wanted);
-        let repacks = repacks(&patches, &encoded.messages);
-        Template {
-            patches,
-            repacks,
-            requests: requests.len() as u64,
-            spans: spans.len() as u64,
-            bytes: encoded.bytes,
-            unpacked: encoded.unpacked,
-        }
+        let Encoded { bytes, unpacked, messages } = format.encode(&spans, host);
+        let (requests, spans) = (requests.len() as u64, spans.len() as u64);
+        let (patches, repacks) = (Vec::new(), Vec::new());
+        (Template { bytes, unpacked, patches, repacks, requests, spans }, messages)
     }
 
     /// Makes it the requests from this number on.
@@ -97,7 +94,6 @@ impl Template {
                 What::TraceLow => numbers.trace_id(request).1,
                 What::Span(index) => numbers.span_id(request, index.into()),
                 What::Time(after_ns) => numbers.start_ns(request) + after_ns,
-                What::Place => numbers.place(request),
             };
             patch.form.write(value, bytes, patch.offset as usize);
         }
@@ -120,34 +116,31 @@ impl Template {
 }
 
 /// All that is to be overwritten in a batch.
-fn wanted(format: Format, numbers: &Numbers, first: u64, requests: &[Vec<Span>]) -> Wanted {
+fn wanted(format: Format, requests: &[Vec<Span>]) -> Wanted {
     let (id, time) = (format.id_form(), format.time_form());
     let mut wanted = Wanted { filter: vec![0; 1 << (FILTER_BITS - 6)], ..Wanted::default() };
-    for (request, spans) in requests.iter().enumerate() {
-        let (number, request) = (first + request as u64, request as u32);
-        let start_ns = numbers.start_ns(number);
-        let (high, low) = numbers.trace_id(number);
-        wanted.add(high, request, What::TraceHigh, id);
-        wanted.add(low, request, What::TraceLow, id);
-        let mut ids: HashMap<u64, u32> = HashMap::new();
-        for span in spans {
-            let index = ids.len() as u32;
-            let index = *ids.entry(span.id.number()).or_insert(index);
-            wanted.add(span.id.number(), request, What::Span(index), id);
-            let start = span.start_ns.unwrap_or(start_ns);
-            let end = start + span.duration_ns.unwrap_or(0);
-            let notes = span.annotations.iter().map(|note| note.time_ns);
-            for at in notes.chain([start, end]) {
-                wanted.add(at, request, What::Time(at - start_ns), time);
-            }
+    for (request, spans) in (0..).zip(requests) {
+        let counted = Counted::of(spans);
+        if let Some(span) = spans.first() {
+            wanted.add(span.trace_id.high(), request, What::TraceHigh, id);
+            wanted.add(span.trace_id.low(), request, What::TraceLow, id);
         }
-        let place = numbers.place(number);
-        let is_told = |value: &Value| matches!(value, Value::Str(text) if text.ends_with(&format!("{place:016x}")));
-        if spans.iter().flat_map(|span| &span.tags).any(|tag| is_told(&tag.value)) {
-            wanted.add(place, request, What::Place, Form::Hex);
+        for (&number, &index) in &counted.indices {
+            wanted.add(number, request, What::Span(index), id);
+        }
+        for ns in spans.iter().flat_map(times) {
+            wanted.add(ns, request, What::Time(ns - counted.start_ns), time);
         }
     }
     wanted
+}
+
+/// All times that a format may say of a span. Those of its end are not the same where only whole microseconds are added.
+fn times(span: &Span) -> Vec<u64> {
+    let (start_ns, takes_ns) = (span.start_ns.unwrap_or(0), span.duration_ns.unwrap_or(0));
+    let end_ns = start_ns - start_ns % 1000 + takes_ns - takes_ns % 1000;
+    let notes = span.annotations.iter().map(|note| note.time_ns);
+    notes.chain([start_ns, start_ns + takes_ns, end_ns]).collect()
 }
 
 /// Where they are.
@@ -198,7 +191,7 @@ fn key(bytes: &[u8]) -> u128 {
 }
 
 /// The groups of three bytes that patches are in; those of one message are packed apart from those of the next.
-fn repacks(patches: &[Patch], messages: &[(Range<usize>, usize)]) -> Vec<Repack> {
+fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
     let mut repacks: Vec<Repack> = Vec::new();
     for patch in patches {
         let offset = patch.offset as usize;
@@ -224,61 +217,29 @@ fn repacks(patches: &[Patch], messages: &[(Range<usize>, usize)]) -> Vec<Repack>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::requests;
-    use blkkin_model::{SpanId, TraceId};
+    use crate::pool::Source;
 
     const NUMBERS: Numbers =
         Numbers { seed: 9, origin_ns: 1_700_000_000_000_000_000, step_ns: 77_000_000 };
 
-    /// What a batch should be after it was patched: its spans with everything that was overwritten.
-    fn expected(numbers: &Numbers, first: u64, drafts: &[Vec<Span>], from: u64) -> Vec<Vec<Span>> {
-        let one = |(index, spans): (usize, &Vec<Span>)| {
-            let (old, new) = (from + index as u64, first + index as u64);
-            let shift = numbers.start_ns(new).wrapping_sub(pool().start_ns(old));
-            let (high, low) = numbers.trace_id(new);
-            let place = |of: &Numbers, number| format!("{:016x}", of.place(number));
-            let (old_place, new_place) = (place(&pool(), old), place(numbers, new));
-            let ids: Vec<SpanId> = spans.iter().map(|span| span.id).collect();
-            let id = |old: SpanId| {
-                let index = ids.iter().position(|&id| id == old).expect("known");
-                SpanId::from_number(numbers.span_id(new, index as u64)).expect("not 0")
-            };
-            let mut spans = spans.clone();
-            for span in &mut spans {
-                let number = u128::from(high) << 64 | u128::from(low);
-                span.trace_id = TraceId::from_number(number).expect("not 0");
-                span.id = id(span.id);
-                span.parent_id = span.parent_id.map(id);
-                span.start_ns = span.start_ns.map(|start| start.wrapping_add(shift));
-                for note in &mut span.annotations {
-                    note.time_ns = note.time_ns.wrapping_add(shift);
-                }
-                for tag in &mut span.tags {
-                    if let Value::Str(text) = &mut tag.value {
-                        *text = text.replace(&old_place, &new_place);
-                    }
-                }
-            }
-            spans
-        };
-        drafts.iter().enumerate().map(one).collect()
-    }
-
-    fn pool() -> Numbers {
-        crate::pool::NUMBERS
+    fn requests(format: Format) -> Vec<Vec<Span>> {
+        let mut source = Source::new(format, 7);
+        (0..80).map(|_| source.request()).collect()
     }
 
     #[test]
     fn patched_batches_are_what_encoding_anew_would_give() {
-        let from = 40;
-        let drafts: Vec<Vec<Span>> =
-            (from..from + 60).map(|number| requests::request(&pool(), number)).collect();
         for format in Format::ALL {
-            let mut template = Template::new(format, "a:1", &pool(), from, &drafts);
+            let requests = requests(format);
+            let mut template = Template::new(format, "a:1", &requests);
             for first in [1_000_000, 5] {
                 template.patch(&NUMBERS, first);
-                let expected = expected(&NUMBERS, first, &drafts, from);
-                let spans: Vec<&Span> = expected.iter().flatten().collect();
+                let mut renumbered = requests.clone();
+                for (number, spans) in (first..).zip(&mut renumbered) {
+                    Counted::of(spans).renumber(spans, &NUMBERS, number);
+                    assert_ne!(spans[0].id, requests[0][0].id);
+                }
+                let spans: Vec<&Span> = renumbered.iter().flatten().collect();
                 let anew = format.encode(&spans, "a:1").bytes;
                 assert!(template.bytes() == anew, "{format:?} from {first}");
             }
@@ -287,9 +248,9 @@ mod tests {
 
     #[test]
     fn what_it_holds_is_counted() {
-        let drafts = vec![requests::request(&pool(), 1), requests::request(&pool(), 2)];
-        let template = Template::new(Format::ZipkinJson, "a:1", &pool(), 1, &drafts);
+        let requests = requests(Format::ZipkinJson);
+        let template = Template::new(Format::ZipkinJson, "a:1", &requests[..2]);
         assert_eq!(template.requests(), 2);
-        assert_eq!(template.spans(), (drafts[0].len() + drafts[1].len()) as u64);
+        assert_eq!(template.spans(), (requests[0].len() + requests[1].len()) as u64);
     }
 }
