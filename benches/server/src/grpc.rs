@@ -71,7 +71,7 @@ async fn calls(
     loop {
         // The one that was used longest ago.
         let mut template = pool.borrow_mut().remove(0);
-        let Some(first) = run.next(&mut template, None) else { return Ok(()) };
+        let Some(first) = run.next(&mut template) else { return Ok(()) };
         let (bytes, since) = (Bytes::copy_from_slice(template.bytes()), Instant::now());
         loop {
             sender = sender.ready().await.map_err(told)?;

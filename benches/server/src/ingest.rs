@@ -30,10 +30,11 @@ pub(crate) struct Run {
     in_flight: usize,
     /// No batch is begun after that.
     until: Option<Duration>,
-    spans_max: u64,
+    requests_end: u64,
     start: Instant,
     next_request: AtomicU64,
-    spans_begun: AtomicU64,
+    /// Batches are made up when they are sent, where it does not matter how long that takes.
+    is_new: bool,
 }
 
 /// What became of the batches of one connection.
@@ -86,27 +87,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
         numbers: arguments.numbers()?,
         in_flight: in_flight as usize,
         until: arguments.seconds("seconds")?,
-        spans_max: arguments.number("spans").unwrap_or(u64::MAX),
+        requests_end: arguments.number("requests").map_or(u64::MAX, |requests| first + requests),
         next_request: AtomicU64::new(first),
-        spans_begun: AtomicU64::new(0),
+        is_new: arguments.number("anew").unwrap_or(0) > 0,
         start: Instant::now(),
     };
     let run = &run;
-    // Requests that are made up one by one, where it does not matter how long that takes.
-    let is_new = arguments.number("anew").unwrap_or(0) > 0;
-    if is_new && format == Format::OtlpGrpc {
-        return Err("over gRPC batches are prepared".into());
-    }
     let cpu_seconds = own_cpu_seconds();
     let tallies: Result<Vec<Tally>, String> = std::thread::scope(|scope| {
         let threads: Vec<_> = pools
             .into_iter()
-            .zip(2..)
-            .map(|(pool, seed)| {
-                let source = is_new.then(|| Source::new(format, seed));
+            .map(|pool| {
                 scope.spawn(move || match format {
                     Format::OtlpGrpc => grpc::send(run, pool),
-                    _ => send(run, pool, source),
+                    _ => send(run, pool),
                 })
             })
             .collect();
@@ -119,24 +113,23 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
 
 impl Run {
     /// Makes a batch one that nobody has had, and says from which request on; nothing if it is enough.
-    pub(crate) fn next(&self, template: &mut Template, anew: Option<&mut Source>) -> Option<u64> {
+    pub(crate) fn next(&self, template: &mut Template) -> Option<u64> {
         if self.until.is_some_and(|until| self.start.elapsed() >= until) {
             return None;
         }
-        let before = self.spans_begun.fetch_add(template.spans(), Ordering::Relaxed);
-        if before >= self.spans_max {
-            return None;
-        }
-        let first = self.next_request.fetch_add(template.requests(), Ordering::Relaxed);
-        match anew {
-            Some(source) => self.make_anew(template, source, first),
-            None => template.patch(&self.numbers, first),
+        let more = |next| (next < self.requests_end).then_some(next + template.requests());
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let first = self.next_request.fetch_update(set, fetch, more).ok()?;
+        match self.is_new {
+            true => self.make_anew(template, first),
+            false => template.patch(&self.numbers, first),
         }
         Some(first)
     }
 
-    /// Makes a batch of requests that nobody has seen the like of, at the sender's cost.
-    fn make_anew(&self, template: &mut Template, source: &mut Source, first: u64) {
+    /// Makes a batch of requests that nobody has seen the like of, at the sender's cost. They depend on their numbers only.
+    fn make_anew(&self, template: &mut Template, first: u64) {
+        let mut source = Source::new(self.format, first + 2);
         let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
         for (number, spans) in (first..).zip(&mut requests) {
             Counted::of(spans).renumber(spans, &self.numbers, number);
@@ -173,7 +166,7 @@ impl Tally {
 }
 
 /// Sends over one connection.
-fn send(run: &Run, pool: Vec<Template>, mut source: Option<Source>) -> Result<Tally, String> {
+fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
     let failed = |error: std::io::Error| format!("{}: {error}", run.host);
     let mut connection = Connection::open(&run.host).map_err(failed)?;
     let mut tally = Tally::default();
@@ -184,7 +177,7 @@ fn send(run: &Run, pool: Vec<Template>, mut source: Option<Source>) -> Result<Ta
         while waiting.len() < run.in_flight {
             let sent = match again.pop_front() {
                 Some(sent) => sent,
-                None => match begin(run, &mut free, source.as_mut()) {
+                None => match begin(run, &mut free) {
                     Some(sent) => sent,
                     None => break,
                 },
@@ -209,9 +202,9 @@ fn send(run: &Run, pool: Vec<Template>, mut source: Option<Source>) -> Result<Ta
     }
 }
 
-fn begin(run: &Run, free: &mut VecDeque<Template>, anew: Option<&mut Source>) -> Option<Sent> {
+fn begin(run: &Run, free: &mut VecDeque<Template>) -> Option<Sent> {
     let mut template = free.pop_front()?;
-    match run.next(&mut template, anew) {
+    match run.next(&mut template) {
         Some(first) => Some(Sent { template, first, since: Instant::now() }),
         None => {
             free.push_back(template);
