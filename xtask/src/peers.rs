@@ -3,70 +3,132 @@
 //!
 //! A peer that stays away is said aloud, with what is not tested; with `CI=true` it is a failure.
 
-use crate::{Outcome, is_ci};
-use std::path::Path;
+use crate::{Outcome, is_ci, target_dir};
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// A program that tests and benches use, if it is there.
 struct Peer {
     name: &'static str,
-    /// What Debian and Ubuntu call it.
+    /// What Debian and Ubuntu call it, or what it needs.
     packages: &'static [&'static str],
+    /// Where it comes from, if not from those.
+    fetch: Fetch,
     is_there: fn() -> bool,
     /// What cannot be tested without it.
     tests: &'static str,
 }
 
-const PEERS: [Peer; 8] = [
+/// What is fetched when a peer's packages are there.
+#[derive(Clone, Copy)]
+enum Fetch {
+    Nothing,
+    /// From PyPI, into the environment of [`python`].
+    Pip(&'static [&'static str]),
+    /// From Maven Central, without what it depends on.
+    Maven(&'static str),
+}
+
+const PEERS: [Peer; 11] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
+        fetch: Fetch::Nothing,
         is_there: || ["lttng", "lttng-sessiond", "lttng-relayd"].iter().all(|name| in_path(name)),
         tests: "recording with LTTng's daemons and live viewing",
     },
     Peer {
         name: "lttng-ust",
         packages: &["liblttng-ust-dev", "pkg-config"],
+        fetch: Fetch::Nothing,
         is_there: || succeeds("pkg-config", &["--exists", "lttng-ust"]),
         tests: "traces of programs instrumented with LTTng-UST",
     },
     Peer {
         name: "babeltrace2",
         packages: &["babeltrace2"],
+        fetch: Fetch::Nothing,
         is_there: || in_path("babeltrace2"),
         tests: "agreement with the reference reader, and speed compared to it",
     },
     Peer {
         name: "gcc",
         packages: &["gcc", "g++", "libc6-dev"],
+        fetch: Fetch::Nothing,
         is_there: || in_path("gcc") && in_path("g++"),
         tests: "programs in C and C++, and fuzzing",
     },
     Peer {
         name: "strace",
         packages: &["strace"],
+        fetch: Fetch::Nothing,
         is_there: || in_path("strace"),
         tests: "that recording makes no system calls",
     },
     Peer {
         name: "shells",
         packages: &["bash", "zsh", "fish"],
+        fetch: Fetch::Nothing,
         is_there: || ["bash", "zsh", "fish"].iter().all(|name| in_path(name)),
         tests: "completion of words by shells",
     },
     Peer {
         name: "cmake",
         packages: &["cmake", "make", "pkg-config"],
+        fetch: Fetch::Nothing,
         is_there: || ["cmake", "make", "pkg-config"].iter().all(|name| in_path(name)),
         tests: "programs that find what was installed",
     },
     Peer {
         name: "man",
         packages: &["man-db", "groff-base"],
+        fetch: Fetch::Nothing,
         is_there: || ["man", "groff"].iter().all(|name| in_path(name)),
         tests: "the manual's pages",
     },
+    Peer {
+        name: "facebook-scribe",
+        packages: &["python3-venv"],
+        fetch: Fetch::Pip(&["facebook-scribe==2.0.post1", "thrift==0.25.0"]),
+        is_there: || has_module("scribe, thrift"),
+        tests: "the client that Scribe's makers have published",
+    },
+    Peer {
+        name: "duckdb",
+        packages: &["python3-venv"],
+        fetch: Fetch::Pip(&["duckdb==2.0.0", "pyarrow==26.0.1", "pytz==2026.6"]),
+        is_there: || has_module("duckdb, pyarrow, pytz"),
+        tests: "files of spans, read by DuckDB and pyarrow",
+    },
+    Peer {
+        name: "zipkin",
+        packages: &["default-jre-headless", "maven"],
+        fetch: Fetch::Maven("io.zipkin:zipkin-server:3.6.1:jar:exec"),
+        is_there: || in_path("java") && zipkin_jar().is_file(),
+        tests: "that Zipkin's server finds the spans that are sent to it",
+    },
 ];
+
+/// The interpreter of an environment with what comes from PyPI.
+pub(crate) fn python() -> PathBuf {
+    python_folder().join("bin/python")
+}
+
+fn python_folder() -> PathBuf {
+    target_dir().join("peers/python")
+}
+
+/// Whether the interpreter has modules.
+fn has_module(modules: &str) -> bool {
+    succeeds(&python().to_string_lossy(), &["-c", &format!("import {modules}")])
+}
+
+/// Where Maven keeps Zipkin's server.
+fn zipkin_jar() -> PathBuf {
+    let home = PathBuf::from(std::env::var_os("HOME").unwrap_or_default());
+    let folder = home.join(".m2/repository/io/zipkin/zipkin-server/3.6.1");
+    folder.join("zipkin-server-3.6.1-exec.jar")
+}
 
 /// Which peers are there.
 #[derive(Default)]
@@ -86,12 +148,7 @@ pub(crate) fn run() -> Outcome {
 /// Makes sure that the peers are there, and prints a line for each that is not.
 pub(crate) fn install() -> Present {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
-    let reason = if missing.is_empty() {
-        None
-    } else {
-        let packages: Vec<&str> = missing.iter().flat_map(|peer| peer.packages).copied().collect();
-        apt_install(&packages).err()
-    };
+    let reason = bring_in(&missing).err();
     let mut present = Present::default();
     for peer in &PEERS {
         if (peer.is_there)() {
@@ -104,6 +161,56 @@ pub(crate) fn install() -> Present {
         present.skipped.push(line);
     }
     present
+}
+
+/// Installs and fetches what is missing.
+fn bring_in(missing: &[&Peer]) -> Result<(), String> {
+    // Who has what it takes to fetch something needs no packages, nor the right to install them.
+    let packages = missing.iter().filter(|peer| !peer.fetch.is_possible());
+    let packages: Vec<&str> = packages.flat_map(|peer| peer.packages).copied().collect();
+    let mut brought = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
+    for peer in missing {
+        brought = brought.and(peer.fetch.run());
+    }
+    brought
+}
+
+impl Fetch {
+    /// Whether all is there that it takes.
+    fn is_possible(self) -> bool {
+        match self {
+            Fetch::Nothing => false,
+            Fetch::Pip(_) => succeeds("python3", &["-c", "import venv, ensurepip"]),
+            Fetch::Maven(_) => in_path("java") && in_path("mvn"),
+        }
+    }
+
+    fn run(self) -> Result<(), String> {
+        match self {
+            Fetch::Nothing => Ok(()),
+            Fetch::Pip(packages) => {
+                println!("peers: fetching {}", packages.join(" "));
+                if !python().is_file() {
+                    let folder = python_folder();
+                    succeed("python3", &["-m", "venv", &folder.to_string_lossy()])?;
+                }
+                let install = ["-m", "pip", "install", "--quiet"];
+                succeed(&python().to_string_lossy(), &[&install, packages].concat())
+            }
+            Fetch::Maven(artifact) => {
+                println!("peers: fetching {artifact}");
+                let artifact = format!("-Dartifact={artifact}");
+                succeed("mvn", &["-q", "-B", "dependency:get", "-Dtransitive=false", &artifact])
+            }
+        }
+    }
+}
+
+fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {
+    match succeeds(program, arguments) {
+        true => Ok(()),
+        false => Err(format!("{program} {} failed", arguments.join(" "))),
+    }
 }
 
 /// Installs Debian packages, if this process may; otherwise tells why not.

@@ -1,8 +1,9 @@
 //! `cargo xtask test`: all tests, the models of what is shared between threads, and at the end one
 //! line that counts them.
 //!
-//! Tests find out what they may use from two environment variables. `BLKKIN_PEERS` lists the
-//! peers that are there (see [`crate::peers`]), separated by commas. A test that cannot do its
+//! Tests find out what they may use from environment variables. `BLKKIN_PEERS` lists the
+//! peers that are there (see [`crate::peers`]), separated by commas; `BLKKIN_PYTHON` is the Python that has
+//! those that are modules of it. A test that cannot do its
 //! work without a missing one appends one line, `TEST: reason`, to the file that `BLKKIN_SKIPS`
 //! names, and returns; with `CI=true` it fails instead. Such a test counts as skipped here, not
 //! as passed, though cargo cannot know that. Nor is skipped what is marked as a program of other tests,
@@ -46,6 +47,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .args(&options.arguments)
         .env("BLKKIN_PEERS", peers.names.join(","))
+        .env("BLKKIN_PYTHON", peers::python())
         .env("BLKKIN_SKIPS", &skips);
     let mut commands = vec![tests];
     if options.arguments.is_empty() {

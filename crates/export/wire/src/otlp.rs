@@ -11,6 +11,7 @@
 //! The service is the resource's `service.name`, or what is next best ([`SERVICES`]). An error's text
 //! is the tag `error`, unless the span has one already.
 
+pub(crate) mod answer;
 mod endpoints;
 pub(crate) mod json;
 mod proto;

@@ -521,6 +521,11 @@ impl Block {
         self.endpoints.entries().len()
     }
 
+    /// How many places there are for numbers.
+    pub(crate) fn numbers(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// No span of this block weighs more.
     pub(crate) fn heaviest(&self) -> usize {
         self.heaviest

@@ -17,6 +17,8 @@ pub enum Error {
     /// The file was written by a newer version, in a way that this one does not read. These are the bits of its
     /// features.
     TooNew(u32),
+    /// A file may not have that many row groups and pages.
+    Full,
     /// The Parquet library refused what it was given to write.
     Parquet(parquet::errors::ParquetError),
 }
@@ -30,6 +32,7 @@ impl fmt::Display for Error {
                 f,
                 "written by a newer version (features {bits:#x}), which it takes to read the file"
             ),
+            Error::Full => f.write_str("the file has as many row groups and pages as it may"),
             Error::Parquet(error) => error.fmt(f),
         }
     }
@@ -40,7 +43,7 @@ impl std::error::Error for Error {
         match self {
             Error::Io(error) => Some(error),
             Error::Parquet(error) => Some(error),
-            Error::Damaged { .. } | Error::TooNew(_) => None,
+            Error::Damaged { .. } | Error::TooNew(_) | Error::Full => None,
         }
     }
 }

@@ -120,8 +120,8 @@ struct Dictionaries {
 /// Most bytes of dictionaries that a file keeps in memory.
 const DICTIONARIES_MAX: usize = 16 << 20;
 
-/// Largest footer: more than a file of 32767 row groups has.
-const FOOTER_MAX: u64 = 1 << 30;
+/// The seal is not farther from the end.
+const SEAL_WITHIN: u64 = 1 << 16;
 
 const MAGIC: &[u8; 4] = b"PAR1";
 
@@ -147,12 +147,13 @@ impl<R: ReadAt> File<R> {
         let length = u64::from(u32::from_le_bytes([a, b, c, d]));
         let footer_at = tail_at
             .checked_sub(length)
-            .filter(|at| *at >= 4 && length <= FOOTER_MAX)
+            .filter(|at| *at >= 4)
             .ok_or(damaged(tail_at, "the footer has no such length"))?;
-        let mut footer = vec![0; (len - footer_at) as usize];
-        from.read_at(footer_at, &mut footer)?;
-        let seal = Seal::open(&mut footer, footer_at)?;
-        drop(footer);
+        let rest_at = footer_at.max(len.saturating_sub(SEAL_WITHIN));
+        let beginning = crc(&from, footer_at..rest_at)?;
+        let mut rest = vec![0; (len - rest_at) as usize];
+        from.read_at(rest_at, &mut rest)?;
+        let seal = Seal::open(beginning, &mut rest, footer_at)?;
         let behind = seal.index_at.checked_add(seal.index_len.into());
         if seal.index_at < 4 || behind.is_none_or(|behind| behind > footer_at) {
             return Err(damaged(footer_at, "the index is not where the footer says"));
@@ -462,17 +463,8 @@ impl<R: ReadAt> File<R> {
         if at != self.seal.index_at {
             return Err(damaged(at, "there is something behind the pages"));
         }
-        let mut at = self.seal.index_at + u64::from(self.seal.index_len);
-        let from = at;
-        let mut buffer = vec![0; 1 << 16];
-        let mut crc = 0;
-        while at < self.footer_at {
-            let part = (self.footer_at - at).min(buffer.len() as u64) as usize;
-            self.from.read_at(at, &mut buffer[..part])?;
-            crc = crc32c::crc32c_append(crc, &buffer[..part]);
-            at += part as u64;
-        }
-        if crc == self.seal.rest_crc {
+        let from = self.seal.index_at + u64::from(self.seal.index_len);
+        if crc(&self.from, from..self.footer_at)? == self.seal.rest_crc {
             Ok(())
         } else {
             Err(damaged(from, "filters and indexes are not what their checksum says"))
@@ -502,6 +494,19 @@ impl<R: ReadAt> File<R> {
         }
         Ok(ControlFlow::Continue(()))
     }
+}
+
+/// The checksum of these bytes.
+fn crc(from: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
+    let mut buffer = vec![0; 1 << 16];
+    let mut crc = 0;
+    while !bytes.is_empty() {
+        let part = (bytes.end - bytes.start).min(buffer.len() as u64) as usize;
+        from.read_at(bytes.start, &mut buffer[..part])?;
+        crc = crc32c::crc32c_append(crc, &buffer[..part]);
+        bytes.start += part as u64;
+    }
+    Ok(crc)
 }
 
 /// Some columns of a page.

@@ -23,7 +23,7 @@ const OPENING: &str = "blkkin.spans/1 ";
 const KNOWN: u32 = 0;
 
 /// Most bytes of an index, not compressed.
-const INDEX_MAX: usize = 64 << 20;
+pub(crate) const INDEX_MAX: usize = 24 << 20;
 
 /// Most bytes of a page, not compressed, and most values: what a writer keeps to.
 pub(crate) const PAGE_MAX: usize = 32 << 20;
@@ -94,20 +94,20 @@ impl Seal {
         true
     }
 
-    /// That of a footer, which has been checked.
-    pub(crate) fn open(footer: &mut [u8], offset: u64) -> Result<Seal, Error> {
+    /// That of a footer, of whose beginning this is the checksum, and this the rest.
+    pub(crate) fn open(beginning: u32, rest: &mut [u8], offset: u64) -> Result<Seal, Error> {
         let damaged = |reason| Error::Damaged { offset, reason };
-        let at = place(footer).ok_or(damaged("the footer has no seal of ours"))?;
-        let text = &mut footer[at..at + SEAL_LEN];
+        let at = place(rest).ok_or(damaged("the footer has no seal of ours"))?;
+        let text = &mut rest[at..at + SEAL_LEN];
         let seal = Seal::parse(text).ok_or(damaged("the footer's seal is damaged"))?;
         text.copy_from_slice(Seal { footer_crc: 0, ..seal }.text().as_bytes());
-        if crc32c::crc32c(footer) != seal.footer_crc {
+        if crc32c::crc32c_append(beginning, rest) != seal.footer_crc {
             return Err(damaged("the footer is not what its checksum says"));
         }
         if seal.incompat & !KNOWN != 0 {
             return Err(Error::TooNew(seal.incompat));
         }
-        if seal.index_raw as usize > INDEX_MAX {
+        if seal.index_raw as usize > INDEX_MAX || seal.index_len as usize > INDEX_MAX {
             return Err(damaged("the index is too large"));
         }
         Ok(seal)
@@ -170,6 +170,11 @@ pub(crate) struct Group {
 
 /// Numbers of a page in the index.
 const PAGE_BYTES: usize = 18;
+
+/// Bytes that a group of so many pages takes in the index.
+pub(crate) fn len(pages: usize) -> usize {
+    32 + COLUMNS.len() * (9 + PAGE_BYTES) + pages * (12 + COLUMNS.len() * PAGE_BYTES)
+}
 
 pub(crate) fn write(groups: &[Group]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -246,7 +251,8 @@ fn read_chunk(bytes: &mut Bytes<'_>, pages: usize, end: u64) -> Decoded<Chunk> {
             .checked_add(page.len())
             .filter(|behind| *behind <= end)
             .ok_or("a page in the index is behind the end")?;
-        if page.raw as usize > PAGE_MAX || page.values as usize > VALUES_MAX {
+        let most = [(page.raw, PAGE_MAX), (page.stored, 2 * PAGE_MAX), (page.values, VALUES_MAX)];
+        if most.into_iter().any(|(size, most)| size as usize > most) {
             return Err("a page in the index is too large");
         }
         Ok(page)
@@ -256,4 +262,79 @@ fn read_chunk(bytes: &mut Bytes<'_>, pages: usize, end: u64) -> Decoded<Chunk> {
     }
     chunk.pages = (0..pages).map(|_| page()).collect::<Decoded<_>>()?;
     Ok(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::Cells;
+    use crate::decode::TextList;
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    proptest! {
+        /// Nothing that a page may say makes decoding panic, or more rows than there are.
+        #[test]
+        fn pages_may_say_anything(
+            column in 0..COLUMNS.len(),
+            encoding in prop::sample::select(vec![0_u8, 5, 6, 7, 8]),
+            values in 0..40_u32,
+            rows in 0..40_usize,
+            mut body in prop::collection::vec(any::<u8>(), 0..200),
+            levels in prop::collection::vec(prop::collection::vec(0..9_u8, 0..20), 0..3),
+        ) {
+            // Some have levels that can be read, so that what is behind them is read too.
+            let whole = |list: Vec<u8>| [(list.len() as u32).to_le_bytes().to_vec(), list].concat();
+            let levels: Vec<u8> = levels.into_iter().flat_map(whole).collect();
+            body.splice(0..0, levels);
+            let texts = TextList { texts: "ab".to_owned(), ends: vec![1, 2] };
+            let page = Page { encoding, values, ..Page::default() };
+            let cells = Cells::decode(COLUMNS[column], &page, rows, &body, Some(&Arc::new(texts)));
+            if let Ok(cells) = cells {
+                for row in 0..rows {
+                    cells.row_text(row);
+                    cells.row_number(row);
+                }
+            }
+        }
+
+        #[test]
+        fn an_index_may_say_anything(
+            mut bytes in prop::collection::vec(prop_oneof![Just(0_u8), 0..3_u8, any::<u8>()], 0..900),
+            groups in 0..3_u8,
+        ) {
+            bytes.splice(0..0, [groups, 0, 0, 0]);
+            for group in read(&bytes, 1 << 20).unwrap_or_default() {
+                prop_assert_eq!(group.page_rows.len(), group.page_lows.len());
+                prop_assert_eq!(group.columns.len(), COLUMNS.len());
+            }
+        }
+    }
+
+    #[test]
+    fn an_index_is_read_as_it_was_written() {
+        let page = Page { offset: 4, header: 9, encoding: 5, stored: 7, raw: 8, values: 2, crc: 1 };
+        let chunk = Chunk { dictionary: None, pages: vec![page] };
+        let coded = Page { offset: 20, ..page };
+        let with = Chunk { dictionary: Some(page), pages: vec![coded] };
+        let mut columns = vec![chunk; COLUMNS.len()];
+        columns[3] = with;
+        let group = Group {
+            rows: 2,
+            starts: (1, 2),
+            last_low: 9,
+            page_rows: vec![0],
+            page_lows: vec![3],
+            columns,
+            ..Group::default()
+        };
+        let second = Group { first_row: 2, ..group.clone() };
+        let bytes = write(&[group.clone(), second.clone()]);
+        assert!(bytes.len() <= 4 + 2 * len(1));
+        assert_eq!(read(&bytes, 36), Ok(vec![group, second]));
+        assert_eq!(read(&bytes, 35), Err("a page in the index is behind the end"));
+        for end in 0..bytes.len() {
+            assert!(read(&bytes[..end], 36).is_err(), "{end}");
+        }
+    }
 }

@@ -18,6 +18,8 @@ mod index;
 mod layout;
 mod schema;
 mod sorted;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod writer;
 
 pub use block::{Block, Refused, Row, Scratch};

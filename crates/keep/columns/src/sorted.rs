@@ -63,6 +63,17 @@ impl<'b> Sorted<'b> {
         self.duplicates
     }
 
+    /// Leaves out those for which `keeps` is false, which gets the index that they had: they are known to be elsewhere.
+    pub fn retain(&mut self, keeps: impl Fn(usize) -> bool) {
+        let mut index = 0;
+        let before = self.places.len();
+        self.places.retain(|_| {
+            index += 1;
+            keeps(index - 1)
+        });
+        self.duplicates += before - self.places.len();
+    }
+
     /// The blocks, in the order in which they were given.
     pub fn blocks(&self) -> &[&'b Block] {
         &self.blocks

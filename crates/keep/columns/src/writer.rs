@@ -3,13 +3,17 @@
 //!
 //! Pages are encoded here, not by the Parquet library, which would hash each text of each row again: what a block knows
 //! by a number becomes a number of the file's dictionary by looking into a table.
+//!
+//! Of the 38 bytes that a span of the example `measure` takes, 8.2 are its id, 4.5 its parent's and 1.1 its request's,
+//! as hexadecimal digits: raw, the first would take 8. Its six tags take 6.8, times of annotations 5.9, the start 3.8
+//! and the duration 3. Packed differences in whole bytes, for zstd to find more in, gained nothing.
 
 use crate::block::{Block, Row};
 use crate::chunk::{Bounds, Chunk, Levels, Press};
 use crate::dictionary::{TextId, Texts};
 use crate::encode;
 use crate::error::Error;
-use crate::index::{self, Group, SEAL, Seal, VALUES_MAX};
+use crate::index::{self, Group, INDEX_MAX, SEAL, Seal, VALUES_MAX};
 use crate::layout::{Layout, ValueType};
 use crate::schema::{Column, TAGS, kind_text, schema, status_text};
 use crate::sorted::Sorted;
@@ -20,6 +24,7 @@ use parquet::bloom_filter::Sbbf;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
@@ -62,8 +67,12 @@ pub struct Writer<W: Write + Send> {
     press: Press,
     groups: Vec<Group>,
     numbering: Numbering,
+    index_len: usize,
     rows: u64,
 }
+
+/// Most row groups that Parquet can number.
+const GROUPS_MAX: usize = i16::MAX as usize;
 
 /// Heaviest page, unless a single span is heavier.
 const PAGE_WEIGHT: usize = 1 << 20;
@@ -101,6 +110,7 @@ impl<W: Write + Send> Writer<W> {
             press: Press::new(options.level)?,
             groups: Vec::new(),
             numbering: Numbering::default(),
+            index_len: 4,
             rows: 0,
         })
     }
@@ -123,6 +133,10 @@ impl<W: Write + Send> Writer<W> {
 
     fn group(&mut self, rows: &[(&Known<'_>, Row)]) -> Result<(), Error> {
         let pages = pages(rows, self.options.rows_of_page.clamp(1, VALUES_MAX));
+        self.index_len += index::len(pages.len());
+        if self.index_len > INDEX_MAX || self.groups.len() == GROUPS_MAX {
+            return Err(Error::Full);
+        }
         let low = |at: usize| rows[at].0.block.trace_low(rows[at].1);
         let mut group = Group {
             rows: rows.len() as u32,
@@ -137,8 +151,14 @@ impl<W: Write + Send> Writer<W> {
         }
         let schema = self.file.schema_descr().columns().to_vec();
         let mut of_file = self.file.next_row_group()?;
-        let mut columns =
-            Columns { rows, pages: &pages, press: &mut self.press, numbering: &mut self.numbering };
+        let mut columns = Columns {
+            rows,
+            locals: rows.iter().map(|(of, row)| of.local(*row)).collect(),
+            remotes: rows.iter().map(|(of, row)| of.remote(*row)).collect(),
+            pages: &pages,
+            press: &mut self.press,
+            numbering: &mut self.numbering,
+        };
         let mut spaced = Spaced::default();
         for (column, descriptor) in crate::schema::COLUMNS.into_iter().zip(schema) {
             let mut chunk = Chunk::new(descriptor);
@@ -253,6 +273,8 @@ struct Known<'b> {
     endpoints: Vec<KnownEndpoint>,
     /// The text of each layout.
     layouts: Vec<TextId>,
+    /// The texts of whole numbers, as they become known; 0 is none.
+    numbers: Vec<Cell<TextId>>,
 }
 
 #[derive(Clone, Copy)]
@@ -282,7 +304,8 @@ impl<'b> Known<'b> {
         let layouts = (0..block.layouts())
             .map(|id| texts.intern(&layout_text(block.layout(id as u32))))
             .collect();
-        Known { block, texts: of_block, endpoints, layouts }
+        let numbers = vec![Cell::new(0); block.numbers()];
+        Known { block, texts: of_block, endpoints, layouts, numbers }
     }
 }
 
@@ -384,9 +407,17 @@ impl Numbering {
         if kind == ValueType::Str {
             return of.texts[value as usize];
         }
+        let known = of.numbers.get(value as usize).filter(|_| kind == ValueType::Int);
+        if let Some(text) = known.map(Cell::get).filter(|text| *text != 0) {
+            return text;
+        }
         self.scratch.clear();
         value_text(of.block.value(kind, value), &mut self.scratch);
-        self.texts.intern(&self.scratch)
+        let text = self.texts.intern(&self.scratch);
+        if let Some(known) = known {
+            known.set(text);
+        }
+        text
     }
 }
 
@@ -450,6 +481,9 @@ struct Spaced {
 /// The rows of a row group, column by column.
 struct Columns<'g, 'b> {
     rows: &'g [(&'g Known<'b>, Row)],
+    /// The endpoints of each row, which several columns ask for.
+    locals: Vec<&'g KnownEndpoint>,
+    remotes: Vec<&'g KnownEndpoint>,
     pages: &'g [Range<usize>],
     press: &'g mut Press,
     numbering: &'g mut Numbering,
@@ -501,27 +535,27 @@ impl<'b> Columns<'_, 'b> {
                 self.texts(chunk, texts)
             }
             Column::Service => {
-                let texts = self.each(|of, row| of.local(row).service);
+                let texts = self.locals.iter().map(|of| of.service).collect();
                 self.texts(chunk, texts)
             }
             Column::RemoteService => {
-                let texts = self.each(|of, row| of.remote(row).service);
+                let texts = self.remotes.iter().map(|of| of.service).collect();
                 self.texts(chunk, texts)
             }
             Column::LocalIpv4 => {
-                let texts = self.each(|of, row| of.local(row).ipv4);
+                let texts = self.locals.iter().map(|of| of.ipv4).collect();
                 self.texts(chunk, texts)
             }
             Column::LocalIpv6 => {
-                let texts = self.each(|of, row| of.local(row).ipv6);
+                let texts = self.locals.iter().map(|of| of.ipv6).collect();
                 self.texts(chunk, texts)
             }
             Column::RemoteIpv4 => {
-                let texts = self.each(|of, row| of.remote(row).ipv4);
+                let texts = self.remotes.iter().map(|of| of.ipv4).collect();
                 self.texts(chunk, texts)
             }
             Column::RemoteIpv6 => {
-                let texts = self.each(|of, row| of.remote(row).ipv6);
+                let texts = self.remotes.iter().map(|of| of.ipv6).collect();
                 self.texts(chunk, texts)
             }
             Column::TagLayout => {
@@ -537,11 +571,13 @@ impl<'b> Columns<'_, 'b> {
                 self.numbers(chunk, &numbers, Bounds::Numbers)
             }
             Column::LocalPort => {
-                let numbers = self.each(|of, row| port(of.local(row).port));
+                let numbers: Vec<Option<i64>> =
+                    self.locals.iter().map(|of| port(of.port)).collect();
                 self.numbers(chunk, &numbers, small)
             }
             Column::RemotePort => {
-                let numbers = self.each(|of, row| port(of.remote(row).port));
+                let numbers: Vec<Option<i64>> =
+                    self.remotes.iter().map(|of| port(of.port)).collect();
                 self.numbers(chunk, &numbers, small)
             }
             Column::AnnotationTime => self.annotations(chunk, lists),

@@ -58,6 +58,10 @@ pub(crate) struct Head {
     spans: usize,
     bytes: usize,
     writing_bytes: usize,
+    /// Another one whenever something was added.
+    pub(crate) added: u64,
+    /// Another one whenever something was written.
+    pub(crate) written: u64,
 }
 
 impl Head {
@@ -73,6 +77,7 @@ impl Head {
         if block.is_empty() {
             return;
         }
+        self.added += 1;
         if block.len() >= ALONE_MIN {
             self.seal();
             self.push_batch(block);
@@ -152,6 +157,7 @@ impl Head {
     /// What was to be written is in a file, and what it took is given back.
     pub(crate) fn finish_writing(&mut self) -> Vec<Arc<Batch>> {
         self.writing_bytes = 0;
+        self.written += 1;
         self.batches.drain(..std::mem::take(&mut self.writing)).collect()
     }
 }

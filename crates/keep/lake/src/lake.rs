@@ -5,6 +5,7 @@
 //! a file ([`crate::write`]), and files become one ([`crate::merge`]), each by one commit of the manifest.
 
 use crate::head::Head;
+use crate::index::LinkCount;
 use crate::links::LinkTable;
 use crate::manifest::{Manifest, Totals};
 use crate::part::{self, Part};
@@ -94,13 +95,12 @@ pub(crate) struct State {
     pub(crate) ends: bool,
 }
 
+/// Links of what the head had.
 #[derive(Default)]
 pub(crate) struct HeadLinks {
-    pub(crate) links: Arc<Vec<crate::index::LinkCount>>,
-    /// Of how many accepted spans.
-    pub(crate) accepted: u64,
-    /// How many were in files.
-    pub(crate) parts: usize,
+    links: Arc<Vec<LinkCount>>,
+    added: u64,
+    written: u64,
 }
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -184,6 +184,11 @@ impl Lake {
         }
         state.trouble.clone().map_or(Ok(()), Err)
     }
+
+    /// Finds the calls of what is in memory now, rather than soon.
+    pub fn link(&self) {
+        self.shared.refresh_head_links();
+    }
 }
 
 impl Drop for Lake {
@@ -241,8 +246,11 @@ fn remove_others(spans: &dyn Disk, manifest: &Manifest) {
 impl Shared {
     /// All that can be asked for just now.
     pub(crate) fn snapshot(&self) -> Snapshot {
-        // A part appears before what it was made of is gone from the head, both under the state's lock.
-        let mut state = self.memory.state();
+        self.snapshot_of(&mut self.memory.state())
+    }
+
+    /// A part appears, and what it was made of is gone from the head, while the state is locked.
+    fn snapshot_of(&self, state: &mut State) -> Snapshot {
         let batches = state.head.snapshot();
         let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
         Snapshot { batches, parts }
@@ -264,7 +272,7 @@ impl Shared {
             blocks.into_iter().for_each(|block| memory.give_back(block));
             return done(Ok(Accepted { outcome }));
         }
-        let payloads = payloads(batch);
+        let payloads = payloads(batch, memory.options.journal.payload_bytes_max);
         let records = payloads.len() as u64;
         // Only one of two who could call it does: this one, if the journal does not take the batch.
         let held = Arc::new(Mutex::new(Some((outcome, blocks, done))));
@@ -381,17 +389,29 @@ impl Shared {
         }
     }
 
-    /// Links of what is in no file, found again if that has changed.
+    /// Finds the links of what is in no file again, if that has changed.
     pub(crate) fn refresh_head_links(&self) {
-        let snapshot = self.snapshot();
-        let accepted = self.memory.state().totals.accepted;
-        let parts = snapshot.parts.len();
-        let mut links = lock(&self.head_links);
-        if (links.accepted, links.parts) == (accepted, parts) {
-            return;
+        let (snapshot, added, written) = {
+            let mut state = self.memory.state();
+            (self.snapshot_of(&mut state), state.head.added, state.head.written)
+        };
+        {
+            let links = lock(&self.head_links);
+            if (links.added, links.written) == (added, written) {
+                return;
+            }
         }
-        let sorted = snapshot.sorted();
-        *links = HeadLinks { links: Arc::new(LinkTable::of(&sorted).counts()), accepted, parts };
+        let (table, _) = LinkTable::of(&snapshot.sorted(), &snapshot.parts);
+        *lock(&self.head_links) = HeadLinks { links: Arc::new(table.counts()), added, written };
+    }
+
+    /// The files, and the links of what is in none as they were found last, unless it is in files by now.
+    pub(crate) fn known_links(&self) -> (Arc<Vec<Arc<Part>>>, Arc<Vec<LinkCount>>) {
+        let mut state = self.memory.state();
+        let parts = self.snapshot_of(&mut state).parts;
+        let head = lock(&self.head_links);
+        let is_current = head.written == state.head.written;
+        (parts, if is_current { Arc::clone(&head.links) } else { Arc::default() })
     }
 }
 

@@ -1,11 +1,14 @@
 //! Adds up which services call which, by the minute in which requests began. Start at [`LinkTable`].
 
 use crate::index::LinkCount;
-use blkkin_columns::{Block, Row, Sorted};
-use blkkin_model::{SpanRef, Status};
-use blkkin_store::{Call, Durations, Link, Linker, Window, began_ns};
+use crate::part::Part;
+use blkkin_columns::{Block, Row, Scratch, Sorted};
+use blkkin_model::{Span, SpanRef, Status};
+use blkkin_store::{Call, Durations, Link, Linker, Window, began_ns, compare};
 use foldhash::fast::RandomState;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -15,45 +18,52 @@ pub(crate) struct LinkTable {
     links: HashMap<(u64, String, String), Sum, RandomState>,
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Sum {
-    calls: u64,
-    errors: u64,
-    durations: Durations,
+    calls: i64,
+    errors: i64,
+    durations: BTreeMap<u16, i64>,
 }
 
+/// Spans of a request may come so long after others that they are in another file.
+const LATE_NS: u64 = 2_000_000_000;
+
+/// So often one of the files of before is read for a request: when more spans come late than that, their calls may be
+/// counted wrongly, rather than that all goes slowly.
+const READS_MAX: usize = 512;
+
 impl LinkTable {
-    /// Adds the calls of all requests.
-    pub(crate) fn of(sorted: &Sorted<'_>) -> LinkTable {
-        let mut table = LinkTable::default();
-        let mut linker = Linker::default();
-        let mut spans: Vec<SpanRef<'_>> = Vec::new();
-        for index in 0..sorted.len() {
+    /// Adds the calls that requests show, and did not show by those of their spans that are in files of before.
+    /// Also tells which spans are there already.
+    pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<Part>]) -> (LinkTable, HashSet<usize>) {
+        let mut adding = Adding {
+            table: LinkTable::default(),
+            known: HashSet::new(),
+            linker: Linker::default(),
+            before,
+            reads: 0,
+        };
+        let low = |index: usize| {
             let (block, row) = sorted.row(index);
-            let span = outline(block, row);
-            if spans.last().is_some_and(|last| last.trace_id.low() != span.trace_id.low()) {
-                table.link(&mut linker, &spans);
-                spans.clear();
-            }
-            spans.push(span);
+            block.trace_low(row)
+        };
+        let mut start = 0;
+        while start < sorted.len() {
+            let of = low(start);
+            let count = (start..sorted.len()).take_while(|&index| low(index) == of).count();
+            adding.request(sorted, start..start + count, of);
+            start += count;
         }
-        table.link(&mut linker, &spans);
-        table
+        (adding.table, adding.known)
     }
 
-    fn link(&mut self, linker: &mut Linker, spans: &[SpanRef<'_>]) {
-        let Some(began) = began_ns(spans) else { return };
-        let minute = began / MINUTE_NS;
-        linker.link(spans, |_| true, |call| self.add(minute, &call));
-    }
-
-    fn add(&mut self, minute: u64, call: &Call<'_>) {
+    fn add(&mut self, minute: u64, call: &Call<'_>, times: i64) {
         let key = (minute, call.parent.to_owned(), call.child.to_owned());
         let sum = self.links.entry(key).or_default();
-        sum.calls += 1;
-        sum.errors += u64::from(call.is_error);
+        sum.calls += times;
+        sum.errors += if call.is_error { times } else { 0 };
         if let Some(duration) = call.duration_ns {
-            sum.durations.add(Durations::code(duration), 1);
+            *sum.durations.entry(Durations::code(duration)).or_default() += times;
         }
     }
 
@@ -61,12 +71,7 @@ impl LinkTable {
     pub(crate) fn merge(&mut self, counts: &[LinkCount]) {
         for count in counts {
             let key = (count.minute, count.parent.clone(), count.child.clone());
-            let sum = self.links.entry(key).or_default();
-            sum.calls = sum.calls.saturating_add(count.calls);
-            sum.errors = sum.errors.saturating_add(count.errors);
-            for &(code, times) in &count.durations {
-                sum.durations.add(code, times);
-            }
+            self.links.entry(key).or_default().merge(count);
         }
     }
 
@@ -81,12 +86,104 @@ impl LinkTable {
                 child,
                 calls: sum.calls,
                 errors: sum.errors,
-                durations: sum.durations.counts().to_vec(),
+                durations: sum.durations.into_iter().filter(|&(_, times)| times != 0).collect(),
             })
             .collect();
         counts
             .sort_by(|a, b| (a.minute, &a.parent, &a.child).cmp(&(b.minute, &b.parent, &b.child)));
         counts
+    }
+}
+
+impl Sum {
+    fn merge(&mut self, count: &LinkCount) {
+        self.calls = self.calls.saturating_add(count.calls);
+        self.errors = self.errors.saturating_add(count.errors);
+        for &(code, times) in &count.durations {
+            let sum = self.durations.entry(code).or_default();
+            *sum = sum.saturating_add(times);
+        }
+    }
+}
+
+/// Finds the calls of requests.
+struct Adding<'p> {
+    table: LinkTable,
+    known: HashSet<usize>,
+    linker: Linker,
+    before: &'p [Arc<Part>],
+    reads: usize,
+}
+
+impl Adding<'_> {
+    fn request(&mut self, sorted: &Sorted<'_>, places: Range<usize>, low: u64) {
+        let outlines = places.clone().map(|index| {
+            let (block, row) = sorted.row(index);
+            outline(block, row)
+        });
+        let spans: Vec<SpanRef<'_>> = outlines.collect();
+        let mut all = self.earlier(&spans, low);
+        if all.is_empty() {
+            self.link(&spans, 1);
+            return;
+        }
+        // What all of it shows, but for what was counted when the files of before were made.
+        self.link_block(&all, -1);
+        let earlier = all.len() as Row;
+        let (mut one, mut other) = (Scratch::default(), Scratch::default());
+        let new: Vec<Span> = places
+            .filter_map(|index| {
+                let span = sorted.span(index, &mut one);
+                let is_same = |row| compare(&all.span(row, &mut other), &span).is_eq();
+                if (0..earlier).any(is_same) {
+                    self.known.insert(index);
+                    return None;
+                }
+                Some(span.to_owned())
+            })
+            .collect();
+        for span in new {
+            // A block has room for far more than a request.
+            let _ = all.push(&span.hold().as_ref());
+        }
+        self.link_block(&all, 1);
+    }
+
+    fn link_block(&mut self, block: &Block, times: i64) {
+        let sorted = Sorted::of(&[block]);
+        let outlines = (0..sorted.len()).map(|index| {
+            let (block, row) = sorted.row(index);
+            outline(block, row)
+        });
+        self.link(&outlines.collect::<Vec<_>>(), times);
+    }
+
+    fn link(&mut self, spans: &[SpanRef<'_>], times: i64) {
+        let Some(began) = began_ns(spans) else { return };
+        let minute = began / MINUTE_NS;
+        let table = &mut self.table;
+        self.linker.link(spans, |_| true, |call| table.add(minute, &call, times));
+    }
+
+    /// The spans of a request that are in files of before.
+    fn earlier(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
+        let mut earlier = Block::new();
+        let starts = || spans.iter().filter_map(|span| span.start_ns);
+        let times = starts().min().zip(starts().max());
+        for part in self.before {
+            let directory = &part.index.directory;
+            let is_near = directory.timed < directory.requests
+                || times.is_none_or(|(first, last)| {
+                    directory.min_start_ns <= last.saturating_add(LATE_NS)
+                        && first.saturating_sub(LATE_NS) <= directory.max_start_ns
+                });
+            if is_near && self.reads < READS_MAX && part.index.may_hold(low) {
+                self.reads += 1;
+                // What cannot be read is told by who asks for it.
+                let _ = part.between(low..=low, &mut earlier);
+            }
+        }
+        earlier
     }
 }
 
@@ -96,20 +193,25 @@ pub(crate) fn in_window<'c>(
     window: Window,
 ) -> Vec<Link> {
     let minutes = window.start_ns / MINUTE_NS..=window.end_ns / MINUTE_NS;
-    let mut links: BTreeMap<(&str, &str), Link> = BTreeMap::new();
+    let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
     for count in counts.into_iter().filter(|count| minutes.contains(&count.minute)) {
-        let link = links.entry((&count.parent, &count.child)).or_insert_with(|| Link {
-            parent: count.parent.clone(),
-            child: count.child.clone(),
-            ..Link::default()
-        });
-        link.calls = link.calls.saturating_add(count.calls);
-        link.errors = link.errors.saturating_add(count.errors);
-        for &(code, times) in &count.durations {
-            link.durations.add(code, times);
-        }
+        sums.entry((&count.parent, &count.child)).or_default().merge(count);
     }
-    links.into_values().collect()
+    let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+    let link = |((parent, child), sum): ((&str, &str), Sum)| {
+        let mut durations = Durations::default();
+        for (code, times) in sum.durations {
+            durations.add(code, unsigned(times));
+        }
+        Link {
+            parent: parent.to_owned(),
+            child: child.to_owned(),
+            calls: unsigned(sum.calls),
+            errors: unsigned(sum.errors),
+            durations,
+        }
+    };
+    sums.into_iter().filter(|(_, sum)| sum.calls > 0).map(link).collect()
 }
 
 /// What linking needs to know of a span.

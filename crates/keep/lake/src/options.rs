@@ -46,8 +46,9 @@ impl Default for Options {
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,
-                waiting_bytes_max: 64 << 20,
-                payload_bytes_max: 64 << 20,
+                // The largest batch, with what its records take.
+                waiting_bytes_max: 80 << 20,
+                payload_bytes_max: 8 << 20,
                 ..blkkin_journal::Options::default()
             },
             limits: Limits::default(),

@@ -1,10 +1,22 @@
 //! Numbers of so many bits each, one behind the other, any of which can be read alone.
 
-/// What one number may take. As many bits, wherever they start in a byte, lie within eight bytes.
-const WIDTH_MAX: u32 = 57;
+/// What one number may take.
+pub(crate) const WIDTH_MAX: u32 = u64::BITS;
 
-/// Read in place of bytes that a number does not take, so that each can be read as eight.
-const PADDING_BYTES: usize = 8;
+/// Read in place of bytes that a number does not take, so that each can be read as sixteen: a number takes parts of up
+/// to nine.
+pub(crate) const PADDING_BYTES: usize = 16;
+
+/// The number of `width` bits that starts in the first of these bytes, as all the bits before it say.
+#[inline]
+pub(crate) fn extract(bytes: [u8; PADDING_BYTES], bit: usize, width: u32) -> u64 {
+    (u128::from_le_bytes(bytes) >> (bit % 8)) as u64 & mask(width)
+}
+
+#[inline]
+const fn mask(width: u32) -> u64 {
+    ((1u128 << width) - 1) as u64
+}
 
 /// Numbers that were packed.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +28,7 @@ pub(crate) struct Packed<'a> {
 
 /// How many bits numbers need of which this is the greatest.
 pub(crate) fn width_of(greatest: u64) -> u32 {
-    (u64::BITS - greatest.leading_zeros()).min(WIDTH_MAX)
+    u64::BITS - greatest.leading_zeros()
 }
 
 /// How many bytes `len` numbers take. `None` if that is more than there can be.
@@ -27,8 +39,7 @@ pub(crate) fn packed_bytes(len: usize, width: u32) -> Option<usize> {
 
 /// Appends numbers, of each of which `width` bits are kept.
 pub(crate) fn pack(numbers: impl IntoIterator<Item = u64>, width: u32, to: &mut Vec<u8>) {
-    debug_assert!(width <= WIDTH_MAX, "so many bits do not lie within eight bytes");
-    let mask = (1u64 << width) - 1;
+    let mask = mask(width);
     let (mut held, mut count) = (0u128, 0u32);
     for number in numbers {
         held |= u128::from(number & mask) << count;
@@ -60,7 +71,7 @@ impl<'a> Packed<'a> {
     pub(crate) fn get(&self, index: usize) -> u64 {
         let bit = index * self.width as usize;
         let bytes = self.bytes[bit / 8..].first_chunk().expect("padding");
-        (u64::from_le_bytes(*bytes) >> (bit % 8)) & ((1u64 << self.width) - 1)
+        extract(*bytes, bit, self.width)
     }
 
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + use<'a> {
@@ -77,7 +88,7 @@ mod tests {
     fn what_is_packed_is_read() {
         for width in 0..=WIDTH_MAX {
             for len in [0, 1, 2, 7, 8, 9, 100] {
-                let mask = (1u64 << width) - 1;
+                let mask = super::mask(width);
                 let numbers: Vec<u64> = (1..=len)
                     .map(|n| (n as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) & mask)
                     .collect();

@@ -9,7 +9,7 @@ use crate::tags::TagTable;
 use blkkin_columns::{Block, Options, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
 use std::fmt;
-use std::io;
+use std::io::{self, BufWriter};
 use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,12 +29,15 @@ type SpanFile = blkkin_columns::File<Input>;
 pub(crate) struct PartWriter {
     disk: Arc<dyn Disk>,
     number: u64,
-    writer: Writer<Output>,
+    writer: Writer<BufWriter<Output>>,
     builder: Builder,
 }
 
 /// So many rows are read at once when all of a file are.
 pub(crate) const ROWS_AT_ONCE: u32 = 64 << 10;
+
+/// So much is written at once.
+const WRITE_BYTES: usize = 1 << 20;
 
 /// The name of a file of spans.
 pub(crate) fn spans_name(number: u64) -> String {
@@ -106,7 +109,9 @@ impl PartWriter {
         // What a process that ended left behind.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
-        let writer = Writer::create(Output { file, offset: 0 }, Options::default());
+        let output = Output { file, offset: 0 };
+        let writer =
+            Writer::create(BufWriter::with_capacity(WRITE_BYTES, output), Options::default());
         let writer = writer.map_err(|error| spans_error(number, error))?;
         Ok(PartWriter { disk, number, writer, builder: Builder::default() })
     }
@@ -133,6 +138,7 @@ impl PartWriter {
         let name = spans_name(number);
         let spans = builder.rows() as u64;
         let (output, _) = writer.finish().map_err(|error| spans_error(number, error))?;
+        let output = output.into_inner().map_err(|error| Error::io(&name)(error.into_error()))?;
         output.file.sync().map_err(Error::io(&name))?;
         let directory = write_index(&*disk, number, builder, links, keys)?;
         disk.sync().map_err(Error::io(""))?;
@@ -179,7 +185,7 @@ fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<In
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
         // Of the request that lies on both sides of a step, some calls may be missing.
         let sorted = Sorted::of(&[&block]);
-        links.merge(&LinkTable::of(&sorted).counts());
+        links.merge(&LinkTable::of(&sorted, &[]).0.counts());
         tags.merge(&TagTable::of(&sorted).keys());
         start = next;
     }

@@ -5,9 +5,6 @@ use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::Format;
 
-/// A piece is at most as large as a payload may be.
-const PIECE_BYTES: usize = 8 << 20;
-
 const EACH_SPAN: u8 = 1 << 6;
 /// Another piece follows.
 const MORE: u8 = 1 << 7;
@@ -23,14 +20,14 @@ const FORMATS: [Format; 7] = [
     Format::OtlpJson,
 ];
 
-/// A batch as records, of which the last one ends it.
-pub(crate) fn payloads<'a>(batch: &Batch<'a>) -> Vec<Payload<'a>> {
+/// A batch as records of at most so many bytes, of which the last one ends it.
+pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>> {
     let format = FORMATS.iter().position(|format| *format == batch.format);
     let format = format.expect("all formats have a number") as u8;
     let policy = if batch.policy == Policy::EachSpan { EACH_SPAN } else { 0 };
     let mut payloads: Vec<Payload<'a>> = batch
         .bytes
-        .chunks(PIECE_BYTES)
+        .chunks(bytes_max as usize)
         .map(|bytes| Payload { kind: format | policy | MORE, bytes })
         .collect();
     if let Some(last) = payloads.last_mut() {
@@ -87,9 +84,11 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
-    use super::{FORMATS, Gathered, Gathering, PIECE_BYTES, payloads};
+    use super::{FORMATS, Gathered, Gathering, payloads};
     use blkkin_store::{Batch, Policy};
     use blkkin_wire::Format;
+
+    const PIECE_BYTES: usize = 1000;
 
     #[test]
     fn batches_come_back() {
@@ -100,7 +99,7 @@ mod tests {
             for format in Format::ALL {
                 for policy in [Policy::Whole, Policy::EachSpan] {
                     let batch = Batch { format, bytes, policy };
-                    let payloads = payloads(&batch);
+                    let payloads = payloads(&batch, PIECE_BYTES as u32);
                     let (last, before) = payloads.split_last().expect("there is one");
                     for payload in before {
                         let begun = gathered.push(payload.kind, payload.bytes);

@@ -11,8 +11,9 @@ use crate::part::{Part, ROWS_AT_ONCE};
 use crate::plan::{Common, Residual, Truth};
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Row, Scratch};
-use blkkin_model::{Held, Span, SpanRef};
+use blkkin_model::{Held, Span, SpanRef, TraceId};
 use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns};
+use foldhash::fast::RandomState;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
@@ -58,6 +59,39 @@ struct Candidate<'q> {
     /// At least as much as its rank is, as far as is known.
     rank_ns: u64,
     at: At<'q>,
+}
+
+/// When a request in memory was there.
+struct Times {
+    /// The first start of a span without a parent.
+    root: Option<u64>,
+    first: u64,
+    last: u64,
+}
+
+impl Default for Times {
+    fn default() -> Times {
+        Times { root: None, first: u64::MAX, last: 0 }
+    }
+}
+
+impl Times {
+    fn add(&mut self, block: &Block, row: Row, start: u64) {
+        if block.parent_id(row).is_none() {
+            self.root = Some(self.root.map_or(start, |root| root.min(start)));
+        }
+        self.first = self.first.min(start);
+        let end = start.saturating_add(block.duration_ns(row).unwrap_or(0));
+        self.last = self.last.max(end);
+    }
+
+    fn began(&self) -> u64 {
+        self.root.unwrap_or(self.first)
+    }
+
+    fn length(&self) -> u64 {
+        self.last - self.first
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -117,21 +151,16 @@ impl<'q> Search<'q> {
 
     /// Tries the requests in memory, the newest first, until there are enough.
     fn look_at_head(&mut self) -> Result<(), Error> {
-        // A request begins before its spans do, so that those left began before the next span.
-        let mut matches: Vec<(u64, u64)> = Vec::new();
-        for batch in &self.snapshot.batches {
-            for_each_match(batch, self.driver, |row| {
-                matches.push((batch.start_ns(row).unwrap_or(u64::MAX), batch.trace_low(row)));
-            });
-        }
+        let mut matches: Vec<(u64, u64)> =
+            self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
         let mut left = &mut matches[..];
         while !left.is_empty() {
             let some = left.len().min(SOME_MATCHES);
             left.select_nth_unstable_by_key(some - 1, |found| std::cmp::Reverse(*found));
             let (next, rest) = left.split_at_mut(some);
             next.sort_unstable_by_key(|found| std::cmp::Reverse(*found));
-            for &mut (start, low) in next {
-                if self.is_enough(start) {
+            for &mut (began, low) in next {
+                if self.is_enough(began) {
                     return Ok(());
                 }
                 self.try_low(low)?;
@@ -201,33 +230,43 @@ impl<'q> Search<'q> {
         true
     }
 
-    /// Of requests in memory that have a span that meets the driving condition, how long they took.
-    fn head_candidates(&self) -> Vec<Candidate<'q>> {
-        let mut requests: HashMap<u64, (u64, u64)> = HashMap::new();
-        let mut matching = HashSet::new();
+    /// Requests in memory that have a span that meets the driving condition, and have a time.
+    fn head_requests(&self) -> HashMap<TraceId, Times, RandomState> {
+        let mut matching: HashSet<u64, RandomState> = HashSet::default();
         for batch in &self.snapshot.batches {
+            let mut last = None;
             for_each_match(batch, self.driver, |row| {
-                matching.insert(batch.trace_low(row));
+                let low = batch.trace_low(row);
+                if last != Some(low) {
+                    last = Some(low);
+                    matching.insert(low);
+                }
             });
         }
+        let mut requests: HashMap<TraceId, Times, RandomState> = HashMap::default();
+        if matching.is_empty() {
+            return requests;
+        }
         for batch in &self.snapshot.batches {
-            for row in 0..batch.len() as Row {
-                let low = batch.trace_low(row);
-                let Some(start) = batch.start_ns(row) else { continue };
-                if !matching.contains(&low) {
-                    continue;
+            let mut last = (0, false);
+            for (row, &low) in batch.trace_lows().iter().enumerate() {
+                if last.0 != low || row == 0 {
+                    last = (low, matching.contains(&low));
                 }
-                let end = start.saturating_add(batch.duration_ns(row).unwrap_or(0));
-                let (first, last) = requests.entry(low).or_insert((start, end));
-                *first = (*first).min(start);
-                *last = (*last).max(end);
+                if let (true, Some(start)) = (last.1, batch.start_ns(row as Row)) {
+                    let id = batch.trace_id(row as Row);
+                    requests.entry(id).or_default().add(batch, row as Row, start);
+                }
             }
         }
-        let candidate = |(low, (first, last)): (u64, (u64, u64))| Candidate {
-            rank_ns: last - first,
-            at: At::Low(low),
-        };
-        requests.into_iter().map(candidate).collect()
+        requests
+    }
+
+    fn head_candidates(&self) -> Vec<Candidate<'q>> {
+        let requests = self.head_requests().into_iter();
+        requests
+            .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Low(id.low()) })
+            .collect()
     }
 
     fn part_candidates(&self, part: &'q Part) -> Result<Vec<Candidate<'q>>, Error> {

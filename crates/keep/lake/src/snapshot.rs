@@ -36,11 +36,12 @@ impl Snapshot {
             part.between(low..=low, &mut block)?;
             take(&block, low, &is_wanted, &mut found);
         }
-        found.sort_by(|one, other| {
+        let compare = |one: &Span, other: &Span| {
             let ids = one.trace_id.cmp(&other.trace_id);
             ids.then_with(|| blkkin_store::compare(&one.hold().as_ref(), &other.hold().as_ref()))
-        });
-        found.dedup();
+        };
+        found.sort_by(compare);
+        found.dedup_by(|one, other| compare(one, other).is_eq());
         Ok(found)
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::error::Error as LakeError;
 use crate::index::{Entry, NO_DURATION};
-use crate::lake::{Lake, lock};
-use crate::plan::Truth;
+use crate::lake::Lake;
+use crate::plan::{Common, Residual, Truth};
 use crate::search::{asks_spans, for_each_entry, for_each_match, for_each_row, search};
 use crate::snapshot::Snapshot;
 use crate::{links, part::Part};
@@ -13,11 +13,13 @@ use blkkin_store::{
     Batch, Condition, Counters, Done, Durations, Error, Example, Latency, Link, Page, Query,
     SpanStore, TagField, Window, text_of,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Examples for each power of two of a duration.
 const EXAMPLES_MAX: usize = 2;
+
+/// So many requests of a file are read to tell on which side of a bound their durations are.
+const READ_MAX: usize = 256;
 
 /// Values of a tag are looked for in so many files, the newest ones, if they are too many to be known.
 const FILES_FOR_VALUES: usize = 2;
@@ -118,10 +120,7 @@ impl SpanStore for Lake {
     }
 
     fn links(&self, window: Window) -> Result<Vec<Link>, Error> {
-        let (parts, head) = {
-            let head = lock(&self.shared.head_links);
-            (self.shared.snapshot().parts, Arc::clone(&head.links))
-        };
+        let (parts, head) = self.shared.known_links();
         let counts = parts.iter().flat_map(|part| &part.index.directory.links);
         Ok(links::in_window(counts.chain(head.iter()), window))
     }
@@ -136,7 +135,7 @@ impl SpanStore for Lake {
                 sum.add_part(part, window, condition)?;
             }
         }
-        Ok(sum.finish()?)
+        Ok(sum.finish(condition)?)
     }
 
     fn counters(&self) -> Counters {
@@ -160,7 +159,7 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
         }
     }
     for batch in &snapshot.batches {
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = HashSet::new();
         for row in 0..batch.len() as Row {
             let ids = [batch.service_id(row), batch.name_id(row), batch.remote_service_id(row)];
             if seen.insert(ids) {
@@ -201,28 +200,39 @@ enum Sample<'p> {
 
 impl<'p> Sum<'p> {
     fn add_head(&mut self, snapshot: &Snapshot, window: Window, condition: &Condition) {
-        // When requests began that have spans there.
-        let mut began: HashMap<u64, (bool, u64)> = HashMap::new();
-        for batch in &snapshot.batches {
-            for row in 0..batch.len() as Row {
-                let Some(start) = batch.start_ns(row) else { continue };
-                let this = (batch.parent_id(row).is_some(), start);
-                let first = began.entry(batch.trace_low(row)).or_insert(this);
-                *first = this.min(*first);
+        // What was sent twice counts once.
+        let sorted = snapshot.sorted();
+        let matching: Vec<HashSet<Row>> = snapshot
+            .batches
+            .iter()
+            .map(|batch| {
+                let mut rows = HashSet::new();
+                for_each_match(batch, condition, |row| {
+                    rows.insert(row);
+                });
+                rows
+            })
+            .collect();
+        let mut request = None;
+        let mut began = None;
+        let mut matches = Vec::new();
+        for index in 0..sorted.len() {
+            let (place, row) = sorted.place(index);
+            let block = sorted.blocks()[place];
+            let id = Some(block.trace_id(row));
+            if request != id {
+                self.add_examples(&mut matches, began, window);
+                (request, began) = (id, None);
+            }
+            began = earlier(began, block, row);
+            if let Some(duration_ns) =
+                block.duration_ns(row).filter(|_| matching[place].contains(&row))
+            {
+                let (trace_id, id) = (block.trace_id(row), block.id(row));
+                matches.push(Example { trace_id, id, duration_ns });
             }
         }
-        for batch in &snapshot.batches {
-            for_each_match(batch, condition, |row| {
-                let Some(duration_ns) = batch.duration_ns(row) else { return };
-                let began = began.get(&batch.trace_low(row));
-                let is_within = began.is_some_and(|&(_, began)| window.holds(began));
-                if is_within {
-                    let (trace_id, id) = (batch.trace_id(row), batch.id(row));
-                    let sample = || Sample::Span(Example { trace_id, id, duration_ns });
-                    self.add(Durations::code(duration_ns), sample);
-                }
-            });
-        }
+        self.add_examples(&mut matches, began, window);
     }
 
     fn add_part(
@@ -235,12 +245,53 @@ impl<'p> Sum<'p> {
             return self.add_rows(part, window, condition);
         }
         let among = part.index.ordinals(window).map_err(LakeError::io("an index"))?;
-        let each = |_, entry: Entry, truth| {
-            if entry.code != NO_DURATION && truth != Truth::No {
-                self.add(entry.code, || Sample::Entry(part, entry.ordinal, entry.code));
-            }
+        let mut unclear: Vec<Entry> = Vec::new();
+        let each = |_, entry: Entry, truth| match truth {
+            _ if entry.code == NO_DURATION => {}
+            Truth::Yes => self.add_entry(part, entry),
+            Truth::Maybe => unclear.push(entry),
+            Truth::No => {}
         };
-        for_each_entry(part, condition, &among, each).map_err(LakeError::io("an index"))
+        for_each_entry(part, condition, &among, each).map_err(LakeError::io("an index"))?;
+        self.add_unclear(part, condition, &unclear)
+    }
+
+    fn add_entry(&mut self, part: &'p Part, entry: Entry) {
+        self.add(entry.code, || Sample::Entry(part, entry.ordinal, entry.code));
+    }
+
+    /// Adds entries whose durations are as near to a bound that their codes do not tell on which side they are. They
+    /// are read, if they are few.
+    fn add_unclear(
+        &mut self,
+        part: &'p Part,
+        condition: &Condition,
+        entries: &[Entry],
+    ) -> Result<(), LakeError> {
+        let mut ordinals: Vec<u32> = entries.iter().map(|entry| entry.ordinal).collect();
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        if ordinals.len() > READ_MAX {
+            entries.iter().for_each(|&entry| self.add_entry(part, entry));
+            return Ok(());
+        }
+        let codes: BTreeSet<u16> = entries.iter().map(|entry| entry.code).collect();
+        let mut block = Block::new();
+        for ordinal in ordinals {
+            block.clear();
+            let rows = part.index.rows(ordinal).map_err(LakeError::io("an index"))?;
+            part.rows(rows, &mut block)?;
+            for row in 0..block.len() as Row {
+                let code = block.duration_ns(row).map(Durations::code);
+                let Some(code) = code.filter(|code| codes.contains(code)) else { continue };
+                if is_unclear(&block, row, condition)
+                    && condition.holds(&block.span(row, &mut Scratch::default()))
+                {
+                    self.add(code, || Sample::Entry(part, ordinal, code));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Looks at all spans of a file.
@@ -259,10 +310,7 @@ impl<'p> Sum<'p> {
                 self.add_examples(&mut matches, began, window);
                 (request, began) = (id, None);
             }
-            if let Some(start) = block.start_ns(row) {
-                let this = (block.parent_id(row).is_some(), start);
-                began = Some(began.map_or(this, |first| this.min(first)));
-            }
+            began = earlier(began, block, row);
             if let Some(duration_ns) = block.duration_ns(row)
                 && condition.holds(&block.span(row, &mut Scratch::default()))
             {
@@ -295,7 +343,7 @@ impl<'p> Sum<'p> {
         }
     }
 
-    fn finish(self) -> Result<Latency, LakeError> {
+    fn finish(self, condition: &Condition) -> Result<Latency, LakeError> {
         let mut durations = Durations::default();
         for (code, count) in self.counts {
             durations.add(code, count);
@@ -305,7 +353,7 @@ impl<'p> Sum<'p> {
             match sample {
                 Sample::Span(example) => examples.push(example),
                 Sample::Entry(part, ordinal, code) => {
-                    examples.extend(span_of(part, ordinal, code)?);
+                    examples.extend(span_of(part, ordinal, code, condition)?);
                 }
             }
         }
@@ -315,16 +363,38 @@ impl<'p> Sum<'p> {
     }
 }
 
-/// A span of a request that took about so long.
-fn span_of(part: &Part, ordinal: u32, code: u16) -> Result<Option<Example>, LakeError> {
+/// Whether the code of a span's duration does not say whether a condition holds.
+fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
+    let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
+    let [service, name, remote] = texts.map(|text| Some(block.text(text)));
+    let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
+    let residual = Residual::of(condition, Common { service, name, remote });
+    residual.truth(code, block.is_error(row)) == Truth::Maybe
+}
+
+/// When a request began, by a span more of it: by those without a parent, or else by all.
+fn earlier(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
+    let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));
+    [began, this].into_iter().flatten().min()
+}
+
+/// A span of a request that took about so long and is asked for.
+fn span_of(
+    part: &Part,
+    ordinal: u32,
+    code: u16,
+    condition: &Condition,
+) -> Result<Option<Example>, LakeError> {
     let rows = part.index.rows(ordinal).map_err(LakeError::io("an index"))?;
     let mut block = Block::new();
     part.rows(rows, &mut block)?;
-    let duration = |row: Row| block.duration_ns(row).filter(|&it| Durations::code(it) == code);
-    let found = (0..block.len() as Row).find_map(|row| Some((row, duration(row)?)));
-    Ok(found.map(|(row, duration_ns)| Example {
-        trace_id: block.trace_id(row),
-        id: block.id(row),
-        duration_ns,
+    let is_asked_for = |row: Row| {
+        let is_alike = block.duration_ns(row).map(Durations::code) == Some(code);
+        is_alike && condition.holds(&block.span(row, &mut Scratch::default()))
+    };
+    let found = (0..block.len() as Row).find(|&row| is_asked_for(row));
+    Ok(found.and_then(|row| {
+        let duration_ns = block.duration_ns(row)?;
+        Some(Example { trace_id: block.trace_id(row), id: block.id(row), duration_ns })
     }))
 }

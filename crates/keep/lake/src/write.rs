@@ -117,8 +117,11 @@ fn write(shared: &Shared) -> Result<u64, Error> {
 
 fn part_of(shared: &Shared, batches: &[Arc<Batch>], number: u64) -> Result<(Part, u64), Error> {
     let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
-    let sorted = Sorted::of(&blocks);
-    let links = LinkTable::of(&sorted).counts();
+    let mut sorted = Sorted::of(&blocks);
+    let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+    let (links, known) = LinkTable::of(&sorted, &before);
+    sorted.retain(|index| !known.contains(&index));
+    let links = links.counts();
     let keys = TagTable::of(&sorted).keys();
     let mut writer = PartWriter::create(Arc::clone(&shared.spans), number)?;
     writer.append(&sorted)?;

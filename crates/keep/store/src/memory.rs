@@ -205,10 +205,13 @@ impl SpanStore for MemoryStore {
         let mut durations = Durations::default();
         let mut examples: BTreeMap<Option<u32>, Vec<Example>> = BTreeMap::new();
         for (trace_id, request) in self.requests() {
+            let began = request.borrowed(|spans| began_ns(spans));
+            if !began.is_some_and(|began| window.holds(began)) {
+                continue;
+            }
             request.visit(|span| {
-                let starts_within = span.start_ns.is_some_and(|start| window.holds(start));
                 let Some(duration_ns) = span.duration_ns else { return };
-                if !starts_within || !condition.holds(span) {
+                if !condition.holds(span) {
                     return;
                 }
                 durations.add(Durations::code(duration_ns), 1);

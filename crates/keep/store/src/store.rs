@@ -40,7 +40,10 @@ pub trait SpanStore: Send + Sync {
     /// seconds may be missing, and the window may be taken to whole minutes.
     fn links(&self, window: Window) -> Result<Vec<Link>, Error>;
 
-    /// How long the spans take that meet the condition, of requests that began in the window.
+    /// How long the spans take that meet the condition, of requests that began in the window. Where very many spans
+    /// took about as long as a bound in the condition, it may be taken as exactly as [`Durations`] are.
+    ///
+    /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
 
     /// What has been taken, is kept and is gone.

@@ -70,6 +70,7 @@ enum Command {
     Merge(commands::merge::Args),
     Cut(commands::cut::Args),
     Convert(commands::convert::Args),
+    Send(commands::send::Args),
     Session(commands::session::Args),
     Channel(commands::channel::Args),
     Event(commands::event::Args),
@@ -77,6 +78,7 @@ enum Command {
     Sampling(commands::sampling::Args),
     Completions(commands::completions::Args),
     Agent(commands::agent::Args),
+    Scribe(commands::scribe::Args),
 }
 
 fn main() -> ExitCode {
@@ -95,6 +97,8 @@ fn main() -> ExitCode {
     let done = match cli.command {
         Command::Record(args) => commands::record::run(args),
         Command::Agent(args) => commands::agent::run(args),
+        Command::Scribe(args) => commands::scribe::run(args),
+        Command::Send(args) => commands::send::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
         Command::Info(args) => commands::info::run(args),

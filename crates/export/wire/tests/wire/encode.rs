@@ -13,7 +13,7 @@ use blkkin_wire::Format::{
     self, OtlpJson, OtlpProto, ZipkinJson, ZipkinProto, ZipkinThrift, ZipkinThriftSpan,
     ZipkinV1Json,
 };
-use blkkin_wire::{Decoder, Encoder};
+use blkkin_wire::{Batch, Decoder, Encoder};
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest as Request;
 use prost::Message;
 use serde_json::Value as Json;
@@ -28,6 +28,10 @@ fn encode(format: Format, spans: &[Span]) -> Vec<u8> {
     encoder.finish();
     let batch = out.split_off(b"before".len());
     assert!(size <= batch.len() && batch.len() - size < 120, "{size} of {}", batch.len());
+    let mut own = Batch::new(format);
+    spans.iter().for_each(|span| own.span(&span.hold().as_ref()));
+    assert_eq!((own.count(), own.size()), (spans.len(), size));
+    assert_eq!(own.finish(), batch);
     batch
 }
 

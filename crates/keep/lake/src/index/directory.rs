@@ -64,10 +64,11 @@ pub(crate) struct LinkCount {
     pub(crate) minute: u64,
     pub(crate) parent: String,
     pub(crate) child: String,
-    pub(crate) calls: u64,
-    pub(crate) errors: u64,
+    /// Negative where what was counted for another file turned out to be otherwise.
+    pub(crate) calls: i64,
+    pub(crate) errors: i64,
     /// By code and in its order.
-    pub(crate) durations: Vec<(u16, u64)>,
+    pub(crate) durations: Vec<(u16, i64)>,
 }
 
 /// The tags with a key.

@@ -4,7 +4,7 @@ use super::directory::{Directory, Group};
 use super::{CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
 use crate::bloom;
 use crate::bytes::{read, read_exact};
-use crate::packed::{Packed, packed_bytes};
+use crate::packed::{PADDING_BYTES, Packed, WIDTH_MAX, extract, packed_bytes};
 use blkkin_journal::File;
 use blkkin_store::Window;
 use std::io;
@@ -148,9 +148,9 @@ impl Index {
     fn one(&self, section: &Range<u64>, width: u32, index: u32) -> io::Result<u64> {
         let bit = u64::from(index) * u64::from(width);
         let start = section.start + bit / 8;
-        let mut bytes = [0; 8];
+        let mut bytes = [0; PADDING_BYTES];
         read_exact(&*self.file, &mut bytes, start)?;
-        Ok((u64::from_le_bytes(bytes) >> (bit % 8)) & ((1u64 << width) - 1))
+        Ok(extract(bytes, (bit % 8) as usize, width))
     }
 }
 
@@ -184,7 +184,7 @@ impl Sections {
         let mut take = |len: u32, width: u32| {
             let start = at;
             at = at.checked_add(packed_bytes(len as usize, width)? as u64)?;
-            (width <= 57).then_some(start..at)
+            (width <= WIDTH_MAX).then_some(start..at)
         };
         let sections = Sections {
             starts: take(*timed, widths.starts)?,

@@ -10,6 +10,8 @@ pub(crate) mod info;
 pub(crate) mod merge;
 pub(crate) mod record;
 pub(crate) mod sampling;
+pub(crate) mod scribe;
+pub(crate) mod send;
 pub(crate) mod session;
 pub(crate) mod spans;
 pub(crate) mod status;

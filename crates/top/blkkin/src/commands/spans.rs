@@ -1,5 +1,7 @@
-//! `blkkin spans`: requests, put together from what events say of spans, as trees or as JSON.
+//! `blkkin spans`: requests, put together from what events say of spans, as trees, as JSON, or sent to
+//! another system.
 
+mod delivery;
 mod follow;
 mod printing;
 
@@ -12,6 +14,7 @@ use crate::values;
 use blkkin_reader::{Reading, Stats};
 use blkkin_spans::{Collector, Limits};
 use blkkin_text::time::length;
+use delivery::ToArgs;
 use printing::Printing;
 use std::io::{self, IsTerminal};
 
@@ -25,6 +28,9 @@ use std::io::{self, IsTerminal};
 ///
 /// A request is complete when nothing has come for it for a while. So memory does not grow with
 /// the trace; what must go early is shown, and said to be incomplete.
+///
+/// With --to, spans are not printed but sent to Zipkin, Scribe or whatever takes OpenTelemetry's
+/// protocol, and counted: what was read is delivered, given up for a reason, or waits.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -33,8 +39,12 @@ use std::io::{self, IsTerminal};
         blkkin spans --annotations --limit 1 TRACE              the first, with all that was said\n  \
         blkkin spans --follow ~/lttng-traces/my-session         as they become complete\n  \
         blkkin spans NODE1 NODE2 --correct-skew                 nodes whose clocks disagree\n  \
-        blkkin spans --json TRACE | jq -c 'select(.type == \"span\") | [.service, .name, .duration]'",
-    after_help = crate::EXIT_HELP
+        blkkin spans --json TRACE | jq -c 'select(.type == \"span\") | [.service, .name, .duration]'\n  \
+        blkkin spans --to http://zipkin:9411 TRACE              to Zipkin\n  \
+        blkkin spans --to otlps://collector --header-file key --queue q --follow TRACE\n  \
+        blkkin spans --to otlps://collector --header-file key --queue q   what still waits there",
+    after_help = crate::EXIT_HELP,
+    mut_arg("paths", |paths| paths.required(false).required_unless_present("queue"))
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -42,6 +52,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     select: SelectArgs,
+
+    #[command(flatten)]
+    to: ToArgs,
 
     /// Only requests that this service took part in
     #[arg(long, value_name = "NAME", help_heading = "Selection")]
@@ -194,6 +207,10 @@ fn conclude(
         let shown = plural(shown, "request");
         exit::note(&format!("lost by the tracer in all: {lost} ({shown} shown)"));
     }
-    let exit = exit::report_problems(&stats.problems);
+    let delivered = collector.sink.report_delivery();
+    let exit = match exit::report_problems(&stats.problems) {
+        Exit::Ok => delivered,
+        failed => failed,
+    };
     Ok(if interrupt.is_asked() { Exit::Interrupted } else { exit })
 }

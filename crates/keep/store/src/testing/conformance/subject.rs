@@ -21,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Subject {
     store: Arc<dyn SpanStore>,
     settle: Box<dyn Fn()>,
+    pub(super) wants_whole_requests: bool,
 }
 
 impl Subject {
@@ -32,7 +33,12 @@ impl Subject {
     /// A store that takes a while to link requests; `settle` returns when all that was accepted is linked. It may also
     /// hold on to what must not be gone before the store is.
     pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
-        Subject { store, settle: Box::new(settle) }
+        Subject { store, settle: Box::new(settle), wants_whole_requests: false }
+    }
+
+    /// A store that may find a request late which came in parts: random requests come whole, each at once.
+    pub fn of_whole_requests(self) -> Subject {
+        Subject { wants_whole_requests: true, ..self }
     }
 
     pub(super) fn store(&self) -> &dyn SpanStore {

@@ -19,6 +19,10 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
         return Err(Error::usage("--follow cannot read standard input")
             .hint("give the directory that the recording is written to"));
     }
+    if sources.is_empty() {
+        return Err(Error::usage("--follow needs a PATH to follow")
+            .hint("without it, what waits in the queue is sent"));
+    }
     let mut follower = Follower::new(&sources);
     for problem in follower.problems() {
         exit::warn(&format!("{problem}; waiting for what may come"));

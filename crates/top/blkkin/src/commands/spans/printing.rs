@@ -1,6 +1,8 @@
 //! Where requests go: which of them, in which form, and when that is enough.
 
 use super::Args;
+use super::delivery::Delivery;
+use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
 use crate::output::{locale_is_utf8, raw_stdout, width};
 use blkkin_ctf::schema::ClockOrigin;
@@ -37,13 +39,15 @@ enum Form {
     /// Drawn when it is known of which times.
     Tree(Options, Option<TreePrinter>),
     Json,
+    /// Not printed, but sent; whether the totals are JSON.
+    To(Box<Delivery>, bool),
 }
 
 /// What is written at a time.
 const CHUNK: usize = 64 << 10;
 
 impl Printing {
-    pub(super) fn new(args: &Args, interrupt: &Interrupt) -> io::Result<Printing> {
+    pub(super) fn new(args: &Args, interrupt: &Interrupt) -> Result<Printing, Error> {
         let options = Options {
             color: args.color.applies(&io::stdout()),
             ascii: args.ascii || !locale_is_utf8(),
@@ -52,11 +56,16 @@ impl Printing {
             utc: args.clock_gmt,
             absolute: true,
         };
+        let form = match Delivery::open(args, interrupt)? {
+            Some(delivery) => Form::To(Box::new(delivery), args.json),
+            None if args.json => Form::Json,
+            None => Form::Tree(options, None),
+        };
         Ok(Printing {
             out: raw_stdout()?,
             text: Vec::new(),
             wrote: Ok(()),
-            form: if args.json { Form::Json } else { Form::Tree(options, None) },
+            form,
             service: args.service.clone(),
             min_duration: args.min_duration.unwrap_or(0),
             limit: args.limit,
@@ -76,15 +85,26 @@ impl Printing {
                 options.absolute = clocks.all(|clock| clock.origin == ClockOrigin::UnixEpoch);
                 *printer = None;
             }
+            Form::To(..) => {}
         }
     }
 
     /// Tells the totals.
     pub(super) fn end(&mut self, end: &End<'_>) {
-        if matches!(self.form, Form::Json) {
-            json::end(&mut self.text, end);
+        match &mut self.form {
+            Form::Tree(..) => {}
+            Form::Json => json::end(&mut self.text, end),
+            Form::To(delivery, is_json) => delivery.end(*is_json, self.shown, &mut self.text),
         }
         self.flush();
+    }
+
+    /// Tells the user what was not delivered; gives the status that follows.
+    pub(super) fn report_delivery(&self) -> Exit {
+        match &self.form {
+            Form::To(delivery, _) => delivery.report(),
+            Form::Tree(..) | Form::Json => Exit::Ok,
+        }
     }
 
     /// How many requests were printed.
@@ -97,10 +117,14 @@ impl Printing {
         self.wrote.is_err()
             || self.interrupt.is_asked_since(self.grace)
             || self.limit.is_some_and(|limit| self.shown >= limit)
+            || matches!(&self.form, Form::To(delivery, _) if delivery.is_over())
     }
 
     /// Writes what is not written yet.
     pub(super) fn flush(&mut self) {
+        if let Form::To(delivery, _) = &mut self.form {
+            delivery.flush();
+        }
         if self.wrote.is_ok() {
             self.wrote = self.out.write_all(&self.text);
         }
@@ -128,6 +152,7 @@ impl Printing {
                 printer.get_or_insert_with(|| TreePrinter::new(*options)).print(&mut text, request);
                 self.text.extend_from_slice(text.as_bytes());
             }
+            Form::To(delivery, _) => delivery.request(request),
         }
         self.shown += 1;
     }
@@ -141,7 +166,7 @@ impl Sink for Printing {
         if self.is_wanted(request) {
             self.print(request);
         }
-        if self.text.len() >= CHUNK || self.is_follow {
+        if self.text.len() >= CHUNK || (self.is_follow && !matches!(self.form, Form::To(..))) {
             self.flush();
         }
         if self.is_over() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

@@ -1,0 +1,69 @@
+//! How long to wait before trying again: longer each time, and never all at once with others that failed at the same
+//! moment.
+
+use std::time::Duration;
+
+/// Pauses that double, up to a longest, of each of which a random part up to a half is left out.
+#[derive(Clone, Debug)]
+pub(crate) struct Backoff {
+    first: Duration,
+    max: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    pub(crate) fn new(first: Duration, max: Duration) -> Backoff {
+        Backoff { first, max, next: first }
+    }
+
+    /// The next pause.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pause = self.next;
+        self.next = (pause * 2).min(self.max);
+        jittered(pause, random())
+    }
+
+    /// A pause as the first one, which makes the others no longer.
+    pub(crate) fn least(&self) -> Duration {
+        jittered(self.first, random())
+    }
+
+    /// It worked.
+    pub(crate) fn reset(&mut self) {
+        self.next = self.first;
+    }
+}
+
+/// At least half of it.
+fn jittered(pause: Duration, random: u64) -> Duration {
+    pause.mul_f64(0.5 + random as f64 / u64::MAX as f64 / 2.0)
+}
+
+/// Where the kernel has none, the time will do.
+fn random() -> u64 {
+    match blkkin_sys::random_words::<1>() {
+        Some([word]) => word,
+        None => blkkin_sys::whereabouts()[3].wrapping_mul(0x9e37_79b9_7f4a_7c15),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Backoff, jittered};
+    use std::time::Duration;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest() {
+        let (first, max) = (Duration::from_millis(100), Duration::from_millis(350));
+        let mut backoff = Backoff::new(first, max);
+        for whole in [100, 200, 350, 350] {
+            let whole = Duration::from_millis(whole);
+            let pause = backoff.pause();
+            assert!(whole / 2 <= pause && pause <= whole, "{pause:?} of {whole:?}");
+        }
+        backoff.reset();
+        assert!(backoff.pause() <= first);
+        assert_eq!(jittered(first, 0), first / 2);
+        assert_eq!(jittered(first, u64::MAX), first);
+    }
+}

@@ -1,0 +1,71 @@
+//! A destination that never answers, and ten times as much as may wait: memory and disk stay bounded, and what is
+//! given up is counted. Alone in its process, whose memory is measured.
+
+use blkkin_deliver::{Cause, Destination, Exporter, Options, WhenFull};
+use blkkin_model::{SpanId, SpanRef, TagRef, TraceId};
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+const QUEUE_BYTES: u64 = 10 << 20;
+
+/// The most memory that this process has had, in bytes.
+fn peak() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
+}
+
+fn size(folder: &Path) -> u64 {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    entries
+        .map(|entry| match entry.file_type().expect("a type").is_dir() {
+            true => size(&entry.path()),
+            false => entry.metadata().map_or(0, |data| data.len()),
+        })
+        .sum()
+}
+
+#[test]
+fn what_nobody_takes_is_bounded() {
+    // It listens, and never accepts.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let url = format!("http://{}/api/v2/spans", listener.local_addr().expect("an address"));
+    let scratch = tempfile::tempdir().expect("a folder");
+    let text = "a text that is as long as others".repeat(32);
+    let before = peak();
+    for queue in [None, Some(scratch.path().to_owned())] {
+        let is_on_disk = queue.is_some();
+        let options = Options {
+            queue,
+            queue_bytes_max: QUEUE_BYTES,
+            when_full: WhenFull::DropOldest,
+            answer_timeout: Duration::from_millis(200),
+            ..Options::new(Destination::parse(&url, None).expect("a destination"))
+        };
+        let exporter = Exporter::open(options).expect("an exporter");
+        let count = 10 * QUEUE_BYTES / text.len() as u64;
+        let mut disk_max = 0;
+        for number in 0..count {
+            let id = SpanId::from_number(number + 1).expect("an id");
+            let tags = [TagRef::text("text", &text)];
+            let mut span = SpanRef::new(TraceId::from(id), id);
+            span.tags = &tags;
+            exporter.push(&span).expect("room is made");
+            if is_on_disk && number % 1000 == 0 {
+                disk_max = disk_max.max(size(scratch.path()));
+            }
+        }
+        let counters = exporter.close();
+        let dropped = counters.dropped(Cause::QueueFull) + counters.dropped(Cause::Ended);
+        assert_eq!(counters.pushed, count);
+        assert_eq!(dropped + counters.waiting, count, "{counters:?}");
+        assert_eq!(counters.dropped_in_all(), dropped);
+        assert!(counters.dropped(Cause::QueueFull) >= count * 8 / 10, "{counters:?}");
+        assert_eq!(is_on_disk, counters.waiting > 0);
+        // Positions and the like are small.
+        assert!(disk_max <= QUEUE_BYTES + (64 << 10), "{disk_max}");
+    }
+    let grown = peak() - before;
+    assert!(grown < 5 * QUEUE_BYTES, "{grown}");
+}

@@ -1,0 +1,87 @@
+//! Numbered spans, and what has become of them.
+
+use blkkin_deliver::{Cause, Counters, Destination, Exporter, Options};
+use blkkin_model::{Kind, Span, SpanId, SpanRef, TagRef, TraceId};
+use blkkin_wire::{Decoder, Format, Limits};
+use std::time::Duration;
+
+/// How long anything may take.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Options for tests, where nobody wants to wait.
+pub(crate) fn options(url: &str) -> Options {
+    of_format(url, None)
+}
+
+pub(crate) fn of_format(url: &str, format: Option<Format>) -> Options {
+    Options {
+        pause_first: Duration::from_millis(2),
+        pause_max: Duration::from_millis(10),
+        batch_age: PATIENCE,
+        ..Options::new(Destination::parse(url, format).expect("a destination"))
+    }
+}
+
+/// Pushes the span with a number, which all of it says.
+pub(crate) fn push(exporter: &Exporter, number: u64) {
+    with_span(number, |span| exporter.push(span).expect("room"));
+}
+
+pub(crate) fn with_span<T>(number: u64, then: impl FnOnce(&SpanRef<'_>) -> T) -> T {
+    let (name, value) = (format!("span {number}"), number.to_string());
+    let tags = [TagRef::text("number", &value)];
+    let id = SpanId::from_number(number + 1).expect("an id");
+    let mut span = SpanRef::new(TraceId::from(id), id);
+    (span.name, span.kind, span.tags) = (&name, Kind::Client, &tags);
+    (span.start_ns, span.duration_ns) =
+        (Some(1_700_000_000_000_000_000 + number * 1000), Some(5000));
+    span.local.service = "tests";
+    then(&span)
+}
+
+/// The numbers of the spans of a batch.
+#[track_caller]
+pub(crate) fn numbers(format: Format, batch: &[u8]) -> Vec<u64> {
+    let mut spans: Vec<Span> = Vec::new();
+    let outcome = Decoder::new(Limits::default()).decode(format, batch, &mut spans);
+    assert!(outcome.is_good(), "{outcome:?}");
+    spans.iter().map(number).collect()
+}
+
+#[track_caller]
+fn number(span: &Span) -> u64 {
+    let number = span.id.number() - 1;
+    with_span(number, |expected| {
+        let expected = expected.to_owned();
+        assert_eq!(
+            (span.trace_id, &span.name, span.kind),
+            (expected.trace_id, &expected.name, expected.kind)
+        );
+        assert_eq!((span.start_ns, span.duration_ns), (expected.start_ns, expected.duration_ns));
+        assert_eq!((&span.tags, &span.local), (&expected.tags, &expected.local));
+    });
+    number
+}
+
+/// Each span is accounted for, once.
+#[track_caller]
+pub(crate) fn balanced(counters: &Counters) {
+    let Counters { found, pushed, delivered, waiting, .. } = *counters;
+    let dropped: u64 = Cause::ALL.iter().map(|cause| counters.dropped(*cause)).sum();
+    assert_eq!(dropped, counters.dropped_in_all());
+    assert_eq!(found + pushed, delivered + dropped + waiting, "{counters:?}");
+}
+
+/// Waits until all is settled, and closes.
+#[track_caller]
+pub(crate) fn finish(exporter: Exporter) -> Counters {
+    assert!(
+        exporter.wait_until_empty(PATIENCE),
+        "{:?} {:?}",
+        exporter.counters(),
+        exporter.trouble()
+    );
+    let counters = exporter.close();
+    balanced(&counters);
+    counters
+}

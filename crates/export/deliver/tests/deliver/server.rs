@@ -1,0 +1,218 @@
+//! A server that does what the test tells it, and keeps what it was asked. By HTTP/1 or HTTP/2, with TLS if wanted.
+
+use crate::accounts::numbers;
+use blkkin_wire::Format;
+use flate2::read::GzDecoder;
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper::{HeaderMap, Request, Response, Uri};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::io::{self, Read};
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::oneshot;
+use tokio_rustls::TlsAcceptor;
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) uri: Uri,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What to do about it.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    Answer(u16, Vec<(&'static str, String)>, Vec<u8>),
+    /// 200, a body, and these behind it.
+    Trailers(Vec<u8>, Vec<(&'static str, String)>),
+    /// The connection ends.
+    Reset,
+    /// Nothing, for so long.
+    Silence(Duration),
+}
+
+impl Reply {
+    pub(crate) fn status(status: u16) -> Reply {
+        Reply::Answer(status, Vec::new(), Vec::new())
+    }
+}
+
+/// Decides by how often it was asked before.
+type Script = Box<dyn Fn(usize, &Asked) -> Reply + Send + Sync>;
+
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    heard: Arc<Heard>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+struct Heard {
+    asked: Mutex<Vec<Asked>>,
+    script: Script,
+}
+
+/// How to listen.
+#[derive(Clone, Default)]
+pub(crate) struct How {
+    pub(crate) is_http2: bool,
+    pub(crate) tls: Option<TlsAcceptor>,
+}
+
+impl Server {
+    pub(crate) fn new(script: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static) -> Server {
+        Server::start(How::default(), script)
+    }
+
+    pub(crate) fn start(
+        how: How,
+        script: impl Fn(usize, &Asked) -> Reply + Send + Sync + 'static,
+    ) -> Server {
+        let heard = Arc::new(Heard { asked: Mutex::default(), script: Box::new(script) });
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        listener.set_nonblocking(true).expect("a socket");
+        let address = listener.local_addr().expect("an address");
+        let (stop, stopped) = oneshot::channel();
+        let kept = Arc::clone(&heard);
+        let thread = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.expect("a runtime");
+            runtime.block_on(async {
+                let listener = tokio::net::TcpListener::from_std(listener).expect("a socket");
+                tokio::spawn(async move {
+                    while let Ok((stream, _)) = listener.accept().await {
+                        tokio::spawn(serve(stream, how.clone(), Arc::clone(&kept)));
+                    }
+                });
+                let _ = stopped.await;
+            });
+            runtime.shutdown_background();
+        });
+        Server { address, heard, stop: Some(stop), thread: Some(thread) }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.heard.asked.lock().expect("no panic").clone()
+    }
+
+    /// The numbers of all spans that have come, in order.
+    #[track_caller]
+    pub(crate) fn numbers(&self, format: Format) -> Vec<u64> {
+        self.asked().iter().flat_map(|asked| asked.numbers(format)).collect()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(|value| value.to_str().expect("text"))
+    }
+
+    #[track_caller]
+    pub(crate) fn numbers(&self, format: Format) -> Vec<u64> {
+        let is_grpc = self.header("content-type") == Some("application/grpc");
+        let (is_gzip, body) = match is_grpc {
+            true => {
+                let (prefix, body) = self.body.split_at(5);
+                assert_eq!(prefix[1..], u32::try_from(body.len()).expect("a size").to_be_bytes());
+                assert_eq!(prefix[0] == 1, self.header("grpc-encoding") == Some("gzip"));
+                (prefix[0] == 1, body)
+            }
+            false => (self.header("content-encoding") == Some("gzip"), self.body.as_slice()),
+        };
+        let mut plain = Vec::new();
+        match is_gzip {
+            true => drop(GzDecoder::new(body).read_to_end(&mut plain).expect("gzip")),
+            false => plain.extend_from_slice(body),
+        }
+        numbers(format, &plain)
+    }
+}
+
+async fn serve(stream: tokio::net::TcpStream, how: How, heard: Arc<Heard>) {
+    match how.tls {
+        None => converse(stream, how.is_http2, heard).await,
+        Some(acceptor) => {
+            if let Ok(stream) = acceptor.accept(stream).await {
+                converse(stream, how.is_http2, heard).await;
+            }
+        }
+    }
+}
+
+async fn converse(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    is_http2: bool,
+    heard: Arc<Heard>,
+) {
+    let service = service_fn(move |request| answer(request, Arc::clone(&heard)));
+    let stream = TokioIo::new(stream);
+    // What ends a connection is part of the tests.
+    if is_http2 {
+        let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(stream, service).await;
+    } else {
+        let _ = http1::Builder::new().serve_connection(stream, service).await;
+    }
+}
+
+/// A body, and perhaps trailers.
+type Body = http_body_util::combinators::BoxBody<Bytes, Infallible>;
+
+async fn answer(request: Request<Incoming>, heard: Arc<Heard>) -> io::Result<Response<Body>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
+    let asked = Asked { uri: head.uri, headers: head.headers, body };
+    let reply = {
+        let mut list = heard.asked.lock().expect("no panic");
+        let reply = (heard.script)(list.len(), &asked);
+        list.push(asked);
+        reply
+    };
+    let trailers_of = |list: Vec<(&'static str, String)>| {
+        let pairs = list
+            .into_iter()
+            .map(|(name, value)| (name.parse().expect("a name"), value.parse().expect("a value")));
+        pairs.collect::<HeaderMap>()
+    };
+    match reply {
+        Reply::Reset => Err(io::Error::other("reset")),
+        Reply::Silence(time) => {
+            tokio::time::sleep(time).await;
+            Err(io::Error::other("silence"))
+        }
+        Reply::Answer(status, headers, body) => {
+            let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+            *response.status_mut() = status.try_into().expect("a status");
+            *response.headers_mut() = trailers_of(headers);
+            Ok(response)
+        }
+        Reply::Trailers(body, trailers) => {
+            let trailers = trailers_of(trailers);
+            let body = Full::new(Bytes::from(body)).with_trailers(async { Some(Ok(trailers)) });
+            let mut response = Response::new(body.boxed());
+            response
+                .headers_mut()
+                .insert("content-type", "application/grpc".parse().expect("a value"));
+            Ok(response)
+        }
+    }
+}

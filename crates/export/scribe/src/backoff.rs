@@ -1,0 +1,49 @@
+//! When to try again: later each time, up to a limit, and never at the same moment as others who failed with us.
+
+use std::time::Duration;
+
+/// How long to wait before the next try.
+#[derive(Clone, Debug)]
+pub struct Backoff {
+    first: Duration,
+    longest: Duration,
+    next: Duration,
+}
+
+impl Backoff {
+    /// Begins with about `first`, and doubles up to `longest`.
+    pub fn new(first: Duration, longest: Duration) -> Backoff {
+        Backoff { first, longest, next: first }
+    }
+
+    /// Something failed: how long to wait. Between half of what it is the turn of, and all.
+    pub fn failed(&mut self) -> Duration {
+        let turn = self.next.min(self.longest);
+        self.next = turn.saturating_mul(2).min(self.longest);
+        let [random] = blkkin_sys::random_words::<1>().unwrap_or([u64::MAX]);
+        turn / 2 + turn.mul_f64(random as f64 / u64::MAX as f64 / 2.0)
+    }
+
+    /// Something succeeded: the next failure is the first.
+    pub fn succeeded(&mut self) {
+        self.next = self.first;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Backoff;
+    use std::time::Duration;
+
+    #[test]
+    fn it_grows_to_its_limit_and_begins_again() {
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(1));
+        for turn_ms in [100, 200, 400, 800, 1000, 1000, 1000] {
+            let turn = Duration::from_millis(turn_ms);
+            let waits = backoff.failed();
+            assert!(waits >= turn / 2 && waits <= turn, "{waits:?} of {turn:?}");
+        }
+        backoff.succeeded();
+        assert!(backoff.failed() <= Duration::from_millis(100));
+    }
+}

@@ -1,0 +1,103 @@
+//! A `Log` that is being put together, in the bytes in which it is sent.
+
+use crate::binary::{LIST, STRING, STRUCT, put_field, put_stop, put_text};
+use crate::entries::Entry;
+use crate::frame;
+use crate::message::{CALL, Header};
+
+/// A `Log`: entries are put behind each other as they are sent, so that sending it again costs nothing.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    /// The frame, but for its lengths, the number, and the end.
+    bytes: Vec<u8>,
+    count: u32,
+    payload_bytes: usize,
+    sequence_at: usize,
+    count_at: usize,
+    is_closed: bool,
+}
+
+impl Batch {
+    /// An empty one, in the form that all servers read, or in the one that has a version.
+    pub fn new(is_strict: bool) -> Batch {
+        let mut bytes = Vec::new();
+        frame::open(&mut bytes);
+        Header { name: b"Log", kind: CALL, sequence: 0, is_strict }.write(&mut bytes);
+        let sequence_at = bytes.len() - 4;
+        put_field(&mut bytes, LIST, 1);
+        bytes.push(STRUCT);
+        let count_at = bytes.len();
+        bytes.extend_from_slice(&[0; 4]);
+        Batch { bytes, count: 0, payload_bytes: 0, sequence_at, count_at, is_closed: false }
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: Entry<'_>) {
+        self.reopen();
+        let Entry { category, message } = entry;
+        for (id, text) in [(1, category), (2, message)] {
+            put_field(&mut self.bytes, STRING, id);
+            put_text(&mut self.bytes, text);
+        }
+        put_stop(&mut self.bytes);
+        self.count += 1;
+        self.payload_bytes += category.len() + message.len();
+    }
+
+    /// Removes all entries, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.reopen();
+        self.bytes.truncate(self.count_at + 4);
+        (self.count, self.payload_bytes) = (0, 0);
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.count as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// The bytes of all categories and messages.
+    pub fn payload_bytes(&self) -> usize {
+        self.payload_bytes
+    }
+
+    /// What it takes on the wire.
+    pub fn frame_bytes(&self) -> usize {
+        self.bytes.len() + usize::from(!self.is_closed) * END.len()
+    }
+
+    /// The whole frame, with this number.
+    pub fn frame(&mut self, sequence: i32) -> &[u8] {
+        if !self.is_closed {
+            self.bytes.extend_from_slice(&END);
+            self.is_closed = true;
+        }
+        frame::close(&mut self.bytes, 0);
+        for (at, number) in [(self.sequence_at, sequence), (self.count_at, self.count as i32)] {
+            if let Some(place) = self.bytes.get_mut(at..at + 4) {
+                place.copy_from_slice(&number.to_be_bytes());
+            }
+        }
+        &self.bytes
+    }
+
+    fn reopen(&mut self) {
+        if std::mem::take(&mut self.is_closed) {
+            self.bytes.truncate(self.bytes.len() - END.len());
+        }
+    }
+}
+
+/// The end of the arguments.
+const END: [u8; 1] = [0];
+
+impl Default for Batch {
+    fn default() -> Batch {
+        Batch::new(true)
+    }
+}

@@ -1,0 +1,181 @@
+//! Thrift's binary protocol, as far as Scribe needs it: numbers, texts, fields, and how to pass over all else.
+
+use crate::fault::{Fault, Reason};
+
+pub(crate) type Result<T> = std::result::Result<T, Fault>;
+
+/// Types of fields.
+const STOP: u8 = 0;
+const BOOL: u8 = 2;
+const BYTE: u8 = 3;
+const DOUBLE: u8 = 4;
+const I16: u8 = 6;
+pub(crate) const I32: u8 = 8;
+pub(crate) const I64: u8 = 10;
+pub(crate) const STRING: u8 = 11;
+pub(crate) const STRUCT: u8 = 12;
+pub(crate) const MAP: u8 = 13;
+const SET: u8 = 14;
+pub(crate) const LIST: u8 = 15;
+
+/// Nobody sends values that are deeper within each other; a thread's stack is small.
+const DEPTH_MAX: usize = 32;
+
+/// A message that is read from front to back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Walk<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Walk<'a> {
+        Walk { bytes, at: 0 }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self) -> usize {
+        self.at
+    }
+
+    #[inline]
+    pub(crate) fn rest(&self) -> &'a [u8] {
+        self.bytes.get(self.at..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn take<const SIZE: usize>(&mut self) -> Result<[u8; SIZE]> {
+        let chunk = self.rest().first_chunk();
+        let chunk = *chunk.ok_or_else(|| Reason::Ends.at(self.at))?;
+        self.at += SIZE;
+        Ok(chunk)
+    }
+
+    #[inline]
+    pub(crate) fn byte(&mut self) -> Result<u8> {
+        self.take::<1>().map(|[byte]| byte)
+    }
+
+    #[inline]
+    pub(crate) fn i32(&mut self) -> Result<i32> {
+        self.take().map(i32::from_be_bytes)
+    }
+
+    #[inline]
+    pub(crate) fn i64(&mut self) -> Result<i64> {
+        self.take().map(i64::from_be_bytes)
+    }
+
+    /// The next field's type and number, unless the structure ends here.
+    #[inline]
+    pub(crate) fn field(&mut self) -> Result<Option<(u8, i16)>> {
+        match self.byte()? {
+            STOP => Ok(None),
+            kind => Ok(Some((kind, self.take().map(i16::from_be_bytes)?))),
+        }
+    }
+
+    /// How many items or bytes follow.
+    #[inline]
+    fn count(&mut self) -> Result<usize> {
+        let start = self.at;
+        let count = self.i32()?;
+        usize::try_from(count).map_err(|_| Reason::Negative.at(start))
+    }
+
+    /// Bytes with their length before them.
+    #[inline]
+    pub(crate) fn text(&mut self) -> Result<&'a [u8]> {
+        let start = self.at;
+        let size = self.count()?;
+        self.bytes(size, start)
+    }
+
+    /// So many bytes, which something at `start` speaks of.
+    #[inline]
+    pub(crate) fn bytes(&mut self, size: usize, start: usize) -> Result<&'a [u8]> {
+        let end = self.at.saturating_add(size);
+        let bytes = self.bytes.get(self.at..end).ok_or_else(|| Reason::Ends.at(start))?;
+        self.at = end;
+        Ok(bytes)
+    }
+
+    /// A list's type and count.
+    pub(crate) fn list(&mut self) -> Result<(u8, usize)> {
+        Ok((self.byte()?, self.count()?))
+    }
+
+    /// A map's types and count.
+    pub(crate) fn map(&mut self) -> Result<([u8; 2], usize)> {
+        Ok((self.take()?, self.count()?))
+    }
+
+    /// Passes over a value.
+    pub(crate) fn skip(&mut self, kind: u8) -> Result<()> {
+        self.skip_within(kind, DEPTH_MAX)
+    }
+
+    /// Passes over values of one type.
+    pub(crate) fn skip_items(&mut self, kind: u8, count: usize) -> Result<()> {
+        self.skip_items_within(kind, count, DEPTH_MAX)
+    }
+
+    fn skip_within(&mut self, kind: u8, depth: usize) -> Result<()> {
+        let Some(depth) = depth.checked_sub(1) else { return Err(Reason::TooDeep.at(self.at)) };
+        match kind {
+            STRING => self.text().map(drop),
+            STRUCT => {
+                while let Some((kind, _)) = self.field()? {
+                    self.skip_within(kind, depth)?;
+                }
+                Ok(())
+            }
+            LIST | SET => {
+                let (kind, count) = self.list()?;
+                self.skip_items_within(kind, count, depth)
+            }
+            MAP => {
+                let ([key, value], count) = self.map()?;
+                for _ in 0..count {
+                    self.skip_within(key, depth)?;
+                    self.skip_within(value, depth)?;
+                }
+                Ok(())
+            }
+            _ => self.skip_items_within(kind, 1, depth),
+        }
+    }
+
+    /// Each item has a byte at least, so a count is never believed for long.
+    fn skip_items_within(&mut self, kind: u8, count: usize, depth: usize) -> Result<()> {
+        let start = self.at;
+        let size = match kind {
+            BOOL | BYTE => 1,
+            I16 => 2,
+            I32 => 4,
+            DOUBLE | I64 => 8,
+            STRING | STRUCT | LIST | SET | MAP => {
+                return (0..count).try_for_each(|_| self.skip_within(kind, depth));
+            }
+            _ if count == 0 => 0,
+            _ => return Err(Reason::Type(kind).at(start)),
+        };
+        self.bytes(count.saturating_mul(size), start).map(drop)
+    }
+}
+
+pub(crate) fn put_field(out: &mut Vec<u8>, kind: u8, id: i16) {
+    out.push(kind);
+    out.extend_from_slice(&id.to_be_bytes());
+}
+
+pub(crate) fn put_stop(out: &mut Vec<u8>) {
+    out.push(STOP);
+}
+
+/// Bytes with their length before them. What is longer than a length can say is cut; frames are never so large.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    let size = i32::try_from(text.len()).unwrap_or(i32::MAX);
+    out.extend_from_slice(&size.to_be_bytes());
+    out.extend_from_slice(text.get(..size as usize).unwrap_or(text));
+}

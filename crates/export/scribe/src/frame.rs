@@ -1,0 +1,139 @@
+//! Frames: a length of four bytes, the most significant first, and so many bytes.
+//!
+//! [`Frames`] finds them in what has come of a connection so far. What is no frame, because something else than a
+//! client of Scribe's is at the other end, is told by its first bytes ([`Misfit`]).
+
+use std::fmt;
+
+/// What the length takes.
+pub(crate) const HEADER_BYTES: usize = 4;
+
+/// Cuts what has come into frames.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames {
+    /// The largest body.
+    pub frame_bytes_max: usize,
+}
+
+/// Why bytes are no frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Misfit {
+    /// It is HTTP.
+    Http,
+    /// It is TLS.
+    Tls,
+    /// It is Thrift without frames.
+    Unframed,
+    /// It is larger than permitted.
+    TooLarge {
+        /// How large it says that it is.
+        bytes: u32,
+        /// How large it may be.
+        bytes_max: usize,
+    },
+}
+
+impl fmt::Display for Misfit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Misfit::Http => write!(f, "that is HTTP; here is Scribe's protocol"),
+            Misfit::Tls => write!(f, "that is TLS; here is Scribe's protocol, without encryption"),
+            Misfit::Unframed => {
+                write!(f, "that is Thrift without frames; use its framed transport")
+            }
+            Misfit::TooLarge { bytes, bytes_max } => {
+                write!(f, "a frame of {bytes} bytes; {bytes_max} are permitted")
+            }
+        }
+    }
+}
+
+impl std::error::Error for Misfit {}
+
+/// How requests and answers of HTTP begin.
+const HTTP: [&[u8; 4]; 9] =
+    [b"GET ", b"POST", b"PUT ", b"HEAD", b"HTTP", b"OPTI", b"DELE", b"PATC", b"PRI "];
+
+impl Frames {
+    /// How large the first frame is with its length; `None` if that is not known yet.
+    ///
+    /// Says what is wrong as early as it can be known.
+    pub fn size(self, bytes: &[u8]) -> Result<Option<usize>, Misfit> {
+        let Some(head) = bytes.first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        if HTTP.contains(&head) {
+            return Err(Misfit::Http);
+        }
+        match head {
+            [0x16, 3, 0..=4, _] => return Err(Misfit::Tls),
+            [0x80, 1, 0, _] => return Err(Misfit::Unframed),
+            _ => {}
+        }
+        let size = u32::from_be_bytes(*head);
+        let large = Misfit::TooLarge { bytes: size, bytes_max: self.frame_bytes_max };
+        let Ok(size) = usize::try_from(size) else { return Err(large) };
+        if size > self.frame_bytes_max {
+            return Err(large);
+        }
+        Ok(Some(HEADER_BYTES + size))
+    }
+
+    /// The body of the first frame, and how many bytes it takes with its length; `None` if it is not whole yet.
+    pub fn next(self, bytes: &[u8]) -> Result<Option<(&[u8], usize)>, Misfit> {
+        let Some(size) = self.size(bytes)? else { return Ok(None) };
+        let Some(body) = bytes.get(HEADER_BYTES..size) else { return Ok(None) };
+        // What the old form without frames begins with: the name's length and the name.
+        if !body.is_empty() && body.len() < SMALLEST_MESSAGE && body.iter().all(is_of_name) {
+            return Err(Misfit::Unframed);
+        }
+        Ok(Some((body, size)))
+    }
+}
+
+/// The length of a name of a byte, the name, the kind, the number, and the end of the arguments.
+const SMALLEST_MESSAGE: usize = 4 + 1 + 1 + 4 + 1;
+
+fn is_of_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || *byte == b'_'
+}
+
+/// Leaves room for a frame's length, and says where.
+pub(crate) fn open(out: &mut Vec<u8>) -> usize {
+    let start = out.len();
+    out.extend_from_slice(&[0; HEADER_BYTES]);
+    start
+}
+
+/// Writes the length of the frame that begins at `start` and ends here.
+pub(crate) fn close(out: &mut [u8], start: usize) {
+    let size = out.len().saturating_sub(start + HEADER_BYTES) as u32;
+    if let Some(place) = out.get_mut(start..start + HEADER_BYTES) {
+        place.copy_from_slice(&size.to_be_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_frame_is_named() {
+        let check = |bytes: &[u8], expected| {
+            let frames = Frames { frame_bytes_max: 1000 };
+            assert_eq!(frames.next(bytes).map(|found| found.map(|(_, size)| size)), expected);
+        };
+        check(b"", Ok(None));
+        check(&[0, 0, 0], Ok(None));
+        check(&[0, 0, 0, 0], Ok(Some(4)));
+        check(&[0, 0, 0, 2, 7], Ok(None));
+        check(&[0, 0, 0, 2, 7, 8, 9], Ok(Some(6)));
+        check(&[0, 0, 3, 0xe8], Ok(None));
+        check(&[0, 0, 3, 0xe9], Err(Misfit::TooLarge { bytes: 1001, bytes_max: 1000 }));
+        check(&[0xff; 4], Err(Misfit::TooLarge { bytes: u32::MAX, bytes_max: 1000 }));
+        check(b"GET / HTTP/1.1", Err(Misfit::Http));
+        check(b"POST", Err(Misfit::Http));
+        check(&[0x16, 3, 1, 2], Err(Misfit::Tls));
+        check(&[0x80, 1, 0, 1], Err(Misfit::Unframed));
+        check(b"\0\0\0\x03Log\x01\0\0\0\0\0", Err(Misfit::Unframed));
+        check(b"\0\0\0\x09getStatus\x01\0\0\0\0\0", Err(Misfit::Unframed));
+    }
+}

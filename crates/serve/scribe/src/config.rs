@@ -1,0 +1,175 @@
+//! The configuration's text: `key=value` lines and blocks `<store> ... </store>` within each other, with what is wrong
+//! and in which line. What the keys mean is in `plan`.
+
+use std::fmt;
+
+/// Something that is wrong with a configuration, or that has no effect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// The line, from 1 on; 0 if it is none in particular.
+    pub line: usize,
+    /// What it is.
+    pub text: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => f.write_str(&self.text),
+            line => write!(f, "line {line}: {}", self.text),
+        }
+    }
+}
+
+/// A configuration that has been read, and what of it could not be.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// What is outside of all blocks, and the blocks.
+    pub(crate) root: Block,
+    /// What could not be read.
+    pub(crate) problems: Vec<Problem>,
+}
+
+/// A block: its lines, and the blocks within.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Block {
+    pub(crate) name: String,
+    pub(crate) line: usize,
+    pub(crate) values: Vec<Value>,
+    pub(crate) blocks: Vec<Block>,
+}
+
+/// A line `key=value`.
+#[derive(Clone, Debug)]
+pub(crate) struct Value {
+    pub(crate) line: usize,
+    pub(crate) key: String,
+    pub(crate) text: String,
+}
+
+/// More than anybody writes.
+const DEPTH_MAX: usize = 16;
+const LINES_MAX: usize = 100_000;
+
+impl Config {
+    /// Reads a text. What cannot be understood is left out, and told.
+    pub fn read(text: &str) -> Config {
+        let mut problems = Vec::new();
+        // The blocks that are open.
+        let mut open = vec![Block::default()];
+        let mut tell = |line, text: String| problems.push(Problem { line, text });
+        let mut is_too_deep = 0;
+        for (line, text) in (1..).zip(text.lines().take(LINES_MAX)) {
+            let text = text.trim();
+            if text.is_empty() || text.starts_with('#') {
+                continue;
+            }
+            if let Some(tag) = text.strip_prefix('<') {
+                let Some(tag) = tag.strip_suffix('>') else {
+                    tell(line, format!("`{text}` lacks its `>`"));
+                    continue;
+                };
+                match tag.trim().strip_prefix('/').map(str::trim) {
+                    None if open.len() > DEPTH_MAX || is_too_deep > 0 => {
+                        is_too_deep += 1;
+                        tell(line, format!("`{text}`: blocks are too deep within each other"));
+                    }
+                    None => {
+                        let name = tag.trim().to_owned();
+                        open.push(Block { name, line, ..Block::default() });
+                    }
+                    Some(_) if is_too_deep > 0 => is_too_deep -= 1,
+                    Some(name) => close(&mut open, name, line, &mut tell),
+                }
+                continue;
+            }
+            let Some((key, value)) = text.split_once('=') else {
+                tell(line, format!("`{text}` is neither `key=value` nor `<block>`"));
+                continue;
+            };
+            let (key, text) = (key.trim().to_owned(), value.trim().to_owned());
+            if let (Some(block), 0) = (open.last_mut(), is_too_deep) {
+                block.values.push(Value { line, key, text });
+            }
+        }
+        while open.len() > 1 {
+            let Some(block) = open.pop() else { break };
+            tell(block.line, format!("`<{}>` is never closed", block.name));
+            if let Some(above) = open.last_mut() {
+                above.blocks.push(block);
+            }
+        }
+        Config { root: open.pop().unwrap_or_default(), problems }
+    }
+}
+
+fn close(open: &mut Vec<Block>, name: &str, line: usize, tell: &mut impl FnMut(usize, String)) {
+    let is_open = |block: &Block| block.name.eq_ignore_ascii_case(name);
+    if !open.iter().skip(1).any(is_open) {
+        return tell(line, format!("`</{name}>` closes nothing"));
+    }
+    // Those within that were forgotten are closed too.
+    while open.len() > 1 {
+        let Some(block) = open.pop() else { break };
+        let found = is_open(&block);
+        if !found {
+            tell(block.line, format!("`<{}>` is not closed before line {line}", block.name));
+        }
+        if let Some(above) = open.last_mut() {
+            above.blocks.push(block);
+        }
+        if found {
+            break;
+        }
+    }
+}
+
+impl Block {
+    /// The last line with this key.
+    pub(crate) fn value(&self, key: &str) -> Option<&Value> {
+        self.values.iter().rfind(|value| value.key == key)
+    }
+
+    pub(crate) fn block(&self, name: &str) -> Option<&Block> {
+        self.blocks.iter().find(|block| block.name.eq_ignore_ascii_case(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<String> {
+        Config::read(text).problems.iter().map(Problem::to_string).collect()
+    }
+
+    #[test]
+    fn blocks_are_within_each_other() {
+        let config = Config::read(
+            "# a comment\n port = 1463 \n<store>\ncategory=default\n <primary>\n type=file\n \
+             </primary>\n</store>\n\nmax_conn=2=3\n",
+        );
+        assert!(config.problems.is_empty(), "{:?}", config.problems);
+        assert_eq!(config.root.value("port").map(|value| value.text.as_str()), Some("1463"));
+        assert_eq!(config.root.value("max_conn").map(|value| value.text.as_str()), Some("2=3"));
+        let store = config.root.block("store").expect("a store");
+        assert_eq!((store.line, store.values.len()), (3, 1));
+        let primary = store.block("primary").expect("a primary");
+        assert_eq!(primary.value("type").map(|value| value.line), Some(6));
+    }
+
+    #[test]
+    fn what_is_wrong_is_told_with_its_line() {
+        assert_eq!(told("port"), ["line 1: `port` is neither `key=value` nor `<block>`"]);
+        assert_eq!(told("\n<store\n"), ["line 2: `<store` lacks its `>`"]);
+        assert_eq!(told("</store>"), ["line 1: `</store>` closes nothing"]);
+        assert_eq!(told("<store>\n"), ["line 1: `<store>` is never closed"]);
+        assert_eq!(
+            told("<store>\n<primary>\n</store>"),
+            ["line 2: `<primary>` is not closed before line 3"]
+        );
+        let deep = told(&"<a>\n".repeat(1000));
+        assert_eq!(deep.len(), 1000);
+        assert_eq!(deep[0], "line 17: `<a>`: blocks are too deep within each other");
+    }
+}

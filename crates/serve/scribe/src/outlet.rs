@@ -1,0 +1,306 @@
+//! What takes a category's messages out of its journal and into one store, in their order, again and again until the
+//! store has them. Start at [`Outlet::run`].
+//!
+//! It notes how far it is only when the store has made durable what it got; so after a sudden end some messages come
+//! twice, and none is missing.
+
+use crate::counters::{Counters, add};
+use crate::messages::{Batch, Messages};
+use crate::plan::{BufferPlan, Kind, StorePlan};
+use crate::stores::{Failure, Place, Store, Wrote, build};
+use blkkin_journal::{Item, Journal, Reader};
+use blkkin_scribe::Backoff;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a store gets at a time.
+const BATCH_BYTES: usize = 1 << 20;
+
+/// How often an outlet notes how far it is, while there is something to do.
+const NOTE_EVERY: Duration = Duration::from_secs(1);
+
+/// How long it waits for more before it looks whether it should end.
+const WAIT: Duration = Duration::from_millis(200);
+
+/// Where messages go, and what is tried when that fails.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    /// By which its place in the journal is noted.
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) must_succeed: bool,
+    retry_first: Duration,
+    retry_longest: Duration,
+    is_buffer: bool,
+}
+
+impl Target {
+    /// The same by another name.
+    pub(crate) fn named(self, name: String) -> Target {
+        Target { name, ..self }
+    }
+}
+
+/// How long stores are waited for that are not said to be away at times.
+const RETRY_FIRST: Duration = Duration::from_millis(500);
+const RETRY_LONGEST: Duration = Duration::from_secs(30);
+
+/// All that a store consists of: what gets each message has an outlet of its own, so that none waits for another.
+pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
+    let mut all = Vec::new();
+    part(&plan.kind, plan.must_succeed, &mut all);
+    all
+}
+
+fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
+    let (retry_first, retry_longest, is_buffer) = match kind {
+        Kind::Multi { children, is_any: false } => {
+            return children.iter().for_each(|child| part(child, must_succeed, all));
+        }
+        Kind::Buffer(plan) => {
+            let BufferPlan { retry_first, retry_longest, .. } = **plan;
+            (retry_first, retry_longest, true)
+        }
+        _ => (RETRY_FIRST, RETRY_LONGEST, false),
+    };
+    // What waits in a buffer is never lost.
+    let must_succeed = must_succeed || is_buffer;
+    let (kind, name) = (kind.clone(), name(kind));
+    all.push(Target { name, kind, must_succeed, retry_first, retry_longest, is_buffer });
+}
+
+/// A name that is the same as long as messages go to the same place, wherever that stands in the configuration.
+fn name(kind: &Kind) -> String {
+    let (word, what) = match kind {
+        Kind::File(plan) => {
+            ("file", format!("{:?}", (&plan.path, &plan.sub_directory, &plan.base)))
+        }
+        Kind::Network(plan) => ("network", plan.servers.join(" ")),
+        Kind::Null => ("null", String::new()),
+        Kind::Buffer(plan) => return name(&plan.primary),
+        Kind::Multi { children, .. } => ("multi", children.iter().map(name).collect()),
+        Kind::Bucket(plan) => {
+            let names: String = plan.model.iter().chain(&plan.each).map(name).collect();
+            ("bucket", format!("{names}{}", plan.directory))
+        }
+        Kind::Category(model) => ("category", name(model)),
+    };
+    format!("{word}-{:016x}", crate::lane::digest(what.as_bytes()))
+}
+
+/// What others see of an outlet.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// Up to where it is, durably.
+    pub(crate) position: AtomicU64,
+    /// Why it cannot go on; nothing if it can.
+    status: Mutex<String>,
+}
+
+impl Seen {
+    pub(crate) fn status(&self) -> String {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, String> {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set(&self, text: String) {
+        *self.lock() = text;
+    }
+}
+
+/// Tells many threads to end.
+#[derive(Debug, Default)]
+pub(crate) struct Stop {
+    is_asked: AtomicBool,
+    lock: Mutex<()>,
+    asked: Condvar,
+}
+
+impl Stop {
+    pub(crate) fn ask(&self) {
+        let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.is_asked.store(true, Ordering::Release);
+        self.asked.notify_all();
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.is_asked.load(Ordering::Acquire)
+    }
+
+    /// Waits so long, unless it is asked before.
+    fn wait(&self, time: Duration) {
+        let deadline = Instant::now() + time;
+        let mut lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.is_asked() || left.is_zero() {
+                return;
+            }
+            let waited = self.asked.wait_timeout(lock, left);
+            lock = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}
+
+pub(crate) struct Outlet {
+    pub(crate) journal: Arc<Journal>,
+    pub(crate) target: Target,
+    pub(crate) place: Place,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) overall: Arc<Counters>,
+    pub(crate) seen: Arc<Seen>,
+    pub(crate) stop: Arc<Stop>,
+    /// Lets the journal remove what all have.
+    pub(crate) trim: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl Outlet {
+    /// Until it is told to end. From `from` on.
+    pub(crate) fn run(self, from: u64) {
+        let mut store = build(&self.target.kind, &self.place);
+        let mut reader = self.journal.reader(from);
+        let mut batch = Batch::default();
+        // Up to where the store has all, and what of that is noted.
+        let (mut done, mut noted) = (from, (from, Instant::now()));
+        let mut backoff = Backoff::new(self.target.retry_first, self.target.retry_longest);
+        if self.target.is_buffer && self.has_more(&mut self.journal.reader(from)) {
+            self.seen.set("SENDING_BUFFER".to_owned());
+        }
+        while !self.stop.is_asked() {
+            let from = reader.position();
+            batch.reuse(from);
+            match self.gather(&mut reader, &mut batch) {
+                Ok(()) => {}
+                Err(error) => {
+                    self.seen.set(error.0);
+                    self.stop.wait(RETRY_LONGEST);
+                    continue;
+                }
+            }
+            if !batch.is_empty() && !self.hand_over(&mut *store, &batch, &mut backoff) {
+                break;
+            }
+            done = reader.position();
+            let is_idle = done == from;
+            if done > noted.0 && (is_idle || noted.1.elapsed() >= NOTE_EVERY) {
+                match self.note(&mut *store, done) {
+                    Ok(()) => noted = (done, Instant::now()),
+                    Err(failure) => {
+                        // What the store lost is still in the journal.
+                        self.failed(&failure);
+                        reader = self.journal.reader(noted.0);
+                        done = noted.0;
+                        self.stop.wait(backoff.failed());
+                    }
+                }
+            } else if is_idle {
+                self.seen.set(String::new());
+                reader.wait(WAIT);
+            }
+        }
+        if done > noted.0 {
+            let _ = self.note(&mut *store, done);
+        }
+    }
+
+    fn has_more(&self, reader: &mut Reader) -> bool {
+        matches!(reader.next(), Ok(Some(_)))
+    }
+
+    /// Reads a batch, as far as there is one.
+    fn gather(&self, reader: &mut Reader, batch: &mut Batch) -> Result<(), Failure> {
+        while batch.bytes() < BATCH_BYTES {
+            let item = match reader.next() {
+                Ok(item) => item,
+                Err(error) if batch.is_empty() => return Err(Failure(error.to_string())),
+                // The next time it is told; what has been read goes on its way first.
+                Err(_) => break,
+            };
+            match item {
+                None => break,
+                Some(Item::Record(record)) => {
+                    Messages(record.payload).for_each(|entry| batch.push(entry));
+                }
+                Some(Item::Damage(damage)) if damage.may_be_torn => {}
+                Some(Item::Damage(damage)) => {
+                    self.count_both(|counters| add(&counters.damaged, damage.records.unwrap_or(1)));
+                }
+                Some(Item::Gone(range)) => {
+                    self.count_both(|counters| add(&counters.damaged, range.end - range.start));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Has the store write a batch, however often that fails; false if it should end before it has.
+    fn hand_over(&self, store: &mut dyn Store, batch: &Batch, backoff: &mut Backoff) -> bool {
+        let (mut has_failed, mut progress) = (false, 0);
+        loop {
+            match store.write(batch) {
+                Ok(wrote) => {
+                    backoff.succeeded();
+                    if has_failed {
+                        let status = if self.target.is_buffer { "SENDING_BUFFER" } else { "" };
+                        self.seen.set(status.to_owned());
+                    }
+                    self.count(wrote);
+                    return true;
+                }
+                Err(failure) => {
+                    self.failed(&failure);
+                    if !self.target.must_succeed {
+                        self.count(Wrote::lost(batch));
+                        return true;
+                    }
+                    if !has_failed {
+                        self.count_both(|counters| add(&counters.requeue, batch.count));
+                    }
+                    has_failed = true;
+                    self.count_both(|counters| add(&counters.retries, 1));
+                    if store.progress() > progress {
+                        progress = store.progress();
+                        backoff.succeeded();
+                    }
+                    self.stop.wait(backoff.failed());
+                    if self.stop.is_asked() {
+                        return false;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes durably that all before `position` is where it should be.
+    fn note(&self, store: &mut dyn Store, position: u64) -> Result<(), Failure> {
+        store.sync()?;
+        let noted = self.journal.set_position(&self.target.name, position);
+        noted.map_err(|error| Failure(error.to_string()))?;
+        self.seen.position.store(position, Ordering::Release);
+        (self.trim)();
+        Ok(())
+    }
+
+    fn failed(&self, failure: &Failure) {
+        let state = if self.target.is_buffer { "DISCONNECTED: " } else { "" };
+        self.seen.set(format!("{state}{}", failure.0));
+    }
+
+    fn count(&self, wrote: Wrote) {
+        self.count_both(|counters| {
+            add(&counters.sent, wrote.sent);
+            add(&counters.ignored, wrote.ignored);
+            add(&counters.lost, wrote.lost);
+            add(&counters.bytes_lost, wrote.bytes_lost);
+        });
+    }
+
+    fn count_both(&self, count: impl Fn(&Counters)) {
+        count(&self.counters);
+        count(&self.overall);
+    }
+}

@@ -1,0 +1,144 @@
+//! Another server of Scribe's. It gets one call after the other, in the journal's order.
+//!
+//! What it cannot take in its time comes in smaller calls, down to one message, so that a slow line is no reason for
+//! nothing to arrive; when that goes well, calls grow again.
+
+use super::{Failure, Store, Wrote};
+use crate::messages::Batch;
+use crate::plan::NetworkPlan;
+use blkkin_scribe::{Client, ClientError, ClientOptions, ResultCode};
+
+/// From this size on, a server that has failed is asked first whether it would take some, as Scribe does.
+const PROBE_BYTES: usize = 4096;
+
+/// What a call brings at most, and what it brings however slow the line is, if messages are that small.
+const CALL_BYTES_MAX: usize = 1 << 20;
+const CALL_BYTES_MIN: usize = 2 << 10;
+
+pub(super) struct Network {
+    plan: NetworkPlan,
+    /// Of those that there are, the one that is next.
+    turn: usize,
+    client: Option<Client>,
+    has_failed: bool,
+    batch: blkkin_scribe::Batch,
+    call_bytes: usize,
+    /// Of which batch how many messages the server has.
+    done: (u64, u64),
+}
+
+impl Network {
+    pub(super) fn new(plan: &NetworkPlan) -> Network {
+        let [turn] = blkkin_sys::random_words::<1>().unwrap_or_default();
+        Network {
+            plan: plan.clone(),
+            turn: turn as usize % plan.servers.len().max(1),
+            client: None,
+            has_failed: false,
+            batch: blkkin_scribe::Batch::default(),
+            call_bytes: CALL_BYTES_MAX,
+            done: (u64::MAX, 0),
+        }
+    }
+
+    fn server(&self) -> &str {
+        self.plan.servers.get(self.turn).map_or("", String::as_str)
+    }
+
+    fn send(&mut self, is_large: bool) -> Result<ResultCode, ClientError> {
+        let options = ClientOptions {
+            connect_timeout: self.plan.timeout,
+            timeout: self.plan.timeout,
+            ..ClientOptions::default()
+        };
+        let client = match &mut self.client {
+            Some(client) => client,
+            None => {
+                let server = self.plan.servers.get(self.turn).map_or("", String::as_str);
+                self.client.insert(Client::connect(server, options)?)
+            }
+        };
+        if self.has_failed && is_large && client.probe()? == ResultCode::TryLater {
+            return Ok(ResultCode::TryLater);
+        }
+        client.log(&mut self.batch)
+    }
+
+    fn try_it(&mut self, is_large: bool) -> Result<(), Failure> {
+        let why = match self.send(is_large) {
+            Ok(ResultCode::Ok) => {
+                self.has_failed = false;
+                return Ok(());
+            }
+            Ok(ResultCode::TryLater) if self.plan.servers.len() == 1 => "try later".to_owned(),
+            Ok(ResultCode::TryLater) => {
+                self.client = None;
+                "try later".to_owned()
+            }
+            Err(error) => {
+                self.client = None;
+                error.to_string()
+            }
+        };
+        self.has_failed = true;
+        let failure = Failure(format!("{}: {why}", self.server()));
+        if self.client.is_none() {
+            self.turn = (self.turn + 1) % self.plan.servers.len().max(1);
+        }
+        Err(failure)
+    }
+
+    /// Sends what is put together, to the next server if one does not take it.
+    fn call(&mut self) -> Result<(), Failure> {
+        let is_large = self.batch.payload_bytes() > PROBE_BYTES;
+        let mut done = self.try_it(is_large);
+        for _ in 1..self.plan.servers.len() {
+            if done.is_ok() {
+                break;
+            }
+            done = self.try_it(is_large);
+        }
+        done
+    }
+}
+
+impl Store for Network {
+    fn write(&mut self, batch: &Batch) -> Result<Wrote, Failure> {
+        let mut done = if self.done.0 == batch.id { self.done.1 } else { 0 };
+        let mut rest = batch.iter().skip(done as usize);
+        let mut lost = Wrote::default();
+        while done < batch.count {
+            self.batch.clear();
+            while self.batch.frame_bytes() < self.call_bytes
+                && let Some(entry) = rest.next()
+            {
+                self.batch.push(entry);
+            }
+            match self.call() {
+                Ok(()) => {
+                    self.call_bytes = (self.call_bytes + self.call_bytes / 4).min(CALL_BYTES_MAX)
+                }
+                Err(_) if self.plan.ignores_errors => {
+                    lost.lost += self.batch.len() as u64;
+                    lost.bytes_lost += self.batch.payload_bytes() as u64;
+                }
+                Err(failure) => {
+                    // Where the server only said no, the connection is still there.
+                    if self.client.is_none() {
+                        self.call_bytes = (self.batch.frame_bytes() / 4).max(CALL_BYTES_MIN);
+                    }
+                    return Err(failure);
+                }
+            }
+            // What a batch promised to hold, and does not, would never come.
+            done += (self.batch.len() as u64).max(1);
+            self.done = (batch.id, done);
+        }
+        self.done = (u64::MAX, 0);
+        Ok(Wrote { sent: batch.count - lost.lost.min(batch.count), ..lost })
+    }
+
+    fn progress(&self) -> u64 {
+        self.done.1
+    }
+}

@@ -1,0 +1,202 @@
+//! `blkkin scribe`: the daemon that takes Scribe's messages and passes them on.
+
+use super::send::server;
+use crate::exit::{self, Error, Exit};
+use blkkin_scribed::{Config, Daemon, Options, Plan, Problem, Target};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::env;
+use std::fs;
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// Take messages of Scribe's protocol, keep them safe, and pass them on
+///
+/// A server says OK to a batch when it is on disk, and passes it on to another server or into files, in
+/// order, also if that has to wait for hours; what cannot be taken now is answered with TRY_LATER. With
+/// --config it does what a configuration of Scribe's own daemon says: stores of types file, network,
+/// buffer, bucket, multi, category and null. What is wrong with it is told with its line, and all else is
+/// served.
+///
+/// SIGHUP has it read the configuration again; SIGTERM and Ctrl-C end it. Then, and if it is killed, what
+/// it has said OK to is still there and goes on when it is started again. Some messages may come twice,
+/// none is lost. Scribe's control scripts (status, counters) can be used.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin scribe --to scribe://collector:1463                 store and forward, on this node\n  \
+        blkkin scribe --to /srv/logs                               a file for each category\n  \
+        blkkin scribe --config /etc/scribe/scribe.conf             as Scribe's own daemon\n  \
+        blkkin scribe --config scribe.conf --check                 only say what is wrong with it\n  \
+        blkkin scribe --listen 0.0.0.0:1463 --trust-network --to /srv/logs",
+    after_help = crate::EXIT_HELP
+)]
+pub(crate) struct Args {
+    /// Where all messages go: scribe://HOST[:PORT], or a directory
+    #[arg(long, value_name = "TARGET", required_unless_present = "config")]
+    to: Option<String>,
+
+    /// A configuration as Scribe's own daemon has it
+    #[arg(short, long, value_name = "FILE", conflicts_with = "to")]
+    config: Option<PathBuf>,
+
+    /// Only say what is wrong with the configuration, or has no effect
+    #[arg(long, requires = "config")]
+    check: bool,
+
+    /// Listen here [default: 127.0.0.1, at the port of the configuration or 1463]
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+
+    /// Let others than this machine connect
+    ///
+    /// Scribe's protocol has neither passwords nor encryption: whoever can connect can write.
+    #[arg(long)]
+    trust_network: bool,
+
+    /// Where messages wait [default: /var/lib/blkkin/scribe for root, else ~/.local/state/blkkin/scribe]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// What messages of a category may take there; then it is answered TRY_LATER [default: 1G]
+    #[arg(long, value_name = "SIZE", value_parser = crate::values::bytes)]
+    quota: Option<u64>,
+}
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let plan = args.plan().map_err(|error| {
+        let path = args.config.as_deref().unwrap_or(Path::new("")).display().to_string();
+        Error::failed(format!("cannot read {path}: {error}"))
+    })?;
+    if args.check {
+        return check(&plan);
+    }
+    let listen = args.listen(&plan)?;
+    let directory = args.directory()?;
+    // Sockets of many clients, and the journals of many categories.
+    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    limit.current = limit.maximum;
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    let directory = std::path::absolute(&directory).unwrap_or(directory);
+    let shown = directory.display().to_string();
+    let failed = |error: io::Error| Error::failed(format!("the daemon cannot go on: {error}"));
+    let again = args.config.clone();
+    let configure = Box::new(move || {
+        args.plan().unwrap_or_else(|error| {
+            let path = again.as_deref().unwrap_or(Path::new("")).display();
+            let mut plan = Plan::default();
+            plan.problems.push(Problem { line: 0, text: format!("cannot read {path}: {error}") });
+            plan
+        })
+    });
+    let daemon = Daemon::start(Options { listen, directory, configure, log });
+    let daemon = daemon.map_err(|error| {
+        let told = Error::failed(format!("cannot listen on {listen}: {error}"));
+        match error.kind() {
+            io::ErrorKind::AddrInUse => told.hint("is another daemon running? see --listen"),
+            io::ErrorKind::PermissionDenied => told.hint("give a port above 1023 with --listen"),
+            _ => told,
+        }
+    })?;
+    let (stop, reload) = (daemon.remote(), daemon.remote());
+    on_signals(&[SIGINT, SIGTERM], move || stop.stop()).map_err(failed)?;
+    on_signals(&[SIGHUP], move || reload.reload()).map_err(failed)?;
+    log(&format!("listening on {}; messages wait in {shown}", daemon.address()));
+    daemon.run();
+    log("ended; what was taken is on disk");
+    Ok(Exit::Ok)
+}
+
+impl Args {
+    /// What is to be done; an error if the configuration cannot be read.
+    fn plan(&self) -> io::Result<Plan> {
+        let mut plan = match (&self.config, &self.to) {
+            (Some(path), _) => {
+                let text = fs::read(path)?;
+                Plan::of(&Config::read(&String::from_utf8_lossy(&text)))
+            }
+            (None, to) => {
+                let to = to.as_deref().unwrap_or_default();
+                let mut plan = Plan::default();
+                plan.add_target(match server(to) {
+                    Ok(server) => Target::Server(server),
+                    Err(_) => {
+                        let path = PathBuf::from(to);
+                        Target::Files(std::path::absolute(&path).unwrap_or(path))
+                    }
+                });
+                plan
+            }
+        };
+        plan.quota_bytes = self.quota.unwrap_or(plan.quota_bytes);
+        Ok(plan)
+    }
+
+    fn listen(&self, plan: &Plan) -> Result<SocketAddr, Error> {
+        if let Some(to) = self.to.as_deref().filter(|to| to.contains("://")) {
+            server(to).map_err(|why| Error::usage(format!("--to: {why}")))?;
+        }
+        let usual = format!("127.0.0.1:{}", plan.port.unwrap_or(blkkin_scribe::PORT));
+        let text = self.listen.as_ref().unwrap_or(&usual);
+        let addresses = text.to_socket_addrs().map(Iterator::collect::<Vec<_>>);
+        let Ok([address, ..]) = addresses.as_deref() else {
+            let told = Error::usage(format!("--listen: `{text}` is no address to listen on"));
+            return Err(told.hint("write HOST:PORT, such as 127.0.0.1:1463"));
+        };
+        if !address.ip().is_loopback() && !self.trust_network {
+            let told = format!("{address} can be reached from other machines, by anybody");
+            return Err(Error::usage(told).hint(
+                "Scribe's protocol has neither passwords nor encryption; if you trust the network, \
+                 add --trust-network",
+            ));
+        }
+        Ok(*address)
+    }
+
+    fn directory(&self) -> Result<PathBuf, Error> {
+        let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let state = || {
+            let home = || set("HOME").map(|home| home.join(".local/state"));
+            set("XDG_STATE_HOME").or_else(home).map(|state| state.join("blkkin/scribe"))
+        };
+        let usual = match blkkin_sys::user_id() {
+            0 => Some(PathBuf::from("/var/lib/blkkin/scribe")),
+            _ => state(),
+        };
+        let directory = self.dir.clone().or(usual);
+        directory.ok_or_else(|| {
+            Error::usage("there is no home directory for messages to wait in").hint("give --dir")
+        })
+    }
+}
+
+fn check(plan: &Plan) -> Result<Exit, Error> {
+    for note in &plan.notes {
+        exit::note(&note.to_string());
+    }
+    for problem in &plan.problems {
+        exit::warn(&problem.to_string());
+    }
+    Ok(if plan.problems.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+/// Calls `act` in a thread of its own for each of the signals that comes.
+fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()> {
+    let (mut come, tell) = UnixStream::pair()?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, tell.try_clone()?)?;
+    }
+    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
+        let mut byte = [0];
+        while come.read_exact(&mut byte).is_ok() {
+            act();
+        }
+    })?;
+    Ok(())
+}
+
+/// For whoever reads standard error: a person, or the system's journal.
+fn log(line: &str) {
+    let _ = writeln!(anstream::stderr().lock(), "blkkin scribe: {line}");
+}

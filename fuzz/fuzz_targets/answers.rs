@@ -1,0 +1,18 @@
+//! What receivers of OpenTelemetry's protocol answer is read, whatever it is, and only so much of it kept.
+#![no_main]
+
+use blkkin_wire::{Failure, PartialSuccess};
+use libfuzzer_sys::fuzz_target;
+
+/// 1 KiB as it came; each byte that is no text is replaced by three.
+const MESSAGE_BYTES_MAX: usize = 3 << 10;
+
+fuzz_target!(|bytes: &[u8]| {
+    for partial in [PartialSuccess::from_proto(bytes), PartialSuccess::from_json(bytes)] {
+        assert!(partial.is_err() || partial.is_ok_and(|it| it.message.len() <= MESSAGE_BYTES_MAX));
+    }
+    for failure in [Failure::from_proto(bytes), Failure::from_json(bytes)] {
+        assert!(failure.is_err() || failure.is_ok_and(|it| it.message.len() <= MESSAGE_BYTES_MAX));
+    }
+    let _ = Failure::from_base64(bytes);
+});

@@ -1,0 +1,17 @@
+//! Whatever a configuration of the Scribe daemon's says: it is read, what is wrong with it is told with a line that it
+//! has, and what it means can be found out.
+#![no_main]
+
+use blkkin_scribed::{Config, Plan};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(|bytes: &[u8]| {
+    let text = String::from_utf8_lossy(bytes);
+    let plan = Plan::of(&Config::read(&text));
+    let lines = text.lines().count();
+    for problem in plan.problems.iter().chain(&plan.notes) {
+        assert!(problem.line <= lines && !problem.text.is_empty(), "{problem}");
+    }
+    assert!(plan.has_stores() || !plan.problems.is_empty());
+    assert!(plan.port != Some(0) && plan.quota_bytes >= 16 << 20);
+});
