@@ -31,6 +31,7 @@ class DuckDb:
     def __init__(self, files, room, owns):
         import duckdb
 
+        self.room = room
         path = os.path.join(room, "spans.duckdb")
         is_loaded = owns and os.path.exists(path)
         self.connection = duckdb.connect(path if owns else ":memory:")
@@ -46,6 +47,9 @@ class DuckDb:
 
     def rows(self):
         return self.connection.execute("SELECT count(*) FROM spans").fetchone()[0]
+
+    def bytes(self):
+        return size_of(self.room)
 
     def moment(self, ns):
         """A literal of the column's own type, so that statistics can be used."""
@@ -86,7 +90,12 @@ class ChDb:
         self.session.query("OPTIMIZE TABLE bench.spans FINAL")
 
     def rows(self):
-        return int(self.run("SELECT count() FROM spans")[0])
+        return int(self.run("SELECT count() FROM spans")[0][0])
+
+    def bytes(self):
+        """Of what is in use: what was merged is kept for a while."""
+        parts = "SELECT sum(bytes_on_disk) FROM system.parts WHERE active AND database = 'bench'"
+        return int(self.run(parts)[0][0])
 
     def moment(self, ns):
         return f"fromUnixTimestamp64Nano({ns})"
@@ -95,7 +104,8 @@ class ChDb:
         return f"quantiles({', '.join(str(share) for share in SHARES)})(duration_ns)"
 
     def run(self, sql):
-        return str(self.session.query(sql, "TabSeparated")).splitlines()
+        lines = str(self.session.query(sql, "TabSeparated")).splitlines()
+        return [line.split("\t") for line in lines]
 
 
 def sql(peer, question):
@@ -126,6 +136,12 @@ def sql(peer, question):
     )
 
 
+def amount(kind, rows):
+    """As the server says it: of percentiles, how many spans they are of."""
+    counts = {"percentiles": 0, "percentiles of each": 2}
+    return sum(int(row[counts[kind]]) for row in rows) if kind in counts else len(rows)
+
+
 def main():
     who, questions, files, room = sys.argv[1:]
     with open(questions, encoding="utf-8") as lines:
@@ -134,7 +150,7 @@ def main():
     start = time.monotonic()
     peer = ChDb(files, room) if who == "chdb" else DuckDb(files, room, who == "duckdb")
     seconds = time.monotonic() - start
-    ready = {"rows": peer.rows(), "load_seconds": seconds, "bytes": size_of(room)}
+    ready = {"rows": peer.rows(), "load_seconds": seconds, "bytes": peer.bytes()}
     print(json.dumps(ready), flush=True)
     for line in sys.stdin:
         begin, end = map(int, line.split())
@@ -143,7 +159,8 @@ def main():
             text = sql(peer, question)
             before = time.perf_counter_ns()
             found = peer.run(text)
-            answers.append([question["kind"], time.perf_counter_ns() - before, len(found)])
+            ns = time.perf_counter_ns() - before
+            answers.append([question["kind"], ns, amount(question["kind"], found)])
         print(json.dumps(answers), flush=True)
 
 

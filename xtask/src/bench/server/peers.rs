@@ -8,7 +8,9 @@ use std::process::{Command, Stdio};
 const ZIPKIN: &str = "io.zipkin:zipkin-server:3.6.1:jar:exec";
 const ZIPKIN_FILE: &str = "zipkin-server-3.6.1-exec.jar";
 const MAVEN_COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy";
-const PACKAGES: [&str; 2] = ["duckdb==2.0.0", "chdb==4.4.0"];
+
+/// DuckDB gives times with their zone to Python by way of pytz.
+const PACKAGES: [&str; 3] = ["duckdb==2.0.0", "chdb==4.4.0", "pytz"];
 
 /// Who is there.
 #[derive(Debug, Default)]
@@ -61,7 +63,7 @@ fn zipkin(folder: &Path) -> Result<PathBuf, String> {
 fn python(folder: &Path) -> Result<PathBuf, String> {
     let room = folder.join("python");
     let python = room.join("bin/python");
-    let is_there = || quiet(Command::new(&python).args(["-c", "import duckdb, chdb"]));
+    let is_there = || quiet(Command::new(&python).args(["-c", "import duckdb, chdb, pytz"]));
     if is_there().is_err() {
         quiet(Command::new("python3").args(["-m", "venv"]).arg(&room))?;
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
