@@ -77,6 +77,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
             millions.truncate(1);
         }
     }
+    bench.report.say("databases answer within the process that asks them, blkkin over HTTP");
     for millions in millions {
         ask_about(bench, millions)?;
     }
