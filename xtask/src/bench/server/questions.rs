@@ -239,12 +239,21 @@ fn kinds(candidates: &[Candidate]) -> Vec<String> {
     kinds
 }
 
+/// Of how many questions of a kind two found as much. Who was asked fewer was asked the first ones.
+fn agreed(one: &[Answer], other: &[Answer], kind: &str) -> usize {
+    let same = |(one, other): &(&Answer, &Answer)| {
+        one.kind == kind && one == &&Answer { ns: one.ns, ..(*other).clone() }
+    };
+    one.iter().zip(other).filter(same).count()
+}
+
 pub(super) fn tell(bench: &mut Bench<'_>, title: &str, candidates: &[Candidate]) {
     let mut table = Table::new(&[
         title,
         "who",
         "asked",
         "found",
+        "as ours",
         "cold p50",
         "cold p99",
         "warm p50",
@@ -252,8 +261,8 @@ pub(super) fn tell(bench: &mut Bench<'_>, title: &str, candidates: &[Candidate])
         "than ours",
     ]);
     for kind in kinds(candidates) {
-        let ours = candidates.iter().find(|candidate| candidate.name == OURS);
-        let ours = ours.map(|ours| p50_and_p99(&times(&ours.warm, &kind)).0);
+        let own = candidates.iter().find(|candidate| candidate.name == OURS);
+        let ours = own.map(|ours| p50_and_p99(&times(&ours.warm, &kind)).0);
         for one in candidates {
             let (cold, warm) = (times(&one.cold, &kind), times(&one.warm, &kind));
             if warm.is_empty() {
@@ -268,12 +277,15 @@ pub(super) fn tell(bench: &mut Bench<'_>, title: &str, candidates: &[Candidate])
             let (cold50, cold99) = p50_and_p99(&cold);
             let (warm50, warm99) = p50_and_p99(&warm);
             let show = |ns: f64| show_duration(Duration::from_nanos(ns as u64));
+            let same =
+                own.filter(|_| one.name != OURS).map(|own| agreed(&own.warm, &one.warm, &kind));
             let than_ours = ours.filter(|_| one.name != OURS).map(|ours| warm50 / ours.max(1.0));
             table.row(vec![
                 kind.clone(),
                 one.name.to_owned(),
                 warm.len().to_string(),
                 found.to_string(),
+                same.map_or_else(String::new, |same| same.to_string()),
                 show(cold50),
                 show(cold99),
                 show(warm50),
@@ -286,6 +298,7 @@ pub(super) fn tell(bench: &mut Bench<'_>, title: &str, candidates: &[Candidate])
                 "name": one.name,
                 "asked": warm.len(),
                 "found": found,
+                "as_ours": same,
                 "cold_p50_ns": cold50,
                 "cold_p99_ns": cold99,
                 "warm_p50_ns": warm50,
@@ -338,6 +351,8 @@ mod tests {
         assert_eq!(both[1].warm, both[0].warm[..70]);
         assert_eq!(times(&both[0].warm, "k1").len(), 65);
         assert_eq!(kinds(&both), ["k0", "k1"]);
+        both[1].warm[3].found = 7;
+        assert_eq!(agreed(&both[0].warm, &both[1].warm, "k1"), 34);
         both.into_iter().for_each(|one| one.asked.end().expect("ended"));
     }
 }
