@@ -13,6 +13,7 @@ pub(crate) mod lttng;
 mod process;
 pub(crate) mod recipe;
 mod recording;
+mod server;
 mod sizes;
 mod tracer;
 mod wire;
@@ -31,7 +32,7 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 4] = [
+const BENCHES: [Bench; 5] = [
     Bench {
         name: "ctf",
         about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
@@ -41,6 +42,11 @@ const BENCHES: [Bench; 4] = [
         name: "journal",
         about: "making records durable, beside writing the same bytes by hand",
         run: journal::run,
+    },
+    Bench {
+        name: "server",
+        about: "taking spans, keeping and finding them, beside Zipkin, DuckDB and ClickHouse's engine",
+        run: server::run,
     },
     Bench {
         name: "tracer",
@@ -67,9 +73,15 @@ pub(crate) struct Options {
     /// Smaller input and fewer runs: to see that it works, not for figures to quote
     #[arg(long)]
     quick: bool,
-    /// The largest inputs too (ctf: a trace of 10 GB)
+    /// The largest inputs too (ctf: a trace of 10 GB; server: 50 million spans)
     #[arg(long)]
     full: bool,
+    /// Only this phase (server: ingest, visible, evict, questions, zipkin, build); can be given several times
+    #[arg(long, value_name = "NAME")]
+    phase: Vec<String>,
+    /// So many million spans are asked about (server: 1 and 10); can be given several times
+    #[arg(long, value_name = "MILLION")]
+    spans: Vec<u64>,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {

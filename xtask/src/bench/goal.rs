@@ -102,10 +102,11 @@ impl Goal {
         }
     }
 
-    /// How many times as much the rival has.
+    /// How many times as much the rival needs; of what should be much, how many times as much is ours.
     fn times_of_rival(&self) -> Option<f64> {
         let (own, other) = (self.measured?, self.rival.as_ref()?.measured?);
-        (own > 0.0).then(|| other / own)
+        let (more, less) = if self.is_more_better { (own, other) } else { (other, own) };
+        (less > 0.0).then(|| more / less)
     }
 
     fn not_done(&self) -> String {
@@ -216,6 +217,9 @@ mod tests {
         check(&times, Some(100.0), Verdict::Met);
         check(&times, Some(101.0), Verdict::NotMet);
         check(&times, Some(0.0), Verdict::NotMet);
+        let faster = Goal::at_least(10.0, "/s", "spans").rival(rival(5.0, Some(4.0)));
+        check(&faster, Some(20.0), Verdict::Met);
+        check(&faster, Some(19.0), Verdict::NotMet);
     }
 
     #[test]

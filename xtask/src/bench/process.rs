@@ -68,6 +68,13 @@ impl Process {
         Ok(sum)
     }
 
+    /// The most that it had in memory at once, shared or not.
+    pub(super) fn rss_bytes_max(self) -> Result<u64, String> {
+        let (path, text) = self.read("status")?;
+        let kib = number_of(&text, "VmHWM:");
+        kib.map(|kib| kib << 10).ok_or_else(|| format!("{}: says no VmHWM", path.display()))
+    }
+
     pub(super) fn memory(self) -> Result<Memory, String> {
         let (path, text) = self.read("smaps_rollup")?;
         memory(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
@@ -128,6 +135,7 @@ mod tests {
         let own = Process(std::process::id());
         assert!(own.memory().expect("memory").private > 0);
         assert!(own.cpu_seconds().expect("times").0 >= 0.0);
+        assert!(own.rss_bytes_max().expect("memory") > 1 << 20);
         assert!(own.wait_seconds().expect("a time") >= 0.0);
     }
 

@@ -1,0 +1,174 @@
+//! Asks a server questions, on one connection, and says how long each answer took. Which questions, it is told in lines
+//! `FROM TO`, as others who are asked the same are, so that all of them can be asked in turn. Start at [`run`].
+
+use crate::arguments::Arguments;
+use crate::http::{Connection, escape};
+use serde_json::{Value, json};
+use std::error::Error;
+use std::io::{BufRead, Write};
+use std::time::Instant;
+
+/// Requests that a search is to find at most.
+const LIMIT: u32 = 20;
+
+/// Whose questions are asked.
+#[derive(Clone, Copy, PartialEq)]
+enum Api {
+    /// BlkKin's.
+    Own,
+    /// Zipkin's, which has none for percentiles.
+    Zipkin,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
+    let api = match arguments.text("api")? {
+        "own" => Api::Own,
+        "zipkin" => Api::Zipkin,
+        other => return Err(format!("no API `{other}`").into()),
+    };
+    let lines = std::fs::read_to_string(arguments.text("questions")?)?;
+    let questions: Result<Vec<Value>, _> = lines.lines().map(serde_json::from_str).collect();
+    let questions = questions?;
+    let mut connection = Connection::open(arguments.text("address")?)?;
+    let mut out = std::io::stdout().lock();
+    for line in std::io::stdin().lock().lines() {
+        let line = line?;
+        let range = line
+            .split_once(' ')
+            .and_then(|(from, to)| questions.get(from.parse().ok()?..to.parse().ok()?));
+        let mut answers = Vec::new();
+        for question in range.ok_or_else(|| format!("`{line}` is no part of the questions"))? {
+            if let Some(answer) = ask(&mut connection, api, question)? {
+                answers.push(answer);
+            }
+        }
+        writeln!(out, "{}", Value::Array(answers))?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// The kind of the question, how long the answer took in nanoseconds, and how much was found.
+fn ask(
+    connection: &mut Connection,
+    api: Api,
+    question: &Value,
+) -> Result<Option<Value>, Box<dyn Error>> {
+    let paths = paths(api, question).ok_or_else(|| format!("no question: {question}"))?;
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let start = Instant::now();
+    let mut bodies = Vec::new();
+    for path in paths {
+        let answer = connection.get(&path)?;
+        if answer.status != 200 {
+            let text = String::from_utf8_lossy(&answer.body).into_owned();
+            return Err(format!("{path} is answered with {}: {text}", answer.status).into());
+        }
+        bodies.push(answer.body);
+    }
+    let ns = start.elapsed().as_nanos() as u64;
+    let mut found = 0;
+    for body in bodies {
+        found += count(&serde_json::from_slice(&body)?).ok_or("an answer that was not expected")?;
+    }
+    Ok(Some(json!([question["kind"], ns, found])))
+}
+
+/// What to get for a question: several where there is no one question for all of it, nothing where there is none at all.
+fn paths(api: Api, question: &Value) -> Option<Vec<String>> {
+    let text = |name: &str| question[name].as_str();
+    let number = |name: &str| question[name].as_u64();
+    if text("kind")? == "trace" {
+        let id = text("trace_id")?;
+        return Some(vec![match api {
+            Api::Own => format!("/api/blkkin/v1/trace/{id}"),
+            Api::Zipkin => format!("/api/v2/trace/{id}"),
+        }]);
+    }
+    let (start_ns, end_ns) = (number("start_ns")?, number("end_ns")?);
+    let window = match api {
+        Api::Own => format!("startNs={start_ns}&endNs={end_ns}"),
+        Api::Zipkin => {
+            format!("endTs={}&lookback={}", end_ns / 1_000_000, (end_ns - start_ns) / 1_000_000)
+        }
+    };
+    let latency = |service: &str, name: &str| {
+        let filter = escape(&format!("service == \"{service}\" && name == \"{name}\""));
+        format!("/api/blkkin/v1/latency?filter={filter}&{window}")
+    };
+    Some(match (text("kind")?, api) {
+        ("search in 1 %" | "search", Api::Own) => {
+            let (service, name) = (text("service")?, text("name")?);
+            let duration_ns = number("duration_ns")?;
+            let filter = escape(&format!(
+                "service == \"{service}\" && name == \"{name}\" && duration >= {duration_ns}"
+            ));
+            vec![format!("/api/blkkin/v1/search?filter={filter}&{window}&limit={LIMIT}")]
+        }
+        ("search in 1 %" | "search", Api::Zipkin) => {
+            let (service, name) = (escape(text("service")?), escape(text("name")?));
+            let duration_us = number("duration_ns")? / 1000;
+            vec![format!(
+                "/api/v2/traces?serviceName={service}&spanName={name}\
+                 &minDuration={duration_us}&{window}&limit={LIMIT}"
+            )]
+        }
+        ("dependencies", Api::Own) => vec![format!("/api/blkkin/v1/links?{window}")],
+        ("dependencies", Api::Zipkin) => vec![format!("/api/v2/dependencies?{window}")],
+        ("percentiles", Api::Own) => vec![latency(text("service")?, text("name")?)],
+        ("percentiles of each", Api::Own) => {
+            let pair = |pair: &Value| Some(latency(pair[0].as_str()?, pair[1].as_str()?));
+            question["pairs"].as_array()?.iter().map(pair).collect::<Option<_>>()?
+        }
+        _ => Vec::new(),
+    })
+}
+
+/// How much an answer has found: spans, requests or links.
+fn count(answer: &Value) -> Option<u64> {
+    let list = |value: &Value| value.as_array().map(|list| list.len() as u64);
+    list(answer)
+        .or_else(|| list(&answer["requests"]))
+        .or_else(|| list(&answer["links"]))
+        .or_else(|| list(&answer["spans"]))
+        .or_else(|| answer["spans"].as_u64())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_become_addresses() {
+        let search = json!({"kind": "search", "service": "osd.1", "name": "do_op read",
+            "duration_ns": 5_000_000, "start_ns": 1_000_000_000, "end_ns": 3_000_000_000_u64});
+        let own = "/api/blkkin/v1/search?filter=service%20%3D%3D%20%22osd.1%22%20%26%26%20name%20%3D%3D%20\
+                   %22do_op%20read%22%20%26%26%20duration%20%3E%3D%205000000\
+                   &startNs=1000000000&endNs=3000000000&limit=20";
+        assert_eq!(paths(Api::Own, &search), Some(vec![own.to_owned()]));
+        let zipkin = "/api/v2/traces?serviceName=osd.1&spanName=do_op%20read&minDuration=5000\
+                      &endTs=3000&lookback=2000&limit=20";
+        assert_eq!(paths(Api::Zipkin, &search), Some(vec![zipkin.to_owned()]));
+        let each = json!({"kind": "percentiles of each", "pairs": [["a", "b"], ["c", "d"]],
+            "start_ns": 1, "end_ns": 2});
+        assert_eq!(paths(Api::Own, &each).map(|paths| paths.len()), Some(2));
+        assert_eq!(paths(Api::Zipkin, &each), Some(Vec::new()));
+        assert_eq!(paths(Api::Own, &json!({"kind": "search"})), None);
+    }
+
+    #[test]
+    fn answers_are_counted() {
+        let check = |text: &str, expected| {
+            let answer = serde_json::from_str(text).expect("JSON");
+            assert_eq!(count(&answer), expected, "{text}");
+        };
+        check("[1,2]", Some(2));
+        check(r#"{"requests": [{"spans": 9}], "next": "n1"}"#, Some(1));
+        check(r#"{"links": []}"#, Some(0));
+        check(r#"{"traceId": "a", "spans": [{}, {}, {}]}"#, Some(3));
+        check(r#"{"spans": 812, "percentilesNs": {}}"#, Some(812));
+        check("{}", None);
+    }
+}

@@ -1,0 +1,223 @@
+//! What a store has on disk: bytes, by what kind of file they are in, and the spans that Parquet files say they have.
+//! Start at [`run`].
+
+use crate::arguments::Arguments;
+use serde_json::{Value, json};
+use std::error::Error;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Metadata of a file of spans is not longer.
+const FOOTER_BYTES_MAX: u64 = 256 << 20;
+
+#[derive(Default)]
+struct Sum {
+    files: u64,
+    spans: u64,
+    /// As long as the files are.
+    parquet_bytes: u64,
+    index_bytes: u64,
+    /// Journal, manifest and all else, as much as the disk has of it.
+    other_bytes: u64,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
+    let mut sum = Sum::default();
+    walk(Path::new(arguments.text("directory")?), &mut sum)?;
+    Ok(json!({
+        "files": sum.files,
+        "spans": sum.spans,
+        "parquet_bytes": sum.parquet_bytes,
+        "index_bytes": sum.index_bytes,
+        "other_bytes": sum.other_bytes,
+    }))
+}
+
+fn walk(directory: &Path, sum: &mut Sum) -> Result<(), Box<dyn Error>> {
+    for entry in fs::read_dir(directory)? {
+        let path = entry?.path();
+        // What is merged meanwhile is gone, and that is well.
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        if metadata.is_dir() {
+            walk(&path, sum)?;
+            continue;
+        }
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some("parquet") => {
+                let Some(spans) = File::open(&path).ok().and_then(|file| rows(&file)) else {
+                    continue;
+                };
+                sum.files += 1;
+                sum.spans += spans;
+                sum.parquet_bytes += metadata.len();
+            }
+            Some("index") => sum.index_bytes += metadata.len(),
+            _ => sum.other_bytes += metadata.blocks() * 512,
+        }
+    }
+    Ok(())
+}
+
+/// How many rows a Parquet file has; nothing if it is not whole.
+fn rows(file: &File) -> Option<u64> {
+    let size = file.metadata().ok()?.len();
+    let mut end = [0; 8];
+    file.read_exact_at(&mut end, size.checked_sub(8)?).ok()?;
+    let [len @ .., b'P', b'A', b'R', b'1'] = end else { return None };
+    let len = u64::from(u32::from_le_bytes(len));
+    let start = size.checked_sub(8 + len).filter(|_| len <= FOOTER_BYTES_MAX)?;
+    let mut footer = vec![0; len as usize];
+    file.read_exact_at(&mut footer, start).ok()?;
+    rows_of(&footer)
+}
+
+/// `FileMetaData` in thrift's compact protocol, of which the third field counts rows.
+fn rows_of(footer: &[u8]) -> Option<u64> {
+    let mut compact = Compact { bytes: footer, depth: 0 };
+    let mut id = 0;
+    loop {
+        let kind = compact.field(&mut id)?;
+        match (id, kind) {
+            (_, 0) => return None,
+            (3, 6) => return compact.signed()?.try_into().ok(),
+            _ => compact.skip(kind)?,
+        }
+    }
+}
+
+/// A reader of thrift's compact protocol.
+struct Compact<'b> {
+    bytes: &'b [u8],
+    depth: u32,
+}
+
+const DEPTH_MAX: u32 = 32;
+
+impl Compact<'_> {
+    fn byte(&mut self) -> Option<u8> {
+        let (&first, rest) = self.bytes.split_first()?;
+        self.bytes = rest;
+        Some(first)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 127) << shift;
+            if byte < 128 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    fn signed(&mut self) -> Option<i64> {
+        let number = self.number()?;
+        Some((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+
+    /// The type of the next field, 0 at the end; and its number.
+    fn field(&mut self, id: &mut i64) -> Option<u8> {
+        let byte = self.byte()?;
+        let kind = byte & 15;
+        if kind != 0 {
+            *id = match byte >> 4 {
+                0 => self.signed()?,
+                step => *id + i64::from(step),
+            };
+        }
+        Some(kind)
+    }
+
+    fn pass(&mut self, count: u64) -> Option<()> {
+        self.bytes = self.bytes.get(usize::try_from(count).ok()?..)?;
+        Some(())
+    }
+
+    fn skip(&mut self, kind: u8) -> Option<()> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return None;
+        }
+        match kind {
+            // A field that is true or false is its type alone.
+            1 | 2 => {}
+            3 => self.pass(1)?,
+            4..=6 => drop(self.number()?),
+            7 => self.pass(8)?,
+            8 => {
+                let len = self.number()?;
+                self.pass(len)?;
+            }
+            9 | 10 => {
+                let byte = self.byte()?;
+                let count = if byte >> 4 == 15 { self.number()? } else { u64::from(byte >> 4) };
+                for _ in 0..count {
+                    match byte & 15 {
+                        1 | 2 => self.pass(1)?,
+                        kind => self.skip(kind)?,
+                    }
+                }
+            }
+            12 => {
+                let mut id = 0;
+                loop {
+                    match self.field(&mut id)? {
+                        0 => break,
+                        kind => self.skip(kind)?,
+                    }
+                }
+            }
+            _ => return None,
+        }
+        self.depth -= 1;
+        Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Version 1; a schema of two elements, of which one has a name, a list and a bytes field; 300 rows.
+    const FOOTER: [u8; 24] = [
+        0x15, 2, // field 1, i32: 1
+        0x19, 0x2c, // field 2, a list of 2 structures
+        0x48, 2, b'a', b'b', 0x19, 0x22, 0, 1, 0, // field 4, "ab"; field 5, two booleans
+        0x15, 8, 0x58, 1, b'c', 0, // field 1, i32; field 6, "c"
+        0x16, 0xd8, 4, // field 3, i64: 300
+        0, 0,
+    ];
+
+    #[test]
+    fn rows_are_counted() {
+        assert_eq!(rows_of(&FOOTER), Some(300));
+        for len in 0..22 {
+            assert_eq!(rows_of(&FOOTER[..len]), None, "{len} bytes");
+        }
+        assert_eq!(rows_of(&[0x1c; 200]), None);
+    }
+
+    #[test]
+    fn files_are_summed() {
+        let directory = std::env::temp_dir().join(format!("blkkin-bench-{}", std::process::id()));
+        let inner = directory.join("journal");
+        fs::create_dir_all(&inner).expect("made");
+        let footer = &FOOTER[..];
+        let len = (footer.len() as u32).to_le_bytes();
+        let file = [b"PAR1", footer, &len, b"PAR1"].concat();
+        fs::write(directory.join("1.parquet"), &file).expect("written");
+        fs::write(directory.join("2.parquet"), b"PAR1 half").expect("written");
+        fs::write(directory.join("1.index"), [0; 10]).expect("written");
+        fs::write(inner.join("1.journal"), [1; 5000]).expect("written");
+        let text = json!({"directory": directory}).to_string();
+        let value = run(&Arguments::parse(&text).expect("good")).expect("read");
+        fs::remove_dir_all(&directory).expect("removed");
+        assert_eq!((&value["files"], &value["spans"]), (&json!(1), &json!(300)));
+        assert_eq!(value["parquet_bytes"], json!(file.len()));
+        assert_eq!(value["index_bytes"], json!(10));
+        assert!(value["other_bytes"].as_u64() >= Some(5000), "{value}");
+    }
+}

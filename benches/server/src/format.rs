@@ -1,0 +1,253 @@
+//! The ways in which spans are sent, and how ids and times look in each. Start at [`Format`].
+
+use crate::base64;
+use blkkin_model::{Held, Span};
+use blkkin_wire::Encoder;
+use std::ops::Range;
+
+/// A way in which spans are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Format {
+    ZipkinJson,
+    ZipkinProto,
+    OtlpHttp,
+    OtlpGrpc,
+    Scribe,
+}
+
+/// How a number is written, in a fixed number of bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// 16 hexadecimal digits.
+    Hex,
+    /// 8 bytes, the highest first.
+    Big,
+    /// Nanoseconds as 16 decimal digits of microseconds.
+    DecimalMicros,
+    /// Nanoseconds as 8 bytes of microseconds, the highest first.
+    BigMicros,
+    /// Nanoseconds as 8 bytes of microseconds, the lowest first.
+    LittleMicros,
+    /// 8 bytes, the lowest first.
+    Little,
+}
+
+/// A batch.
+pub(crate) struct Encoded {
+    /// As it is sent.
+    pub(crate) bytes: Vec<u8>,
+    /// Of Scribe: all messages before they are base64.
+    pub(crate) unpacked: Vec<u8>,
+    pub(crate) messages: Vec<Message>,
+}
+
+/// Of Scribe: where a message is among those that are unpacked, and where its base64 begins.
+pub(crate) type Message = (Range<usize>, usize);
+
+impl Format {
+    pub(crate) const ALL: [Format; 5] = [
+        Format::ZipkinJson,
+        Format::ZipkinProto,
+        Format::OtlpHttp,
+        Format::OtlpGrpc,
+        Format::Scribe,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Format::ZipkinJson => "json",
+            Format::ZipkinProto => "proto3",
+            Format::OtlpHttp => "otlp-http",
+            Format::OtlpGrpc => "otlp-grpc",
+            Format::Scribe => "scribe",
+        }
+    }
+
+    pub(crate) fn of(name: &str) -> Option<Format> {
+        Format::ALL.into_iter().find(|format| format.name() == name)
+    }
+
+    pub(crate) fn id_form(self) -> Form {
+        match self {
+            Format::ZipkinJson => Form::Hex,
+            _ => Form::Big,
+        }
+    }
+
+    pub(crate) fn time_form(self) -> Form {
+        match self {
+            Format::ZipkinJson => Form::DecimalMicros,
+            Format::ZipkinProto => Form::LittleMicros,
+            Format::OtlpHttp | Format::OtlpGrpc => Form::Little,
+            Format::Scribe => Form::BigMicros,
+        }
+    }
+
+    /// A batch, with all headers that go with it.
+    pub(crate) fn encode(self, spans: &[&Span], host: &str) -> Encoded {
+        let held: Vec<Held<'_>> = spans.iter().map(|span| span.hold()).collect();
+        let encode = |format, held: &[Held<'_>]| {
+            let mut body = Vec::new();
+            let mut encoder = Encoder::new(format, &mut body);
+            held.iter().for_each(|held| encoder.span(&held.as_ref()));
+            encoder.finish();
+            body
+        };
+        let plain = |bytes| Encoded { bytes, unpacked: Vec::new(), messages: Vec::new() };
+        let post =
+            |path, kind, body: Vec<u8>| plain([post(path, kind, host, body.len()), body].concat());
+        match self {
+            Format::ZipkinJson => {
+                let body = encode(blkkin_wire::Format::ZipkinJson, &held);
+                post("/api/v2/spans", "application/json", body)
+            }
+            Format::ZipkinProto => {
+                let body = encode(blkkin_wire::Format::ZipkinProto, &held);
+                post("/api/v2/spans", "application/x-protobuf", body)
+            }
+            Format::OtlpHttp => {
+                let body = encode(blkkin_wire::Format::OtlpProto, &held);
+                post("/v1/traces", "application/x-protobuf", body)
+            }
+            Format::OtlpGrpc => {
+                let body = encode(blkkin_wire::Format::OtlpProto, &held);
+                let len = u32::try_from(body.len()).expect("a batch is small").to_be_bytes();
+                plain([&[0][..], &len, &body].concat())
+            }
+            Format::Scribe => {
+                let one = |held| {
+                    encode(blkkin_wire::Format::ZipkinThriftSpan, std::slice::from_ref(held))
+                };
+                log_call(held.iter().map(one))
+            }
+        }
+    }
+}
+
+fn post(path: &str, kind: &str, host: &str, len: usize) -> Vec<u8> {
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: {host}\r\nContent-Type: {kind}\r\nContent-Length: {len}\r\n\r\n"
+    )
+    .into_bytes()
+}
+
+/// The category that spans go in.
+const CATEGORY: &[u8] = b"zipkin";
+
+/// Scribe's `Log`, a message for each span: framed, in thrift's strict binary protocol.
+fn log_call(messages: impl ExactSizeIterator<Item = Vec<u8>>) -> Encoded {
+    let sized = |bytes: &mut Vec<u8>, text: &[u8]| {
+        bytes.extend_from_slice(&(text.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(text);
+    };
+    // The frame's length comes last. Then: a call of version 1, its name, and its number.
+    let mut bytes = vec![0, 0, 0, 0, 0x80, 1, 0, 1];
+    sized(&mut bytes, b"Log");
+    bytes.extend_from_slice(&[0, 0, 0, 0]);
+    // Argument 1: a list of structures.
+    bytes.extend_from_slice(&[15, 0, 1, 12]);
+    bytes.extend_from_slice(&(messages.len() as u32).to_be_bytes());
+    let (mut unpacked, mut places) = (Vec::new(), Vec::new());
+    for message in messages {
+        let text = base64::text(&message);
+        // Field 1: the category. Field 2: the message.
+        bytes.extend_from_slice(&[11, 0, 1]);
+        sized(&mut bytes, CATEGORY);
+        bytes.extend_from_slice(&[11, 0, 2]);
+        sized(&mut bytes, &text);
+        let start = unpacked.len();
+        unpacked.extend_from_slice(&message);
+        places.push((start..unpacked.len(), bytes.len() - text.len()));
+        bytes.push(0);
+    }
+    bytes.push(0);
+    let len = (bytes.len() - 4) as u32;
+    bytes[..4].copy_from_slice(&len.to_be_bytes());
+    Encoded { bytes, unpacked, messages: places }
+}
+
+impl Form {
+    /// How many bytes it takes.
+    pub(crate) fn len(self) -> usize {
+        match self {
+            Form::Hex | Form::DecimalMicros => 16,
+            Form::Big | Form::BigMicros | Form::LittleMicros | Form::Little => 8,
+        }
+    }
+
+    /// Writes a number there, and returns how long it is.
+    pub(crate) fn write(self, value: u64, bytes: &mut [u8], at: usize) -> usize {
+        let len = self.len();
+        let out = &mut bytes[at..at + len];
+        match self {
+            Form::Hex => hex(value, out),
+            Form::DecimalMicros => decimal(value / 1000, out),
+            Form::Big => out.copy_from_slice(&value.to_be_bytes()),
+            Form::BigMicros => out.copy_from_slice(&(value / 1000).to_be_bytes()),
+            Form::LittleMicros => out.copy_from_slice(&(value / 1000).to_le_bytes()),
+            Form::Little => out.copy_from_slice(&value.to_le_bytes()),
+        }
+        len
+    }
+}
+
+/// All 16 digits at once: each byte of a word is one, and those above 9 are moved on to the letters.
+fn hex(value: u64, out: &mut [u8]) {
+    for (out, half) in out.chunks_exact_mut(8).zip([value >> 32, value & 0xffff_ffff]) {
+        let mut digits = (half | half << 16) & 0x0000_ffff_0000_ffff;
+        digits = (digits | digits << 8) & 0x00ff_00ff_00ff_00ff;
+        digits = (digits | digits << 4) & 0x0f0f_0f0f_0f0f_0f0f;
+        let letters = (digits + 0x0606_0606_0606_0606) >> 4 & 0x0101_0101_0101_0101;
+        let text = digits + 0x3030_3030_3030_3030 + letters * u64::from(b'a' - b'0' - 10);
+        out.copy_from_slice(&text.to_be_bytes());
+    }
+}
+
+fn decimal(mut value: u64, out: &mut [u8]) {
+    for pair in out.rchunks_exact_mut(2) {
+        let two = (value % 100) as u8;
+        pair[0] = b'0' + two / 10;
+        pair[1] = b'0' + two % 10;
+        value /= 100;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_written_in_each_form() {
+        let check = |form: Form, value, expected: &[u8]| {
+            let mut bytes = [b'.'; 18];
+            assert_eq!(form.write(value, &mut bytes, 1), expected.len());
+            assert_eq!((&bytes[1..=expected.len()], bytes[0]), (expected, b'.'), "{form:?}");
+            assert_eq!(bytes[expected.len() + 1], b'.');
+        };
+        check(Form::Hex, 0x0123_4567_89ab_cdef, b"0123456789abcdef");
+        check(Form::Hex, 0xffff_9999_aaaa_0000, b"ffff9999aaaa0000");
+        check(Form::DecimalMicros, 1_700_000_000_123_456_000, b"1700000000123456");
+        check(Form::Big, 258, &[0, 0, 0, 0, 0, 0, 1, 2]);
+        check(Form::BigMicros, 258_000, &[0, 0, 0, 0, 0, 0, 1, 2]);
+        check(Form::LittleMicros, 258_000, &[2, 1, 0, 0, 0, 0, 0, 0]);
+        check(Form::Little, 258, &[2, 1, 0, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn formats_have_names() {
+        assert!(Format::ALL.iter().all(|&format| Format::of(format.name()) == Some(format)));
+        assert_eq!(Format::of("thrift"), None);
+    }
+
+    #[test]
+    fn a_call_of_scribe_is_framed() {
+        let call = log_call([b"one".to_vec(), b"four".to_vec()].into_iter());
+        let len = u32::from_be_bytes([call.bytes[0], call.bytes[1], call.bytes[2], call.bytes[3]]);
+        assert_eq!(len as usize, call.bytes.len() - 4);
+        assert_eq!(call.unpacked, b"onefour");
+        let [(one, to_one), (four, to_four)] = &call.messages[..] else { panic!("two messages") };
+        assert_eq!((one.clone(), four.clone()), (0..3, 3..7));
+        assert_eq!(&call.bytes[*to_one..to_one + 4], b"b25l");
+        assert_eq!(&call.bytes[*to_four..to_four + 8], b"Zm91cg==");
+    }
+}

@@ -1,0 +1,301 @@
+//! Sends batches for a while, or so many spans, over several connections, and counts those that were acknowledged.
+//! Start at [`run`].
+
+use crate::arguments::Arguments;
+use crate::figures::{latencies, own_cpu_seconds};
+use crate::format::Format;
+use crate::http::Connection;
+use crate::numbers::{Counted, Numbers};
+use crate::pool::Source;
+use crate::template::Template;
+use crate::{grpc, pool};
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::error::Error;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How fine rates are told.
+const SLOT: Duration = Duration::from_millis(500);
+
+/// What was not taken is sent again after this time, and for so long.
+pub(crate) const PAUSE: Duration = Duration::from_millis(5);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What all connections have in common.
+pub(crate) struct Run {
+    pub(crate) format: Format,
+    pub(crate) host: String,
+    numbers: Numbers,
+    in_flight: usize,
+    /// No batch is begun after that.
+    until: Option<Duration>,
+    requests_end: u64,
+    start: Instant,
+    next_request: AtomicU64,
+    /// Batches are made up when they are sent, where it does not matter how long that takes.
+    is_new: bool,
+}
+
+/// What became of the batches of one connection.
+#[derive(Default)]
+pub(crate) struct Tally {
+    spans: u64,
+    bytes: u64,
+    refusals: u64,
+    latencies: Vec<u64>,
+    /// Acknowledged spans, by when that was.
+    slots: Vec<u64>,
+    last: Duration,
+}
+
+/// What a server says to a batch.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Said {
+    Taken,
+    /// It is to be sent again.
+    Busy,
+    Wrong(String),
+}
+
+/// A batch that is being sent, since when, and from which request on.
+struct Sent {
+    template: Template,
+    first: u64,
+    since: Instant,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<Value, Box<dyn Error>> {
+    let format = arguments.text("format")?;
+    let format = Format::of(format).ok_or_else(|| format!("no format `{format}`"))?;
+    let host = arguments.text("address")?.to_owned();
+    let connections = arguments.number("connections")?.max(1);
+    let in_flight = arguments.number("in_flight")?.max(1);
+    let requests_a_batch = arguments.number("requests_a_batch")?.max(1);
+    // Each connection needs those that it is waiting for, and one more.
+    let batches = arguments.number("batches")?.max(connections * (in_flight + 1));
+    let mut pools: Vec<Vec<Template>> = (0..connections).map(|_| Vec::new()).collect();
+    for (index, template) in
+        pool::make(format, &host, batches, requests_a_batch).into_iter().enumerate()
+    {
+        pools[index % connections as usize].push(template);
+    }
+    let first = arguments.number("first")?;
+    let run = Run {
+        format,
+        host,
+        numbers: arguments.numbers()?,
+        in_flight: in_flight as usize,
+        until: arguments.seconds("seconds")?,
+        requests_end: arguments.number("requests").map_or(u64::MAX, |requests| first + requests),
+        next_request: AtomicU64::new(first),
+        is_new: arguments.number("anew").unwrap_or(0) > 0,
+        start: Instant::now(),
+    };
+    let run = &run;
+    let cpu_seconds = own_cpu_seconds();
+    let tallies: Result<Vec<Tally>, String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = pools
+            .into_iter()
+            .map(|pool| {
+                scope.spawn(move || match format {
+                    Format::OtlpGrpc => grpc::send(run, pool),
+                    _ => send(run, pool),
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let cpu_seconds = own_cpu_seconds() - cpu_seconds;
+    let requests = run.next_request.load(Ordering::Relaxed) - first;
+    Ok(summary(&tallies?, requests, cpu_seconds))
+}
+
+impl Run {
+    /// Makes a batch one that nobody has had, and says from which request on; nothing if it is enough.
+    pub(crate) fn next(&self, template: &mut Template) -> Option<u64> {
+        if self.until.is_some_and(|until| self.start.elapsed() >= until) {
+            return None;
+        }
+        let more = |next| (next < self.requests_end).then_some(next + template.requests());
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let first = self.next_request.fetch_update(set, fetch, more).ok()?;
+        match self.is_new {
+            true => self.make_anew(template, first),
+            false => template.patch(&self.numbers, first),
+        }
+        Some(first)
+    }
+
+    /// Makes a batch of requests that nobody has seen the like of, at the sender's cost. They depend on their numbers only.
+    fn make_anew(&self, template: &mut Template, first: u64) {
+        let mut source = Source::new(self.format, first + 2);
+        let mut requests: Vec<_> = (0..template.requests()).map(|_| source.request()).collect();
+        for (number, spans) in (first..).zip(&mut requests) {
+            Counted::of(spans).renumber(spans, &self.numbers, number);
+        }
+        *template = Template::encoded(self.format, &self.host, &requests);
+    }
+
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    /// Whether what was not taken is sent again.
+    pub(crate) fn is_patient(&self) -> bool {
+        self.start.elapsed() < self.until.unwrap_or(Duration::from_secs(3600)) + PATIENCE
+    }
+}
+
+impl Tally {
+    pub(crate) fn taken(&mut self, run: &Run, template: &Template, since: Instant) {
+        self.spans += template.spans();
+        self.bytes += template.bytes().len() as u64;
+        self.latencies.push(since.elapsed().as_nanos() as u64);
+        self.last = run.start.elapsed();
+        let slot = (self.last.as_nanos() / SLOT.as_nanos()) as usize;
+        if slot >= self.slots.len() {
+            self.slots.resize(slot + 1, 0);
+        }
+        self.slots[slot] += template.spans();
+    }
+
+    pub(crate) fn refused(&mut self) {
+        self.refusals += 1;
+    }
+}
+
+/// Sends over one connection.
+fn send(run: &Run, pool: Vec<Template>) -> Result<Tally, String> {
+    let failed = |error: std::io::Error| format!("{}: {error}", run.host);
+    let mut connection = Connection::open(&run.host).map_err(failed)?;
+    let mut tally = Tally::default();
+    let mut free = VecDeque::from(pool);
+    let mut waiting: VecDeque<Sent> = VecDeque::new();
+    let mut again: VecDeque<Sent> = VecDeque::new();
+    loop {
+        while waiting.len() < run.in_flight {
+            let sent = match again.pop_front() {
+                Some(sent) => sent,
+                None => match begin(run, &mut free) {
+                    Some(sent) => sent,
+                    None => break,
+                },
+            };
+            connection.send(sent.template.bytes()).map_err(failed)?;
+            waiting.push_back(sent);
+        }
+        let Some(sent) = waiting.pop_front() else { return Ok(tally) };
+        match said(run.format, &mut connection).map_err(failed)? {
+            Said::Taken => {
+                tally.taken(run, &sent.template, sent.since);
+                free.push_back(sent.template);
+            }
+            Said::Busy if run.is_patient() => {
+                tally.refused();
+                again.push_back(sent);
+                std::thread::sleep(PAUSE);
+            }
+            Said::Busy => return Err(format!("requests from {} on are never taken", sent.first)),
+            Said::Wrong(why) => return Err(format!("{} says {why}", run.host)),
+        }
+    }
+}
+
+fn begin(run: &Run, free: &mut VecDeque<Template>) -> Option<Sent> {
+    let mut template = free.pop_front()?;
+    match run.next(&mut template) {
+        Some(first) => Some(Sent { template, first, since: Instant::now() }),
+        None => {
+            free.push_back(template);
+            None
+        }
+    }
+}
+
+fn said(format: Format, connection: &mut Connection) -> std::io::Result<Said> {
+    if format == Format::Scribe {
+        let len = connection.exactly(4)?;
+        let len = u32::from_be_bytes([len[0], len[1], len[2], len[3]]) as usize;
+        return Ok(of_scribe(&connection.exactly(len.min(1 << 20))?));
+    }
+    let answer = connection.answer()?;
+    Ok(of_http(answer.status, &answer.body))
+}
+
+fn of_http(status: u16, body: &[u8]) -> Said {
+    match status {
+        200 if body.is_empty() || body == b"{}" => Said::Taken,
+        202 => Said::Taken,
+        429 | 503 => Said::Busy,
+        _ => Said::Wrong(format!("{status}: {}", String::from_utf8_lossy(body))),
+    }
+}
+
+/// The reply of version 1 to `Log`, with the field 0, an integer of 32 bits: 0 is OK, 1 is TRY_LATER.
+fn of_scribe(reply: &[u8]) -> Said {
+    const BEFORE: [u8; 11] = [0x80, 1, 0, 2, 0, 0, 0, 3, b'L', b'o', b'g'];
+    let field = reply.strip_prefix(&BEFORE).and_then(|rest| rest.get(4..));
+    match field {
+        Some([8, 0, 0, 0, 0, 0, 0, 0]) => Said::Taken,
+        Some([8, 0, 0, 0, 0, 0, 1, 0]) => Said::Busy,
+        _ => Said::Wrong(format!("{reply:?}")),
+    }
+}
+
+fn summary(tallies: &[Tally], requests: u64, cpu_seconds: f64) -> Value {
+    let sum = |figure: fn(&Tally) -> u64| tallies.iter().map(figure).sum::<u64>();
+    let last = tallies.iter().map(|tally| tally.last).max().unwrap_or_default();
+    let slots = tallies.iter().map(|tally| tally.slots.len()).max().unwrap_or(0);
+    let rate = |slot: usize| {
+        let spans: u64 = tallies.iter().filter_map(|tally| tally.slots.get(slot)).sum();
+        spans as f64 / SLOT.as_secs_f64()
+    };
+    let ns = tallies.iter().flat_map(|tally| tally.latencies.iter().copied()).collect();
+    json!({
+        "spans": sum(|tally| tally.spans),
+        "requests": requests,
+        "bytes": sum(|tally| tally.bytes),
+        "refusals": sum(|tally| tally.refusals),
+        "seconds": last.as_secs_f64(),
+        "own_cpu_seconds": cpu_seconds,
+        "acknowledgement": latencies(ns),
+        "rates": (0..slots).map(rate).collect::<Vec<f64>>(),
+        "rates_every_ms": SLOT.as_millis() as u64,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_servers_say_is_understood() {
+        assert_eq!(of_http(202, b""), Said::Taken);
+        assert_eq!(of_http(200, b""), Said::Taken);
+        assert_eq!(of_http(503, b"later"), Said::Busy);
+        assert_eq!(
+            of_http(200, b"\x0a\x02\x08\x01"),
+            Said::Wrong("200: \n\u{2}\u{8}\u{1}".to_owned())
+        );
+        assert_eq!(of_http(400, b"no"), Said::Wrong("400: no".to_owned()));
+        let reply = |code: u8| {
+            let head = [0x80, 1, 0, 2, 0, 0, 0, 3, b'L', b'o', b'g', 0, 0, 0, 7];
+            [&head[..], &[8, 0, 0, 0, 0, 0, code, 0]].concat()
+        };
+        assert_eq!(of_scribe(&reply(0)), Said::Taken);
+        assert_eq!(of_scribe(&reply(1)), Said::Busy);
+        assert!(matches!(of_scribe(&reply(2)), Said::Wrong(_)));
+        assert!(matches!(of_scribe(b"hello"), Said::Wrong(_)));
+    }
+
+    #[test]
+    fn connections_are_summed() {
+        let one = Tally { spans: 10, slots: vec![4, 6], ..Tally::default() };
+        let other =
+            Tally { spans: 5, slots: vec![5], last: Duration::from_secs(1), ..Tally::default() };
+        let value = summary(&[one, other], 3, 0.5);
+        assert_eq!((&value["spans"], &value["seconds"]), (&json!(15), &json!(1.0)));
+        assert_eq!(value["rates"], json!([18.0, 12.0]));
+    }
+}

@@ -1,0 +1,63 @@
+//! What `cargo xtask bench server` runs beside a server: it sends, looks for what was sent, and asks. What to do is one
+//! word, and how, one JSON object; what came of it is JSON on standard output.
+//!
+//! - `ingest`: sends batches in one format ([`ingest`]).
+//! - `visible`: how long it takes until what was sent is found ([`visible`]).
+//! - `questions`: prints questions about what was sent ([`questions`]), and `ask` asks them ([`ask`]).
+//! - `files`: what a store has on disk ([`files`]).
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a program that says what it measured on standard output"
+)]
+
+mod arguments;
+mod ask;
+mod base64;
+mod figures;
+mod files;
+mod format;
+mod grpc;
+mod http;
+mod ingest;
+mod numbers;
+mod pool;
+mod questions;
+mod template;
+mod visible;
+
+use arguments::Arguments;
+use std::error::Error;
+use std::io::Write;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn Error>> {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [what, arguments] = &words[..] else { return Err("see the source".into()) };
+    let arguments = Arguments::parse(arguments)?;
+    match what.as_str() {
+        "ingest" => println!("{}", ingest::run(&arguments)?),
+        "visible" => println!("{}", visible::run(&arguments)?),
+        "ask" => ask::run(&arguments)?,
+        "files" => println!("{}", files::run(&arguments)?),
+        "questions" => {
+            let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+            for question in questions::run(&arguments)? {
+                writeln!(out, "{question}")?;
+            }
+            out.flush()?;
+        }
+        other => return Err(format!("no `{other}`; see the source").into()),
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! Ids and times of requests that are counted: whoever knows a request's number knows both, so that what was sent can
+//! be asked for without being kept. Start at [`Numbers`].
+
+use blkkin_model::{Span, SpanId, TraceId};
+use std::collections::HashMap;
+
+/// How the requests of a run are numbered.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Numbers {
+    /// Runs with other seeds have other ids.
+    pub(crate) seed: u64,
+    /// When the first request began, in nanoseconds since 1970.
+    pub(crate) origin_ns: u64,
+    /// How long after the one before a request begins, on average.
+    pub(crate) step_ns: u64,
+}
+
+/// Spans of one request that can be told apart.
+pub(crate) const SPANS_MAX: u64 = 1 << 16;
+
+/// Formats with microseconds have the same times.
+const MICROSECOND: u64 = 1000;
+
+impl Numbers {
+    /// The upper and the lower half of a request's id.
+    pub(crate) fn trace_id(&self, request: u64) -> (u64, u64) {
+        let number = request.wrapping_add(self.seed.wrapping_mul(0x5851_f42d_4c95_7f2d));
+        (not_0(mix(number ^ 0x6c62_272e_07bb_0142)), not_0(mix(number)))
+    }
+
+    /// The id of the span that is counted `index` in its request.
+    pub(crate) fn span_id(&self, request: u64, index: u64) -> u64 {
+        let number = request.wrapping_mul(SPANS_MAX).wrapping_add(index);
+        not_0(mix(number.wrapping_add(mix(self.seed))))
+    }
+
+    /// When a request began. Requests that follow one another are in order.
+    pub(crate) fn start_ns(&self, request: u64) -> u64 {
+        let jitter = mix(request ^ self.seed) % self.step_ns.max(1);
+        let ns = self.origin_ns + request * self.step_ns + jitter;
+        ns - ns % MICROSECOND
+    }
+}
+
+/// The spans of a request, and what is counted in it.
+pub(crate) struct Counted {
+    /// When it began, in whole microseconds.
+    pub(crate) start_ns: u64,
+    /// Which of its spans has an id; both sides of a call may have the same.
+    pub(crate) indices: HashMap<u64, u32>,
+}
+
+impl Counted {
+    pub(crate) fn of(spans: &[Span]) -> Counted {
+        let start_ns = spans.iter().filter_map(|span| span.start_ns).min().unwrap_or(0);
+        let mut indices = HashMap::new();
+        for span in spans {
+            let index = indices.len() as u32;
+            indices.entry(span.id.number()).or_insert(index);
+        }
+        Counted { start_ns: start_ns - start_ns % MICROSECOND, indices }
+    }
+
+    /// Makes a request another one, the same but for its ids and times.
+    pub(crate) fn renumber(&self, spans: &mut [Span], numbers: &Numbers, request: u64) {
+        let (high, low) = numbers.trace_id(request);
+        let trace_id = TraceId::from_number(u128::from(high) << 64 | u128::from(low));
+        let start_ns = numbers.start_ns(request);
+        let time = |ns: u64| start_ns + ns.saturating_sub(self.start_ns);
+        let id = |old: SpanId| match self.indices.get(&old.number()) {
+            Some(&index) => {
+                SpanId::from_number(numbers.span_id(request, index.into())).unwrap_or(old)
+            }
+            None => old,
+        };
+        for span in spans {
+            span.trace_id = trace_id.unwrap_or(span.trace_id);
+            span.id = id(span.id);
+            span.parent_id = span.parent_id.map(id);
+            span.start_ns = span.start_ns.map(time);
+            span.annotations.iter_mut().for_each(|note| note.time_ns = time(note.time_ns));
+        }
+    }
+}
+
+/// Ids are not 0.
+fn not_0(number: u64) -> u64 {
+    number.max(1)
+}
+
+/// Any number becomes one without a pattern, and no two of them the same.
+pub(crate) fn mix(number: u64) -> u64 {
+    let mut number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+/// Numbers one after the other, without a pattern.
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        mix(self.0)
+    }
+
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        self.next() % end.max(1)
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, of: &'a [T]) -> &'a T {
+        &of[self.below(of.len() as u64) as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn ids_do_not_come_again() {
+        let numbers = Numbers { seed: 1, origin_ns: 0, step_ns: 1000 };
+        let other = Numbers { seed: 2, ..numbers };
+        let traces: HashSet<_> = (0..10_000)
+            .flat_map(|request| [numbers.trace_id(request).1, other.trace_id(request).1])
+            .collect();
+        assert_eq!(traces.len(), 20_000);
+        let spans: HashSet<_> = (0..1000)
+            .flat_map(|request| (0..20).map(move |index| numbers.span_id(request, index)))
+            .collect();
+        assert_eq!(spans.len(), 20_000);
+    }
+
+    #[test]
+    fn requests_are_in_order_of_time() {
+        let numbers = Numbers { seed: 1, origin_ns: 1_700_000_000_000_000_000, step_ns: 50_000 };
+        let starts: Vec<u64> = (0..1000).map(|request| numbers.start_ns(request)).collect();
+        assert!(starts.is_sorted());
+        assert!(starts.iter().all(|start| start % 1000 == 0));
+        assert!(starts[999] - starts[0] > 998 * 49_000);
+    }
+}

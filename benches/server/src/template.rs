@@ -1,0 +1,256 @@
+//! Batches that are encoded before the clock starts, and become other requests by overwriting their ids and times where
+//! they lie. So each batch that is sent is new to who gets it, and costs its sender next to nothing.
+//! Start at [`Template`].
+
+use crate::base64;
+use crate::format::{Encoded, Form, Format, Message};
+use crate::numbers::{Counted, Numbers};
+use blkkin_model::Span;
+use std::collections::HashMap;
+use std::ops::Range;
+
+/// An encoded batch, and where in it ids and times are.
+#[derive(Clone, Debug)]
+pub(crate) struct Template {
+    /// What is sent, with all headers that go with it.
+    bytes: Vec<u8>,
+    /// Scribe's base64 hides what is patched: it is patched here, and then packed again.
+    unpacked: Vec<u8>,
+    patches: Vec<Patch>,
+    repacks: Vec<Repack>,
+    requests: u64,
+    spans: u64,
+}
+
+/// One value that is overwritten.
+#[derive(Clone, Copy, Debug)]
+struct Patch {
+    offset: u32,
+    /// Counted within the batch.
+    request: u32,
+    what: What,
+    form: Form,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum What {
+    TraceHigh,
+    TraceLow,
+    /// The span that is counted so within its request.
+    Span(u32),
+    /// So long after the request's start, in nanoseconds.
+    Time(u64),
+}
+
+/// Bytes that are packed again as base64.
+#[derive(Clone, Debug)]
+struct Repack {
+    from: Range<usize>,
+    to: usize,
+}
+
+/// Values that are looked for, by their bytes. Most places hold none of them, and a filter says so at once.
+#[derive(Default)]
+struct Wanted {
+    values: HashMap<u128, (u32, What, Form)>,
+    filter: Vec<u64>,
+}
+
+const FILTER_BITS: u32 = 22;
+
+impl Template {
+    /// A batch of these requests in a format.
+    pub(crate) fn new(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
+        let (mut template, messages) = Template::of(format, host, requests);
+        let is_packed = !template.unpacked.is_empty();
+        let bytes = if is_packed { &template.unpacked } else { &template.bytes };
+        template.patches = find(bytes, &wanted(format, requests));
+        template.repacks = repacks(&template.patches, &messages);
+        template
+    }
+
+    /// One that stays as it is.
+    pub(crate) fn encoded(format: Format, host: &str, requests: &[Vec<Span>]) -> Template {
+        Template::of(format, host, requests).0
+    }
+
+    fn of(format: Format, host: &str, requests: &[Vec<Span>]) -> (Template, Vec<Message>) {
+        let spans: Vec<&Span> = requests.iter().flatten().collect();
+        let Encoded { bytes, unpacked, messages } = format.encode(&spans, host);
+        let (requests, spans) = (requests.len() as u64, spans.len() as u64);
+        let (patches, repacks) = (Vec::new(), Vec::new());
+        (Template { bytes, unpacked, patches, repacks, requests, spans }, messages)
+    }
+
+    /// Makes it the requests from this number on.
+    pub(crate) fn patch(&mut self, numbers: &Numbers, first: u64) {
+        let is_packed = !self.unpacked.is_empty();
+        let bytes = if is_packed { &mut self.unpacked } else { &mut self.bytes };
+        for patch in &self.patches {
+            let request = first + u64::from(patch.request);
+            let value = match patch.what {
+                What::TraceHigh => numbers.trace_id(request).0,
+                What::TraceLow => numbers.trace_id(request).1,
+                What::Span(index) => numbers.span_id(request, index.into()),
+                What::Time(after_ns) => numbers.start_ns(request) + after_ns,
+            };
+            patch.form.write(value, bytes, patch.offset as usize);
+        }
+        for repack in &self.repacks {
+            base64::encode(&self.unpacked[repack.from.clone()], &mut self.bytes[repack.to..]);
+        }
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    pub(crate) fn requests(&self) -> u64 {
+        self.requests
+    }
+
+    pub(crate) fn spans(&self) -> u64 {
+        self.spans
+    }
+}
+
+/// All that is to be overwritten in a batch.
+fn wanted(format: Format, requests: &[Vec<Span>]) -> Wanted {
+    let (id, time) = (format.id_form(), format.time_form());
+    let mut wanted = Wanted { filter: vec![0; 1 << (FILTER_BITS - 6)], ..Wanted::default() };
+    for (request, spans) in (0..).zip(requests) {
+        let counted = Counted::of(spans);
+        if let Some(span) = spans.first() {
+            wanted.add(span.trace_id.high(), request, What::TraceHigh, id);
+            wanted.add(span.trace_id.low(), request, What::TraceLow, id);
+        }
+        for (&number, &index) in &counted.indices {
+            wanted.add(number, request, What::Span(index), id);
+        }
+        for ns in spans.iter().flat_map(times) {
+            wanted.add(ns, request, What::Time(ns - counted.start_ns), time);
+        }
+    }
+    wanted
+}
+
+/// All times that a format may say of a span. Those of its end are not the same where only whole microseconds are added.
+fn times(span: &Span) -> Vec<u64> {
+    let (start_ns, takes_ns) = (span.start_ns.unwrap_or(0), span.duration_ns.unwrap_or(0));
+    let end_ns = start_ns - start_ns % 1000 + takes_ns - takes_ns % 1000;
+    let notes = span.annotations.iter().map(|note| note.time_ns);
+    notes.chain([start_ns, start_ns + takes_ns, end_ns]).collect()
+}
+
+/// Where they are.
+fn find(bytes: &[u8], wanted: &Wanted) -> Vec<Patch> {
+    let mut patches = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let Some((len, (request, what, form))) = wanted.at(&bytes[at..]) else {
+            at += 1;
+            continue;
+        };
+        patches.push(Patch { offset: at as u32, request, what, form });
+        at += len;
+    }
+    patches
+}
+
+impl Wanted {
+    fn add(&mut self, value: u64, request: u32, what: What, form: Form) {
+        let mut bytes = [0; 16];
+        let len = form.write(value, &mut bytes, 0);
+        let (word, bit) = filter_bit(&bytes);
+        self.filter[word] |= bit;
+        self.values.insert(key(&bytes[..len]), (request, what, form));
+    }
+
+    /// What begins here, and how long it is.
+    fn at(&self, bytes: &[u8]) -> Option<(usize, (u32, What, Form))> {
+        let (word, bit) = filter_bit(bytes.get(..8)?);
+        if self.filter[word] & bit == 0 {
+            return None;
+        }
+        [16, 8].into_iter().find_map(|len| {
+            let found = self.values.get(&key(bytes.get(..len)?))?;
+            (found.2.len() == len).then_some((len, *found))
+        })
+    }
+}
+
+fn filter_bit(bytes: &[u8]) -> (usize, u64) {
+    let first = bytes.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    let hash = first.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - FILTER_BITS);
+    ((hash >> 6) as usize, 1 << (hash & 63))
+}
+
+fn key(bytes: &[u8]) -> u128 {
+    bytes.iter().fold(0, |key, &byte| key << 8 | u128::from(byte))
+}
+
+/// The groups of three bytes that patches are in; those of one message are packed apart from those of the next.
+fn repacks(patches: &[Patch], messages: &[Message]) -> Vec<Repack> {
+    let mut repacks: Vec<Repack> = Vec::new();
+    for patch in patches {
+        let offset = patch.offset as usize;
+        let behind = messages.partition_point(|(from, _)| from.start <= offset);
+        let Some((message, to)) = behind.checked_sub(1).map(|index| &messages[index]) else {
+            continue;
+        };
+        let start = message.start + (offset - message.start) / 3 * 3;
+        let end = offset + patch.form.len() - message.start;
+        let end = (message.start + end.div_ceil(3) * 3).min(message.end);
+        match repacks.last_mut() {
+            Some(last) if last.from.start >= message.start && last.from.end >= start => {
+                last.from.end = last.from.end.max(end);
+            }
+            _ => {
+                repacks.push(Repack { from: start..end, to: to + (start - message.start) / 3 * 4 })
+            }
+        }
+    }
+    repacks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::Source;
+
+    const NUMBERS: Numbers =
+        Numbers { seed: 9, origin_ns: 1_700_000_000_000_000_000, step_ns: 77_000_000 };
+
+    fn requests(format: Format) -> Vec<Vec<Span>> {
+        let mut source = Source::new(format, 7);
+        (0..80).map(|_| source.request()).collect()
+    }
+
+    #[test]
+    fn patched_batches_are_what_encoding_anew_would_give() {
+        for format in Format::ALL {
+            let requests = requests(format);
+            let mut template = Template::new(format, "a:1", &requests);
+            for first in [1_000_000, 5] {
+                template.patch(&NUMBERS, first);
+                let mut renumbered = requests.clone();
+                for (number, spans) in (first..).zip(&mut renumbered) {
+                    Counted::of(spans).renumber(spans, &NUMBERS, number);
+                    assert_ne!(spans[0].id, requests[0][0].id);
+                }
+                let spans: Vec<&Span> = renumbered.iter().flatten().collect();
+                let anew = format.encode(&spans, "a:1").bytes;
+                assert!(template.bytes() == anew, "{format:?} from {first}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_it_holds_is_counted() {
+        let requests = requests(Format::ZipkinJson);
+        let template = Template::new(Format::ZipkinJson, "a:1", &requests[..2]);
+        assert_eq!(template.requests(), 2);
+        assert_eq!(template.spans(), (requests[0].len() + requests[1].len()) as u64);
+    }
+}

@@ -1,0 +1,149 @@
+//! `cargo xtask bench server`: how many spans a second `blkkin server` takes and keeps, when they are found, what they
+//! need on disk, and how fast questions about them are answered; beside Zipkin's server, DuckDB and ClickHouse's engine.
+//!
+//! Each phase is a file of `server/`, and all of them start servers with [`running`], and send and ask with the programs
+//! of `benches/server`, which shares the processors with them. What a phase needs and is not there is said, and skipped.
+
+mod build;
+mod evict;
+mod ingest;
+mod load;
+mod peers;
+mod program;
+mod questions;
+mod running;
+mod visible;
+mod zipkin;
+
+use super::goal::Goal;
+use super::{Options, Report, blkkin};
+use crate::{at, target_dir};
+use peers::Peers;
+use program::Program;
+use running::Abilities;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const PACKAGE: &str = "blkkin-bench-server";
+
+/// What a server may have in memory, whatever it keeps.
+const RSS_MIB_MAX: f64 = 512.0;
+
+struct Phase {
+    name: &'static str,
+    run: fn(&mut Bench<'_>) -> Result<(), String>,
+    /// Only if it is asked for by name.
+    is_extra: bool,
+}
+
+const PHASES: [Phase; 6] = [
+    Phase { name: "ingest", run: ingest::run, is_extra: false },
+    Phase { name: "visible", run: visible::run, is_extra: false },
+    Phase { name: "evict", run: evict::run, is_extra: false },
+    Phase { name: "questions", run: questions::run, is_extra: false },
+    Phase { name: "zipkin", run: zipkin::run, is_extra: false },
+    Phase { name: "build", run: build::run, is_extra: true },
+];
+
+/// What all phases have in common.
+struct Bench<'r> {
+    options: &'r Options,
+    report: &'r mut Report,
+    /// `blkkin`.
+    server: PathBuf,
+    program: Program,
+    abilities: Abilities,
+    peers: Peers,
+    /// Where everything is made.
+    folder: PathBuf,
+    /// The most that any durable server had in memory.
+    rss_bytes_max: u64,
+}
+
+pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
+    let phases = chosen(&options.phase)?;
+    let folder = target_dir().join("bench/server");
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    let server = PathBuf::from(blkkin::build_with(&[PACKAGE])?);
+    let program = Program(blkkin::folder().join(PACKAGE));
+    let abilities = Abilities::of(&server);
+    let peers = if options.quick { Peers::none() } else { Peers::find(&folder) };
+    peers.skipped.iter().for_each(|line| report.say(line));
+    let mut bench =
+        Bench { options, report, server, program, abilities, peers, folder, rss_bytes_max: 0 };
+    bench.report.say(
+        "one machine has the server and who sends or asks; what both need of its processors is told",
+    );
+    for phase in phases {
+        bench.report.say(format!("\n== {}", phase.name));
+        if !bench.abilities.is_there() && !phase.is_extra {
+            bench.skip("there is no `blkkin server`");
+            continue;
+        }
+        (phase.run)(&mut bench)?;
+    }
+    if bench.rss_bytes_max > 0 {
+        let mib = bench.rss_bytes_max as f64 / f64::from(1 << 20);
+        let goal = Goal::at_most(RSS_MIB_MAX, " MiB", "memory of a durable server, at most");
+        bench.report.goal(goal.measured(Some(mib)));
+    }
+    Ok(())
+}
+
+/// The phases of these names, or all but those that have to be asked for.
+fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
+    let known = || PHASES.iter().map(|phase| phase.name).collect::<Vec<_>>().join(", ");
+    if let Some(name) = names.iter().find(|name| PHASES.iter().all(|phase| phase.name != **name)) {
+        return Err(format!("no phase `{name}`; there is {}", known()));
+    }
+    let is_chosen = |phase: &&Phase| match names.is_empty() {
+        true => !phase.is_extra,
+        false => names.iter().any(|name| name == phase.name),
+    };
+    Ok(PHASES.iter().filter(is_chosen).collect())
+}
+
+impl Bench<'_> {
+    /// Says that something is not measured, and why.
+    fn skip(&self, why: &str) {
+        self.report.say(format!("skipped: {why}"));
+    }
+
+    /// An empty folder of this name.
+    fn room(&self, name: &str) -> Result<PathBuf, String> {
+        let room = self.folder.join(name);
+        clear(&room)?;
+        fs::create_dir_all(&room).map_err(at(&room))?;
+        Ok(room)
+    }
+}
+
+/// Removes a folder, if there is one.
+fn clear(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// The middle one of several figures.
+fn median(mut figures: Vec<f64>) -> f64 {
+    figures.sort_by(f64::total_cmp);
+    crate::measure::percentile(&figures, 50)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::chosen;
+
+    #[test]
+    fn phases_are_chosen_by_name() {
+        let names = |chosen: &[&str]| -> Result<Vec<&str>, String> {
+            let wanted: Vec<String> = chosen.iter().map(|&name| name.to_owned()).collect();
+            Ok(super::chosen(&wanted)?.iter().map(|phase| phase.name).collect())
+        };
+        assert_eq!(names(&[]), Ok(vec!["ingest", "visible", "evict", "questions", "zipkin"]));
+        assert_eq!(names(&["build", "evict"]), Ok(vec!["evict", "build"]));
+        assert!(chosen(&["sleep".to_owned()]).is_err_and(|why| why.contains("`sleep`")));
+    }
+}

@@ -1,0 +1,125 @@
+//! Whether a server takes as much after a minute as at first, also if it has to remove as much as it takes.
+//! Start at [`run`].
+
+use super::program::{OnDisk, Sent};
+use super::running::{Running, Store, metric};
+use super::{Bench, clear, ingest, median};
+use crate::bench::goal::Goal;
+use crate::measure::{Table, show_bytes};
+use serde_json::json;
+
+/// A day's spans, had they come slowly: so many bytes are soon full.
+const BYTES_MAX: u64 = 96 << 20;
+
+/// Of the rate without a limit, at the same time: what merging costs is not for removing to answer for.
+const SHARE_MIN: f64 = 0.9;
+
+const FORMAT: &str = "proto3";
+const WANTED: f64 = 1_000_000.0;
+const LIMIT: f64 = 500_000.0;
+
+/// A run of a minute.
+struct Minute {
+    sent: Sent,
+    first: f64,
+    last: f64,
+    expired: f64,
+    bytes: u64,
+}
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
+    if !bench.abilities.data {
+        bench.skip("`blkkin server` has no durable store");
+        return Ok(());
+    }
+    let seconds = if bench.options.quick { 10.0 } else { 60.0 };
+    bench.report.say(format!("{FORMAT} for {seconds} s; spans/s of the first and the last third"));
+    let mut table = Table::new(&["limit", "spans", "removed", "files have", "first", "last"]);
+    let can_limit = bench.abilities.limit.is_some();
+    let limits: &[Option<u64>] = if can_limit { &[None, Some(BYTES_MAX)] } else { &[None] };
+    let mut minutes = Vec::new();
+    for &limit in limits {
+        let Some(minute) = minute(bench, limit, seconds)? else {
+            bench.skip("too short to tell early from late");
+            return Ok(());
+        };
+        table.row(vec![
+            limit.map_or_else(|| "none".to_owned(), show_bytes),
+            format!("{:.1} M", minute.sent.spans / 1e6),
+            format!("{:.1} M", minute.expired / 1e6),
+            show_bytes(minute.bytes),
+            format!("{:.0}", minute.first),
+            format!("{:.0}", minute.last),
+        ]);
+        bench.report.row(json!({
+            "table": "evict",
+            "bytes_max": limit,
+            "spans": minute.sent.spans,
+            "expired": minute.expired,
+            "bytes": minute.bytes,
+            "spans_per_second_first_third": minute.first,
+            "spans_per_second_last_third": minute.last,
+            "rates": minute.sent.rates,
+        }));
+        minutes.push(minute);
+    }
+    bench.report.say(table.render());
+    if !can_limit {
+        bench.skip("removing, as `blkkin server` takes no limit on bytes");
+    }
+    let last = minutes.first().map(|free| free.last);
+    let what = format!("spans taken durably, {FORMAT}, at the end of {seconds} s");
+    bench.report.goal(Goal::at_least(WANTED, "/s", what).limit(LIMIT).measured(last));
+    let removing = minutes.get(1).filter(|limited| limited.expired > 0.0);
+    let share = removing.and_then(|limited| Some(limited.last / last?));
+    let goal = Goal::at_least(SHARE_MIN, " ×", "rate while the oldest spans are removed");
+    bench.report.goal(goal.measured(share));
+    Ok(())
+}
+
+/// Nothing if it was too short.
+fn minute(
+    bench: &mut Bench<'_>,
+    limit: Option<u64>,
+    seconds: f64,
+) -> Result<Option<Minute>, String> {
+    let room = bench.room("data")?;
+    let store = match limit {
+        Some(bytes) => Store::Limited(room.clone(), bytes),
+        None => Store::Durable(room.clone()),
+    };
+    let server = Running::blkkin(bench, &store)?;
+    let sent = bench.program.run("ingest", &ingest::arguments(&server, FORMAT, seconds))?;
+    let sent = Sent::of(&sent).ok_or_else(|| format!("`{sent}` says too little"))?;
+    server.settle()?;
+    let page = server.get("/metrics")?;
+    let expired = metric(&page, "blkkin_store_spans_expired_total").unwrap_or(0.0);
+    let disk = OnDisk::of(&bench.program, &room)?;
+    bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+    server.stop();
+    clear(&room)?;
+    let bytes = disk.parquet_bytes + disk.index_bytes;
+    let ends = first_and_last(&sent.rates);
+    Ok(ends.map(|(first, last)| Minute { sent, first, last, expired, bytes }))
+}
+
+/// The rates of the first and the last third of the time.
+fn first_and_last(rates: &[f64]) -> Option<(f64, f64)> {
+    // The last part is seldom a whole one.
+    let rates = rates.split_last()?.1;
+    let third = rates.len() / 3;
+    let of = |part: &[f64]| median(part.to_vec());
+    (third > 0).then(|| (of(&rates[..third]), of(&rates[rates.len() - third..])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::first_and_last;
+
+    #[test]
+    fn early_and_late_rates_are_told_apart() {
+        let rates = [100.0, 120.0, 110.0, 90.0, 5.0, 90.0, 60.0, 50.0, 55.0, 1.0];
+        assert_eq!(first_and_last(&rates), Some((110.0, 55.0)));
+        assert_eq!((first_and_last(&[1.0, 2.0]), first_and_last(&[])), (None, None));
+    }
+}

@@ -1,0 +1,92 @@
+//! Fills a store with requests that can be asked for, and waits until it has come to rest. Start at [`load`].
+
+use super::ingest::REQUESTS_A_BATCH;
+use super::program::{Numbers, OnDisk, Sent};
+use super::running::Running;
+use super::{Bench, median};
+use serde_json::json;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Files that stay as they are for so long are at rest.
+const REST: Duration = Duration::from_secs(8);
+const REST_QUICK: Duration = Duration::from_secs(4);
+const REST_AFTER_MAX: Duration = Duration::from_secs(240);
+
+/// As requests have them on average.
+const SPANS_A_REQUEST: u64 = 8;
+
+/// Requests of the past, as far apart as if all of them were of this time.
+const PERIOD: Duration = Duration::from_secs(86_400);
+
+/// What a store was filled with.
+#[derive(Clone, Debug)]
+pub(super) struct Loaded {
+    pub(super) numbers: Numbers,
+    pub(super) sent: Sent,
+}
+
+/// Sends so many spans, each of a request unlike all others.
+pub(super) fn load(
+    bench: &Bench<'_>,
+    server: &Running,
+    format: &str,
+    spans: u64,
+) -> Result<Loaded, String> {
+    let step_ns = (PERIOD.as_nanos() as u64 * SPANS_A_REQUEST / spans.max(1)).max(1000);
+    let now = Numbers::now();
+    let origin_ns = now.origin_ns - PERIOD.as_nanos() as u64 - 60_000_000_000;
+    let numbers = Numbers { seed: spans, origin_ns, step_ns };
+    let mut arguments = json!({
+        "format": format,
+        "address": server.address(format),
+        "connections": 2,
+        "in_flight": 2,
+        "requests_a_batch": REQUESTS_A_BATCH,
+        "batches": 6,
+        "first": 0,
+        "requests": spans / SPANS_A_REQUEST,
+        "anew": 1,
+    });
+    numbers.tell(&mut arguments);
+    let value = bench.program.run("ingest", &arguments)?;
+    let sent = Sent::of(&value).ok_or_else(|| format!("`{value}` says too little"))?;
+    Ok(Loaded { numbers, sent })
+}
+
+/// Waits until no file changes any more, and says what there is then.
+pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
+    let rest = if bench.options.quick { REST_QUICK } else { REST };
+    let start = Instant::now();
+    let mut last = (OnDisk::default(), start);
+    while start.elapsed() < REST_AFTER_MAX {
+        let now = OnDisk::of(&bench.program, folder)?;
+        if now != last.0 {
+            last = (now, Instant::now());
+        } else if last.1.elapsed() >= rest {
+            server.settle()?;
+            return Ok(last.0);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    bench.report.say("its files do not come to rest");
+    Ok(last.0)
+}
+
+/// The middle and the 99th of a hundred.
+pub(super) fn p50_and_p99(figures: &[f64]) -> (f64, f64) {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    (median(sorted.clone()), crate::measure::percentile(&sorted, 99))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::p50_and_p99;
+
+    #[test]
+    fn percentiles_do_not_depend_on_order() {
+        let figures: Vec<f64> = (1..=200).rev().map(f64::from).collect();
+        assert_eq!(p50_and_p99(&figures), (100.0, 198.0));
+    }
+}

@@ -1,0 +1,100 @@
+//! Who else does the same: Zipkin's server, which Maven brings, and DuckDB and ClickHouse's engine, which pip brings.
+//! Start at [`Peers::find`].
+
+use crate::workspace_root;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const ZIPKIN: &str = "io.zipkin:zipkin-server:3.6.1:jar:exec";
+const ZIPKIN_FILE: &str = "zipkin-server-3.6.1-exec.jar";
+const MAVEN_COPY: &str = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy";
+
+/// DuckDB gives times with their zone to Python by way of pytz.
+const PACKAGES: [&str; 3] = ["duckdb==2.0.0", "chdb==4.4.0", "pytz"];
+
+/// Who is there.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    /// Zipkin's server.
+    pub(super) zipkin: Option<PathBuf>,
+    /// A Python that has the databases.
+    pub(super) python: Option<PathBuf>,
+    /// A line for each that is not there, with the reason.
+    pub(super) skipped: Vec<String>,
+}
+
+impl Peers {
+    /// To see that the bench works.
+    pub(super) fn none() -> Peers {
+        let skipped = vec!["skipped: all peers, as this is quick".to_owned()];
+        Peers { skipped, ..Peers::default() }
+    }
+
+    pub(super) fn find(folder: &Path) -> Peers {
+        let mut peers = Peers::default();
+        match zipkin(folder) {
+            Ok(jar) => peers.zipkin = Some(jar),
+            Err(why) => peers.skipped.push(format!("skipped: Zipkin's server ({why})")),
+        }
+        match python(folder) {
+            Ok(python) => peers.python = Some(python),
+            Err(why) => {
+                peers.skipped.push(format!("skipped: DuckDB and ClickHouse's engine ({why})"))
+            }
+        }
+        peers
+    }
+}
+
+fn zipkin(folder: &Path) -> Result<PathBuf, String> {
+    let jar = folder.join(ZIPKIN_FILE);
+    quiet(Command::new("java").arg("-version"))?;
+    if !jar.exists() {
+        let to = format!("-DoutputDirectory={}", folder.display());
+        let artifact = format!("-Dartifact={ZIPKIN}");
+        quiet(Command::new("mvn").args(["--quiet", "--batch-mode", MAVEN_COPY, &artifact, &to]))?;
+    }
+    match jar.exists() {
+        true => Ok(jar),
+        false => Err("Maven did not bring it".to_owned()),
+    }
+}
+
+fn python(folder: &Path) -> Result<PathBuf, String> {
+    let room = folder.join("python");
+    let python = room.join("bin/python");
+    let is_there = || quiet(Command::new(&python).args(["-c", "import duckdb, chdb, pytz"]));
+    if is_there().is_err() {
+        quiet(Command::new("python3").args(["-m", "venv"]).arg(&room))?;
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        quiet(Command::new(&python).args(pip).args(PACKAGES))?;
+        is_there()?;
+    }
+    Ok(python)
+}
+
+/// Runs a command whose output nobody wants, unless it fails.
+fn quiet(command: &mut Command) -> Result<(), String> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let output = command.stdin(Stdio::null()).output();
+    let output = output.map_err(|error| format!("{name}: {error}"))?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{name}: {}", told.lines().last().unwrap_or("failed"))),
+    }
+}
+
+/// The script that asks a database, and loads it before if its room is empty.
+pub(super) fn database(
+    python: &Path,
+    who: &str,
+    questions: &Path,
+    files: &Path,
+    room: &Path,
+) -> Command {
+    let mut command = Command::new(python);
+    command.arg(workspace_root().join("benches/server/peers.py")).arg(who);
+    command.arg(questions).arg(files).arg(room);
+    command
+}

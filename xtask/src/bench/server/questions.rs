@@ -1,0 +1,358 @@
+//! How long questions take, by the number of spans that there are; beside databases that have the same files, or loaded
+//! them. All are asked the same, in turn, part by part. Start at [`run`].
+
+use super::load::{load, p50_and_p99, rest};
+use super::peers::database;
+use super::program::{Answer, Asked, OnDisk};
+use super::running::{Running, Store};
+use super::{Bench, clear};
+use crate::at;
+use crate::bench::goal::{Goal, Rival};
+use crate::measure::{Table, show_duration};
+use serde_json::json;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const MILLIONS: [u64; 2] = [1, 10];
+const MILLIONS_FULL: u64 = 50;
+
+/// Goals are for so many million spans.
+const JUDGED: u64 = 10;
+
+/// What is asked of databases, which are slower, is the first part of it.
+const COUNT: u64 = 240;
+const COUNT_OF_PEERS: u64 = 30;
+
+/// All candidates are asked so many questions, then the next ones.
+const PART: usize = 60;
+
+const PEERS: [&str; 3] = ["duckdb", "duckdb-parquet", "chdb"];
+
+pub(super) const OURS: &str = "blkkin";
+
+/// A figure to reach: for the middle answer, or for the 99th of a hundred.
+struct Wanted {
+    kind: &'static str,
+    percent: u32,
+    ms: f64,
+}
+
+const WANTED: [Wanted; 8] = [
+    Wanted { kind: "trace", percent: 50, ms: 0.3 },
+    Wanted { kind: "trace", percent: 99, ms: 5.0 },
+    Wanted { kind: "search in 1 %", percent: 50, ms: 1.0 },
+    Wanted { kind: "search in 1 %", percent: 99, ms: 20.0 },
+    Wanted { kind: "search", percent: 99, ms: 60.0 },
+    Wanted { kind: "dependencies", percent: 50, ms: 1.0 },
+    Wanted { kind: "percentiles", percent: 50, ms: 100.0 },
+    Wanted { kind: "percentiles of each", percent: 50, ms: 100.0 },
+];
+
+const BYTES_WANTED: f64 = 25.0;
+const BYTES_MAX: f64 = 35.0;
+
+/// Somebody who is asked.
+pub(super) struct Candidate {
+    pub(super) name: &'static str,
+    pub(super) asked: Asked,
+    pub(super) questions: usize,
+    pub(super) cold: Vec<Answer>,
+    pub(super) warm: Vec<Answer>,
+}
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
+    if !bench.abilities.data {
+        bench.skip("`blkkin server` has no --data; a store in memory is no match for databases");
+        return Ok(());
+    }
+    let mut millions = bench.options.spans.clone();
+    if millions.is_empty() {
+        millions.extend(MILLIONS);
+        if bench.options.full {
+            millions.push(MILLIONS_FULL);
+        }
+        if bench.options.quick {
+            millions.truncate(1);
+        }
+    }
+    bench.report.say("databases answer within the process that asks them, blkkin over HTTP");
+    for millions in millions {
+        ask_about(bench, millions)?;
+    }
+    Ok(())
+}
+
+fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
+    let data = bench.room("data")?;
+    let store = Store::Durable(data.clone());
+    let server = Running::blkkin(bench, &store)?;
+    let loaded = load(bench, &server, "otlp-http", millions * 1_000_000)?;
+    let disk = rest(bench, &server, &data)?;
+    bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+    server.stop();
+    tell_disk(bench, millions, loaded.sent.spans, &disk);
+    let questions = bench.folder.join("questions.jsonl");
+    let mut arguments = json!({"requests": loaded.sent.requests, "count": COUNT});
+    loaded.numbers.tell(&mut arguments);
+    let text = bench.program.text("questions", &arguments)?;
+    fs::write(&questions, &text).map_err(at(&questions))?;
+    let lines = text.lines().count();
+
+    // All that is loaded first, so that what comes then has a cold cache, if the machine lets us empty it.
+    let rooms = bench.room("databases")?;
+    let peers = load_peers(bench, &questions, &data, &rooms)?;
+    let is_cold = drop_caches();
+    if !is_cold {
+        bench
+            .report
+            .say("the page cache cannot be emptied here: `cold` means a process that is new");
+    }
+    let start = Instant::now();
+    let server = Running::blkkin(bench, &store)?;
+    bench.report.say(format!("opened again in {}", show_duration(start.elapsed())));
+    let asking = json!({"api": "own", "address": server.web(), "questions": questions});
+    let mut candidates = vec![Candidate::new(OURS, bench.program.ask(&asking)?, lines)];
+    let few = lines * COUNT_OF_PEERS as usize / COUNT as usize;
+    for &name in &peers {
+        let Some(python) = &bench.peers.python else { continue };
+        let mut command = database(python, name, &questions, &data, &rooms.join(name));
+        let mut asked = Asked::start(&mut command)?;
+        asked.line()?;
+        candidates.push(Candidate::new(name, asked, few));
+    }
+    ask_in_turn(&mut candidates, lines)?;
+    bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+    let title = format!("{millions} million spans");
+    tell(bench, &title, &candidates);
+    if millions == JUDGED {
+        judge(bench, &candidates);
+    }
+    for candidate in candidates {
+        candidate.asked.end()?;
+    }
+    server.stop();
+    clear(&data)?;
+    clear(&rooms)
+}
+
+/// Has databases load the files, and gives the names of those that did.
+fn load_peers(
+    bench: &mut Bench<'_>,
+    questions: &Path,
+    files: &Path,
+    rooms: &Path,
+) -> Result<Vec<&'static str>, String> {
+    let Some(python) = bench.peers.python.clone() else { return Ok(Vec::new()) };
+    for name in PEERS {
+        let mut asked =
+            Asked::start(&mut database(&python, name, questions, files, &rooms.join(name)))?;
+        let ready = asked.line()?;
+        asked.end()?;
+        let number = |key: &str| ready[key].as_f64().unwrap_or(0.0);
+        let rows = number("rows");
+        if name != "duckdb-parquet" {
+            bench.report.say(format!(
+                "{name}: loaded {rows:.0} spans in {:.1} s, {:.0} a second, {:.1} bytes each",
+                number("load_seconds"),
+                rows / number("load_seconds").max(1e-9),
+                number("bytes") / rows.max(1.0),
+            ));
+        }
+        bench.report.row(json!({"table": "loading", "name": name, "loaded": ready}));
+    }
+    Ok(PEERS.to_vec())
+}
+
+/// True if what files hold has to come from the disk from now on.
+fn drop_caches() -> bool {
+    let synced = Command::new("sync").status().is_ok_and(|status| status.success());
+    synced && fs::write(PathBuf::from("/proc/sys/vm/drop_caches"), "3").is_ok()
+}
+
+impl Candidate {
+    pub(super) fn new(name: &'static str, asked: Asked, questions: usize) -> Candidate {
+        Candidate { name, asked, questions, cold: Vec::new(), warm: Vec::new() }
+    }
+}
+
+/// How long the answers to questions of a kind took.
+fn times(answers: &[Answer], kind: &str) -> Vec<f64> {
+    answers.iter().filter(|answer| answer.kind == kind).map(|answer| answer.ns).collect()
+}
+
+/// Everything once, and then again.
+pub(super) fn ask_in_turn(candidates: &mut [Candidate], lines: usize) -> Result<(), String> {
+    for is_warm in [false, true] {
+        for from in (0..lines).step_by(PART) {
+            for one in candidates.iter_mut() {
+                let to = (from + PART).min(one.questions).min(lines);
+                if from >= to {
+                    continue;
+                }
+                let answers =
+                    one.asked.ask(from, to).map_err(|error| format!("{}: {error}", one.name))?;
+                if is_warm { one.warm.extend(answers) } else { one.cold.extend(answers) }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tell_disk(bench: &mut Bench<'_>, millions: u64, spans: f64, disk: &OnDisk) {
+    bench.report.say(format!(
+        "\n{millions} million spans: {} files with {:.1} million of them; {}; journal and others {}",
+        disk.files,
+        disk.spans as f64 / 1e6,
+        disk.bytes_a_span().map_or_else(
+            || "none is in a file".to_owned(),
+            |(parquet, all)| format!("{all:.1} bytes a span, {parquet:.1} without the index"),
+        ),
+        crate::measure::show_bytes(disk.other_bytes),
+    ));
+    bench.report.row(json!({
+        "table": "disk",
+        "spans_sent": spans,
+        "files": disk.files,
+        "spans_in_files": disk.spans,
+        "parquet_bytes": disk.parquet_bytes,
+        "index_bytes": disk.index_bytes,
+        "other_bytes": disk.other_bytes,
+    }));
+    let largest = bench.options.spans.iter().max().copied().unwrap_or(JUDGED);
+    if millions == largest {
+        let goal = Goal::at_most(BYTES_WANTED, " B", "a span on disk, its index included");
+        let bytes = disk.bytes_a_span().map(|(_, all)| all);
+        bench.report.goal(goal.limit(BYTES_MAX).measured(bytes));
+    }
+}
+
+/// The kinds of questions that somebody was asked, in order.
+fn kinds(candidates: &[Candidate]) -> Vec<String> {
+    let mut kinds: Vec<String> = Vec::new();
+    for answer in candidates.iter().flat_map(|candidate| &candidate.warm) {
+        if !kinds.contains(&answer.kind) {
+            kinds.push(answer.kind.clone());
+        }
+    }
+    kinds
+}
+
+/// Of how many questions of a kind two found as much. Who was asked fewer was asked the first ones.
+fn agreed(one: &[Answer], other: &[Answer], kind: &str) -> usize {
+    let same = |(one, other): &(&Answer, &Answer)| {
+        one.kind == kind && one == &&Answer { ns: one.ns, ..(*other).clone() }
+    };
+    one.iter().zip(other).filter(same).count()
+}
+
+pub(super) fn tell(bench: &mut Bench<'_>, title: &str, candidates: &[Candidate]) {
+    let mut table = Table::new(&[
+        title,
+        "who",
+        "asked",
+        "found",
+        "as ours",
+        "cold p50",
+        "cold p99",
+        "warm p50",
+        "warm p99",
+        "than ours",
+    ]);
+    for kind in kinds(candidates) {
+        let own = candidates.iter().find(|candidate| candidate.name == OURS);
+        let ours = own.map(|ours| p50_and_p99(&times(&ours.warm, &kind)).0);
+        for one in candidates {
+            let (cold, warm) = (times(&one.cold, &kind), times(&one.warm, &kind));
+            if warm.is_empty() {
+                continue;
+            }
+            let found: u64 = one
+                .warm
+                .iter()
+                .filter(|answer| answer.kind == kind)
+                .map(|answer| answer.found)
+                .sum();
+            let (cold50, cold99) = p50_and_p99(&cold);
+            let (warm50, warm99) = p50_and_p99(&warm);
+            let show = |ns: f64| show_duration(Duration::from_nanos(ns as u64));
+            let same =
+                own.filter(|_| one.name != OURS).map(|own| agreed(&own.warm, &one.warm, &kind));
+            let than_ours = ours.filter(|_| one.name != OURS).map(|ours| warm50 / ours.max(1.0));
+            table.row(vec![
+                kind.clone(),
+                one.name.to_owned(),
+                warm.len().to_string(),
+                found.to_string(),
+                same.map_or_else(String::new, |same| same.to_string()),
+                show(cold50),
+                show(cold99),
+                show(warm50),
+                show(warm99),
+                than_ours.map_or_else(String::new, |times| format!("{times:.1} ×")),
+            ]);
+            bench.report.row(json!({
+                "table": title,
+                "kind": kind,
+                "name": one.name,
+                "asked": warm.len(),
+                "found": found,
+                "as_ours": same,
+                "cold_p50_ns": cold50,
+                "cold_p99_ns": cold99,
+                "warm_p50_ns": warm50,
+                "warm_p99_ns": warm99,
+            }));
+        }
+    }
+    bench.report.say(format!("\n{}", table.render()));
+}
+
+fn judge(bench: &mut Bench<'_>, candidates: &[Candidate]) {
+    for Wanted { kind, percent, ms } in WANTED {
+        let figure = |candidate: &Candidate| {
+            let times = times(&candidate.warm, kind);
+            let (p50, p99) = p50_and_p99(&times);
+            (!times.is_empty()).then_some(if percent == 50 { p50 } else { p99 } / 1e6)
+        };
+        let ours = candidates.iter().find(|candidate| candidate.name == OURS).and_then(figure);
+        let others = candidates.iter().filter(|candidate| candidate.name != OURS);
+        let best = others
+            .filter_map(|other| Some((other.name, figure(other)?)))
+            .min_by(|one, other| one.1.total_cmp(&other.1));
+        let goal = Goal::at_most(ms, " ms", format!("{kind}, p{percent}, {JUDGED} million spans"));
+        let goal = goal.measured(ours);
+        bench.report.goal(match best {
+            Some((name, best)) => goal.rival(Rival { name, measured: Some(best), times_min: None }),
+            None => goal,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Says of each line what kind of question it was, and how long that took: its number.
+    fn echo(name: &'static str, questions: usize) -> Candidate {
+        let script = r#"while read from to; do
+            out=""; while [ $from -lt $to ]; do out="$out,[\"k$((from % 2))\",$from,1]"; from=$((from + 1)); done
+            echo "[${out#,}]"; done"#;
+        let asked = Asked::start(Command::new("sh").args(["-c", script])).expect("a shell");
+        Candidate::new(name, asked, questions)
+    }
+
+    #[test]
+    fn all_are_asked_the_same_in_turn() {
+        let mut both = [echo(OURS, 130), echo("other", 70)];
+        ask_in_turn(&mut both, 130).expect("answers");
+        assert_eq!((both[0].cold.len(), both[0].warm.len()), (130, 130));
+        assert_eq!(both[1].warm, both[0].warm[..70]);
+        assert_eq!(times(&both[0].warm, "k1").len(), 65);
+        assert_eq!(kinds(&both), ["k0", "k1"]);
+        both[1].warm[3].found = 7;
+        assert_eq!(agreed(&both[0].warm, &both[1].warm, "k1"), 34);
+        both.into_iter().for_each(|one| one.asked.end().expect("ended"));
+    }
+}

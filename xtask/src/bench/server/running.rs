@@ -1,0 +1,285 @@
+//! Servers that are measured: starting them, what they take of the machine, and their end. Start at [`Running`].
+
+use super::Bench;
+use crate::at;
+use crate::bench::process::{Process, end};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// So long may a server take until it answers: a store is read anew, a JVM starts.
+const START_MAX: Duration = Duration::from_secs(180);
+
+/// A server has nothing left to do when it needs less of a processor than this for a while.
+const QUIET_SHARE: f64 = 0.1;
+const QUIET_FOR: Duration = Duration::from_millis(500);
+const QUIET_AFTER_MAX: Duration = Duration::from_secs(120);
+
+/// The names by which `blkkin server` may take a limit on the bytes that it keeps.
+const LIMITS: [&str; 4] = ["--keep-bytes", "--retention-bytes", "--keep-size", "--data-size"];
+
+/// What `blkkin server` can do, as its help says.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Abilities {
+    pub(super) memory: bool,
+    pub(super) data: bool,
+    pub(super) limit: Option<&'static str>,
+}
+
+/// Where a server keeps what it takes.
+pub(super) enum Store {
+    Memory,
+    Durable(PathBuf),
+    /// So many bytes at most.
+    Limited(PathBuf, u64),
+}
+
+/// A server.
+pub(super) struct Running {
+    child: Child,
+    places: Places,
+}
+
+/// Where it listens.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Places {
+    web: String,
+    otlp_http: String,
+    otlp_grpc: String,
+    scribe: String,
+}
+
+impl Abilities {
+    pub(super) fn of(blkkin: &Path) -> Abilities {
+        let output = Command::new(blkkin).args(["server", "--help"]).output();
+        let help = output.ok().filter(|output| output.status.success());
+        help.map_or_else(Abilities::default, |help| {
+            Abilities::told(&String::from_utf8_lossy(&help.stdout))
+        })
+    }
+
+    fn told(help: &str) -> Abilities {
+        let has = |option: &str| {
+            help.split(|c: char| c.is_whitespace() || c == ',').any(|word| word == option)
+        };
+        Abilities {
+            memory: has("--memory"),
+            data: has("--data"),
+            limit: LIMITS.into_iter().find(|option| has(option)),
+        }
+    }
+
+    pub(super) fn is_there(&self) -> bool {
+        self.memory || self.data
+    }
+}
+
+impl Running {
+    /// Starts `blkkin server`, on ports that are free.
+    pub(super) fn blkkin(bench: &Bench<'_>, store: &Store) -> Result<Running, String> {
+        let mut command = Command::new(&bench.server);
+        command.arg("server");
+        for option in ["--listen", "--otlp-http", "--otlp-grpc", "--scribe"] {
+            command.args([option, "127.0.0.1:0"]);
+        }
+        match store {
+            Store::Memory => command.args(["--memory", "--memory-size", "4G"]),
+            Store::Durable(folder) => command.arg("--data").arg(folder),
+            Store::Limited(folder, bytes) => {
+                let option = bench.abilities.limit.ok_or("no limit on bytes can be given")?;
+                command.arg("--data").arg(folder).arg(option).arg(bytes.to_string())
+            }
+        };
+        let log = bench.folder.join("server.log");
+        let child = start(&mut command, &log)?;
+        let mut running = Running { child, places: Places::default() };
+        let start = Instant::now();
+        loop {
+            let text = fs::read_to_string(&log).map_err(at(&log))?;
+            running.places = Places::told(&text);
+            if running.places.are_all() {
+                return Ok(running);
+            }
+            running.check(start, &text)?;
+        }
+    }
+
+    /// Starts Zipkin's server with its store in memory.
+    pub(super) fn zipkin(bench: &Bench<'_>, jar: &Path, spans_max: u64) -> Result<Running, String> {
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = port.map_err(|error| error.to_string())?.port();
+        let web = format!("127.0.0.1:{port}");
+        let mut command = Command::new("java");
+        // A heap that is there from the start, and the collector that is made for throughput.
+        command.args(["-Xms6g", "-Xmx6g", "-XX:+UseParallelGC", "-jar"]).arg(jar);
+        command.env("QUERY_PORT", port.to_string()).env("MEM_MAX_SPANS", spans_max.to_string());
+        command.env("STORAGE_TYPE", "mem").env("LOGGING_LEVEL_ROOT", "WARN");
+        let log = bench.folder.join("zipkin.log");
+        let child = start(&mut command, &log)?;
+        let mut running = Running { child, places: Places { web, ..Places::default() } };
+        let start = Instant::now();
+        while !running.get("/health").is_ok_and(|answer| answer.contains("\"UP\"")) {
+            running.check(start, &fs::read_to_string(&log).unwrap_or_default())?;
+        }
+        Ok(running)
+    }
+
+    /// Waits a little for a server that starts, unless that is in vain.
+    fn check(&mut self, start: Instant, log: &str) -> Result<(), String> {
+        if let Ok(Some(status)) = self.child.try_wait() {
+            return Err(format!("the server ended with {status}: {}", log.trim()));
+        }
+        if start.elapsed() > START_MAX {
+            return Err(format!("the server does not start: {}", log.trim()));
+        }
+        std::thread::sleep(Duration::from_millis(20));
+        Ok(())
+    }
+
+    pub(super) fn web(&self) -> &str {
+        &self.places.web
+    }
+
+    /// Where spans in a format go.
+    pub(super) fn address(&self, format: &str) -> &str {
+        match format {
+            "otlp-http" => &self.places.otlp_http,
+            "otlp-grpc" => &self.places.otlp_grpc,
+            "scribe" => &self.places.scribe,
+            _ => &self.places.web,
+        }
+    }
+
+    fn process(&self) -> Process {
+        Process(self.child.id())
+    }
+
+    pub(super) fn cpu_seconds(&self) -> Result<f64, String> {
+        self.process().cpu_seconds().map(|(user, system)| user + system)
+    }
+
+    pub(super) fn rss_bytes_max(&self) -> Result<u64, String> {
+        self.process().rss_bytes_max()
+    }
+
+    /// The answer to a question, with its head.
+    pub(super) fn get(&self, path: &str) -> Result<String, String> {
+        get(self.web(), path).map_err(|error| format!("{}{path}: {error}", self.web()))
+    }
+
+    /// Waits until it has nothing left to do, and says how long that was.
+    pub(super) fn settle(&self) -> Result<Duration, String> {
+        let start = Instant::now();
+        while start.elapsed() < QUIET_AFTER_MAX {
+            let before = self.cpu_seconds()?;
+            std::thread::sleep(QUIET_FOR);
+            if self.cpu_seconds()? - before <= QUIET_SHARE * QUIET_FOR.as_secs_f64() {
+                return Ok(start.elapsed().saturating_sub(QUIET_FOR));
+            }
+        }
+        Ok(start.elapsed())
+    }
+
+    /// Has it end in good order.
+    pub(super) fn stop(mut self) {
+        end(&mut self.child);
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Who stopped it has waited for it.
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Places {
+    fn told(log: &str) -> Places {
+        let place = |what: &str| {
+            let lines = log.lines().filter_map(|line| line.split_once("listening on "));
+            let mut places = lines.filter_map(|(_, place)| place.split_once(": "));
+            places
+                .find(|(_, told)| *told == what)
+                .map_or_else(String::new, |(place, _)| place.to_owned())
+        };
+        Places {
+            web: place("Zipkin, OpenTelemetry and questions"),
+            otlp_http: place("OpenTelemetry over HTTP"),
+            otlp_grpc: place("OpenTelemetry over gRPC"),
+            scribe: place("Scribe"),
+        }
+    }
+
+    fn are_all(&self) -> bool {
+        [&self.web, &self.otlp_http, &self.otlp_grpc, &self.scribe]
+            .iter()
+            .all(|place| !place.is_empty())
+    }
+}
+
+fn start(command: &mut Command, log: &Path) -> Result<Child, String> {
+    let file = File::create(log).map_err(at(log))?;
+    let other = file.try_clone().map_err(at(log))?;
+    command.stdin(Stdio::null()).stdout(other).stderr(file);
+    command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))
+}
+
+fn get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(30)))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer)?;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// A number that a page of metrics says, in the way of Prometheus.
+pub(super) fn metric(page: &str, name: &str) -> Option<f64> {
+    page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn abilities_are_those_of_the_help() {
+        let help = "Usage: blkkin server [OPTIONS] --data <DIR>\n      --data <DIR>\n  --memory\n\
+                    \n      --memory-size <SIZE>\n --keep-bytes <SIZE>";
+        let expected = Abilities { memory: true, data: true, limit: Some("--keep-bytes") };
+        assert_eq!(Abilities::told(help), expected);
+        let expected = Abilities { memory: false, data: false, limit: None };
+        assert_eq!(Abilities::told("--memory-size <SIZE>"), expected);
+        assert!(!Abilities::of(Path::new("/bin/false")).is_there());
+    }
+
+    #[test]
+    fn places_are_those_that_the_server_tells() {
+        let log = "blkkin server: listening on 127.0.0.1:40001: Zipkin, OpenTelemetry and questions\n\
+                   blkkin server: listening on 127.0.0.1:40002: OpenTelemetry over HTTP\n\
+                   blkkin server: listening on 127.0.0.1:40003: OpenTelemetry over gRPC\n";
+        let places = Places::told(log);
+        assert_eq!(
+            (places.web.as_str(), places.otlp_grpc.as_str()),
+            ("127.0.0.1:40001", "127.0.0.1:40003")
+        );
+        assert!(!places.are_all());
+        let log = format!("{log}blkkin server: listening on [::1]:9: Scribe\n");
+        let places = Places::told(&log);
+        assert!(places.are_all() && places.scribe == "[::1]:9");
+    }
+
+    #[test]
+    fn metrics_are_found() {
+        let page = "# TYPE blkkin_store_spans gauge\nblkkin_store_spans_expired_total 12\nblkkin_store_spans 5e3\n";
+        assert_eq!(metric(page, "blkkin_store_spans"), Some(5000.0));
+        assert_eq!(metric(page, "blkkin_store_spans_expired_total"), Some(12.0));
+        assert_eq!(metric(page, "blkkin"), None);
+    }
+}

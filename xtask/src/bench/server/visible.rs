@@ -1,0 +1,86 @@
+//! How long it takes until a search finds what was sent, while others send as much as the server takes. Start at [`run`].
+
+use super::program::{Sent, finish, read};
+use super::running::{Running, Store};
+use super::{Bench, clear, ingest};
+use crate::bench::goal::Goal;
+use crate::measure::{Table, show_duration};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+const MS_MAX: f64 = 1000.0;
+
+/// Looking begins when the server is under load, and ends before that does.
+const LEAD: Duration = Duration::from_millis(1500);
+
+const FORMATS: [&str; 2] = ["proto3", "json"];
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
+    let seconds = if bench.options.quick { 4.0 } else { 15.0 };
+    let is_durable = bench.abilities.data;
+    if !is_durable {
+        bench.skip("the durable store, as `blkkin server` has no --data; in memory instead");
+    }
+    let mut table = Table::new(&["beside", "spans/s", "found", "lost", "p50", "p99", "longest"]);
+    for format in FORMATS {
+        let room = bench.room("data")?;
+        let store = if is_durable { Store::Durable(room.clone()) } else { Store::Memory };
+        let server = Running::blkkin(bench, &store)?;
+        let (sent, seen) = measure(bench, &server, format, seconds)?;
+        if is_durable {
+            bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+        }
+        server.stop();
+        clear(&room)?;
+        let number = |name: &str| seen["visible"][name].as_f64();
+        let lost = seen["lost"].as_u64().ok_or("nobody counts what is lost")?;
+        let show = |name: &str| {
+            number(name)
+                .map_or_else(String::new, |ns| show_duration(Duration::from_nanos(ns as u64)))
+        };
+        table.row(vec![
+            format.to_owned(),
+            format!("{:.0}", sent.rate()),
+            format!("{:.0}", number("count").unwrap_or(0.0)),
+            lost.to_string(),
+            show("p50_ns"),
+            show("p99_ns"),
+            show("max_ns"),
+        ]);
+        bench.report.row(json!({
+            "table": "visible",
+            "format": format,
+            "durable": is_durable,
+            "spans_per_second": sent.rate(),
+            "visible": seen["visible"],
+            "lost": lost,
+        }));
+        // What is never found is not found in time.
+        let p99 = if lost > 0 { Some(f64::INFINITY) } else { number("p99_ns").map(|ns| ns / 1e6) };
+        let goal =
+            Goal::at_most(MS_MAX, " ms", format!("from sent to found, p99, beside {format}"));
+        bench.report.goal(goal.measured(p99.filter(|_| is_durable)));
+    }
+    let table = table.render();
+    bench.report.say(table);
+    Ok(())
+}
+
+fn measure(
+    bench: &Bench<'_>,
+    server: &Running,
+    format: &str,
+    seconds: f64,
+) -> Result<(Sent, Value), String> {
+    let sender = bench.program.start("ingest", &ingest::arguments(server, format, seconds))?;
+    let looking = json!({
+        "address": server.web(),
+        "seconds": seconds - 1.5 * LEAD.as_secs_f64(),
+    });
+    // Batches are prepared first.
+    std::thread::sleep(LEAD);
+    let seen = bench.program.run("visible", &looking);
+    let sent = read(&finish(sender)?)?;
+    let sent = Sent::of(&sent).ok_or_else(|| format!("`{sent}` says too little"))?;
+    Ok((sent, seen?))
+}

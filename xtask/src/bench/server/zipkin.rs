@@ -1,0 +1,49 @@
+//! The questions of Zipkin's API, asked of both servers, which have the same spans. Start at [`run`].
+
+use super::load::load;
+use super::questions::{Candidate, OURS, ask_in_turn, tell};
+use super::running::{Running, Store};
+use super::{Bench, clear};
+use crate::at;
+use serde_json::json;
+use std::fs;
+
+const SPANS: u64 = 500_000;
+const COUNT: u64 = 60;
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
+    let Some(jar) = bench.peers.zipkin.clone() else {
+        bench.skip("there is no server of Zipkin's");
+        return Ok(());
+    };
+    let data = bench.room("data")?;
+    let store = if bench.abilities.data { Store::Durable(data.clone()) } else { Store::Memory };
+    let ours = Running::blkkin(bench, &store)?;
+    let theirs = Running::zipkin(bench, &jar, 2 * SPANS)?;
+    let loaded = load(bench, &ours, "proto3", SPANS)?;
+    let again = load(bench, &theirs, "proto3", SPANS)?;
+    ours.settle()?;
+    theirs.settle()?;
+    if loaded.sent.requests != again.sent.requests {
+        return Err("the servers were sent different requests".to_owned());
+    }
+    let questions = bench.folder.join("questions.jsonl");
+    let mut arguments = json!({"requests": loaded.sent.requests, "count": COUNT});
+    loaded.numbers.tell(&mut arguments);
+    let text = bench.program.text("questions", &arguments)?;
+    fs::write(&questions, &text).map_err(at(&questions))?;
+    let lines = text.lines().count();
+    let ask = |name, server: &Running| -> Result<Candidate, String> {
+        let asking = json!({"api": "zipkin", "address": server.web(), "questions": questions});
+        Ok(Candidate::new(name, bench.program.ask(&asking)?, lines))
+    };
+    let mut candidates = vec![ask(OURS, &ours)?, ask("Zipkin", &theirs)?];
+    ask_in_turn(&mut candidates, lines)?;
+    tell(bench, "Zipkin's API, 500 thousand spans", &candidates);
+    for candidate in candidates {
+        candidate.asked.end()?;
+    }
+    ours.stop();
+    theirs.stop();
+    clear(&data)
+}
