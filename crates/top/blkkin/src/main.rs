@@ -9,6 +9,7 @@ mod interrupt;
 #[cfg(test)]
 mod man;
 mod output;
+mod places;
 mod progress;
 mod table;
 mod values;

@@ -22,6 +22,23 @@ pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     duration.ok_or_else(|| "not a number of seconds, such as 1 or 0.5".into())
 }
 
+/// A time to keep things for; without a unit, seconds.
+pub(crate) fn age(text: &str) -> Result<Duration, String> {
+    let wrong = || "not a time, such as 90s, 30m, 12h, 30d or 4w".to_owned();
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" | "s" => 1,
+        "m" => 60,
+        "h" => 3600,
+        "d" => 86400,
+        "w" => 7 * 86400,
+        _ => return Err(wrong()),
+    };
+    let number = plain_number(digits).ok_or_else(wrong)?;
+    let seconds = number.checked_mul(unit).ok_or_else(|| "more than there can be".to_owned())?;
+    Ok(Duration::from_secs(seconds))
+}
+
 /// Bytes, a power of two.
 pub(crate) fn size(text: &str) -> Result<u64, String> {
     power_of_two(bytes(text)?, size_text)
@@ -34,6 +51,7 @@ pub(crate) fn bytes(text: &str) -> Result<u64, String> {
         [.., b'k' | b'K'] => (&text[..text.len() - 1], 10),
         [.., b'm' | b'M'] => (&text[..text.len() - 1], 20),
         [.., b'g' | b'G'] => (&text[..text.len() - 1], 30),
+        [.., b't' | b'T'] => (&text[..text.len() - 1], 40),
         _ => (text, 0),
     };
     let number = plain_number(digits).ok_or_else(wrong)?;

@@ -22,10 +22,14 @@ struct Server {
     web: SocketAddr,
 }
 
-/// On ports that are free.
+/// On ports that are free, and without files.
 fn quiet(command: &mut Command) -> &mut Command {
+    on_free_ports(command).arg("--memory")
+}
+
+fn on_free_ports(command: &mut Command) -> &mut Command {
     let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
-    command.args(["server", "--memory"]).args(ports)
+    command.arg("server").args(ports)
 }
 
 impl Server {
@@ -104,6 +108,41 @@ fn spans_go_in_and_come_out() {
 }
 
 #[test]
+fn spans_outlive_a_server_that_is_killed() {
+    let scratch = Scratch::new("server-killed");
+    let start = || Server::start(on_free_ports(&mut blkkin(&scratch.0)).args(["--data", "kept"]));
+    let kind = "content-type: application/json\r\n";
+    for round in 1..=3_u32 {
+        let mut server = start();
+        let spans = format!(r#"[{{"traceId":"{round}","id":"b","name":"work-{round}"}}]"#);
+        let reply = server.ask("POST", "/api/v2/spans", kind, spans.as_bytes());
+        assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
+        for before in 1..=round {
+            let reply = server.ask("GET", &format!("/api/v2/trace/{before}"), "", b"");
+            assert!(reply.contains(&format!("work-{before}")), "{reply}");
+        }
+        server.child.kill().expect("it lives");
+        server.child.wait().expect("its end");
+    }
+    let server = start();
+    assert!(
+        server.told.contains("keeping spans in kept: 0 in 0 files and 3 in the journal"),
+        "{}",
+        server.told
+    );
+    let other = run(on_free_ports(&mut blkkin(&scratch.0)).args(["--data", "kept"]));
+    let told = String::from_utf8_lossy(&other.stderr).into_owned();
+    assert_eq!(other.status.code(), Some(1), "{told}");
+    assert!(told.contains("cannot keep spans in kept: "), "{told}");
+    server.end();
+    // What ends in order has written its files, or has the journal still.
+    let server = start();
+    let reply = server.ask("GET", "/api/v2/traceMany?traceIds=1,2,3", "", b"");
+    assert!((1..=3).all(|round| reply.contains(&format!("work-{round}"))), "{reply}");
+    server.end();
+}
+
+#[test]
 fn bombs_take_little_memory() {
     let scratch = Scratch::new("server-bomb");
     let server = Server::start(quiet(&mut blkkin(&scratch.0)));
@@ -151,5 +190,7 @@ fn it_does_not_start_where_anybody_could_come_in() {
     check(&["--scribe", "0.0.0.0:0"], 1, "Scribe has neither TLS nor tokens");
     check(&["--token-file", "nothing"], 1, "nothing");
     check(&["--tls-cert", "cert.pem"], 2, "--tls-key");
+    check(&["--data", "kept"], 2, "cannot be used with");
+    check(&["--keep", "1y"], 2, "not a time, such as");
     check(&["--listen", "nowhere"], 2, "not an address and port");
 }

@@ -2,9 +2,9 @@
 
 use super::send::server;
 use crate::exit::{self, Error, Exit};
+use crate::places::state_directory;
 use blkkin_scribed::{Config, Daemon, Options, Plan, Problem, Target};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use std::env;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -155,16 +155,7 @@ impl Args {
     }
 
     fn directory(&self) -> Result<PathBuf, Error> {
-        let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let state = || {
-            let home = || set("HOME").map(|home| home.join(".local/state"));
-            set("XDG_STATE_HOME").or_else(home).map(|state| state.join("blkkin/scribe"))
-        };
-        let usual = match blkkin_sys::user_id() {
-            0 => Some(PathBuf::from("/var/lib/blkkin/scribe")),
-            _ => state(),
-        };
-        let directory = self.dir.clone().or(usual);
+        let directory = self.dir.clone().or_else(|| state_directory("scribe"));
         directory.ok_or_else(|| {
             Error::usage("there is no home directory for messages to wait in").hint("give --dir")
         })

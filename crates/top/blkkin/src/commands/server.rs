@@ -1,7 +1,9 @@
 //! `blkkin server`: collects spans from the network, keeps them, and answers questions about them.
 
 use crate::exit::{Error, Exit};
+use crate::places::state_directory;
 use crate::values;
+use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Running, Server, Settings, StartError, Tls};
 use blkkin_store::{MemoryStore, Policy, Room, SpanStore};
 use blkkin_wire::Limits;
@@ -9,13 +11,17 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// Collect requests from all nodes, and find them
 ///
 /// Spans come as Zipkin's and OpenTelemetry's senders send them: over HTTP, gRPC and Scribe. Zipkin's
 /// API answers questions about them, and so does one that can do more; `docs/server-api.md` has both.
+///
+/// Spans are kept in files of a directory, Parquet that other programs read too, until they are older
+/// than `--keep` or take more than `--keep-bytes`. What a sender was told is taken is on disk.
 ///
 /// It is there for this machine alone. To have it listen elsewhere takes a certificate and a file of
 /// tokens, one of which each request has to have. It runs until SIGTERM or Ctrl-C, and answers what it
@@ -23,16 +29,43 @@ use std::sync::Arc;
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
-        blkkin server --memory                                     Zipkin's ports, on this machine\n  \
-        blkkin server --memory --scribe off --otlp-grpc off        without these\n  \
-        blkkin server --memory --listen 0.0.0.0:9411 --host trace.example \\\n    \
+        blkkin server                                              Zipkin's ports, on this machine\n  \
+        blkkin server --data /srv/spans --keep 30d --keep-bytes 200G\n  \
+        blkkin server --memory --scribe off --otlp-grpc off        nothing on disk, fewer ports\n  \
+        blkkin server --listen 0.0.0.0:9411 --host trace.example \\\n    \
             --tls-cert cert.pem --tls-key key.pem --token-file tokens --scribe off\n  \
         curl 'http://127.0.0.1:9411/api/blkkin/v1/search?order=slowest'",
     after_help = crate::EXIT_HELP
 )]
 pub(crate) struct Args {
+    /// Where spans are kept [default: /var/lib/blkkin/spans for root, else ~/.local/state/blkkin/spans]
+    #[arg(long, value_name = "DIR", help_heading = "Store")]
+    data: Option<PathBuf>,
+
+    /// Remove spans after this time: 12h, 30d; 0 is never
+    #[arg(
+        long,
+        value_name = "TIME",
+        value_parser = values::age,
+        default_value = "7d",
+        conflicts_with = "memory",
+        help_heading = "Store"
+    )]
+    keep: Duration,
+
+    /// Remove the oldest spans if their files take more; 0 is never
+    #[arg(
+        long,
+        value_name = "SIZE",
+        value_parser = values::bytes,
+        default_value = "50G",
+        conflicts_with = "memory",
+        help_heading = "Store"
+    )]
+    keep_bytes: u64,
+
     /// Keep spans in memory: they are gone when the server ends
-    #[arg(long, required = true, help_heading = "Store")]
+    #[arg(long, conflicts_with = "data", help_heading = "Store")]
     memory: bool,
 
     /// Memory for spans; the oldest requests go where there is no room
@@ -41,6 +74,7 @@ pub(crate) struct Args {
         value_name = "SIZE",
         value_parser = values::bytes,
         default_value = "512M",
+        requires = "memory",
         help_heading = "Store"
     )]
     memory_size: u64,
@@ -123,7 +157,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let stopped = stopped.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, stopped).map_err(failed)?;
     }
-    let running = Server::start(store(&args), settings(args)).map_err(|error| {
+    let running = Server::start(store(&args)?, settings(args)).map_err(|error| {
         let told = Error::failed(error.to_string());
         match error {
             StartError::Open { .. } => told.hint("or listen at an address of this machine alone"),
@@ -140,9 +174,38 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     Ok(Exit::Ok)
 }
 
-fn store(args: &Args) -> Arc<dyn SpanStore> {
-    let room = Room { spans: u64::MAX, bytes: args.memory_size };
-    Arc::new(MemoryStore::new(room, Limits::default()))
+fn store(args: &Args) -> Result<Arc<dyn SpanStore>, Error> {
+    if args.memory {
+        let room = Room { spans: u64::MAX, bytes: args.memory_size };
+        return Ok(Arc::new(MemoryStore::new(room, Limits::default())));
+    }
+    let directory = args.data.clone().or_else(|| state_directory("spans")).ok_or_else(|| {
+        Error::usage("there is no home directory for spans to be kept in").hint("give --data")
+    })?;
+    let limited = |limit: u64| (limit > 0).then_some(limit);
+    let retention = Retention {
+        age: Some(args.keep).filter(|age| !age.is_zero()),
+        bytes: limited(args.keep_bytes),
+    };
+    open(&directory, Options { retention, ..Options::default() })
+}
+
+fn open(directory: &Path, options: Options) -> Result<Arc<dyn SpanStore>, Error> {
+    let shown = directory.display();
+    let begun = Instant::now();
+    let (lake, found) = Lake::open(directory, options)
+        .map_err(|error| Error::failed(format!("cannot keep spans in {shown}: {error}")))?;
+    log(&format!(
+        "keeping spans in {shown}: {} in {} files and {} in the journal, read in {:.1} s",
+        found.spans,
+        found.files,
+        found.recovered,
+        begun.elapsed().as_secs_f64()
+    ));
+    for damage in &found.damage {
+        log(&format!("damaged, and left out: {damage}"));
+    }
+    Ok(Arc::new(lake))
 }
 
 fn settings(args: Args) -> Settings {
