@@ -1,0 +1,662 @@
+//! A batch of spans in columns, to which spans are added and from which none is taken. Start at [`Block::push`].
+//!
+//! A row has 66 bytes and four for each tag, eight more for each number among its tags, and twelve for each annotation;
+//! upper halves of request ids take eight bytes a row from the first one on that has one. Texts, endpoints and the
+//! layouts of tags are kept once.
+
+use crate::dictionary::Texts;
+use crate::endpoint::{EndpointId, Endpoints, Entry};
+use crate::layout::{Layout, LayoutId, Layouts, ValueType};
+use blkkin_model::{
+    AnnotationRef, EndpointRef, Kind, SpanId, SpanRef, SpanSink, Status, TagRef, TraceId, ValueRef,
+};
+use std::fmt;
+use std::ops::{ControlFlow, Range};
+
+/// The number of a span in its block.
+pub type Row = u32;
+
+/// Most bytes that the texts of one span may have, and most tags and annotations, so that a page of a file stays small.
+const WEIGHT_MAX: usize = 8 << 20;
+
+/// What a tag or an annotation weighs beside its texts.
+const ITEM_WEIGHT: usize = 16;
+
+/// Most bytes of texts, and most tags and annotations, that a block takes: its offsets have 32 bits.
+const ROOM: usize = 1 << 31;
+
+/// A batch of spans in columns.
+pub struct Block {
+    texts: Texts,
+    endpoints: Endpoints,
+    layouts: Layouts,
+    trace_low: Vec<u64>,
+    /// Empty as long as all are 0.
+    trace_high: Vec<u64>,
+    id: Vec<u64>,
+    /// 0 is none.
+    parent: Vec<u64>,
+    start: Vec<u64>,
+    duration: Vec<u64>,
+    flags: Vec<u16>,
+    name: Vec<u32>,
+    local: Vec<EndpointId>,
+    remote: Vec<EndpointId>,
+    layout: Vec<LayoutId>,
+    /// Where a row's values end.
+    values_end: Vec<u32>,
+    /// The number of a text, a flag, or the place in `numbers` or `bytes_end`.
+    values: Vec<u32>,
+    /// Whole numbers and others, as bits.
+    numbers: Vec<u64>,
+    bytes: Vec<u8>,
+    bytes_end: Vec<u32>,
+    /// Where a row's annotations end.
+    annotations_end: Vec<u32>,
+    annotation_time: Vec<u64>,
+    annotation_value: Vec<u32>,
+    /// The weight of the heaviest span.
+    heaviest: usize,
+}
+
+/// Why a block did not take a span.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// There is no room for it; an empty block has.
+    Full,
+    /// No block has room for it.
+    TooLarge,
+}
+
+/// The lists that a [`SpanRef`] of a row needs. Use one for many rows.
+#[derive(Default)]
+pub struct Scratch<'b> {
+    annotations: Vec<AnnotationRef<'b>>,
+    tags: Vec<TagRef<'b>>,
+}
+
+const KINDS: [Kind; 6] =
+    [Kind::Unspecified, Kind::Internal, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
+const STATUSES: [Status; 3] = [Status::Unset, Status::Ok, Status::Error];
+
+const STATUS_SHIFT: u16 = 3;
+const DEBUG: u16 = 1 << 5;
+const SHARED: u16 = 1 << 6;
+const STARTS: u16 = 1 << 7;
+const LASTS: u16 = 1 << 8;
+const ERROR: u16 = 1 << 9;
+
+impl Default for Block {
+    fn default() -> Block {
+        Block::new()
+    }
+}
+
+impl Block {
+    /// An empty one.
+    pub fn new() -> Block {
+        Block {
+            texts: Texts::new(),
+            endpoints: Endpoints::new(),
+            layouts: Layouts::new(),
+            trace_low: Vec::new(),
+            trace_high: Vec::new(),
+            id: Vec::new(),
+            parent: Vec::new(),
+            start: Vec::new(),
+            duration: Vec::new(),
+            flags: Vec::new(),
+            name: Vec::new(),
+            local: Vec::new(),
+            remote: Vec::new(),
+            layout: Vec::new(),
+            values_end: Vec::new(),
+            values: Vec::new(),
+            numbers: Vec::new(),
+            bytes: Vec::new(),
+            bytes_end: Vec::new(),
+            annotations_end: Vec::new(),
+            annotation_time: Vec::new(),
+            annotation_value: Vec::new(),
+            heaviest: 0,
+        }
+    }
+
+    /// Takes a span, wholly or not at all.
+    pub fn push(&mut self, span: &SpanRef<'_>) -> Result<Row, Refused> {
+        let weight = weight(span);
+        if weight > WEIGHT_MAX {
+            return Err(Refused::TooLarge);
+        }
+        let fullest = [
+            self.texts.bytes(),
+            self.values.len(),
+            self.bytes.len(),
+            self.annotation_time.len(),
+            self.layouts.shapes(),
+            self.trace_low.len(),
+        ];
+        if fullest.into_iter().any(|used| used + weight > ROOM) {
+            return Err(Refused::Full);
+        }
+        self.heaviest = self.heaviest.max(weight);
+        let row = self.trace_low.len();
+        let high = span.trace_id.high();
+        if high != 0 || !self.trace_high.is_empty() {
+            self.trace_high.resize(row, 0);
+            self.trace_high.push(high);
+        }
+        self.trace_low.push(span.trace_id.low());
+        self.id.push(span.id.number());
+        self.parent.push(span.parent_id.map_or(0, SpanId::number));
+        self.start.push(span.start_ns.unwrap_or(0));
+        self.duration.push(span.duration_ns.unwrap_or(0));
+        self.flags.push(flags(span));
+        let name = self.texts.intern(span.name);
+        self.name.push(name);
+        self.local.push(self.endpoints.intern(&span.local, &mut self.texts));
+        self.remote.push(self.endpoints.intern(&span.remote, &mut self.texts));
+        for annotation in span.annotations {
+            self.annotation_time.push(annotation.time_ns);
+            self.annotation_value.push(self.texts.intern(annotation.value));
+        }
+        self.annotations_end.push(self.annotation_time.len() as u32);
+        let layout = self.layouts.intern(span.tags, name, &mut self.texts);
+        self.layout.push(layout);
+        self.push_values(layout, span.tags);
+        Ok(row as Row)
+    }
+
+    fn push_values(&mut self, layout: LayoutId, tags: &[TagRef<'_>]) {
+        let last = self.layouts.last(layout);
+        for (tag, last) in tags.iter().zip(last) {
+            let value = match tag.value {
+                ValueRef::Str(text) => {
+                    if self.texts.get(*last) != text {
+                        *last = self.texts.intern(text);
+                    }
+                    *last
+                }
+                ValueRef::Int(number) => push_number(&mut self.numbers, last, number as u64),
+                ValueRef::Double(number) => push_number(&mut self.numbers, last, number.to_bits()),
+                ValueRef::Bool(flag) => flag.into(),
+                ValueRef::Bytes(bytes) => {
+                    self.bytes.extend_from_slice(bytes);
+                    self.bytes_end.push(self.bytes.len() as u32);
+                    self.bytes_end.len() as u32 - 1
+                }
+            };
+            self.values.push(value);
+        }
+        self.values_end.push(self.values.len() as u32);
+    }
+
+    /// Takes all spans of another block, wholly or not at all.
+    pub fn append(&mut self, other: &Block) -> Result<(), Refused> {
+        let sizes = [
+            (self.texts.bytes(), other.texts.bytes()),
+            (self.values.len(), other.values.len()),
+            (self.bytes.len(), other.bytes.len()),
+            (self.annotation_time.len(), other.annotation_time.len()),
+            (self.layouts.shapes(), other.layouts.shapes()),
+            (self.trace_low.len(), other.trace_low.len()),
+        ];
+        if sizes.into_iter().any(|(used, more)| used + more > ROOM) {
+            return Err(Refused::Full);
+        }
+        let texts: Vec<u32> = (0..other.texts.len())
+            .map(|id| self.texts.intern(other.texts.get(id as u32)))
+            .collect();
+        let endpoint = |entry: &Entry| Entry { service: texts[entry.service as usize], ..*entry };
+        let endpoints: Vec<EndpointId> = other
+            .endpoints
+            .entries()
+            .iter()
+            .map(|entry| self.endpoints.intern_entry(endpoint(entry)))
+            .collect();
+        let layouts: Vec<LayoutId> = (0..other.layouts.len())
+            .map(|id| self.layouts.intern_layout(other.layouts.get(id as u32), &texts, &self.texts))
+            .collect();
+        self.append_values(other, &texts);
+        if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
+            self.trace_high.resize(self.trace_low.len(), 0);
+            self.trace_high.extend(&other.trace_high);
+            self.trace_high.resize(self.trace_low.len() + other.trace_low.len(), 0);
+        }
+        self.trace_low.extend(&other.trace_low);
+        self.id.extend(&other.id);
+        self.parent.extend(&other.parent);
+        self.start.extend(&other.start);
+        self.duration.extend(&other.duration);
+        self.flags.extend(&other.flags);
+        self.name.extend(other.name.iter().map(|id| texts[*id as usize]));
+        self.local.extend(other.local.iter().map(|id| endpoints[*id as usize]));
+        self.remote.extend(other.remote.iter().map(|id| endpoints[*id as usize]));
+        self.layout.extend(other.layout.iter().map(|id| layouts[*id as usize]));
+        let before = self.annotation_time.len() as u32;
+        self.annotations_end.extend(other.annotations_end.iter().map(|end| end + before));
+        self.annotation_time.extend(&other.annotation_time);
+        let values = other.annotation_value.iter();
+        self.annotation_value.extend(values.map(|id| texts[*id as usize]));
+        Ok(())
+    }
+
+    fn append_values(&mut self, other: &Block, texts: &[u32]) {
+        let [before, numbers, bytes, blobs] =
+            [self.values.len(), self.numbers.len(), self.bytes.len(), self.bytes_end.len()]
+                .map(|len| len as u32);
+        let mut at = 0;
+        for (layout, end) in other.layout.iter().zip(&other.values_end) {
+            let values = &other.values[at as usize..*end as usize];
+            let shapes = other.layouts.get(*layout);
+            self.values.extend(values.iter().zip(shapes).map(|(value, shape)| match shape.value {
+                ValueType::Str => texts[*value as usize],
+                ValueType::Int | ValueType::Double => value + numbers,
+                ValueType::Bool => *value,
+                ValueType::Bytes => value + blobs,
+            }));
+            at = *end;
+        }
+        self.values_end.extend(other.values_end.iter().map(|end| end + before));
+        self.numbers.extend(&other.numbers);
+        self.bytes.extend(&other.bytes);
+        self.bytes_end.extend(other.bytes_end.iter().map(|end| end + bytes));
+    }
+
+    /// How many spans there are.
+    pub fn len(&self) -> usize {
+        self.trace_low.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.trace_low.is_empty()
+    }
+
+    /// How much memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let of_8 = [
+            &self.trace_low,
+            &self.trace_high,
+            &self.id,
+            &self.parent,
+            &self.start,
+            &self.duration,
+            &self.numbers,
+            &self.annotation_time,
+        ];
+        let of_4 = [
+            &self.name,
+            &self.local,
+            &self.remote,
+            &self.layout,
+            &self.values_end,
+            &self.values,
+            &self.bytes_end,
+            &self.annotations_end,
+            &self.annotation_value,
+        ];
+        of_8.iter().map(|column| column.capacity() * 8).sum::<usize>()
+            + of_4.iter().map(|column| column.capacity() * 4).sum::<usize>()
+            + self.flags.capacity() * 2
+            + self.bytes.capacity()
+            + self.texts.memory()
+            + self.endpoints.memory()
+            + self.layouts.memory()
+    }
+
+    /// Forgets all spans, and keeps the memory.
+    pub fn clear(&mut self) {
+        self.texts.clear();
+        self.endpoints.clear();
+        self.layouts.clear();
+        for column in [
+            &mut self.trace_low,
+            &mut self.trace_high,
+            &mut self.id,
+            &mut self.parent,
+            &mut self.start,
+            &mut self.duration,
+            &mut self.numbers,
+            &mut self.annotation_time,
+        ] {
+            column.clear();
+        }
+        for column in [
+            &mut self.name,
+            &mut self.local,
+            &mut self.remote,
+            &mut self.layout,
+            &mut self.values_end,
+            &mut self.values,
+            &mut self.bytes_end,
+            &mut self.annotations_end,
+            &mut self.annotation_value,
+        ] {
+            column.clear();
+        }
+        self.flags.clear();
+        self.bytes.clear();
+        self.heaviest = 0;
+    }
+
+    /// A span, borrowed.
+    pub fn span<'s, 'b: 's>(&'b self, row: Row, scratch: &'s mut Scratch<'b>) -> SpanRef<'s> {
+        scratch.annotations.clear();
+        scratch.annotations.extend(self.annotations(row));
+        scratch.tags.clear();
+        scratch.tags.extend(self.tags(row));
+        SpanRef {
+            trace_id: self.trace_id(row),
+            id: self.id(row),
+            parent_id: self.parent_id(row),
+            kind: self.kind(row),
+            status: self.status(row),
+            debug: self.is_debug(row),
+            shared: self.is_shared(row),
+            name: self.text(self.name_id(row)),
+            start_ns: self.start_ns(row),
+            duration_ns: self.duration_ns(row),
+            local: self.endpoint(self.local_id(row)),
+            remote: self.endpoint(self.remote_id(row)),
+            annotations: &scratch.annotations,
+            tags: &scratch.tags,
+        }
+    }
+
+    /// The request of a span.
+    #[inline]
+    pub fn trace_id(&self, row: Row) -> TraceId {
+        let number = u128::from(self.trace_high(row)) << 64 | u128::from(self.trace_low(row));
+        TraceId::from_number(number).expect("came from one that was not 0")
+    }
+
+    /// The lower half of the request's id.
+    #[inline]
+    pub fn trace_low(&self, row: Row) -> u64 {
+        self.trace_low[row as usize]
+    }
+
+    /// The upper half of the request's id.
+    #[inline]
+    pub fn trace_high(&self, row: Row) -> u64 {
+        self.trace_high.get(row as usize).copied().unwrap_or(0)
+    }
+
+    /// The lower halves of all request ids.
+    #[inline]
+    pub fn trace_lows(&self) -> &[u64] {
+        &self.trace_low
+    }
+
+    /// The id of a span.
+    #[inline]
+    pub fn id(&self, row: Row) -> SpanId {
+        SpanId::from_number(self.id[row as usize]).expect("came from one that was not 0")
+    }
+
+    /// The span that caused it.
+    #[inline]
+    pub fn parent_id(&self, row: Row) -> Option<SpanId> {
+        SpanId::from_number(self.parent[row as usize])
+    }
+
+    /// When it started.
+    #[inline]
+    pub fn start_ns(&self, row: Row) -> Option<u64> {
+        (self.flags[row as usize] & STARTS != 0).then(|| self.start[row as usize])
+    }
+
+    /// How long it took.
+    #[inline]
+    pub fn duration_ns(&self, row: Row) -> Option<u64> {
+        (self.flags[row as usize] & LASTS != 0).then(|| self.duration[row as usize])
+    }
+
+    /// What it is to its parent.
+    #[inline]
+    pub fn kind(&self, row: Row) -> Kind {
+        KINDS[usize::from(self.flags[row as usize] & 7)]
+    }
+
+    /// How it ended.
+    #[inline]
+    pub fn status(&self, row: Row) -> Status {
+        STATUSES[usize::from(self.flags[row as usize] >> STATUS_SHIFT & 3)]
+    }
+
+    /// Whether it is to be kept, whatever sampling says.
+    #[inline]
+    pub fn is_debug(&self, row: Row) -> bool {
+        self.flags[row as usize] & DEBUG != 0
+    }
+
+    /// Whether another service has a span of this id too.
+    #[inline]
+    pub fn is_shared(&self, row: Row) -> bool {
+        self.flags[row as usize] & SHARED != 0
+    }
+
+    /// Whether it failed ([`SpanRef::is_error`]).
+    #[inline]
+    pub fn is_error(&self, row: Row) -> bool {
+        self.flags[row as usize] & ERROR != 0
+    }
+
+    pub(crate) fn flags(&self, row: Row) -> u16 {
+        self.flags[row as usize]
+    }
+
+    /// The number of its name.
+    #[inline]
+    pub fn name_id(&self, row: Row) -> u32 {
+        self.name[row as usize]
+    }
+
+    /// The number of who recorded it.
+    #[inline]
+    pub fn local_id(&self, row: Row) -> EndpointId {
+        self.local[row as usize]
+    }
+
+    /// The number of who is at the other end.
+    #[inline]
+    pub fn remote_id(&self, row: Row) -> EndpointId {
+        self.remote[row as usize]
+    }
+
+    /// The number of the name of the service that recorded it.
+    #[inline]
+    pub fn service_id(&self, row: Row) -> u32 {
+        self.endpoints.entry(self.local_id(row)).service
+    }
+
+    /// The number of the name of the service at the other end.
+    #[inline]
+    pub fn remote_service_id(&self, row: Row) -> u32 {
+        self.endpoints.entry(self.remote_id(row)).service
+    }
+
+    /// The number of its tags' layout.
+    #[inline]
+    pub fn layout_id(&self, row: Row) -> LayoutId {
+        self.layout[row as usize]
+    }
+
+    /// A layout of tags.
+    #[inline]
+    pub fn layout(&self, id: LayoutId) -> Layout<'_> {
+        self.layouts.get(id)
+    }
+
+    /// How many layouts of tags there are. Their numbers go from 0 on.
+    pub fn layouts(&self) -> usize {
+        self.layouts.len()
+    }
+
+    /// The text with this number.
+    #[inline]
+    pub fn text(&self, id: u32) -> &str {
+        self.texts.get(id)
+    }
+
+    /// How many texts there are. Their numbers go from 0 on, which is the empty one.
+    pub fn texts(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// The number of a text; `None` if nothing here says it.
+    pub fn text_id(&self, text: &str) -> Option<u32> {
+        self.texts.find(text)
+    }
+
+    /// The endpoint with this number.
+    #[inline]
+    pub fn endpoint(&self, id: EndpointId) -> EndpointRef<'_> {
+        self.endpoints.get(id, &self.texts)
+    }
+
+    /// How many endpoints there are. Their numbers go from 0 on, which is the one of which nothing is known.
+    pub fn endpoints(&self) -> usize {
+        self.endpoints.entries().len()
+    }
+
+    /// No span of this block weighs more.
+    pub(crate) fn heaviest(&self) -> usize {
+        self.heaviest
+    }
+
+    /// What a span weighs: about as much as its texts, and more for each tag and annotation.
+    pub(crate) fn weight(&self, row: Row) -> usize {
+        weight(&self.span(row, &mut Scratch::default()))
+    }
+
+    pub(crate) fn endpoint_entry(&self, id: EndpointId) -> &Entry {
+        self.endpoints.entry(id)
+    }
+
+    /// What happened during a span.
+    pub fn annotations(
+        &self,
+        row: Row,
+    ) -> impl ExactSizeIterator<Item = AnnotationRef<'_>> + Clone {
+        let (times, values) = self.annotation_ids(row);
+        times
+            .iter()
+            .zip(values)
+            .map(|(time_ns, value)| AnnotationRef { time_ns: *time_ns, value: self.text(*value) })
+    }
+
+    /// When something happened during a span, and the numbers of the texts that say what.
+    #[inline]
+    pub fn annotation_ids(&self, row: Row) -> (&[u64], &[u32]) {
+        let range = range(&self.annotations_end, row);
+        (&self.annotation_time[range.clone()], &self.annotation_value[range])
+    }
+
+    /// The tags of a span.
+    pub fn tags(&self, row: Row) -> impl ExactSizeIterator<Item = TagRef<'_>> + Clone {
+        let layout = self.layout(self.layout_id(row));
+        layout.iter().zip(self.values(row)).map(|(shape, value)| TagRef {
+            key: self.text(shape.key),
+            value: self.value(shape.value, *value),
+            origin: shape.origin,
+        })
+    }
+
+    /// What stands for the values of a span's tags, one for each [`Shape`](crate::Shape) of its layout. That of a text
+    /// is the text's number; all others mean something only to [`Block::value`].
+    #[inline]
+    pub fn values(&self, row: Row) -> &[u32] {
+        &self.values[range(&self.values_end, row)]
+    }
+
+    /// A value.
+    #[inline]
+    pub fn value(&self, kind: ValueType, value: u32) -> ValueRef<'_> {
+        let number = || self.numbers[value as usize];
+        match kind {
+            ValueType::Str => ValueRef::Str(self.text(value)),
+            ValueType::Int => ValueRef::Int(number() as i64),
+            ValueType::Double => ValueRef::Double(f64::from_bits(number())),
+            ValueType::Bool => ValueRef::Bool(value != 0),
+            ValueType::Bytes => ValueRef::Bytes(&self.bytes[range(&self.bytes_end, value)]),
+        }
+    }
+}
+
+/// Takes spans until there is no more room. One that no block has room for is not taken either.
+impl SpanSink for Block {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        match self.push(span) {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(_) => ControlFlow::Break(()),
+        }
+    }
+}
+
+impl fmt::Debug for Block {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Block")
+            .field("len", &self.len())
+            .field("memory_bytes", &self.memory_bytes())
+            .finish()
+    }
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Refused::Full => f.write_str("the block is full"),
+            Refused::TooLarge => {
+                write!(f, "a span of more than {} MiB", WEIGHT_MAX >> 20)
+            }
+        }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+#[inline]
+fn range(ends: &[u32], row: Row) -> Range<usize> {
+    let row = row as usize;
+    let start = if row == 0 { 0 } else { ends[row - 1] as usize };
+    start..ends[row] as usize
+}
+
+/// The place of a number, which is that of the last one in the same place of a layout if they are the same.
+fn push_number(numbers: &mut Vec<u64>, last: &mut u32, number: u64) -> u32 {
+    if numbers.get(*last as usize) != Some(&number) {
+        *last = numbers.len() as u32;
+        numbers.push(number);
+    }
+    *last
+}
+
+fn flags(span: &SpanRef<'_>) -> u16 {
+    let flag = |is, flag| if is { flag } else { 0 };
+    span.kind as u16
+        | (span.status as u16) << STATUS_SHIFT
+        | flag(span.debug, DEBUG)
+        | flag(span.shared, SHARED)
+        | flag(span.start_ns.is_some(), STARTS)
+        | flag(span.duration_ns.is_some(), LASTS)
+        | flag(span.is_error(), ERROR)
+}
+
+/// At least as much as a span adds to any of the columns.
+fn weight(span: &SpanRef<'_>) -> usize {
+    let value = |value: &ValueRef<'_>| match value {
+        ValueRef::Str(text) => text.len(),
+        ValueRef::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    let tags: usize = span.tags.iter().map(|tag| tag.key.len() + value(&tag.value)).sum();
+    let annotations: usize = span.annotations.iter().map(|said| said.value.len()).sum();
+    1 + span.name.len()
+        + span.local.service.len()
+        + span.remote.service.len()
+        + tags
+        + annotations
+        + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
+}

@@ -1,0 +1,286 @@
+//! The encodings of Parquet that our files use, read; whatever the bytes say, nothing panics, and nothing is allocated
+//! but for values that are there. Their other direction is `encode`.
+
+use crate::encode::{BLOCK, PART};
+
+/// What is wrong with a page's bytes.
+pub(crate) type Result<T> = std::result::Result<T, &'static str>;
+
+/// What is left of a page.
+#[derive(Clone, Copy)]
+pub(crate) struct Bytes<'a>(pub(crate) &'a [u8]);
+
+impl<'a> Bytes<'a> {
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count).ok_or("it ends early")?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8> {
+        Ok(self.take(1)?[0])
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64> {
+        let (low, high) = (self.u32()?, self.u32()?);
+        Ok(u64::from(high) << 32 | u64::from(low))
+    }
+
+    pub(crate) fn varint(&mut self) -> Result<u64> {
+        let mut number = 0;
+        for shift in (0..64).step_by(7) {
+            let byte = self.u8()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err("a number is too long")
+    }
+
+    fn zigzag(&mut self) -> Result<i64> {
+        let number = self.varint()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+}
+
+/// Bits behind each other, the lowest first. Behind the end there are zeros.
+struct Bits<'a> {
+    bytes: &'a [u8],
+    held: u128,
+    count: u32,
+}
+
+impl<'a> Bits<'a> {
+    fn new(bytes: &'a [u8]) -> Bits<'a> {
+        Bits { bytes, held: 0, count: 0 }
+    }
+
+    #[inline]
+    fn next(&mut self, width: u32) -> u64 {
+        if self.count < width {
+            let word = match self.bytes.split_first_chunk::<8>() {
+                Some((word, rest)) => {
+                    self.bytes = rest;
+                    u64::from_le_bytes(*word)
+                }
+                None => {
+                    let mut word = [0; 8];
+                    word[..self.bytes.len()].copy_from_slice(self.bytes);
+                    self.bytes = &[];
+                    u64::from_le_bytes(word)
+                }
+            };
+            self.held |= u128::from(word) << self.count;
+            self.count += 64;
+        }
+        let number = self.held as u64 & mask(width);
+        self.held >>= width;
+        self.count -= width;
+        number
+    }
+}
+
+fn mask(width: u32) -> u64 {
+    if width == 64 { u64::MAX } else { (1 << width) - 1 }
+}
+
+/// So many numbers of so many bits, in runs or packed.
+pub(crate) fn runs(
+    bytes: &mut Bytes<'_>,
+    width: u32,
+    count: usize,
+    out: &mut Vec<u32>,
+) -> Result<()> {
+    if width > 32 {
+        return Err("numbers of more than 32 bits");
+    }
+    out.clear();
+    out.reserve(count);
+    while out.len() < count {
+        let head = bytes.varint()?;
+        let left = count - out.len();
+        let of_head = usize::try_from(head >> 1).map_err(|_| "a run is too long")?;
+        if of_head == 0 {
+            return Err("a run is empty");
+        }
+        if head & 1 == 0 {
+            let mut number = [0; 4];
+            let value = bytes.take(width.div_ceil(8) as usize)?;
+            number[..value.len()].copy_from_slice(value);
+            out.resize(out.len() + of_head.min(left), u32::from_le_bytes(number));
+        } else {
+            let size = of_head.checked_mul(width as usize).ok_or("a run is too long")?;
+            let mut bits = Bits::new(bytes.take(size)?);
+            out.extend((0..left.min(of_head.saturating_mul(8))).map(|_| bits.next(width) as u32));
+        }
+    }
+    Ok(())
+}
+
+/// So many flags, a bit each.
+pub(crate) fn flags(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<u32>) -> Result<()> {
+    let mut bits = Bits::new(bytes.take(count.div_ceil(8))?);
+    out.clear();
+    out.extend((0..count).map(|_| bits.next(1) as u32));
+    Ok(())
+}
+
+/// So many numbers, as packed differences.
+pub(crate) fn differences(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<i64>) -> Result<()> {
+    out.clear();
+    if bytes.varint()? != BLOCK as u64 || bytes.varint()? != (BLOCK / PART) as u64 {
+        return Err("its blocks are not of the size that we write");
+    }
+    if bytes.varint()? != count as u64 {
+        return Err("it does not have as many values as it should");
+    }
+    let mut number = bytes.zigzag()?;
+    if count == 0 {
+        return Ok(());
+    }
+    out.reserve(count);
+    out.push(number);
+    while out.len() < count {
+        let least = bytes.zigzag()?;
+        let widths = bytes.take(BLOCK / PART)?;
+        for width in widths {
+            let left = count - out.len();
+            if left == 0 {
+                break;
+            }
+            if *width > 64 {
+                return Err("numbers of more than 64 bits");
+            }
+            let mut bits = Bits::new(bytes.take(usize::from(*width) * PART / 8)?);
+            for _ in 0..left.min(PART) {
+                let delta = bits.next(u32::from(*width)) as i64;
+                number = number.wrapping_add(least).wrapping_add(delta);
+                out.push(number);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Texts behind each other, and where each ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TextList {
+    pub(crate) texts: String,
+    pub(crate) ends: Vec<u32>,
+}
+
+impl TextList {
+    #[inline]
+    pub(crate) fn get(&self, index: usize) -> &str {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] as usize };
+        &self.texts[start..self.ends[index] as usize]
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.texts.capacity() + self.ends.capacity() * 4
+    }
+
+    /// Takes over bytes that are to be texts that end there.
+    fn set(&mut self, bytes: &[u8]) -> Result<()> {
+        self.texts.clear();
+        self.texts.push_str(std::str::from_utf8(bytes).map_err(|_| "a text is not UTF-8")?);
+        if self.ends.iter().all(|end| self.texts.is_char_boundary(*end as usize)) {
+            Ok(())
+        } else {
+            Err("a text is not UTF-8")
+        }
+    }
+}
+
+/// So many texts: their lengths as packed differences, then all of them.
+pub(crate) fn lengths(
+    bytes: &mut Bytes<'_>,
+    count: usize,
+    numbers: &mut Vec<i64>,
+    out: &mut TextList,
+) -> Result<()> {
+    differences(bytes, count, numbers)?;
+    out.ends.clear();
+    let mut end = 0_usize;
+    for length in numbers.iter() {
+        end = usize::try_from(*length)
+            .ok()
+            .and_then(|length| end.checked_add(length))
+            .filter(|end| *end <= bytes.0.len())
+            .ok_or("it ends early")?;
+        out.ends.push(end as u32);
+    }
+    out.set(bytes.take(end)?)
+}
+
+/// So many texts, of each of which only what follows the beginning that it shares with the one before is there. The
+/// result may have no more bytes than `most`.
+pub(crate) fn beginnings(
+    bytes: &mut Bytes<'_>,
+    count: usize,
+    most: usize,
+    numbers: &mut Vec<i64>,
+    out: &mut TextList,
+) -> Result<()> {
+    let mut shared = Vec::new();
+    differences(bytes, count, &mut shared)?;
+    let mut rest = TextList::default();
+    lengths(bytes, count, numbers, &mut rest)?;
+    let mut all: Vec<u8> = Vec::new();
+    out.ends.clear();
+    let (mut before, mut length) = (0, 0);
+    for (index, shared) in shared.into_iter().enumerate() {
+        let shared = usize::try_from(shared)
+            .ok()
+            .filter(|shared| *shared <= length)
+            .ok_or("a text shares more than there is")?;
+        let start = all.len();
+        if start + shared > most {
+            return Err("its texts are too long");
+        }
+        all.extend_from_within(before..before + shared);
+        all.extend_from_slice(rest.get(index).as_bytes());
+        (before, length) = (start, all.len() - start);
+        out.ends.push(all.len() as u32);
+    }
+    out.set(&all)
+}
+
+/// So many texts, each with its length before it: how dictionaries are written.
+pub(crate) fn plain_texts(bytes: &mut Bytes<'_>, count: usize, out: &mut TextList) -> Result<()> {
+    let mut all = Vec::new();
+    out.ends.clear();
+    for _ in 0..count {
+        let length = bytes.u32()? as usize;
+        all.extend_from_slice(bytes.take(length)?);
+        out.ends.push(all.len() as u32);
+    }
+    out.set(&all)
+}
+
+/// The number that 16 hexadecimal digits say.
+pub(crate) fn hex(text: &[u8]) -> Result<u64> {
+    if text.len() != 16 {
+        return Err("an id does not have 16 digits");
+    }
+    let mut number = 0;
+    for byte in text {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return Err("an id has other characters than hexadecimal digits"),
+        };
+        number = number << 4 | u64::from(digit);
+    }
+    Ok(number)
+}

@@ -1,0 +1,122 @@
+//! Texts, each kept once, and known by a number from then on. Start at [`Texts`].
+//!
+//! Hashes are seeded for each process, so that nobody can send texts that meet in one place of the table.
+
+use foldhash::fast::RandomState;
+use hashbrown::HashTable;
+use std::hash::BuildHasher;
+
+/// The number of a text in its block. 0 is the empty text.
+pub(crate) type TextId = u32;
+
+/// A place in a table: part of the hash, which spares most comparisons and all rehashing, and what is there.
+#[derive(Clone, Copy)]
+pub(crate) struct Slot {
+    hash: u32,
+    pub(crate) id: u32,
+}
+
+impl Slot {
+    pub(crate) fn new(hash: u32, id: u32) -> Slot {
+        Slot { hash, id }
+    }
+
+    pub(crate) fn spread(hash: u32) -> u64 {
+        u64::from(hash) << 32 | u64::from(hash)
+    }
+
+    pub(crate) fn has(&self, hash: u32) -> bool {
+        self.hash == hash
+    }
+
+    pub(crate) fn rehash(&self) -> u64 {
+        Slot::spread(self.hash)
+    }
+}
+
+pub(crate) struct Texts {
+    arena: String,
+    ends: Vec<u32>,
+    table: HashTable<Slot>,
+    state: RandomState,
+}
+
+impl Texts {
+    pub(crate) fn new() -> Texts {
+        let state = RandomState::default();
+        Texts { arena: String::new(), ends: vec![0], table: HashTable::new(), state }
+    }
+
+    /// The number of a text, which is new or not. The caller has seen to it that there is room.
+    #[inline]
+    pub(crate) fn intern(&mut self, text: &str) -> TextId {
+        if text.is_empty() {
+            return 0;
+        }
+        let hash = self.state.hash_one(text.as_bytes()) as u32;
+        let spread = Slot::spread(hash);
+        let found = self
+            .table
+            .find(spread, |slot| slot.has(hash) && get(&self.arena, &self.ends, slot.id) == text);
+        match found {
+            Some(slot) => slot.id,
+            None => self.add(text, hash),
+        }
+    }
+
+    fn add(&mut self, text: &str, hash: u32) -> TextId {
+        let id = self.ends.len() as u32;
+        self.arena.push_str(text);
+        self.ends.push(self.arena.len() as u32);
+        self.table.insert_unique(Slot::spread(hash), Slot::new(hash, id), Slot::rehash);
+        id
+    }
+
+    pub(crate) fn find(&self, text: &str) -> Option<TextId> {
+        if text.is_empty() {
+            return Some(0);
+        }
+        let hash = self.state.hash_one(text.as_bytes()) as u32;
+        self.table
+            .find(Slot::spread(hash), |slot| {
+                slot.has(hash) && get(&self.arena, &self.ends, slot.id) == text
+            })
+            .map(|slot| slot.id)
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, id: TextId) -> &str {
+        get(&self.arena, &self.ends, id)
+    }
+
+    /// How many there are, the empty one among them.
+    pub(crate) fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.arena.len()
+    }
+
+    pub(crate) fn memory(&self) -> usize {
+        self.arena.capacity() + self.ends.capacity() * 4 + table_memory(&self.table)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.arena.clear();
+        self.ends.truncate(1);
+        self.table.clear();
+    }
+}
+
+#[inline]
+fn get<'a>(arena: &'a str, ends: &[u32], id: TextId) -> &'a str {
+    let id = id as usize;
+    let start = if id == 0 { 0 } else { ends[id - 1] as usize };
+    &arena[start..ends[id] as usize]
+}
+
+/// A slot and a byte of control for each bucket, of which an eighth stays empty.
+pub(crate) fn table_memory(table: &HashTable<Slot>) -> usize {
+    table.capacity() * 9 * 8 / 7
+}

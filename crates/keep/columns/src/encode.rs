@@ -1,0 +1,189 @@
+//! The encodings of Parquet that our files use, written: runs and packed bits, packed differences, lengths before
+//! bytes, and the headers of pages. Their other direction is `decode`.
+
+/// A number of seven bits a byte.
+pub(crate) fn varint(mut number: u64, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+fn zigzag(number: i64) -> u64 {
+    (number << 1 ^ number >> 63) as u64
+}
+
+/// How many bits the numbers up to this one need.
+pub(crate) fn width(most: u64) -> u32 {
+    64 - most.leading_zeros()
+}
+
+/// Bits behind each other, the lowest first.
+struct Bits<'a> {
+    out: &'a mut Vec<u8>,
+    held: u128,
+    count: u32,
+}
+
+impl<'a> Bits<'a> {
+    fn new(out: &'a mut Vec<u8>) -> Bits<'a> {
+        Bits { out, held: 0, count: 0 }
+    }
+
+    #[inline]
+    fn push(&mut self, number: u64, width: u32) {
+        self.held |= u128::from(number) << self.count;
+        self.count += width;
+        if self.count >= 64 {
+            self.out.extend_from_slice(&(self.held as u64).to_le_bytes());
+            self.held >>= 64;
+            self.count -= 64;
+        }
+    }
+
+    /// What is left, with zeros up to a whole byte.
+    fn finish(self) {
+        let bytes = (self.held as u64).to_le_bytes();
+        self.out.extend_from_slice(&bytes[..self.count.div_ceil(8) as usize]);
+    }
+}
+
+/// Numbers of so many bits: those that come eight times and more as a count and one of them, others packed.
+pub(crate) fn runs(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
+    let (mut packed_from, mut at) = (0, 0);
+    while at < numbers.len() {
+        let first = numbers[at];
+        let run = numbers[at..].iter().take_while(|number| **number == first).count();
+        let to_whole = (at - packed_from).next_multiple_of(8) - (at - packed_from);
+        if run < to_whole + 8 {
+            at += run;
+            continue;
+        }
+        let run_from = at + to_whole;
+        let run = run - to_whole;
+        packed(&numbers[packed_from..run_from], width, out);
+        varint((run as u64) << 1, out);
+        out.extend_from_slice(&first.to_le_bytes()[..width.div_ceil(8) as usize]);
+        at = run_from + run;
+        packed_from = at;
+    }
+    packed(&numbers[packed_from..], width, out);
+}
+
+fn packed(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
+    if numbers.is_empty() {
+        return;
+    }
+    let groups = numbers.len().div_ceil(8);
+    varint((groups as u64) << 1 | 1, out);
+    let mut bits = Bits::new(out);
+    for number in numbers {
+        bits.push(u64::from(*number), width);
+    }
+    for _ in numbers.len()..groups * 8 {
+        bits.push(0, width);
+    }
+    bits.finish();
+}
+
+/// Whether there is something, a bit for each.
+pub(crate) fn flags(flags: &[bool], out: &mut Vec<u8>) {
+    let mut bits = Bits::new(out);
+    for flag in flags {
+        bits.push((*flag).into(), 1);
+    }
+    bits.finish();
+}
+
+/// Numbers in a block of packed differences, and in a part of it that has a width of its own.
+pub(crate) const BLOCK: usize = 128;
+pub(crate) const PART: usize = 32;
+
+/// Differences from number to number, less the least one of their block, in as few bits as their part needs.
+pub(crate) fn differences(numbers: &[i64], out: &mut Vec<u8>) {
+    varint(BLOCK as u64, out);
+    varint((BLOCK / PART) as u64, out);
+    varint(numbers.len() as u64, out);
+    let Some((first, rest)) = numbers.split_first() else {
+        varint(0, out);
+        return;
+    };
+    varint(zigzag(*first), out);
+    let mut before = *first;
+    let mut block = [0_i64; BLOCK];
+    for chunk in rest.chunks(BLOCK) {
+        let deltas = &mut block[..chunk.len()];
+        for (delta, number) in deltas.iter_mut().zip(chunk) {
+            *delta = number.wrapping_sub(before);
+            before = *number;
+        }
+        let least = deltas.iter().copied().min().unwrap_or(0);
+        varint(zigzag(least), out);
+        let mut widths = [0_u8; BLOCK / PART];
+        for (part, of) in deltas.chunks(PART).zip(&mut widths) {
+            let all = part.iter().fold(0, |all, delta| all | delta.wrapping_sub(least) as u64);
+            *of = width(all) as u8;
+        }
+        out.extend_from_slice(&widths);
+        for (part, width) in deltas.chunks(PART).zip(widths) {
+            let mut bits = Bits::new(out);
+            for delta in part {
+                bits.push(delta.wrapping_sub(least) as u64, width.into());
+            }
+            for _ in part.len()..PART {
+                bits.push(0, width.into());
+            }
+            bits.finish();
+        }
+    }
+}
+
+/// What a page is, for its header.
+pub(crate) struct PageHeader {
+    pub(crate) is_dictionary: bool,
+    pub(crate) raw: usize,
+    pub(crate) stored: usize,
+    /// Of what is stored: CRC-32 as gzip has it.
+    pub(crate) crc: u32,
+    /// Values, missing ones included.
+    pub(crate) values: usize,
+    pub(crate) encoding: i32,
+}
+
+/// The number that levels' encoding (runs) has in headers.
+const RUNS: i32 = 3;
+
+/// The header of a page, in Thrift's compact protocol.
+pub(crate) fn page_header(page: &PageHeader, out: &mut Vec<u8>) {
+    const I32: u8 = 0x15;
+    const STRUCT: u8 = 0x0c;
+    let number = |field: u8, number: i32, out: &mut Vec<u8>| {
+        out.push(field);
+        varint(zigzag(number.into()), out);
+    };
+    number(I32, if page.is_dictionary { 2 } else { 0 }, out);
+    number(I32, page.raw as i32, out);
+    number(I32, page.stored as i32, out);
+    number(I32, page.crc as i32, out);
+    // Field 5 describes data, field 7 a dictionary.
+    out.push(if page.is_dictionary { 0x30 } else { 0x10 } | STRUCT);
+    number(I32, page.values as i32, out);
+    number(I32, page.encoding, out);
+    if !page.is_dictionary {
+        number(I32, RUNS, out);
+        number(I32, RUNS, out);
+    }
+    out.extend_from_slice(&[0, 0]);
+}
+
+/// Hexadecimal digits of a number, 16.
+pub(crate) fn hex(number: u64) -> [u8; 16] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 16];
+    for (pair, byte) in text.chunks_exact_mut(2).zip(number.to_be_bytes()) {
+        pair[0] = DIGITS[usize::from(byte >> 4)];
+        pair[1] = DIGITS[usize::from(byte & 15)];
+    }
+    text
+}

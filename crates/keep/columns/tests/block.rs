@@ -1,0 +1,86 @@
+//! What a block holds is what it was given, also through another block, and sorting neither loses nor makes spans.
+
+mod support;
+
+use blkkin_columns::{Block, Refused, Scratch, Sorted};
+use blkkin_model::{Span, SpanId, SpanRef, TagRef, TraceId};
+use proptest::prelude::*;
+use support::{said, spans};
+
+fn block(spans: &[Span]) -> Block {
+    let mut block = Block::new();
+    for (span, row) in spans.iter().zip(0..) {
+        assert_eq!(block.push(&span.hold().as_ref()), Ok(row));
+    }
+    block
+}
+
+fn check(block: &Block, expected: &[&Span]) {
+    assert_eq!(block.len(), expected.len());
+    let mut scratch = Scratch::default();
+    for (expected, row) in expected.iter().zip(0..) {
+        let held = expected.hold();
+        let span = block.span(row, &mut scratch);
+        assert_eq!(said(&span.to_owned()), said(expected));
+        assert_eq!(block.is_error(row), held.as_ref().is_error());
+        assert_eq!(block.text(block.service_id(row)), expected.local.service);
+        assert_eq!(block.text(block.remote_service_id(row)), expected.remote.service);
+        assert_eq!(block.text_id(&expected.name), Some(block.name_id(row)));
+        assert_eq!(
+            (block.trace_low(row), block.trace_high(row)),
+            (expected.trace_id.low(), expected.trace_id.high())
+        );
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn a_block_holds_what_it_was_given(first in spans(20), second in spans(20)) {
+        let mut one = block(&first);
+        let other = block(&second);
+        check(&one, &first.iter().collect::<Vec<_>>());
+        one.append(&other).expect("room");
+        check(&one, &first.iter().chain(&second).collect::<Vec<_>>());
+        one.clear();
+        check(&one, &[]);
+        one.append(&other).expect("room");
+        check(&one, &second.iter().collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn sorting_keeps_each_span_once(first in spans(20), second in spans(20), twice in 0..20_usize) {
+        let mut second = second;
+        second.extend(first.iter().take(twice).cloned());
+        let blocks = [block(&first), block(&[]), block(&second)];
+        let blocks: Vec<&Block> = blocks.iter().collect();
+        let sorted = Sorted::of(&blocks);
+        let mut expected: Vec<String> = first.iter().chain(&second).map(said).collect();
+        let all = expected.len();
+        expected.sort();
+        expected.dedup();
+        prop_assert_eq!(sorted.len() + sorted.duplicates(), all);
+        let mut scratch = Scratch::default();
+        let spans: Vec<Span> =
+            (0..sorted.len()).map(|index| sorted.span(index, &mut scratch).to_owned()).collect();
+        let key = |span: &Span| {
+            (span.trace_id.low(), span.trace_id.high(), span.start_ns, span.id)
+        };
+        prop_assert!(spans.is_sorted_by_key(key));
+        let mut found: Vec<String> = spans.iter().map(said).collect();
+        found.sort();
+        prop_assert_eq!(found, expected);
+    }
+}
+
+#[test]
+fn what_is_too_large_is_refused_whole() {
+    let text = "x".repeat(9 << 20);
+    let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");
+    let tags = [TagRef::text("a", &text)];
+    let mut block = Block::new();
+    let span = SpanRef { tags: &tags, ..SpanRef::new(id.0, id.1) };
+    assert_eq!(block.push(&span), Err(Refused::TooLarge));
+    assert_eq!((block.len(), block.texts()), (0, 1));
+}
