@@ -9,7 +9,9 @@ mod manifest;
 mod packed;
 mod plan;
 mod retain;
+mod snapshot;
 
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
 pub use retain::Retention;
+pub use snapshot::{SpanFile, span_files};

@@ -12,6 +12,8 @@ pub(crate) mod record;
 pub(crate) mod sampling;
 pub(crate) mod session;
 pub(crate) mod spans;
+#[cfg(feature = "sql")]
+pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod view;
 mod write;
