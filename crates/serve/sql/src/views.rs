@@ -130,13 +130,16 @@ pub const TABLES: [Table; 5] = [
             column("service", "text", "who recorded its root"),
             column("name", "text", "what its root did"),
         ],
-        sql: "SELECT trace_id, min(start_time) AS start_time, \
-              max(CAST(start_time AS BIGINT) + coalesce(duration_ns, 0)) - min(CAST(start_time AS BIGINT)) \
-              AS duration_ns, count(*) AS spans, count(DISTINCT service) AS services, \
-              count(*) FILTER (WHERE error) AS errors, \
-              first_value(service ORDER BY start_time) FILTER (WHERE parent_id IS NULL) AS service, \
-              first_value(name ORDER BY start_time) FILTER (WHERE parent_id IS NULL) AS name \
-              FROM files GROUP BY trace_id",
+        // Names that the files do not have, since those of the answer would be taken instead.
+        sql: "SELECT trace_id, min(started) AS start_time, \
+              max(started_ns + coalesce(took_ns, 0)) - min(started_ns) AS duration_ns, \
+              count(*) AS spans, count(DISTINCT who) AS services, \
+              count(*) FILTER (WHERE failed) AS errors, \
+              first_value(who ORDER BY started) FILTER (WHERE is_root) AS service, \
+              first_value(what ORDER BY started) FILTER (WHERE is_root) AS name \
+              FROM (SELECT trace_id, start_time AS started, CAST(start_time AS BIGINT) AS started_ns, \
+              duration_ns AS took_ns, service AS who, name AS what, error AS failed, \
+              parent_id IS NULL AS is_root FROM files) GROUP BY trace_id",
     },
     Table {
         name: "services",

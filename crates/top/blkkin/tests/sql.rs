@@ -8,7 +8,7 @@ use blkkin_model::{EndpointRef, Kind, SpanId, SpanRef, Status, TraceId};
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
-use support::{Scratch, blkkin, run, run_with_input, text};
+use support::{Scratch, blkkin, run, run_with_input, text, with_limit};
 
 /// A store of three spans, as a server leaves it.
 fn store(name: &str) -> Scratch {
@@ -43,8 +43,7 @@ fn store(name: &str) -> Scratch {
         bytes.len()
     );
     let crc = crc32c::crc32c(manifest.as_bytes());
-    fs::write(scratch.0.join("manifest"), format!("{manifest}\n{crc:08x}\n"))
-        .expect("written");
+    fs::write(scratch.0.join("manifest"), format!("{manifest}\n{crc:08x}\n")).expect("written");
     scratch
 }
 
@@ -93,6 +92,23 @@ hint: ask for less: a shorter time, a LIMIT; or raise --timeout
     let missing = run(sql(&store.0.join("nowhere")).arg("SELECT 1"));
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("nowhere: "), "{}", text(&missing.stderr));
+}
+
+/// What cannot be interrupted ends with the program: here an expression that doubles a text forty times.
+#[test]
+fn nothing_outlives_its_limits() {
+    let store = store("sql-limits");
+    let doubled: String =
+        (1..=40).map(|n| format!(", q{n} AS (SELECT t || t AS t FROM q{})", n - 1)).collect();
+    let sql_text =
+        format!("WITH q0 AS (SELECT name AS t FROM spans){doubled} SELECT length(t) FROM q40");
+    // With a net below: it may have 2 GiB of addresses beside the stacks of its threads.
+    let mut question = sql(&store.0);
+    question.args(["--memory", "128M", "--timeout", "20", &sql_text]);
+    let output = run(&mut with_limit("-v 6000000", &question));
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    let told = text(&output.stderr);
+    assert!(told.starts_with("error: the query "), "{told}");
 }
 
 #[test]

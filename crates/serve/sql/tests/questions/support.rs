@@ -1,5 +1,4 @@
 //! Small stores, written as the server writes them, and questions to them.
-#![allow(dead_code, reason = "each test uses a part")]
 
 use blkkin_columns::{Block, Options as Written, Sorted, Writer};
 use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
@@ -50,7 +49,7 @@ impl Store {
         for span in spans {
             block.push(&span.hold().as_ref()).expect("room");
         }
-        let options = Written { rows_of_group: 4096, rows_of_page: 64, ..Written::default() };
+        let options = Written { rows_of_group: 4096, rows_of_page: 128, ..Written::default() };
         let mut writer = Writer::create(Vec::new(), options).expect("a file");
         writer.append(&Sorted::of(&[&block])).expect("written");
         let (bytes, _) = writer.finish().expect("written");
