@@ -66,7 +66,7 @@ pub const TABLES: [Table; 5] = [
             column(
                 "tags",
                 "map",
-                "its own tags as text: tags['http.path']; NULL if it has none such",
+                "its own tags as text; tags['http.path'] is NULL where there is none",
             ),
         ],
         sql: "SELECT trace_id, span_id, parent_id, service, name, kind, start_time, duration_ns, error, \
