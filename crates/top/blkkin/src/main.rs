@@ -32,6 +32,7 @@ use std::process::ExitCode;
         blkkin view --json TRACE | jq .name            one JSON object an event\n  \
         blkkin spans TRACE                             requests, as trees of what they went through\n  \
         blkkin info TRACE                              what a trace holds\n  \
+        blkkin sql 'SELECT * FROM services'            what a store holds; see blkkin sql --help\n  \
         blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
         blkkin status --watch                          what is recorded now, and lost\n  \
@@ -68,6 +69,8 @@ enum Command {
     Record(commands::record::Args),
     View(commands::view::Args),
     Spans(commands::spans::Args),
+    #[cfg(feature = "sql")]
+    Sql(commands::sql::Args),
     Info(commands::info::Args),
     Merge(commands::merge::Args),
     Cut(commands::cut::Args),
@@ -105,6 +108,8 @@ fn main() -> ExitCode {
         Command::Server(args) => commands::server::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
+        #[cfg(feature = "sql")]
+        Command::Sql(args) => commands::sql::run(args),
         Command::Info(args) => commands::info::run(args),
         Command::Merge(args) => commands::merge::run(args),
         Command::Cut(args) => commands::cut::run(args),

@@ -81,6 +81,15 @@ fn examples(command: &Command) -> String {
     let mut roff = Roff::new();
     roff.control("SH", ["EXAMPLES"]);
     for line in before.lines().map(str::trim).filter(|line| !["", "Examples:"].contains(line)) {
+        // A remark before an example of several lines.
+        if let Some(remark) = line.strip_prefix("# ") {
+            roff.control("PP", []).text([roman(remark)]);
+            continue;
+        }
+        if before.contains("\n  # ") {
+            roff.control("br", []).text([bold(line)]);
+            continue;
+        }
         let (example, remark) = line.split_once("   ").unwrap_or((line, ""));
         roff.control("TP", []).text([bold(example)]).text([roman(remark.trim())]);
     }
@@ -88,6 +97,7 @@ fn examples(command: &Command) -> String {
 }
 
 #[test]
+#[cfg_attr(not(feature = "sql"), ignore = "the manual has all commands")]
 fn pages_say_what_help_says() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs/man");
     let expected = pages();

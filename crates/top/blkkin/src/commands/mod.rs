@@ -15,6 +15,8 @@ pub(crate) mod send;
 pub(crate) mod server;
 pub(crate) mod session;
 pub(crate) mod spans;
+#[cfg(feature = "sql")]
+pub(crate) mod sql;
 pub(crate) mod status;
 pub(crate) mod view;
 mod write;

@@ -1,0 +1,283 @@
+//! Why a query has no answer: what is wrong, where in the SQL, and what to do about it.
+
+use crate::guard;
+use crate::views;
+use blkkin_filter::suggest;
+use datafusion::arrow::error::ArrowError;
+use datafusion::common::{Column, DataFusionError, SchemaError, Span};
+use datafusion::sql::sqlparser::parser::ParserError;
+use std::fmt;
+
+/// Why a query has no answer.
+#[derive(Debug)]
+pub struct Error {
+    kind: Kind,
+    message: String,
+    place: Option<Place>,
+    hint: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Usage,
+    Failed,
+    /// What files hold could not be decoded.
+    Data,
+    Missing,
+    Stopped,
+    Output(std::io::ErrorKind),
+}
+
+/// A place in the SQL.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// From 1 on.
+    pub line: usize,
+    /// In characters, from 1 on.
+    pub column: usize,
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl Error {
+    fn new(kind: Kind, message: impl Into<String>) -> Error {
+        Error { kind, message: message.into(), place: None, hint: None }
+    }
+
+    /// The SQL makes no sense.
+    pub(crate) fn usage(message: impl Into<String>) -> Error {
+        Error::new(Kind::Usage, message)
+    }
+
+    /// Something could not be read, or written.
+    pub(crate) fn failed(message: impl Into<String>) -> Error {
+        Error::new(Kind::Failed, message)
+    }
+
+    /// A file is not there.
+    pub(crate) fn missing_file(message: impl Into<String>) -> Error {
+        Error::new(Kind::Missing, message)
+    }
+
+    /// A limit was reached.
+    pub(crate) fn stopped(message: impl Into<String>) -> Error {
+        Error::new(Kind::Stopped, message)
+    }
+
+    /// A limit on memory was reached.
+    pub(crate) fn too_much_memory() -> Error {
+        Error::stopped("the query needs more memory than it may use")
+            .hint("ask for less: fewer columns, a shorter time, a LIMIT; or raise --memory")
+    }
+
+    /// The answer could not be written.
+    pub(crate) fn output(error: std::io::Error) -> Error {
+        Error::new(Kind::Output(error.kind()), format!("cannot write output: {error}"))
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Error {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn at(mut self, place: Option<Place>) -> Error {
+        self.place = place;
+        self
+    }
+
+    pub(crate) fn is_of_data(&self) -> bool {
+        self.kind == Kind::Data
+    }
+
+    /// Whether nobody reads the answer any more.
+    pub fn is_closed_pipe(&self) -> bool {
+        self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
+    }
+
+    pub(crate) fn is_missing_file(&self) -> bool {
+        self.kind == Kind::Missing
+    }
+
+    /// Whether it is the SQL that is wrong.
+    pub fn is_usage(&self) -> bool {
+        self.kind == Kind::Usage
+    }
+
+    /// Whether the query was stopped because it reached a limit.
+    pub fn is_stopped(&self) -> bool {
+        self.kind == Kind::Stopped
+    }
+
+    /// Where in the SQL.
+    pub fn place(&self) -> Option<Place> {
+        self.place
+    }
+
+    /// What to do about it.
+    pub fn what_to_do(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The line of the SQL that is wrong, and below it a mark.
+    pub fn excerpt(&self, sql: &str) -> Option<String> {
+        const AROUND: usize = 60;
+        let place = self.place?;
+        let line: Vec<char> = sql.lines().nth(place.line.checked_sub(1)?)?.chars().collect();
+        let at = place.column.checked_sub(1)?.min(line.len());
+        let (from, to) = (at.saturating_sub(AROUND), line.len().min(at + AROUND));
+        let shown = line[from..to].iter().map(|c| if c.is_control() { ' ' } else { *c });
+        Some(format!("  {}\n  {}^", shown.collect::<String>(), " ".repeat(at - from)))
+    }
+}
+
+const TABLES_HINT: &str = "`blkkin sql --tables` lists tables and columns";
+
+/// Says in words of ours what DataFusion says.
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Error {
+        let place = error.diagnostic().and_then(|diagnostic| diagnostic.span).map(place_of);
+        match root(&error) {
+            DataFusionError::SQL(error, _) => from_parser(error),
+            DataFusionError::SchemaError(error, _) => from_schema(error).at(place),
+            DataFusionError::ResourcesExhausted(_) => Error::too_much_memory(),
+            DataFusionError::ParquetError(error) => Error::new(Kind::Data, error.to_string()),
+            DataFusionError::ArrowError(error, _) => from_arrow(error),
+            DataFusionError::Plan(text) => from_plan(text).at(place),
+            DataFusionError::NotImplemented(text) => Error::usage(first_line(text)).at(place),
+            DataFusionError::Execution(text) => Error::failed(first_line(text)).at(place),
+            other => Error::failed(first_line(&other.strip_backtrace())),
+        }
+    }
+}
+
+fn root(error: &DataFusionError) -> &DataFusionError {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => root(inner),
+        DataFusionError::Shared(inner) => root(inner),
+        DataFusionError::Collection(all) => all.first().map_or(error, root),
+        DataFusionError::External(inner) => inner.downcast_ref().map_or(error, root),
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(inner) => inner.downcast_ref().map_or(error, root),
+            _ => error,
+        },
+        error => error,
+    }
+}
+
+fn place_of(span: Span) -> Place {
+    let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+    Place { line: number(span.start.line), column: number(span.start.column) }
+}
+
+/// The decoder's errors come as Arrow's, and without the file's name.
+fn from_arrow(error: &ArrowError) -> Error {
+    match error {
+        ArrowError::ParquetError(text) => Error::new(Kind::Data, text.as_str()),
+        ArrowError::ExternalError(inner) if inner.is::<parquet::errors::ParquetError>() => {
+            Error::new(Kind::Data, inner.to_string())
+        }
+        error => Error::failed(lowered(first_line(&error.to_string()))),
+    }
+}
+
+/// In the parser's words, but with the place apart.
+fn from_parser(error: &ParserError) -> Error {
+    let text = match error {
+        ParserError::TokenizerError(text) | ParserError::ParserError(text) => text,
+        ParserError::RecursionLimitExceeded => {
+            return Error::usage("the SQL is nested too deeply")
+                .hint("at most 50 levels of parentheses, subqueries and the like are read");
+        }
+    };
+    let (what, place) = match text.rsplit_once(" at Line: ") {
+        Some((what, place)) => (what, parse_place(place)),
+        None => (text.as_str(), None),
+    };
+    Error::usage(format!("this is no SQL: {}", lowered(first_line(what)))).at(place)
+}
+
+/// Reads `1, Column: 8`.
+fn parse_place(text: &str) -> Option<Place> {
+    let (line, column) = text.split_once(", Column: ")?;
+    Some(Place { line: line.trim().parse().ok()?, column: column.trim().parse().ok()? })
+}
+
+fn from_schema(error: &SchemaError) -> Error {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => no_column(field, valid_fields),
+        SchemaError::AmbiguousReference { field } => {
+            Error::usage(format!("several tables have a column `{}`", field.name))
+                .hint(format!("say which is meant, such as spans.{}", field.name))
+        }
+        other => Error::usage(lowered(&other.to_string())),
+    }
+}
+
+fn no_column(field: &Column, valid: &[Column]) -> Error {
+    let names = || valid.iter().map(|column| column.name.as_str());
+    // A text in double quotes is a column's name in SQL, which surprises many.
+    let quotes = format!("a text is written in single quotes: '{}'", field.name);
+    let is_text = field.relation.is_none() && !field.name.bytes().all(is_of_name);
+    let hint = match suggest(&field.name, names()) {
+        Some(near) => format!("did you mean `{near}`? {TABLES_HINT}"),
+        None if is_text => quotes,
+        None if names().count() == 0 => TABLES_HINT.into(),
+        None => {
+            let all: Vec<&str> = names().take(40).collect();
+            format!("there are {}; {quotes}", all.join(", "))
+        }
+    };
+    Error::usage(format!("there is no column `{}`", field.name)).hint(hint)
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte == b'_' || byte.is_ascii_alphanumeric()
+}
+
+fn from_plan(text: &str) -> Error {
+    let first = first_line(text);
+    if let Some(name) =
+        first.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found"))
+    {
+        let name = name.rsplit('.').next().unwrap_or(name);
+        let hint = match suggest(name, views::names()) {
+            Some(near) => format!("did you mean `{near}`? {TABLES_HINT}"),
+            None => format!(
+                "there are {}; {TABLES_HINT}",
+                views::names().collect::<Vec<_>>().join(", ")
+            ),
+        };
+        return Error::usage(format!("there is no table `{name}`")).hint(hint);
+    }
+    let function =
+        first.strip_prefix("Invalid function '").and_then(|rest| rest.split('\'').next());
+    if let Some(function) = function.filter(|name| guard::is_left_out(name)) {
+        return Error::usage(format!("the function `{function}` is left out"))
+            .hint("a short query could use up all memory by it");
+    }
+    let rest: Vec<&str> =
+        text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty()).collect();
+    let error = Error::usage(lowered(first));
+    if rest.is_empty() { error } else { error.hint(lowered(&rest.join("; "))) }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or(text).trim()
+}
+
+/// Sentences of others, as the end of one of ours.
+fn lowered(text: &str) -> String {
+    let mut chars = text.chars();
+    match chars.next() {
+        Some(first) if chars.clone().next().is_some_and(char::is_lowercase) => {
+            first.to_lowercase().chain(chars).collect()
+        }
+        _ => text.to_owned(),
+    }
+}

@@ -1,0 +1,222 @@
+//! The files of a store as they are at one moment, all of them open, so that merging them away meanwhile hurts nobody.
+//! Start at [`Snapshot::take`].
+
+use crate::error::Error;
+use blkkin_journal::Directory;
+use bytes::Bytes;
+use parquet::errors::ParquetError;
+use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use parquet::file::properties::ReaderProperties;
+use parquet::file::reader::{ChunkReader, FileReader, Length};
+use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
+
+/// Files that are open, in the order of the manifest.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) files: Vec<Arc<SpanFile>>,
+}
+
+/// A file, and its footer once somebody has read it.
+#[derive(Debug)]
+pub(crate) struct SpanFile {
+    /// As users know it: from the store's directory on.
+    pub(crate) name: String,
+    pub(crate) spans: u64,
+    pub(crate) bytes: u64,
+    file: Arc<File>,
+    footer: OnceLock<Arc<ParquetMetaData>>,
+}
+
+/// How often a manifest is read anew because a file that it names is gone.
+const TRIES: usize = 5;
+
+impl Snapshot {
+    /// Opens all files of the store in `directory`.
+    pub(crate) fn take(directory: &Path) -> Result<Snapshot, Error> {
+        let cannot = |error: &dyn std::fmt::Display| {
+            Error::failed(format!("cannot read the store in {}: {error}", directory.display()))
+                .hint("--data names the directory that `blkkin server --data` was started with")
+        };
+        let disk = Directory::open(directory).map_err(|error| cannot(&error))?;
+        allow_descriptors();
+        let mut gone = None;
+        for _ in 0..TRIES {
+            let files = blkkin_lake::span_files(&disk)
+                .map_err(|error| cannot(&error))?
+                .ok_or_else(|| cannot(&"there is no manifest in it"))?;
+            let opened: Result<Vec<_>, Error> =
+                files.iter().map(|file| open(directory, file)).collect();
+            match opened {
+                Ok(files) => return Ok(Snapshot { files }),
+                Err(error) if error.is_missing_file() => gone = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Err(gone.unwrap_or_else(|| cannot(&"its files change too fast")))
+    }
+
+    /// Leaves out files that are damaged, each read as a whole; gives what is wrong with each.
+    pub(crate) fn leave_out_damaged(&mut self) -> Vec<String> {
+        let mut damaged = Vec::new();
+        self.files.retain(|file| match file.check() {
+            Ok(()) => true,
+            Err(error) => {
+                damaged.push(error);
+                false
+            }
+        });
+        damaged
+    }
+
+    pub(crate) fn spans(&self) -> u64 {
+        self.files.iter().map(|file| file.spans).sum()
+    }
+}
+
+/// A store may have more files than a shell allows programs to open, but hardly more than it lets them ask for.
+fn allow_descriptors() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current != maximum {
+        // If not, opening says so.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, Error> {
+    let cannot = |error: io::Error| {
+        let message = format!("cannot open {}: {error}", directory.join(&file.path).display());
+        match error.kind() {
+            ErrorKind::NotFound => Error::missing_file(message),
+            _ => Error::failed(message),
+        }
+    };
+    let opened = File::open(directory.join(&file.path)).map_err(cannot)?;
+    let bytes = opened.metadata().map_err(cannot)?.len();
+    Ok(Arc::new(SpanFile {
+        name: file.path.clone(),
+        spans: file.spans,
+        bytes,
+        file: Arc::new(opened),
+        footer: OnceLock::new(),
+    }))
+}
+
+impl SpanFile {
+    /// Its bytes in a range.
+    pub(crate) fn read(&self, start: u64, length: u64) -> Result<Bytes, ParquetError> {
+        let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
+        let length = usize::try_from(length).ok().filter(|_| is_within);
+        let Some(length) = length else {
+            return Err(ParquetError::EOF(format!("{} is shorter than it says", self.name)));
+        };
+        let mut bytes = vec![0; length];
+        self.file.read_exact_at(&mut bytes, start).map_err(|error| {
+            ParquetError::General(format!("cannot read {}: {error}", self.name))
+        })?;
+        Ok(bytes.into())
+    }
+
+    /// What its footer says, with what pages hold if `policy` wants that.
+    pub(crate) fn metadata(
+        &self,
+        policy: PageIndexPolicy,
+    ) -> Result<Arc<ParquetMetaData>, ParquetError> {
+        if policy == PageIndexPolicy::Skip
+            && let Some(known) = self.footer.get()
+        {
+            return Ok(known.clone());
+        }
+        let read = ParquetMetaDataReader::new().with_page_index_policy(policy);
+        let metadata = read.parse_and_finish(self).map_err(|error| self.damaged(&error))?;
+        let metadata = Arc::new(metadata);
+        if policy == PageIndexPolicy::Skip {
+            let _ = self.footer.set(metadata.clone());
+        }
+        Ok(metadata)
+    }
+
+    fn damaged(&self, error: &dyn std::fmt::Display) -> ParquetError {
+        ParquetError::General(format!("{} is damaged: {error}", self.name))
+    }
+
+    /// Whether all of its pages are as they were written; if not, what is wrong.
+    pub(crate) fn check(self: &Arc<SpanFile>) -> Result<(), String> {
+        self.check_pages().map_err(|error| match error {
+            ParquetError::General(text) if text.starts_with(&self.name) => text,
+            error => format!("{} is damaged: {error}", self.name),
+        })
+    }
+
+    fn check_pages(self: &Arc<SpanFile>) -> Result<(), ParquetError> {
+        self.metadata(PageIndexPolicy::Required)?;
+        let properties = ReaderProperties::builder().set_read_bloom_filter(true).build();
+        let options = ReadOptionsBuilder::new().with_reader_properties(properties).build();
+        let reader = SerializedFileReader::new_with_options(Shared(self.clone()), options)?;
+        for group in 0..reader.num_row_groups() {
+            let group = reader.get_row_group(group)?;
+            for column in 0..group.num_columns() {
+                group.get_column_page_reader(column)?.try_for_each(|page| page.map(drop))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A file that several read.
+struct Shared(Arc<SpanFile>);
+
+impl Length for SpanFile {
+    fn len(&self) -> u64 {
+        self.bytes
+    }
+}
+
+impl Length for Shared {
+    fn len(&self) -> u64 {
+        self.0.bytes
+    }
+}
+
+impl ChunkReader for SpanFile {
+    type T = Rest;
+
+    fn get_read(&self, start: u64) -> Result<Rest, ParquetError> {
+        Ok(Rest { file: self.file.clone(), at: start })
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        self.read(start, length as u64)
+    }
+}
+
+impl ChunkReader for Shared {
+    type T = Rest;
+
+    fn get_read(&self, start: u64) -> Result<Rest, ParquetError> {
+        self.0.get_read(start)
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes, ParquetError> {
+        self.0.get_bytes(start, length)
+    }
+}
+
+/// What is in a file from some place on.
+pub(crate) struct Rest {
+    file: Arc<File>,
+    at: u64,
+}
+
+impl Read for Rest {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let read = self.file.read_at(to, self.at)?;
+        self.at += read as u64;
+        Ok(read)
+    }
+}

@@ -1,0 +1,205 @@
+//! The tables that users see, each a view over the files, and what is said of them. Start at [`TABLES`].
+
+/// A table.
+#[derive(Debug)]
+pub struct Table {
+    /// Its name.
+    pub name: &'static str,
+    /// What a row is.
+    pub meaning: &'static str,
+    /// Its columns, in order.
+    pub columns: &'static [Column],
+    /// How it is made of the files.
+    pub(crate) sql: &'static str,
+}
+
+/// A column of a table.
+#[derive(Debug)]
+pub struct Column {
+    /// Its name.
+    pub name: &'static str,
+    /// Its type: text, int, bool, time, or map.
+    pub kind: &'static str,
+    /// What it says.
+    pub meaning: &'static str,
+}
+
+const fn column(name: &'static str, kind: &'static str, meaning: &'static str) -> Column {
+    Column { name, kind, meaning }
+}
+
+const TRACE_ID: Column = column("trace_id", "text", "the request: hexadecimal, 16 or 32 digits");
+const SPAN_ID: Column = column("span_id", "text", "the span: hexadecimal, 16 digits");
+const SERVICE: Column = column("service", "text", "who recorded the span");
+const NAME: Column = column("name", "text", "what the span did");
+const KIND: Column =
+    column("kind", "text", "client, server, producer, consumer, internal; or NULL");
+const START_TIME: Column = column("start_time", "time", "when the span started, in UTC");
+const DURATION: Column = column("duration_ns", "int", "how long the span took, in nanoseconds");
+const ERROR: Column = column("error", "bool", "whether the span failed");
+
+/// All of them.
+pub const TABLES: [Table; 5] = [
+    Table {
+        name: "spans",
+        meaning: "a span: what a service did for a request, from when to when",
+        columns: &[
+            TRACE_ID,
+            SPAN_ID,
+            column("parent_id", "text", "the span that caused it; NULL at a request's root"),
+            SERVICE,
+            NAME,
+            KIND,
+            START_TIME,
+            DURATION,
+            ERROR,
+            column("status", "text", "ok or error, if that was said; or NULL"),
+            column("remote_service", "text", "who was at the other end"),
+            column("local_ipv4", "text", "address of who recorded it"),
+            column("local_ipv6", "text", "address of who recorded it"),
+            column("local_port", "int", "port of who recorded it"),
+            column("remote_ipv4", "text", "address of the other end"),
+            column("remote_ipv6", "text", "address of the other end"),
+            column("remote_port", "int", "port of the other end"),
+            column("debug", "bool", "whether it was to be kept whatever sampling says"),
+            column("shared", "bool", "whether the client's span has the same id"),
+            column(
+                "tags",
+                "map",
+                "its own tags as text; tags['http.path'] is NULL where there is none",
+            ),
+        ],
+        sql: "SELECT trace_id, span_id, parent_id, service, name, kind, start_time, duration_ns, error, \
+              status, remote_service, local_ipv4, local_ipv6, local_port, remote_ipv4, remote_ipv6, \
+              remote_port, debug, shared, tags FROM files",
+    },
+    Table {
+        name: "annotations",
+        meaning: "something that happened within a span",
+        columns: &[
+            TRACE_ID,
+            SPAN_ID,
+            column("time", "time", "when it happened, in UTC"),
+            column("since_start_ns", "int", "how long after the span's start, in nanoseconds"),
+            column("value", "text", "what happened"),
+            SERVICE,
+            NAME,
+            KIND,
+            START_TIME,
+            DURATION,
+            ERROR,
+        ],
+        sql: "SELECT trace_id, span_id, said['time'] AS time, \
+              CAST(said['time'] AS BIGINT) - CAST(start_time AS BIGINT) AS since_start_ns, \
+              said['value'] AS value, service, name, kind, start_time, duration_ns, error \
+              FROM (SELECT *, unnest(annotations) AS said FROM files)",
+    },
+    Table {
+        name: "tags",
+        meaning: "a key and a value that were said of a span, its process, or its library",
+        columns: &[
+            TRACE_ID,
+            SPAN_ID,
+            column("key", "text", "such as http.path"),
+            column("value", "text", "as text, whatever its type; bytes are hexadecimal"),
+            column("type", "text", "what it was: text, int, bool, double, bytes"),
+            column("origin", "text", "of what it was said: span, resource, scope"),
+            SERVICE,
+            NAME,
+            KIND,
+            START_TIME,
+            DURATION,
+            ERROR,
+        ],
+        sql: "SELECT trace_id, span_id, said['key'] AS key, said['value'] AS value, \
+              said['type'] AS type, said['origin'] AS origin, \
+              service, name, kind, start_time, duration_ns, error \
+              FROM (SELECT *, unnest(span_tags(tags, resource_tags, scope_tags, tag_layout)) AS said \
+              FROM files)",
+    },
+    Table {
+        name: "requests",
+        meaning: "a request: what its spans have in common (all of them are gone through, so select some)",
+        columns: &[
+            TRACE_ID,
+            column("start_time", "time", "when its first span started, in UTC"),
+            column("duration_ns", "int", "from the first start to the last end, in nanoseconds"),
+            column("spans", "int", "how many spans it has"),
+            column("services", "int", "how many services recorded them"),
+            column("errors", "int", "how many of its spans failed"),
+            column("service", "text", "who recorded its root"),
+            column("name", "text", "what its root did"),
+        ],
+        // Names that the files do not have, since those of the answer would be taken instead.
+        sql: "SELECT trace_id, min(started) AS start_time, \
+              max(started_ns + coalesce(took_ns, 0)) - min(started_ns) AS duration_ns, \
+              count(*) AS spans, count(DISTINCT who) AS services, \
+              count(*) FILTER (WHERE failed) AS errors, \
+              first_value(who ORDER BY started) FILTER (WHERE is_root) AS service, \
+              first_value(what ORDER BY started) FILTER (WHERE is_root) AS name \
+              FROM (SELECT trace_id, start_time AS started, CAST(start_time AS BIGINT) AS started_ns, \
+              duration_ns AS took_ns, service AS who, name AS what, error AS failed, \
+              parent_id IS NULL AS is_root FROM files) GROUP BY trace_id",
+    },
+    Table {
+        name: "services",
+        meaning: "a service, by what it recorded",
+        columns: &[
+            SERVICE,
+            column("spans", "int", "how many spans it recorded"),
+            column("errors", "int", "how many of them failed"),
+            column("first_time", "time", "when the first of them started, in UTC"),
+            column("last_time", "time", "when the last of them started, in UTC"),
+        ],
+        sql: "SELECT service, count(*) AS spans, count(*) FILTER (WHERE error) AS errors, \
+              min(start_time) AS first_time, max(start_time) AS last_time FROM files GROUP BY service",
+    },
+];
+
+pub(crate) fn names() -> impl Iterator<Item = &'static str> + Clone {
+    TABLES.iter().map(|table| table.name)
+}
+
+/// A query that shows what can be asked.
+#[derive(Debug)]
+pub struct Example {
+    /// What it answers.
+    pub question: &'static str,
+    /// The SQL.
+    pub sql: &'static str,
+}
+
+/// Queries to learn from, which `blkkin sql --help` shows.
+pub const EXAMPLES: [Example; 6] = [
+    Example {
+        question: "the slowest requests",
+        sql: "SELECT trace_id, service, name, start_time, duration_ns FROM spans\n\
+              WHERE parent_id IS NULL ORDER BY duration_ns DESC NULLS LAST LIMIT 10",
+    },
+    Example {
+        question: "how long things take, by service and name",
+        sql: "SELECT service, name, count(*) AS spans, median(duration_ns) AS p50_ns,\n\
+              approx_percentile_cont(duration_ns, 0.99) AS p99_ns\n\
+              FROM spans GROUP BY service, name ORDER BY p99_ns DESC NULLS LAST",
+    },
+    Example {
+        question: "errors, by host",
+        sql: "SELECT value AS host, count(*) AS spans, count(*) FILTER (WHERE error) AS errors\n\
+              FROM tags WHERE key = 'host' GROUP BY value ORDER BY errors DESC, host",
+    },
+    Example {
+        question: "the requests of a volume",
+        sql: "SELECT trace_id, name, start_time, duration_ns FROM spans\n\
+              WHERE tags['volume'] = 'vol-7' ORDER BY start_time",
+    },
+    Example {
+        question: "what happened within the spans of a service, between two times",
+        sql: "SELECT trace_id, name, value, since_start_ns FROM annotations WHERE service = 'osd.3'\n\
+              AND time BETWEEN '2026-11-21T12:00:00Z' AND '2026-11-21T12:01:00Z' ORDER BY time",
+    },
+    Example {
+        question: "calls per minute",
+        sql: "SELECT date_trunc('minute', start_time) AS minute, count(*) AS calls FROM spans\n\
+              WHERE kind = 'server' AND service = 'osd.3' GROUP BY minute ORDER BY minute",
+    },
+];

@@ -1,0 +1,5 @@
+//! Questions to small stores, in one program, since each that has DataFusion in it takes long to link.
+
+mod answers;
+mod refusals;
+mod support;

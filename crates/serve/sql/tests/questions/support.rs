@@ -1,0 +1,186 @@
+//! Small stores, written as the server writes them, and questions to them.
+
+use blkkin_columns::{Block, Options as Written, Sorted, Writer};
+use blkkin_model::{Annotation, Endpoint, Kind, Origin, Span, SpanId, Status, Tag, TraceId, Value};
+use blkkin_sql::{Error, Format, Options, Printer, Summary};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use tempfile::TempDir;
+
+/// 2026-11-21T12:00:00Z.
+pub(crate) const NOON: u64 = 1_795_262_400_000_000_000;
+
+pub(crate) const MS: u64 = 1_000_000;
+
+/// A store in a directory of its own.
+pub(crate) struct Store {
+    directory: TempDir,
+    files: Vec<(u64, usize, u64)>,
+}
+
+impl Store {
+    pub(crate) fn new() -> Store {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("spans")).expect("a directory");
+        let store = Store { directory, files: Vec::new() };
+        store.write_manifest();
+        store
+    }
+
+    /// One with a file of requests.
+    pub(crate) fn of(spans: &[Span]) -> Store {
+        let mut store = Store::new();
+        store.add(1, spans);
+        store
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+
+    pub(crate) fn file(&self, number: u64) -> PathBuf {
+        self.path().join(format!("spans/{number:010}.parquet"))
+    }
+
+    /// Adds a file, and a manifest that names it.
+    pub(crate) fn add(&mut self, number: u64, spans: &[Span]) {
+        let mut block = Block::new();
+        for span in spans {
+            block.push(&span.hold().as_ref()).expect("room");
+        }
+        let options = Written { rows_of_group: 4096, rows_of_page: 128, ..Written::default() };
+        let mut writer = Writer::create(Vec::new(), options).expect("a file");
+        writer.append(&Sorted::of(&[&block])).expect("written");
+        let (bytes, _) = writer.finish().expect("written");
+        fs::write(self.file(number), &bytes).expect("written");
+        self.files.push((number, spans.len(), bytes.len() as u64));
+        self.write_manifest();
+    }
+
+    /// The manifest names a file no more.
+    pub(crate) fn forget(&mut self, number: u64) {
+        self.files.retain(|(one, ..)| *one != number);
+        self.write_manifest();
+    }
+
+    pub(crate) fn write_manifest(&self) {
+        let files: Vec<String> = self
+            .files
+            .iter()
+            .map(|(number, spans, bytes)| {
+                format!(
+                    r#"{{"number":{number},"tier":0,"spans":{spans},"bytes":{bytes},"index_bytes":0,"min_start_ns":0,"max_start_ns":1,"received_ns":0}}"#
+                )
+            })
+            .collect();
+        let text = format!(
+            r#"{{"format":1,"incompat":0,"commit":1,"journal_sequence":0,"next_file":99,"totals":{{}},"files":[{}]}}"#,
+            files.join(",")
+        );
+        let crc = crc32c::crc32c(text.as_bytes());
+        fs::write(self.path().join("manifest"), format!("{text}\n{crc:08x}\n")).expect("written");
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            directory: self.path().to_owned(),
+            rows_max: Some(1000),
+            timeout: Duration::from_secs(60),
+            memory_bytes: 512 << 20,
+            skip_damaged: false,
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn ask(&self, format: Format, sql: &str) -> String {
+        let (answer, _) = asked(&self.options(), format, sql);
+        answer.unwrap_or_else(|error| panic!("{error}: {sql}"))
+    }
+
+    /// Lines of CSV behind the names.
+    #[track_caller]
+    pub(crate) fn rows(&self, sql: &str) -> Vec<String> {
+        self.ask(Format::Csv, sql).lines().skip(1).map(str::to_owned).collect()
+    }
+
+    #[track_caller]
+    pub(crate) fn error(&self, sql: &str) -> Error {
+        match asked(&self.options(), Format::Csv, sql) {
+            (Ok(answer), _) => panic!("has an answer: {answer}"),
+            (Err(error), _) => error,
+        }
+    }
+}
+
+pub(crate) fn asked(
+    options: &Options,
+    format: Format,
+    sql: &str,
+) -> (Result<String, Error>, Option<Summary>) {
+    let mut out = Vec::new();
+    let done = blkkin_sql::run(options, sql, &mut Printer::new(format, &mut out));
+    let text = String::from_utf8(out).expect("text");
+    match done {
+        Ok(summary) => (Ok(text), Some(summary)),
+        Err(error) => (Err(error), None),
+    }
+}
+
+pub(crate) fn span(request: u64, id: u64, parent: u64, service: &str, name: &str) -> Span {
+    Span {
+        trace_id: TraceId::from_number(request.into()).expect("not 0"),
+        id: SpanId::from_number(id).expect("not 0"),
+        parent_id: SpanId::from_number(parent),
+        kind: Kind::Server,
+        status: Status::Unset,
+        debug: false,
+        shared: false,
+        name: name.into(),
+        start_ns: Some(NOON),
+        duration_ns: Some(MS),
+        local: Endpoint { service: service.into(), ..Endpoint::default() },
+        remote: Endpoint::default(),
+        annotations: Vec::new(),
+        tags: Vec::new(),
+    }
+}
+
+pub(crate) fn tag(key: &str, value: Value, origin: Origin) -> Tag {
+    Tag { key: key.into(), value, origin }
+}
+
+/// Ten requests: a client's span of qemu, and below it a server's of osd.3 or osd.7. The n-th starts n times 20 seconds
+/// after noon and takes n times 10 ms, half of which is the server's; every fourth fails in the server.
+pub(crate) fn requests() -> Vec<Span> {
+    let mut spans = Vec::new();
+    for number in 1..=10_u64 {
+        let start = NOON + number * 20_000 * MS;
+        let mut root =
+            span(number, number * 16, 0, "qemu", if number % 2 == 0 { "read" } else { "write" });
+        root.kind = Kind::Client;
+        root.start_ns = Some(start);
+        root.duration_ns = Some(number * 10 * MS);
+        let volume = format!("vol-{}", number % 4 + 6);
+        root.tags = vec![
+            tag("host", Value::Str("kvm1".into()), Origin::Resource),
+            tag("volume", Value::Str(volume), Origin::Span),
+        ];
+        let service = if number % 2 == 0 { "osd.3" } else { "osd.7" };
+        let mut below = span(number, number * 16 + 1, number * 16, service, "object");
+        below.start_ns = Some(start + MS);
+        below.duration_ns = Some(number * 5 * MS);
+        let annotation = |at, value: &str| Annotation { time_ns: start + at, value: value.into() };
+        below.annotations = vec![annotation(MS, "received"), annotation(3 * MS, "journaled")];
+        below.tags = vec![
+            tag("bytes", Value::Int(4096 * number as i64), Origin::Span),
+            tag("host", Value::Str(format!("node-{service}")), Origin::Resource),
+            tag("library", Value::Str("ceph".into()), Origin::Scope),
+        ];
+        if number % 4 == 0 {
+            below.status = Status::Error;
+        }
+        spans.extend([root, below]);
+    }
+    spans
+}
