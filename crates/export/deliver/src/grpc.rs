@@ -1,11 +1,11 @@
 //! Batches by gRPC: a call of OpenTelemetry's service each, which is a POST by HTTP/2 with five bytes before the
 //! message and the outcome in trailers.
 
-use crate::client::Answer;
 use crate::destination::Destination;
 use crate::http::partially;
 use crate::record::Record;
 use crate::verdict::{Verdict, readable};
+use blkkin_http::Answer;
 use blkkin_wire::{Failure, PartialSuccess};
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::Full;
@@ -174,8 +174,8 @@ fn unescape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::{judge, unescape};
-    use crate::client::Answer;
     use crate::verdict::Verdict;
+    use blkkin_http::Answer;
     use hyper::StatusCode;
     use hyper::http::{HeaderMap, HeaderName, HeaderValue};
     use std::time::Duration;

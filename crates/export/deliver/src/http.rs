@@ -1,9 +1,9 @@
 //! Batches by HTTP: a POST each, to Zipkin or by OpenTelemetry's protocol, and what the answer means.
 
-use crate::client::Answer;
 use crate::destination::Destination;
 use crate::record::Record;
 use crate::verdict::{Verdict, readable};
+use blkkin_http::Answer;
 use blkkin_wire::{Failure, Format, PartialSuccess};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -120,8 +120,8 @@ fn retry_after(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::judge;
-    use crate::client::Answer;
     use crate::verdict::Verdict;
+    use blkkin_http::Answer;
     use blkkin_wire::Format;
     use hyper::StatusCode;
     use hyper::http::{HeaderName, HeaderValue};

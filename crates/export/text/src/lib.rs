@@ -6,6 +6,7 @@
 
 use blkkin_ctf::schema::{Schema, StreamClass};
 
+pub mod found;
 pub mod info;
 pub mod json;
 mod number;

@@ -69,6 +69,7 @@ enum Command {
     Record(commands::record::Args),
     View(commands::view::Args),
     Spans(commands::spans::Args),
+    Query(commands::query::Args),
     #[cfg(feature = "sql")]
     Sql(commands::sql::Args),
     Info(commands::info::Args),
@@ -106,6 +107,7 @@ fn main() -> ExitCode {
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Send(args) => commands::send::run(args),
         Command::Server(args) => commands::server::run(args),
+        Command::Query(args) => commands::query::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),
         #[cfg(feature = "sql")]

@@ -8,6 +8,7 @@ pub(crate) mod cut;
 pub(crate) mod event;
 pub(crate) mod info;
 pub(crate) mod merge;
+pub(crate) mod query;
 pub(crate) mod record;
 pub(crate) mod sampling;
 pub(crate) mod scribe;

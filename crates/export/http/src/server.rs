@@ -1,0 +1,125 @@
+//! Questions to a server by its URL, one after the other, for who can wait. Start at [`Server`].
+
+use crate::{Answer, Connection, Peer, Tls};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{AUTHORIZATION, HOST, HeaderValue, USER_AGENT};
+use hyper::{Request, Uri};
+use std::path::Path;
+use std::time::Duration;
+use tokio::runtime::{Builder, Runtime};
+
+/// A server that is asked.
+pub struct Server {
+    connection: Connection,
+    /// Waits for the connection.
+    runtime: Runtime,
+    authority: HeaderValue,
+    authorization: Option<HeaderValue>,
+    /// Stands before each path.
+    prefix: String,
+}
+
+/// How to ask.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings<'a> {
+    /// Port of a URL without one that is not of TLS.
+    pub port: u16,
+    /// Who knows this is let in.
+    pub token: Option<&'a str>,
+    /// Certificates of those to be trusted; else the system's.
+    pub ca: Option<&'a Path>,
+    /// How long an answer may take.
+    pub timeout: Duration,
+    /// And how large it may be.
+    pub answer_bytes_max: usize,
+}
+
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl Server {
+    /// The server at `http://HOST[:PORT][/PATH]` or `https://…`; nothing is sent yet. Fails in words.
+    pub fn at(url: &str, settings: &Settings<'_>) -> Result<Server, String> {
+        let uri: Uri = url.parse().map_err(|error| format!("{error}"))?;
+        let is_tls = match uri.scheme_str() {
+            Some("http") => false,
+            Some("https") => true,
+            _ => return Err("begins neither with http:// nor with https://".to_owned()),
+        };
+        if uri.query().is_some() {
+            return Err("has a `?`, which comes with each question".to_owned());
+        }
+        let host = uri.host().filter(|host| !host.is_empty()).ok_or("has no host")?;
+        let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        let port = uri.port_u16().unwrap_or(if is_tls { 443 } else { settings.port });
+        let tls = is_tls.then(|| {
+            let tls = Tls::new(&host, settings.ca, false);
+            tls.map_err(|why| format!("certificates: {why}"))
+        });
+        let shown = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        let text = |text: String| HeaderValue::try_from(text).map_err(|error| error.to_string());
+        let authorization = settings.token.map(|token| {
+            let mut value = text(format!("Bearer {token}"))?;
+            value.set_sensitive(true);
+            Ok::<_, String>(value)
+        });
+        let runtime = Builder::new_current_thread().enable_io().enable_time().build();
+        let peer = Peer {
+            host,
+            port,
+            tls: tls.transpose()?,
+            is_http2: false,
+            connect_timeout: CONNECT_TIMEOUT,
+            answer_timeout: settings.timeout,
+            answer_bytes_max: settings.answer_bytes_max,
+        };
+        Ok(Server {
+            connection: Connection::new(peer),
+            runtime: runtime.map_err(|error| format!("cannot wait for it: {error}"))?,
+            authority: text(format!("{shown}:{port}"))?,
+            authorization: authorization.transpose()?,
+            prefix: uri.path().trim_end_matches('/').to_owned(),
+        })
+    }
+
+    /// Asks for a path, which begins with a slash and has what follows a `?`, too.
+    pub fn get(&mut self, path: &str) -> Result<Answer, String> {
+        let request = || {
+            let mut request = Request::get(format!("{}{path}", self.prefix))
+                .header(HOST, &self.authority)
+                .header(USER_AGENT, concat!("blkkin/", env!("CARGO_PKG_VERSION")));
+            if let Some(authorization) = &self.authorization {
+                request = request.header(AUTHORIZATION, authorization);
+            }
+            request.body(Full::<Bytes>::default()).map_err(|error| error.to_string())
+        };
+        self.runtime.block_on(self.connection.ask(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTINGS: Settings<'_> = Settings {
+        port: 9411,
+        token: None,
+        ca: None,
+        timeout: Duration::from_secs(1),
+        answer_bytes_max: 1024,
+    };
+
+    #[test]
+    fn urls_are_understood() {
+        let at = |url| {
+            let server = Server::at(url, &SETTINGS).expect(url);
+            (server.authority.to_str().expect("text").to_owned(), server.prefix)
+        };
+        assert_eq!(at("http://trace"), ("trace:9411".to_owned(), String::new()));
+        assert_eq!(at("http://trace:80/"), ("trace:80".to_owned(), String::new()));
+        assert_eq!(at("http://[::1]/a/b/"), ("[::1]:9411".to_owned(), "/a/b".to_owned()));
+        for wrong in ["trace", "ftp://trace", "http://", "http://trace/?a", "http://a b"] {
+            assert!(Server::at(wrong, &SETTINGS).is_err(), "{wrong}");
+        }
+    }
+}

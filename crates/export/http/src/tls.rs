@@ -1,0 +1,70 @@
+//! TLS to a server, and which certificates are trusted. Start at [`Tls`].
+
+use std::path::Path;
+use std::sync::Arc;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// How to talk TLS to a server.
+#[derive(Clone)]
+pub struct Tls {
+    connector: TlsConnector,
+    name: ServerName<'static>,
+}
+
+impl std::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// To a host, which has to have a certificate that one of this file has signed, or one that the system trusts. Fails
+    /// in words.
+    pub fn new(host: &str, ca: Option<&Path>, is_http2: bool) -> Result<Tls, String> {
+        let name = ServerName::try_from(host.to_owned());
+        let name = name.map_err(|_| format!("{host} cannot have a certificate"))?;
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())?;
+        let mut config = config.with_root_certificates(trusted(ca)?).with_no_client_auth();
+        let protocol: &[u8] = if is_http2 { b"h2" } else { b"http/1.1" };
+        config.alpn_protocols = vec![protocol.to_vec()];
+        Ok(Tls { connector: TlsConnector::from(Arc::new(config)), name })
+    }
+
+    pub(crate) async fn connect(&self, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+        let stream = self.connector.connect(self.name.clone(), stream).await;
+        stream.map_err(|error| format!("cannot connect by TLS: {error}"))
+    }
+}
+
+/// The certificates of the file, or of the system.
+fn trusted(ca: Option<&Path>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(file) = ca else {
+        let found = rustls_native_certs::load_native_certs();
+        roots.add_parsable_certificates(found.certs);
+        if roots.is_empty() {
+            return Err("the system has none that it trusts; name a file of some".to_owned());
+        }
+        return Ok(roots);
+    };
+    let wrong = |why: String| format!("{}: {why}", file.display());
+    for certificate in
+        CertificateDer::pem_file_iter(file).map_err(|error| wrong(error.to_string()))?
+    {
+        let certificate = certificate.map_err(|error| wrong(error.to_string()))?;
+        roots.add(certificate).map_err(|error| wrong(error.to_string()))?;
+    }
+    if roots.is_empty() {
+        return Err(wrong("there is no certificate in it (PEM)".to_owned()));
+    }
+    Ok(roots)
+}

@@ -1,0 +1,304 @@
+//! What a store of requests answers, as pictures for a terminal: requests found ([`requests`]), how long spans take
+//! ([`latency`]), and who calls whom ([`calls`]).
+
+use crate::info::table::{Column, Look, Table, Tone};
+use crate::info::units::{duration, grouped, percent, plural};
+use crate::time::{TimeFormat, TimePrinter};
+use blkkin_reader::Text;
+use std::fmt::Write;
+
+/// How to draw.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// With colours.
+    pub color: bool,
+    /// Without Unicode's blocks.
+    pub ascii: bool,
+    /// Characters of a line.
+    pub width: usize,
+    /// Dates in UTC instead of the local time zone.
+    pub utc: bool,
+}
+
+/// A request that was found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Its number, as text.
+    pub id: String,
+    /// When it began, since 1970.
+    pub start_ns: u64,
+    /// How long it took.
+    pub duration_ns: u64,
+    /// Who began it.
+    pub service: String,
+    /// What its root is called.
+    pub name: String,
+    /// How many spans it has, and how many of them failed.
+    pub spans: u64,
+    /// See `spans`.
+    pub errors: u64,
+    /// How many services took part.
+    pub services: u64,
+}
+
+/// How long spans take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latency {
+    /// How many there are.
+    pub spans: u64,
+    /// So many percent of them, as text, take at most that long.
+    pub percentiles: Vec<(String, u64)>,
+    /// Spans that take from the first to the second; in order.
+    pub bars: Vec<(u64, u64, u64)>,
+    /// Numbers of requests, and how long a span of each took.
+    pub examples: Vec<(String, u64)>,
+}
+
+/// What one service calls of another.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Calls {
+    /// Who calls.
+    pub parent: String,
+    /// Who is called.
+    pub child: String,
+    /// How often.
+    pub calls: u64,
+    /// How often that failed.
+    pub errors: u64,
+    /// So many percent of the calls, as text, take at most that long.
+    pub percentiles: Vec<(String, u64)>,
+}
+
+/// Names are cut to so many characters.
+const NAME_MAX: usize = 40;
+/// Bars of a table have at least and at most so many.
+const BAR_MIN: usize = 8;
+const BAR_MAX: usize = 40;
+/// What a table has beside its bar, about, where there is one.
+const TABLE_WIDTH: usize = 104;
+/// Bars of a histogram, about.
+const ROWS: f64 = 24.0;
+
+impl Options {
+    fn look(&self) -> Look {
+        Look { color: self.color, ascii: self.ascii }
+    }
+
+    /// Room for bars beside `others` characters; 0 is not enough for any.
+    fn bar(&self, others: usize) -> usize {
+        match self.width.saturating_sub(others) {
+            ..BAR_MIN => 0,
+            room => room.min(BAR_MAX),
+        }
+    }
+
+    fn time(&self, ns: u64) -> String {
+        let mut times = TimePrinter::new(TimeFormat::Date, self.utc);
+        let text = Text::of(|text| times.print(text, i64::try_from(ns).unwrap_or(i64::MAX), 0));
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    fn duration(&self, ns: u64) -> String {
+        let text = duration(ns);
+        if self.ascii { text } else { text.replace("us", "µs") }
+    }
+}
+
+fn alarm(count: u64) -> (Tone, String) {
+    let text = if count > 0 { grouped(count) } else { String::new() };
+    (Tone::Alarm, text)
+}
+
+/// One request a line; bars are to the scale of the longest.
+pub fn requests(found: &[Found], options: &Options) -> String {
+    let look = options.look();
+    let longest = found.iter().map(|found| found.duration_ns).max().unwrap_or(0);
+    let room = options.bar(TABLE_WIDTH);
+    let mut table = Table::new(&[
+        Column::Left("BEGAN"),
+        Column::Right("TOOK"),
+        Column::Left(""),
+        Column::Left("SERVICE"),
+        Column::Left("NAME"),
+        Column::Right("SPANS"),
+        Column::Right("ERRORS"),
+        Column::Right("SERVICES"),
+        Column::Left("REQUEST"),
+    ]);
+    for found in found {
+        let bar = match room {
+            0 => String::new(),
+            room => look.bar(found.duration_ns, longest, room),
+        };
+        table.row(vec![
+            (Tone::Faint, options.time(found.start_ns)),
+            (Tone::Strong, options.duration(found.duration_ns)),
+            (Tone::Bar, bar),
+            (Tone::Plain, look.clean(&found.service, NAME_MAX)),
+            (Tone::Plain, look.clean(&found.name, NAME_MAX)),
+            (Tone::Plain, grouped(found.spans)),
+            alarm(found.errors),
+            (Tone::Plain, grouped(found.services)),
+            (Tone::Plain, found.id.clone()),
+        ]);
+    }
+    let mut out = String::new();
+    table.print(&mut out, look);
+    out
+}
+
+/// A histogram whose bars are each as much longer than the one before, and percentiles.
+pub fn latency(found: &Latency, options: &Options) -> String {
+    let look = options.look();
+    let mut out = look.paint(Tone::Strong, &plural(found.spans, "span"));
+    for (percent, ns) in &found.percentiles {
+        let name = if percent == "100" { "max".to_owned() } else { format!("p{percent}") };
+        let _ = write!(out, "  {} {}", look.paint(Tone::Faint, &name), options.duration(*ns));
+    }
+    out.push('\n');
+    let rows = coarse(&found.bars);
+    let most = rows.iter().map(|row| row.2).max().unwrap_or(0);
+    let columns =
+        [Column::Right("UP TO"), Column::Right("SPANS"), Column::Right(""), Column::Left("")];
+    let mut table = Table::new(&columns);
+    let room = options.bar(40).max(BAR_MIN);
+    for (_, greatest, spans) in rows {
+        table.row(vec![
+            (Tone::Plain, options.duration(greatest)),
+            (Tone::Plain, grouped(spans)),
+            (Tone::Faint, percent(spans, found.spans)),
+            (Tone::Bar, look.bar(spans, most, room)),
+        ]);
+    }
+    if most > 0 {
+        table.print(&mut out, look);
+    }
+    if !found.examples.is_empty() {
+        out.push_str(&look.paint(Tone::Strong, "Examples"));
+        out.push('\n');
+        let mut table = Table::new(&[Column::Right("TOOK"), Column::Left("REQUEST")]);
+        for (id, ns) in &found.examples {
+            table.row(vec![(Tone::Plain, options.duration(*ns)), (Tone::Plain, id.clone())]);
+        }
+        table.print(&mut out, look);
+    }
+    out
+}
+
+/// Joins bars until there are few. Those between that are empty come too, so that the picture is to scale.
+fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
+    let (Some(first), Some(last)) = (bars.first(), bars.last()) else { return Vec::new() };
+    let scale = |ns: u64| (ns.max(1) as f64).log2();
+    let (from, to) = (scale(first.0), scale(last.1));
+    let rows_of_octave = (ROWS / (to - from).max(0.1)).clamp(1.0, 8.0).floor();
+    let row_of = |ns: u64| ((scale(ns) - from) * rows_of_octave) as usize;
+    let mut rows: Vec<(u64, u64, u64)> = Vec::new();
+    for (least, greatest, spans) in bars {
+        let row = row_of(*least);
+        while rows.len() <= row {
+            let edge = |row: usize| 2_f64.powf(from + row as f64 / rows_of_octave).round() as u64;
+            rows.push((edge(rows.len()), edge(rows.len() + 1), 0));
+        }
+        rows[row].1 = rows[row].1.max(*greatest);
+        rows[row].2 += spans;
+    }
+    rows
+}
+
+/// Who calls whom, and how that goes.
+pub fn calls(found: &[Calls], options: &Options) -> String {
+    let look = options.look();
+    let mut table = Table::new(&[
+        Column::Left("CALLER"),
+        Column::Left("CALLED"),
+        Column::Right("CALLS"),
+        Column::Right("ERRORS"),
+        Column::Right(""),
+        Column::Right("P50"),
+        Column::Right("P90"),
+        Column::Right("P99"),
+        Column::Right("MAX"),
+    ]);
+    for found in found {
+        let failed =
+            if found.errors > 0 { percent(found.errors, found.calls) } else { String::new() };
+        let of = |percent: &str| {
+            let known = found.percentiles.iter().find(|(other, _)| other == percent);
+            (Tone::Plain, known.map_or_else(String::new, |(_, ns)| options.duration(*ns)))
+        };
+        table.row(vec![
+            (Tone::Plain, look.clean(&found.parent, NAME_MAX)),
+            (Tone::Plain, look.clean(&found.child, NAME_MAX)),
+            (Tone::Plain, grouped(found.calls)),
+            alarm(found.errors),
+            (Tone::Alarm, failed),
+            of("50"),
+            of("90"),
+            of("99"),
+            of("100"),
+        ]);
+    }
+    let mut out = String::new();
+    table.print(&mut out, look);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PLAIN: Options = Options { color: false, ascii: true, width: 130, utc: true };
+
+    #[test]
+    fn requests_are_lines_to_scale() {
+        let found = |id: &str, ms: u64, errors| Found {
+            id: id.to_owned(),
+            start_ns: 1_700_000_000_000_000_000,
+            duration_ns: ms * 1_000_000,
+            service: "osd".to_owned(),
+            name: "wri\x1b[31mte".to_owned(),
+            spans: 1234,
+            errors,
+            services: 2,
+        };
+        let drawn = requests(&[found("a", 8, 0), found("b", 4, 3)], &PLAIN);
+        let lines: Vec<&str> = drawn.lines().collect();
+        assert_eq!(lines.len(), 3, "{drawn}");
+        assert!(lines[1].contains("2023-11-14"), "{drawn}");
+        assert!(lines[1].contains("8.00 ms") && lines[2].contains("4.00 ms"), "{drawn}");
+        let bar = |line: &str| line.chars().filter(|char| *char == '#').count();
+        assert_eq!((bar(lines[1]), bar(lines[2])), (26, 13), "{drawn}");
+        assert!(lines[2].contains("1,234       3") && !drawn.contains('\x1b'), "{drawn}");
+        let narrow = requests(&[found("a", 8, 0)], &Options { width: 80, ..PLAIN });
+        assert_eq!(bar(&narrow), 0, "{narrow}");
+    }
+
+    #[test]
+    fn a_histogram_has_few_rows_and_all_spans() {
+        let bars: Vec<_> = (0..400).map(|n| 1000.0 * 1.03_f64.powi(n)).map(|at| at as u64);
+        let bars: Vec<_> = bars.map(|at| (at, at + at / 64, 3)).collect();
+        let rows = coarse(&bars);
+        assert!((16..=26).contains(&rows.len()), "{rows:?}");
+        assert_eq!(rows.iter().map(|row| row.2).sum::<u64>(), 1200);
+        assert!(rows.windows(2).all(|pair| pair[0].0 < pair[1].0), "{rows:?}");
+        assert_eq!(coarse(&[]), []);
+        assert_eq!(coarse(&[(0, 0, 7)]).iter().map(|row| row.2).sum::<u64>(), 7);
+        let all = coarse(&[(0, 0, 1), (u64::MAX, u64::MAX, 1)]);
+        assert!(all.len() <= 66, "{}", all.len());
+    }
+
+    #[test]
+    fn calls_say_how_often_they_fail() {
+        let drawn = calls(
+            &[Calls {
+                parent: "rgw".to_owned(),
+                child: "osd".to_owned(),
+                calls: 2000,
+                errors: 20,
+                percentiles: vec![("50".to_owned(), 1_500_000)],
+            }],
+            &PLAIN,
+        );
+        assert!(drawn.contains("rgw     osd     2,000      20  1.0 %  1.50 ms"), "{drawn}");
+    }
+}

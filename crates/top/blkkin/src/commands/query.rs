@@ -1,0 +1,242 @@
+//! `blkkin query`: finds requests that a server keeps, or a store's directory, and how long they take.
+
+mod answers;
+mod asked;
+mod tree;
+
+use crate::exit::{self, Error, Exit};
+use crate::output::{ColorChoice, locale_is_utf8, unless_closed, width, write};
+use crate::values;
+use answers::{list, members};
+use asked::Asked;
+use blkkin_text::found::{self, Options};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use std::io;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Find requests, newest or slowest first, and see how long they take
+///
+/// Asks a server (`blkkin server`), or a store's directory that no server has. A filter is about spans, and finds the
+/// requests that have a span like that: `service == "osd*" && duration > 5ms && error`. The page about it is
+/// docs/filter.md.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin query                                          the newest requests\n  \
+        blkkin query --slowest --since 1h 'service == \"osd*\"'\n  \
+        blkkin query --trace 463ac35c9f6413ad                 one of them, as a tree\n  \
+        blkkin query --latency 'service == \"osd.3\" && name == \"write\"'\n  \
+        blkkin query --calls                                  who calls whom, errors and latency\n  \
+        blkkin query --data /srv/spans --json 'error'         without a server, for programs",
+    after_help = crate::EXIT_HELP
+)]
+#[command(group(clap::ArgGroup::new("question")))]
+pub(crate) struct Args {
+    /// Only requests that have a span like that
+    #[arg(value_name = "FILTER", conflicts_with_all = ["trace", "calls", "services", "names", "keys", "values"])]
+    filter: Option<String>,
+
+    /// Show all of a request, as a tree with bars to scale
+    #[arg(long, value_name = "ID", group = "question", help_heading = "Question")]
+    trace: Option<String>,
+
+    /// How long spans like that take: percentiles, a histogram, examples
+    #[arg(long, group = "question", help_heading = "Question")]
+    latency: bool,
+
+    /// Who calls whom, how often, how long that takes, and how often it fails
+    #[arg(long, visible_alias = "dependencies", group = "question", help_heading = "Question")]
+    calls: bool,
+
+    /// The services that are known
+    #[arg(long, group = "question", help_heading = "Question")]
+    services: bool,
+
+    /// The names of a service's spans
+    #[arg(long, value_name = "SERVICE", group = "question", help_heading = "Question")]
+    names: Option<String>,
+
+    /// The keys of tags, and about how many spans have each
+    #[arg(long, group = "question", help_heading = "Question")]
+    keys: bool,
+
+    /// The values of a tag
+    #[arg(long, value_name = "KEY", group = "question", help_heading = "Question")]
+    values: Option<String>,
+
+    /// The slowest first, instead of the newest
+    #[arg(long, conflicts_with = "question", help_heading = "Selection")]
+    slowest: bool,
+
+    /// Only requests that began at most so long ago: 10m, 12h, 7d
+    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = "Selection")]
+    since: Option<Duration>,
+
+    /// Only requests that began at least so long ago
+    #[arg(long, value_name = "TIME", value_parser = values::age, help_heading = "Selection")]
+    until: Option<Duration>,
+
+    /// At most so many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Selection")]
+    limit: usize,
+
+    #[command(flatten)]
+    source: SourceArgs,
+
+    /// JSON, as docs/server-api.md describes it; of requests that are found one object a line
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+
+    /// Show what was said of each span, below it
+    #[arg(long, requires = "trace", help_heading = "Output")]
+    annotations: bool,
+
+    /// Only ASCII; by default where the locale is not UTF-8
+    #[arg(long, help_heading = "Output")]
+    ascii: bool,
+
+    /// Colour the text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t, help_heading = "Output")]
+    color: ColorChoice,
+
+    /// Print times in UTC instead of the local time zone
+    #[arg(long, visible_alias = "clock-utc", help_heading = "Output")]
+    clock_gmt: bool,
+}
+
+/// Who is asked.
+#[derive(clap::Args, Debug)]
+pub(crate) struct SourceArgs {
+    /// The server; without a port, 9411
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9411",
+        help_heading = "Source"
+    )]
+    server: String,
+
+    /// A file whose first line is a token that the server knows
+    #[arg(long, value_name = "FILE", help_heading = "Source")]
+    token_file: Option<PathBuf>,
+
+    /// Certificates of those to be trusted, PEM, instead of the system's
+    #[arg(long, value_name = "FILE", help_heading = "Source")]
+    ca: Option<PathBuf>,
+
+    /// A store's directory, instead of a server
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["server", "token_file", "ca"],
+        help_heading = "Source"
+    )]
+    data: Option<PathBuf>,
+}
+
+/// A server gives no more requests at a time.
+const PAGE: usize = 1000;
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    let mut asked = Asked::open(&args.source)?;
+    let options = Options {
+        color: args.color.applies(&io::stdout()),
+        ascii: args.ascii || !locale_is_utf8(),
+        width: width(),
+        utc: args.clock_gmt,
+    };
+    let fields = |of: &str, more: &str| format!("fields?of={of}{more}&limit={}", args.limit.max(1));
+    let single = match (&args.trace, &args.names, &args.values) {
+        (Some(id), ..) => Some(format!("trace/{}", encoded(id))),
+        (_, Some(service), _) => Some(fields("names", &format!("&service={}", encoded(service)))),
+        (.., Some(key)) => Some(fields("values", &format!("&key={}", encoded(key)))),
+        _ if args.services => Some(fields("services", "")),
+        _ if args.keys => Some(fields("keys", "")),
+        _ if args.calls => Some(format!("links?{}", selection(&args)?)),
+        _ if args.latency => Some(format!("latency?{}", selection(&args)?)),
+        _ => None,
+    };
+    let Some(question) = single else { return search(&args, &mut asked, &options) };
+    let answer = asked.ask(&question)?;
+    if args.json {
+        return print(&format!("{answer}\n"));
+    }
+    print(&match () {
+        () if args.trace.is_some() => tree::draw(&answer, &options, args.annotations)?,
+        () if args.calls => found::calls(&members(&answer, "links", answers::calls)?, &options),
+        () if args.latency => found::latency(&answers::latency(&answer)?, &options),
+        () => answers::words(&answer)?,
+    })
+}
+
+fn search(args: &Args, asked: &mut Asked, options: &Options) -> Result<Exit, Error> {
+    let order = if args.slowest { "slowest" } else { "newest" };
+    let selection = selection(args)?;
+    let (mut found, mut after) = (Vec::new(), String::new());
+    let mut is_more = false;
+    while found.len() < args.limit {
+        let limit = (args.limit - found.len()).min(PAGE);
+        let question = format!("search?order={order}&limit={limit}&{selection}{after}");
+        let mut answer = asked.ask(&question)?;
+        found.extend(list(&mut answer, "requests")?);
+        let next = answer["next"].as_str();
+        is_more = next.is_some();
+        let Some(next) = next else { break };
+        after = format!("&after={}", encoded(next));
+    }
+    if args.json {
+        return print(&found.iter().map(|request| format!("{request}\n")).collect::<String>());
+    }
+    if found.is_empty() {
+        exit::note("no requests like that");
+        return Ok(Exit::Ok);
+    }
+    let lines = found.iter().map(answers::found).collect::<Result<Vec<_>, _>>()?;
+    let exit = print(&found::requests(&lines, options))?;
+    if is_more {
+        exit::note(&format!("only the first {} shown; --limit shows more", lines.len()));
+    }
+    Ok(exit)
+}
+
+/// What all questions about requests have in common.
+fn selection(args: &Args) -> Result<String, Error> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    if let (Some(since), Some(until)) = (args.since, args.until)
+        && since <= until
+    {
+        return Err(Error::usage("--since is not before --until: nothing is between them"));
+    }
+    let mut text = String::new();
+    for (name, ago) in [("startNs", args.since), ("endNs", args.until)] {
+        if let Some(ago) = ago {
+            text.push_str(&format!("&{name}={}", now.saturating_sub(ago).as_nanos()));
+        }
+    }
+    if let Some(filter) = &args.filter {
+        text.push_str(&format!("&filter={}", encoded(filter)));
+    }
+    Ok(text.trim_start_matches('&').to_owned())
+}
+
+fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
+}
+
+fn print(text: &str) -> Result<Exit, Error> {
+    unless_closed(write(text))?;
+    Ok(Exit::Ok)
+}
+
+/// The answer is not what this program understands.
+fn strange(answer: &Value, what: &str) -> Error {
+    let mut shown = answer.to_string();
+    if let Some((end, _)) = shown.char_indices().nth(200) {
+        shown.truncate(end);
+    }
+    Error::failed(format!("the answer has no {what}: {shown}")).hint(
+        "is it of another release than this program, or of something else than blkkin server?",
+    )
+}

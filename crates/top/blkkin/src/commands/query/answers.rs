@@ -1,0 +1,98 @@
+//! Answers as what is drawn of them. `docs/server-api.md` says what they look like.
+
+use super::strange;
+use crate::exit::Error;
+use blkkin_text::found::{Calls, Found, Latency};
+use serde_json::Value;
+
+/// Takes a list out of an answer.
+pub(super) fn list(answer: &mut Value, name: &str) -> Result<Vec<Value>, Error> {
+    match answer.get_mut(name).map(Value::take) {
+        Some(Value::Array(members)) => Ok(members),
+        _ => Err(strange(answer, name)),
+    }
+}
+
+/// Reads the members of a list.
+pub(super) fn members<T>(
+    answer: &Value,
+    name: &str,
+    read: impl Fn(&Value) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
+    let members = answer[name].as_array().ok_or_else(|| strange(answer, name))?;
+    members.iter().map(read).collect()
+}
+
+pub(super) fn found(of: &Value) -> Result<Found, Error> {
+    Ok(Found {
+        id: text(of, "traceId")?,
+        start_ns: time(of, "startNs")?,
+        duration_ns: number(of, "durationNs")?,
+        service: text(of, "service")?,
+        name: text(of, "name")?,
+        spans: number(of, "spans")?,
+        errors: number(of, "errors")?,
+        services: of["services"].as_array().map_or(0, |services| services.len() as u64),
+    })
+}
+
+pub(super) fn latency(of: &Value) -> Result<Latency, Error> {
+    let bar = |bar: &Value| {
+        Ok((number(bar, "leastNs")?, number(bar, "greatestNs")?, number(bar, "spans")?))
+    };
+    let example = |example: &Value| Ok((text(example, "traceId")?, number(example, "durationNs")?));
+    Ok(Latency {
+        spans: number(of, "spans")?,
+        percentiles: percentiles(of),
+        bars: members(of, "histogram", bar)?,
+        examples: members(of, "examples", example)?,
+    })
+}
+
+pub(super) fn calls(of: &Value) -> Result<Calls, Error> {
+    Ok(Calls {
+        parent: text(of, "parent")?,
+        child: text(of, "child")?,
+        calls: number(of, "calls")?,
+        errors: number(of, "errors")?,
+        percentiles: percentiles(of),
+    })
+}
+
+/// Values, one a line; with a tab and a number behind, where there is one.
+pub(super) fn words(of: &Value) -> Result<String, Error> {
+    let line = |value: &Value| match value {
+        Value::String(word) => Ok(format!("{}\n", clean(word))),
+        with => Ok(format!("{}\t{}\n", clean(&text(with, "key")?), number(with, "spans")?)),
+    };
+    Ok(members(of, "values", line)?.concat())
+}
+
+/// Fit for a terminal.
+fn clean(text: &str) -> String {
+    text.chars().map(|char| if char.is_control() { '?' } else { char }).collect()
+}
+
+/// In order.
+fn percentiles(of: &Value) -> Vec<(String, u64)> {
+    let known = of["percentilesNs"].as_object();
+    let known =
+        known.into_iter().flatten().filter_map(|(name, ns)| Some((name.clone(), ns.as_u64()?)));
+    let mut known: Vec<(String, u64)> = known.collect();
+    let share = |name: &str| name.parse::<f64>().unwrap_or(f64::MAX);
+    known.sort_by(|one, other| share(&one.0).total_cmp(&share(&other.0)));
+    known
+}
+
+pub(super) fn text(of: &Value, name: &str) -> Result<String, Error> {
+    of[name].as_str().map(str::to_owned).ok_or_else(|| strange(of, name))
+}
+
+pub(super) fn number(of: &Value, name: &str) -> Result<u64, Error> {
+    of[name].as_u64().ok_or_else(|| strange(of, name))
+}
+
+/// Times are text, as they are too large for numbers of JavaScript.
+pub(super) fn time(of: &Value, name: &str) -> Result<u64, Error> {
+    of[name].as_str().and_then(|text| text.parse().ok()).ok_or_else(|| strange(of, name))
+}

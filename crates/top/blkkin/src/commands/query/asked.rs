@@ -1,0 +1,115 @@
+//! Who is asked: a server, or a store's directory, by the same questions. Start at [`Asked`].
+
+use super::SourceArgs;
+use crate::exit::{self, Error};
+use blkkin_http::{Server, Settings};
+use blkkin_lake::{Lake, Options, Retention};
+use blkkin_query::{Api, Params, Question};
+use serde_json::Value;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What answers.
+pub(super) enum Asked {
+    /// With its URL.
+    Server(Box<Server>, String),
+    Store(Api),
+}
+
+/// Of an answer: more than a server gives.
+const ANSWER_BYTES_MAX: usize = 128 << 20;
+/// More than a server takes for one.
+const PATIENCE: Duration = Duration::from_secs(15);
+/// Where all questions are.
+const API: &str = "/api/blkkin/v1/";
+
+impl Asked {
+    pub(super) fn open(args: &SourceArgs) -> Result<Asked, Error> {
+        if let Some(directory) = &args.data {
+            return store(directory);
+        }
+        let token = args.token_file.as_deref().map(token).transpose()?;
+        let settings = Settings {
+            port: 9411,
+            token: token.as_deref(),
+            ca: args.ca.as_deref(),
+            timeout: PATIENCE,
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        let url = args.server.trim_end_matches('/').to_owned();
+        let server = Server::at(&url, &settings).map_err(|why| {
+            Error::usage(format!("`{url}`: {why}")).hint("give --server http://HOST:PORT")
+        })?;
+        Ok(Asked::Server(Box::new(server), url))
+    }
+
+    /// Asks for what stands below the API's address.
+    pub(super) fn ask(&mut self, question: &str) -> Result<Value, Error> {
+        let (status, body) = match self {
+            Asked::Server(server, url) => {
+                let answer = server.get(&format!("{API}{question}")).map_err(|why| {
+                    Error::failed(format!("{url}: {why}")).hint(
+                        "start one with `blkkin server`, name another with --server URL, or read \
+                         a store's directory with --data DIR",
+                    )
+                })?;
+                if answer.is_cut {
+                    let told = format!("{url}: the answer has more than {ANSWER_BYTES_MAX} bytes");
+                    return Err(Error::failed(told).hint("ask for less with --limit or a filter"));
+                }
+                (answer.status.as_u16(), answer.body)
+            }
+            Asked::Store(api) => {
+                let (path, params) = question.split_once('?').unwrap_or((question, ""));
+                let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let now_ns = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
+                let answer = api.own(&Question { path, params: Params::parse(params), now_ns });
+                (answer.status, answer.body)
+            }
+        };
+        let text = || String::from_utf8_lossy(&body).trim().to_owned();
+        match status {
+            200 => serde_json::from_slice(&body)
+                .map_err(|error| Error::failed(format!("the answer is no JSON: {error}"))),
+            400 => Err(Error::usage(text())),
+            401 => Err(Error::failed("the server wants a token")
+                .hint("give a file that has it with --token-file FILE")),
+            404 => Err(Error::failed(match question.strip_prefix("trace/") {
+                Some(id) => format!("no request {id} is kept"),
+                None => "what answers is not blkkin server, or of another release".to_owned(),
+            })),
+            _ => Err(Error::failed(format!("it answered {status}: {}", text()))),
+        }
+    }
+}
+
+/// Opens a store that nobody else has. Nothing is removed from it, however old.
+fn store(directory: &Path) -> Result<Asked, Error> {
+    let shown = directory.display();
+    if !directory.join("spans").is_dir() {
+        let told = format!("{shown}: there is no store of spans");
+        return Err(
+            Error::failed(told).hint("it is the directory that `blkkin server` keeps them in")
+        );
+    }
+    let retention = Retention { age: None, bytes: None };
+    let (lake, opened) = Lake::open(directory, Options { retention, ..Options::default() })
+        .map_err(|error| {
+            Error::failed(format!("{shown}: {error}"))
+                .hint("if a server has it, ask that: without --data, or with --server URL")
+        })?;
+    for damage in &opened.damage {
+        exit::warn(&format!("left out: {damage}"));
+    }
+    Ok(Asked::Store(Api::new(Arc::new(lake), blkkin_query::Settings::default())))
+}
+
+fn token(file: &Path) -> Result<String, Error> {
+    let text = fs::read_to_string(file)
+        .map_err(|error| Error::failed(format!("{}: {error}", file.display())))?;
+    let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
+    line.map(str::to_owned)
+        .ok_or_else(|| Error::failed(format!("{}: there is no token in it", file.display())))
+}

@@ -1,0 +1,141 @@
+//! A request that was asked for, as `blkkin spans` draws those that it puts together. Start at [`draw`].
+
+use super::answers::{text, time};
+use super::strange;
+use crate::exit::Error;
+use blkkin_model::{Kind, ValueRef};
+use blkkin_spans::{Assembler, Limits, Request, Said, What, Whole};
+use blkkin_text::found::Options;
+use blkkin_text::requests::TreePrinter;
+use serde_json::Value;
+use std::ops::ControlFlow;
+
+/// Draws it.
+pub(super) fn draw(answer: &Value, options: &Options, annotations: bool) -> Result<String, Error> {
+    let spans = answer["spans"].as_array().ok_or_else(|| strange(answer, "spans"))?;
+    let mut out = String::new();
+    let mut printer = TreePrinter::new(blkkin_text::requests::Options {
+        color: options.color,
+        ascii: options.ascii,
+        width: options.width,
+        annotations,
+        utc: options.utc,
+        absolute: true,
+    });
+    let mut take = |request: &Request<'_>| {
+        printer.print(&mut out, request);
+        ControlFlow::Continue(())
+    };
+    // All of it is one request, and it is in memory already.
+    let limits = Limits { bytes: usize::MAX, bytes_of_request: usize::MAX, ..Limits::default() };
+    let limits = Limits { spans: usize::MAX, spans_of_request: usize::MAX, ..limits };
+    let mut assembler = Assembler::new(limits);
+    // Spans that do not say when they were are shown where the request begins.
+    let first = spans.iter().filter_map(|span| time(span, "startNs").ok()).min().unwrap_or(0);
+    for span in spans {
+        say(span, first, &mut |said| {
+            let _ = assembler.add(said, 0, &mut take);
+        })?;
+    }
+    let _ = assembler.finish(&mut take);
+    Ok(out)
+}
+
+/// Says what an answer has of a span.
+fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), Error> {
+    let id = |name: &str| u64::from_str_radix(span[name].as_str()?, 16).ok();
+    let trace_id = text(span, "traceId")?;
+    let trace_id = u128::from_str_radix(&trace_id, 16).map_err(|_| strange(span, "traceId"))?;
+    let local = &span["local"];
+    let address = local["ipv4"].as_str().or(local["ipv6"].as_str()).unwrap_or_default();
+    let said = Said {
+        trace_id: trace_id as u64,
+        trace_id_high: (trace_id >> 64) as u64,
+        span_id: id("id").ok_or_else(|| strange(span, "id"))?,
+        parent_id: id("parentId").unwrap_or(0),
+        name: span["name"].as_str().unwrap_or_default(),
+        service: local["service"].as_str().unwrap_or_default(),
+        ip: address,
+        port: local["port"].as_i64().and_then(|port| port.try_into().ok()).unwrap_or(0),
+        time_ns: time(span, "startNs").unwrap_or(first),
+        what: What::Event(""),
+    };
+    let texts = Texts::of(span);
+    let fields = texts.fields(span);
+    let whole = time(span, "startNs").ok().map(|start_ns| Whole {
+        start_ns,
+        duration_ns: span["durationNs"].as_u64().unwrap_or(0),
+        kind: kind(span["kind"].as_str().unwrap_or_default()),
+        debug: span["debug"].as_bool().unwrap_or(false),
+        target: "",
+        fields: &fields,
+    });
+    match whole {
+        Some(whole) => say(&Said { what: What::Span(whole), ..said }),
+        None => {
+            for (key, value) in &fields {
+                say(&Said { what: What::KeyValue(key, *value), ..said });
+            }
+        }
+    }
+    for annotation in span["annotations"].as_array().into_iter().flatten() {
+        let value = annotation["value"].as_str().unwrap_or_default();
+        let time_ns = time(annotation, "timeNs").unwrap_or(said.time_ns);
+        say(&Said { what: What::Event(value), time_ns, ..said });
+    }
+    Ok(())
+}
+
+fn kind(word: &str) -> Kind {
+    match word {
+        "internal" => Kind::Internal,
+        "client" => Kind::Client,
+        "server" => Kind::Server,
+        "producer" => Kind::Producer,
+        "consumer" => Kind::Consumer,
+        _ => Kind::Unspecified,
+    }
+}
+
+/// Whom a span is about beside who says it, as a text that its fields borrow.
+struct Texts {
+    remote: Option<String>,
+    is_error: bool,
+}
+
+impl Texts {
+    fn of(span: &Value) -> Texts {
+        let remote = span.get("remote").map(|remote| {
+            let word = |name: &str| remote[name].as_str().unwrap_or_default();
+            let port = remote["port"].as_u64().map(|port| format!(":{port}")).unwrap_or_default();
+            let address = format!("{}{}{port}", word("ipv4"), word("ipv6"));
+            format!("{} {address}", word("service")).trim().to_owned()
+        });
+        let tags = span["tags"].as_array();
+        let is_told = tags.into_iter().flatten().any(|tag| tag["key"] == "error");
+        Texts { remote, is_error: span["isError"] == true && !is_told }
+    }
+
+    fn fields<'a>(&'a self, span: &'a Value) -> Vec<(&'a str, ValueRef<'a>)> {
+        let tags = span["tags"].as_array().into_iter().flatten();
+        let mut fields: Vec<_> = tags
+            .filter_map(|tag| {
+                let value = match &tag["value"] {
+                    Value::String(text) => ValueRef::Str(text),
+                    Value::Bool(bool) => ValueRef::Bool(*bool),
+                    Value::Number(number) => match number.as_i64() {
+                        Some(int) => ValueRef::Int(int),
+                        None => ValueRef::Double(number.as_f64()?),
+                    },
+                    _ => return None,
+                };
+                Some((tag["key"].as_str()?, value))
+            })
+            .collect();
+        if self.is_error {
+            fields.push(("error", ValueRef::Bool(true)));
+        }
+        fields.extend(self.remote.as_deref().map(|remote| ("remote", ValueRef::Str(remote))));
+        fields
+    }
+}
