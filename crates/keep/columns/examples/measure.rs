@@ -1,17 +1,14 @@
 //! How long it takes to keep spans in columns, to sort, write and find them, and how many bytes they take, in memory and
 //! in a file. `cargo run --release -p blkkin-columns --example measure [SPANS [FILE]]`; single-threaded.
 //!
-//! The spans are made up: requests of eight spans, through a client, a gateway, object servers and their disks, each
-//! with six tags, of which three quarters recur, and one or two annotations.
+//! The spans are those of `blkkin_store::testing::requests`.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use blkkin_columns::{Block, File, Options, Sorted, Writer};
-use blkkin_model::{
-    AnnotationRef, Count, EndpointRef, Kind, Origin, SpanId, SpanRef, SpanSink, TagRef, TraceId,
-    ValueRef,
-};
+use blkkin_model::{Count, SpanRef, SpanSink};
+use blkkin_store::testing::requests::{self, Requests};
 use std::io::BufWriter;
-use std::net::Ipv4Addr;
+use std::ops::ControlFlow;
 use std::time::Duration;
 
 /// A moment, by the time that this thread has had a processor: others use this machine too.
@@ -45,67 +42,18 @@ impl Random {
     }
 }
 
-const NAMES: [&str; 8] =
-    ["write", "submit", "handle", "replicate", "journal", "commit", "apply", "flush"];
-const POOLS: [&str; 6] = ["rbd", "images", "volumes", "backups", "metadata", "ssd"];
-
-/// Hands over the spans of a request.
-fn request(random: &mut Random, start: u64, each: &mut dyn FnMut(&SpanRef<'_>)) {
-    let trace = TraceId::from_number(random.next().max(1).into()).expect("not 0");
-    let object = format!("rbd_data.{:012x}.{:016x}", random.below(500), random.below(10_000));
-    let (pool, client) = (POOLS[random.below(6) as usize], format!("vm-{}", random.below(200)));
-    let size = 4096 << random.below(5);
-    let offset = random.below(1 << 22) * 4096;
-    let mut ids = [0; 8];
-    let mut starts = [start; 8];
-    for (number, name) in NAMES.into_iter().enumerate() {
-        let id = random.next().max(1);
-        let parent = if number == 0 { None } else { Some((number - 1) / 2) };
-        let start = parent.map_or(start, |parent| starts[parent]) + random.below(200_000);
-        (ids[number], starts[number]) = (id, start);
-        let osd = random.below(48);
-        let service = if number < 2 { client.clone() } else { format!("osd.{osd}") };
-        let duration = 50_000 + random.below(4_000_000) / (number as u64 + 1);
-        let tag = |key, value| TagRef { key, value, origin: Origin::Span };
-        let tags = [
-            tag("host.name", ValueRef::Str(&service)),
-            tag("object", ValueRef::Str(&object)),
-            tag("offset", ValueRef::Int(offset as i64)),
-            tag("pool", ValueRef::Str(pool)),
-            TagRef {
-                key: "service.version",
-                value: ValueRef::Str("18.2.4"),
-                origin: Origin::Resource,
-            },
-            tag("size", ValueRef::Int(size)),
-        ];
-        let annotations = [
-            AnnotationRef { time_ns: start + duration / 3, value: "queued" },
-            AnnotationRef { time_ns: start + duration / 2, value: "dequeued" },
-        ];
-        let host = Ipv4Addr::from(0x0a00_0000 + osd as u32);
-        let local = EndpointRef { service: &service, ipv4: Some(host), ipv6: None, port: 6800 };
-        each(&SpanRef {
-            parent_id: parent.and_then(|parent| SpanId::from_number(ids[parent])),
-            kind: if number % 2 == 0 { Kind::Server } else { Kind::Client },
-            name,
-            start_ns: Some(start),
-            duration_ns: Some(duration),
-            local,
-            remote: if number == 0 { EndpointRef::NONE } else { local },
-            annotations: &annotations[..1 + number % 2],
-            tags: &tags,
-            ..SpanRef::new(trace, SpanId::from_number(id).expect("not 0"))
-        });
-    }
+/// Hands over the spans of requests, at least so many. It is the same at each call.
+fn each(spans: usize, mut each: impl FnMut(&SpanRef<'_>)) {
+    let mut sink = Each(&mut each);
+    Requests::new(requests::Options::default()).fill(spans as u64, &mut sink);
 }
 
-fn each(spans: usize, each: &mut dyn FnMut(&SpanRef<'_>)) {
-    let mut random = Random(7);
-    let mut start = 1_790_000_000_000_000_000;
-    for _ in 0..spans / 8 {
-        start += random.below(20_000);
-        request(&mut random, start, each);
+struct Each<'a>(&'a mut dyn FnMut(&SpanRef<'_>));
+
+impl SpanSink for Each<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        (self.0)(span);
+        ControlFlow::Continue(())
     }
 }
 
@@ -120,11 +68,11 @@ fn main() {
 
     let mut seen = Count::default();
     let begun = Instant::now();
-    each(spans, &mut |span| assert!(seen.span(span).is_continue()));
+    each(spans, |span| assert!(seen.span(span).is_continue()));
     let making = begun.elapsed();
     let mut blocks: Vec<Block> = Vec::new();
     let begun = Instant::now();
-    each(spans, &mut |span| {
+    each(spans, |span| {
         if blocks.last().is_none_or(|block| block.len() == 1 << 16) {
             blocks.push(Block::new());
         }
@@ -136,7 +84,7 @@ fn main() {
     let begun = Instant::now();
     blocks[0].clear();
     let first = blocks[0].len();
-    each((1 << 16).min(spans), &mut |span| assert!(blocks[0].push(span).is_ok()));
+    each((1 << 16).min(spans), |span| assert!(blocks[0].push(span).is_ok()));
     let again = begun.elapsed();
     assert_eq!(first, 0);
     println!("{:<28} {:>9.1} ms", "push into what was cleared", again.as_secs_f64() * 1e3);
@@ -210,7 +158,7 @@ fn main() {
         let begun = std::time::Instant::now();
         let _ = file.trace(low, &mut block).expect("whole");
         times.push(begun.elapsed());
-        assert!(block.len() >= 8 || row >> 16 == 0);
+        assert!(block.len() >= 4 || row >> 16 == 0);
     }
     times.sort();
     println!(

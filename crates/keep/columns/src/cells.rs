@@ -1,10 +1,13 @@
 //! A page, decoded: what a column says of each of its rows. Start at [`Cells::decode`].
 
 use crate::decode::{self, Bytes, Result, TextList};
-use crate::index::{PAGE_MAX, Page};
+use crate::index::Page;
 use crate::schema::{Column, Shape, Values};
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Most digits of a request's id.
+const ID_MAX: usize = 32;
 
 /// What a column says of the rows of a page.
 #[derive(Debug)]
@@ -12,6 +15,8 @@ pub(crate) struct Cells {
     /// Where the values of each row begin, and where they end at last; empty if each row has one.
     starts: Vec<u32>,
     content: Content,
+    /// The only row is all of them.
+    is_same: bool,
 }
 
 #[derive(Debug)]
@@ -42,8 +47,8 @@ impl Cells {
         let mut numbers = Vec::new();
         let mut texts = TextList::default();
         let content = match (column.values(), page.encoding) {
-            (Values::Numbers, 5) => {
-                decode::differences(&mut bytes, count, &mut numbers)?;
+            (Values::Numbers(size), 0) => {
+                decode::numbers(&mut bytes, size, count, &mut numbers)?;
                 Content::Numbers(numbers)
             }
             (Values::Flags, 0) => {
@@ -55,8 +60,9 @@ impl Cells {
                 decode::lengths(&mut bytes, count, &mut numbers, &mut texts)?;
                 Content::Texts(texts)
             }
-            (Values::Texts, 7) => {
-                decode::beginnings(&mut bytes, count, PAGE_MAX, &mut numbers, &mut texts)?;
+            (Values::Texts, 7) if column == Column::TraceId => {
+                let most = count.saturating_mul(ID_MAX);
+                decode::beginnings(&mut bytes, count, most, &mut numbers, &mut texts)?;
                 Content::Texts(texts)
             }
             (Values::Texts, 8) => {
@@ -71,12 +77,25 @@ impl Cells {
             }
             _ => return Err("it has an encoding that we do not write"),
         };
-        Ok(Cells { starts, content })
+        Ok(Cells { starts, content, is_same: false })
+    }
+
+    /// Decodes the first row of a page, to stand for all.
+    pub(crate) fn same(
+        column: Column,
+        page: &Page,
+        body: &[u8],
+        dictionary: Option<&Arc<TextList>>,
+    ) -> Result<Cells> {
+        let first = Page { values: 1, ..*page };
+        let cells = Cells::decode(column, &first, 1, body, dictionary)?;
+        Ok(Cells { is_same: true, ..cells })
     }
 
     /// Which values are those of a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
+        let row = if self.is_same { 0 } else { row };
         match self.starts.get(row..row + 2) {
             Some(&[start, end]) => start as usize..end as usize,
             _ => row..row + 1,

@@ -9,8 +9,10 @@ use parquet::data_type::ByteArray;
 use parquet::file::metadata::{ColumnChunkMetaData, ColumnIndexBuilder, OffsetIndexBuilder};
 use parquet::file::statistics::Statistics;
 use parquet::schema::types::ColumnDescPtr;
+use std::io;
 use std::ops::Range;
 use zstd::bulk::Compressor;
+use zstd::zstd_safe::{self, InBuffer, OutBuffer};
 
 /// Longest text that becomes a bound.
 const BOUND_MAX: usize = 64;
@@ -19,7 +21,7 @@ const BOUND_MAX: usize = 64;
 pub(crate) struct Press {
     compressor: Compressor<'static>,
     level: ZstdLevel,
-    body: Vec<u8>,
+    body: Body,
     stored: Vec<u8>,
     header: Vec<u8>,
 }
@@ -29,10 +31,71 @@ impl Press {
         Ok(Press {
             compressor: Compressor::new(level)?,
             level: ZstdLevel::try_new(level)?,
-            body: Vec::new(),
+            body: Body::default(),
             stored: Vec::new(),
             header: Vec::new(),
         })
+    }
+
+    /// Compresses the body.
+    fn compress(&mut self) -> Result<(), Error> {
+        let Press { compressor, body: Body { bytes, cuts }, stored, .. } = self;
+        stored.clear();
+        stored.reserve(zstd_safe::compress_bound(bytes.len()) + (cuts.len() + 1) * BLOCK_HEADERS);
+        if cuts.is_empty() {
+            compressor.compress_to_buffer(bytes, stored)?;
+            return Ok(());
+        }
+        let failed = |code| Error::Io(io::Error::other(zstd_safe::get_error_name(code)));
+        compressor.set_pledged_src_size(Some(bytes.len() as u64))?;
+        let context = compressor.context_mut();
+        let mut output = OutBuffer::around(stored);
+        let mut at = 0;
+        let cuts = cuts.iter().copied().filter(|cut| *cut < bytes.len());
+        for cut in cuts.chain([bytes.len()]) {
+            let mut input = InBuffer::around(&bytes[at..cut]);
+            while input.pos < cut - at && output.pos() < output.capacity() {
+                context.compress_stream(&mut output, &mut input).map_err(failed)?;
+            }
+            let ended = match cut == bytes.len() {
+                true => context.end_stream(&mut output),
+                false => context.flush_stream(&mut output),
+            };
+            if ended.map_err(failed)? > 0 {
+                return Err(Error::Io(io::Error::other("zstd takes more room than it says")));
+            }
+            at = cut;
+        }
+        Ok(())
+    }
+}
+
+/// A page before it is compressed.
+#[derive(Default)]
+pub(crate) struct Body {
+    pub(crate) bytes: Vec<u8>,
+    cuts: Vec<usize>,
+}
+
+/// A part that is shorter is not worth a block of its own.
+const PART_MIN: usize = 64;
+
+/// More than what a block of zstd takes beside its content, for each of those that a part may have.
+const BLOCK_HEADERS: usize = 64;
+
+impl Body {
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.cuts.clear();
+    }
+
+    /// What follows is of another kind: it gets a block of its own, which has a code of its own. The few bytes before
+    /// hexadecimal digits would make some of those longer than four bits.
+    pub(crate) fn cut(&mut self) {
+        let at = self.bytes.len();
+        if at - self.cuts.last().copied().unwrap_or(0) >= PART_MIN {
+            self.cuts.push(at);
+        }
     }
 }
 
@@ -45,6 +108,8 @@ pub(crate) struct Levels {
     pub(crate) present: Vec<u32>,
     /// Of each page, the first level and the first value that is there, and where both end at last.
     pub(crate) at_page: Vec<(usize, usize)>,
+    /// All rows say the same, in one level each.
+    pub(crate) same: bool,
 }
 
 impl Levels {
@@ -64,7 +129,7 @@ impl Levels {
             values += present[page.clone()].iter().sum::<u32>() as usize;
         }
         at_page.push((present.len(), values));
-        Levels { present, at_page, ..Levels::default() }
+        Levels { same: values == 0, present, at_page, ..Levels::default() }
     }
 
     /// A row has so many values.
@@ -84,7 +149,14 @@ impl Levels {
             }
         }
         levels.at_page.push((levels.present.len(), values));
+        levels.same = values == 0;
         levels
+    }
+
+    /// Whether one page has what several would have.
+    fn are_of_one_page(&self) -> bool {
+        let values = self.at_page.last().map_or(0, |(levels, _)| *levels);
+        self.same && self.at_page.len() > 2 && values <= index::VALUES_MAX
     }
 }
 
@@ -184,15 +256,16 @@ impl Chunk {
         press.body.clear();
         let count = texts.len();
         for text in texts {
-            press.body.extend((text.len() as u32).to_le_bytes());
-            press.body.extend_from_slice(text.as_bytes());
+            press.body.bytes.extend((text.len() as u32).to_le_bytes());
+            press.body.bytes.extend_from_slice(text.as_bytes());
         }
         let page = self.page(true, Encoding::PLAIN, count, press)?;
         self.index.dictionary = Some(page);
         Ok(())
     }
 
-    /// A page of data. `values` is given those values that are there, and writes them.
+    /// A page of data. `values` is given those values that are there, and writes them. Where all rows say the same, the
+    /// first page has all of them.
     pub(crate) fn data(
         &mut self,
         number: usize,
@@ -200,20 +273,28 @@ impl Chunk {
         levels: &Levels,
         encoding: Encoding,
         press: &mut Press,
-        values: impl FnOnce(Range<usize>, &mut Vec<u8>) -> Bounds,
+        values: impl FnOnce(Range<usize>, &mut Body) -> Bounds,
     ) -> Result<(), Error> {
-        let ((first, from), (end, to)) = (levels.at_page[number], levels.at_page[number + 1]);
+        if self.index.is_same {
+            return Ok(());
+        }
+        self.index.is_same = levels.are_of_one_page();
+        let next = if self.index.is_same { levels.at_page.len() - 1 } else { number + 1 };
+        let ((first, from), (end, to)) = (levels.at_page[number], levels.at_page[next]);
+        let rows = if self.index.is_same { end } else { rows };
         press.body.clear();
         for list in [&levels.repeats, &levels.present] {
             if list.is_empty() {
                 continue;
             }
-            let at = press.body.len();
-            press.body.extend([0; 4]);
-            encode::runs(&list[first..end], 1, &mut press.body);
-            let length = (press.body.len() - at - 4) as u32;
-            press.body[at..at + 4].copy_from_slice(&length.to_le_bytes());
+            let bytes = &mut press.body.bytes;
+            let at = bytes.len();
+            bytes.extend([0; 4]);
+            encode::runs(&list[first..end], 1, bytes);
+            let length = (bytes.len() - at - 4) as u32;
+            bytes[at..at + 4].copy_from_slice(&length.to_le_bytes());
         }
+        press.body.cut();
         let bounds = values(from..to, &mut press.body);
         let nulls = ((end - first) - (to - from)) as u64;
         let offset = self.bytes.len();
@@ -241,13 +322,11 @@ impl Chunk {
         values: usize,
         press: &mut Press,
     ) -> Result<index::Page, Error> {
-        press.stored.clear();
-        press.stored.reserve(zstd::zstd_safe::compress_bound(press.body.len()));
-        press.compressor.compress_to_buffer(&press.body, &mut press.stored)?;
+        press.compress()?;
         self.level = press.level;
         let header = PageHeader {
             is_dictionary,
-            raw: press.body.len(),
+            raw: press.body.bytes.len(),
             stored: press.stored.len(),
             crc: crc32fast::hash(&press.stored),
             values,
@@ -255,7 +334,7 @@ impl Chunk {
         };
         press.header.clear();
         encode::page_header(&header, &mut press.header);
-        self.raw += press.header.len() + press.body.len();
+        self.raw += press.header.len() + press.body.bytes.len();
         self.bytes.extend_from_slice(&press.header);
         self.bytes.extend_from_slice(&press.stored);
         Ok(index::Page {
@@ -263,7 +342,7 @@ impl Chunk {
             header: press.header.len() as u8,
             encoding: encoding as u8,
             stored: press.stored.len() as u32,
-            raw: press.body.len() as u32,
+            raw: press.body.bytes.len() as u32,
             values: values as u32,
             crc: crc32c::crc32c_append(crc32c::crc32c(&press.header), &press.stored),
         })
@@ -330,5 +409,32 @@ pub(crate) fn encoding(number: u8) -> Encoding {
         7 => Encoding::DELTA_BYTE_ARRAY,
         8 => Encoding::RLE_DICTIONARY,
         _ => Encoding::PLAIN,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Parts of a page, none, short ones and none at the end included, are one frame of zstd that says how long it is.
+    #[test]
+    fn parts_are_one_frame() {
+        let mut press = Press::new(1).expect("zstd");
+        for lengths in [&[][..], &[0], &[100], &[100, 0], &[9, 100, 0], &[70, 300_000, 70], &[0, 5]]
+        {
+            press.body.clear();
+            for (length, byte) in lengths.iter().zip(1_usize..) {
+                let of_part = (0..*length).map(|at| ((at * at * byte) >> 3) as u8);
+                press.body.bytes.extend(of_part);
+                press.body.cut();
+            }
+            press.compress().expect("compressed");
+            let frame = zstd_safe::find_frame_compressed_size(&press.stored);
+            assert_eq!(frame, Ok(press.stored.len()), "{lengths:?}");
+            let content = zstd_safe::get_frame_content_size(&press.stored).expect("a frame");
+            assert_eq!(content, Some(press.body.bytes.len() as u64), "{lengths:?}");
+            let body = zstd::bulk::decompress(&press.stored, press.body.bytes.len());
+            assert_eq!(body.expect("a frame"), press.body.bytes, "{lengths:?}");
+        }
     }
 }

@@ -123,6 +123,23 @@ pub(crate) fn runs(
     Ok(())
 }
 
+/// So many numbers of so many bytes, eight at most.
+pub(crate) fn numbers(
+    bytes: &mut Bytes<'_>,
+    size: usize,
+    count: usize,
+    out: &mut Vec<i64>,
+) -> Result<()> {
+    let all = bytes.take(count.checked_mul(size).ok_or("it ends early")?)?;
+    out.clear();
+    out.extend(all.chunks_exact(size).map(|bytes| {
+        let mut number = [0; 8];
+        number[..size].copy_from_slice(bytes);
+        i64::from_le_bytes(number)
+    }));
+    Ok(())
+}
+
 /// So many flags, a bit each.
 pub(crate) fn flags(bytes: &mut Bytes<'_>, count: usize, out: &mut Vec<u32>) -> Result<()> {
     let mut bits = Bits::new(bytes.take(count.div_ceil(8))?);

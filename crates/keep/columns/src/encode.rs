@@ -77,6 +77,12 @@ fn packed(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
     }
     let groups = numbers.len().div_ceil(8);
     varint((groups as u64) << 1 | 1, out);
+    if width.is_multiple_of(8) {
+        let bytes = (width / 8) as usize;
+        numbers.iter().for_each(|number| out.extend_from_slice(&number.to_le_bytes()[..bytes]));
+        out.resize(out.len() + (groups * 8 - numbers.len()) * bytes, 0);
+        return;
+    }
     let mut bits = Bits::new(out);
     for number in numbers {
         bits.push(u64::from(*number), width);
@@ -85,6 +91,14 @@ fn packed(numbers: &[u32], width: u32, out: &mut Vec<u8>) {
         bits.push(0, width);
     }
     bits.finish();
+}
+
+/// The low bytes of each number, the lowest first.
+pub(crate) fn numbers<const SIZE: usize>(numbers: &[i64], out: &mut Vec<u8>) {
+    out.reserve(numbers.len() * SIZE);
+    for number in numbers {
+        out.extend_from_slice(&number.to_le_bytes()[..SIZE]);
+    }
 }
 
 /// Whether there is something, a bit for each.

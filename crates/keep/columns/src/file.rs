@@ -384,7 +384,7 @@ impl<R: ReadAt> File<R> {
     }
 
     fn damaged(&self, group: usize, page: usize, column: Column, reason: &'static str) -> Error {
-        let offset = self.groups[group].columns[column as usize].pages[page].offset;
+        let offset = self.groups[group].columns[column as usize].page(page).offset;
         Error::Damaged { offset, reason }
     }
 
@@ -396,8 +396,11 @@ impl<R: ReadAt> File<R> {
             None => None,
         };
         let rows = self.rows_of_page(group, page).len();
-        let page = &chunk.pages[page];
-        self.body(page, |body| Cells::decode(column, page, rows, body, dictionary.as_ref()))
+        let page = chunk.page(page);
+        self.body(page, |body| match chunk.is_same {
+            true => Cells::same(column, page, body, dictionary.as_ref()),
+            false => Cells::decode(column, page, rows, body, dictionary.as_ref()),
+        })
     }
 
     fn dictionary(&self, page: &Page) -> Result<Arc<TextList>, Error> {

@@ -25,9 +25,18 @@ const KNOWN: u32 = 0;
 /// Most bytes of an index, not compressed.
 pub(crate) const INDEX_MAX: usize = 24 << 20;
 
-/// Most bytes of a page, not compressed, and most values: what a writer keeps to.
+/// Most bytes of the pages that some rows have in all columns, not compressed, and most values, of one column and of
+/// all: what a writer keeps to, and what reading them takes in memory follows from.
 pub(crate) const PAGE_MAX: usize = 32 << 20;
 pub(crate) const VALUES_MAX: usize = 1 << 20;
+const ALL_VALUES_MAX: usize = 4 * VALUES_MAX;
+
+/// Most rows of a page.
+pub(crate) const PAGE_ROWS_MAX: usize = 1 << 16;
+
+/// Most bytes of the texts of a dictionary, and of its page: four more for the length of each.
+pub(crate) const DICTIONARY_MAX: usize = 1 << 18;
+const DICTIONARY_PAGE_MAX: usize = 5 * DICTIONARY_MAX + 4;
 
 /// What is known of a file before its index is read. Features are bits: who does not know one of `compat` may read and
 /// write, and who does not know one of `incompat` may do neither.
@@ -148,7 +157,16 @@ impl Page {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Chunk {
     pub(crate) dictionary: Option<Page>,
+    /// All rows say the same, so that one page has all of them.
+    pub(crate) is_same: bool,
     pub(crate) pages: Vec<Page>,
+}
+
+impl Chunk {
+    /// The one that has the rows of this page of the row group.
+    pub(crate) fn page(&self, number: usize) -> &Page {
+        &self.pages[if self.is_same { 0 } else { number }]
+    }
 }
 
 /// A row group.
@@ -161,7 +179,7 @@ pub(crate) struct Group {
     pub(crate) starts: (u64, u64),
     /// The lower half of the last row's request id.
     pub(crate) last_low: u64,
-    /// The row that each page begins with, in all columns.
+    /// The row that each page begins with, in all columns that have more than one.
     pub(crate) page_rows: Vec<u32>,
     /// The lower half of that row's request id.
     pub(crate) page_lows: Vec<u64>,
@@ -190,7 +208,7 @@ pub(crate) fn write(groups: &[Group]) -> Vec<u8> {
         for chunk in &group.columns {
             let first = chunk.dictionary.or(chunk.pages.first().copied()).unwrap_or_default();
             out.extend(first.offset.to_le_bytes());
-            out.push(chunk.dictionary.is_some().into());
+            out.push(u8::from(chunk.dictionary.is_some()) | u8::from(chunk.is_same) << 1);
             for page in chunk.dictionary.iter().chain(&chunk.pages) {
                 out.extend([page.header, page.encoding]);
                 out.extend(page.stored.to_le_bytes());
@@ -213,10 +231,6 @@ pub(crate) fn read(bytes: &[u8], end: u64) -> Decoded<Vec<Group>> {
         group.starts = (bytes.u64()?, bytes.u64()?);
         group.last_low = bytes.u64()?;
         let pages = bytes.u32()? as usize;
-        // Each page has its numbers in each column, so this many cannot take more memory than the index has bytes.
-        if pages.saturating_mul(COLUMNS.len() * PAGE_BYTES) > bytes.0.len() {
-            return Err("the index ends early");
-        }
         group.page_rows = (0..pages).map(|_| bytes.u32()).collect::<Decoded<_>>()?;
         group.page_lows = (0..pages).map(|_| bytes.u64()).collect::<Decoded<_>>()?;
         let starts_with_0 = group.page_rows.first() == Some(&0);
@@ -224,8 +238,21 @@ pub(crate) fn read(bytes: &[u8], end: u64) -> Decoded<Vec<Group>> {
         if !starts_with_0 || !ends || !group.page_rows.is_sorted_by(|a, b| a < b) {
             return Err("pages in the index do not begin behind each other");
         }
+        let ends = group.page_rows.iter().skip(1).chain([&group.rows]);
+        if group.page_rows.iter().zip(ends).any(|(row, end)| (end - row) as usize > PAGE_ROWS_MAX) {
+            return Err("a page in the index has too many rows");
+        }
         for _ in COLUMNS {
             group.columns.push(read_chunk(&mut bytes, pages, end)?);
+        }
+        for number in 0..pages {
+            let of_rows = || group.columns.iter().map(|chunk| (chunk.is_same, chunk.page(number)));
+            let raw: usize = of_rows().map(|(_, page)| page.raw as usize).sum();
+            let values = of_rows().filter(|(is_same, _)| !is_same);
+            let values: usize = values.map(|(_, page)| page.values as usize).sum();
+            if raw > PAGE_MAX || values > ALL_VALUES_MAX {
+                return Err("pages in the index are too large together");
+            }
         }
         first_row += u64::from(group.rows);
         groups.push(group);
@@ -236,7 +263,9 @@ pub(crate) fn read(bytes: &[u8], end: u64) -> Decoded<Vec<Group>> {
 fn read_chunk(bytes: &mut Bytes<'_>, pages: usize, end: u64) -> Decoded<Chunk> {
     let mut offset = bytes.u64()?;
     let mut chunk = Chunk::default();
-    let has_dictionary = bytes.u8()? != 0;
+    let flags = bytes.u8()?;
+    let (has_dictionary, pages) = (flags & 1 != 0, if flags & 2 != 0 { 1 } else { pages });
+    chunk.is_same = flags & 2 != 0;
     let mut page = || {
         let page = Page {
             offset,
@@ -258,7 +287,11 @@ fn read_chunk(bytes: &mut Bytes<'_>, pages: usize, end: u64) -> Decoded<Chunk> {
         Ok(page)
     };
     if has_dictionary {
-        chunk.dictionary = Some(page()?);
+        let dictionary = page()?;
+        if dictionary.raw as usize > DICTIONARY_PAGE_MAX {
+            return Err("a dictionary in the index is too large");
+        }
+        chunk.dictionary = Some(dictionary);
     }
     chunk.pages = (0..pages).map(|_| page()).collect::<Decoded<_>>()?;
     Ok(chunk)
@@ -314,27 +347,29 @@ mod tests {
     #[test]
     fn an_index_is_read_as_it_was_written() {
         let page = Page { offset: 4, header: 9, encoding: 5, stored: 7, raw: 8, values: 2, crc: 1 };
-        let chunk = Chunk { dictionary: None, pages: vec![page] };
-        let coded = Page { offset: 20, ..page };
-        let with = Chunk { dictionary: Some(page), pages: vec![coded] };
+        let behind = Page { offset: 20, ..page };
+        let chunk = Chunk { pages: vec![page, behind], ..Chunk::default() };
+        let last = Page { offset: 36, ..page };
+        let with = Chunk { dictionary: Some(page), pages: vec![behind, last], ..chunk };
         let mut columns = vec![chunk; COLUMNS.len()];
         columns[3] = with;
+        columns[4] = Chunk { is_same: true, pages: vec![page], ..Chunk::default() };
         let group = Group {
             rows: 2,
             starts: (1, 2),
             last_low: 9,
-            page_rows: vec![0],
-            page_lows: vec![3],
+            page_rows: vec![0, 1],
+            page_lows: vec![3, 5],
             columns,
             ..Group::default()
         };
         let second = Group { first_row: 2, ..group.clone() };
         let bytes = write(&[group.clone(), second.clone()]);
-        assert!(bytes.len() <= 4 + 2 * len(1));
-        assert_eq!(read(&bytes, 36), Ok(vec![group, second]));
-        assert_eq!(read(&bytes, 35), Err("a page in the index is behind the end"));
+        assert!(bytes.len() <= 4 + 2 * len(2));
+        assert_eq!(read(&bytes, 52), Ok(vec![group, second]));
+        assert_eq!(read(&bytes, 51), Err("a page in the index is behind the end"));
         for end in 0..bytes.len() {
-            assert!(read(&bytes[..end], 36).is_err(), "{end}");
+            assert!(read(&bytes[..end], 52).is_err(), "{end}");
         }
     }
 }

@@ -157,7 +157,8 @@ pub(crate) enum Shape {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Texts,
-    Numbers,
+    /// Of so many bytes.
+    Numbers(usize),
     Flags,
 }
 
@@ -173,7 +174,8 @@ impl Column {
 
     pub(crate) fn values(self) -> Values {
         match self {
-            StartTime | Duration | AnnotationTime | LocalPort | RemotePort => Values::Numbers,
+            StartTime | Duration | AnnotationTime => Values::Numbers(8),
+            LocalPort | RemotePort => Values::Numbers(4),
             Error | Column::Debug | Shared => Values::Flags,
             _ => Values::Texts,
         }

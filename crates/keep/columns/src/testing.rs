@@ -12,6 +12,10 @@ pub struct Said<'a> {
     pub values: u32,
     /// Its bytes, not compressed.
     pub body: &'a [u8],
+    /// Instead, how long it claims to be, and its bytes as they are stored.
+    pub stored: Option<(u32, &'a [u8])>,
+    /// It says that its first row stands for all of the row group.
+    pub is_same: bool,
     /// How many texts its dictionary claims to have, and the bytes of it.
     pub dictionary: Option<(u32, &'a [u8])>,
 }
@@ -24,9 +28,11 @@ pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
     let mut bytes = b"PAR1".to_vec();
     let mut chunks = Vec::new();
     for said in columns {
-        let dictionary = said.dictionary.map(|(values, body)| page(&mut bytes, 0, values, body));
-        let pages = vec![page(&mut bytes, said.encoding, said.values, said.body)];
-        chunks.push(Chunk { dictionary, pages });
+        let dictionary = said
+            .dictionary
+            .map(|(values, body)| page(&mut bytes, &Said { values, body, ..Said::default() }));
+        let pages = vec![page(&mut bytes, said)];
+        chunks.push(Chunk { dictionary, is_same: said.is_same, pages });
     }
     let group = Group {
         rows,
@@ -37,12 +43,16 @@ pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
         ..Group::default()
     };
     let index = index::write(&[group]);
-    let stored = zstd::bulk::compress(&index, 1).unwrap_or_default();
+    sealed(bytes, index.len() as u32, &zstd::bulk::compress(&index, 1).unwrap_or_default())
+}
+
+/// A file with these bytes before its index, how long that claims to be, and the index as it is stored.
+pub fn sealed(mut bytes: Vec<u8>, index_raw: u32, stored: &[u8]) -> Vec<u8> {
     let seal = Seal {
         index_at: bytes.len() as u64,
         index_len: stored.len() as u32,
-        index_raw: index.len() as u32,
-        index_crc: crc32c::crc32c(&stored),
+        index_raw,
+        index_crc: crc32c::crc32c(stored),
         ..Seal::default()
     };
     bytes.extend(stored);
@@ -55,8 +65,9 @@ pub fn file(rows: u32, columns: &[Said<'_>; COLUMN_COUNT]) -> Vec<u8> {
     bytes
 }
 
-/// A file as these bytes tell it: how many rows, and then for each column encoding, values, and the length of the body
-/// and that, and values, length and body of a dictionary if the encoding is a dictionary's. What is missing is 0.
+/// A file as these bytes tell it: how many rows, and then for each column encoding (128 more if its first row stands for
+/// all), values, and the length of the body and that, and values, length and body of a dictionary if the encoding is a
+/// dictionary's. What is missing is 0.
 pub fn told(mut bytes: &[u8]) -> Vec<u8> {
     let rows = byte(&mut bytes).into();
     let columns: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|_| said(&mut bytes));
@@ -74,25 +85,32 @@ fn byte(bytes: &mut &[u8]) -> u8 {
 }
 
 fn said<'a>(bytes: &mut &'a [u8]) -> Said<'a> {
-    let (encoding, values) = (byte(bytes), byte(bytes).into());
+    let (first, values) = (byte(bytes), byte(bytes).into());
+    let (encoding, is_same) = (first & 0x7f, first >= 0x80);
     let length = byte(bytes).into();
     let body = take(bytes, length);
     let dictionary = (encoding == 8).then(|| {
         let (count, length) = (byte(bytes).into(), byte(bytes).into());
         (count, take(bytes, length))
     });
-    Said { encoding, values, body, dictionary }
+    Said { encoding, values, body, is_same, dictionary, stored: None }
 }
 
-fn page(bytes: &mut Vec<u8>, encoding: u8, values: u32, body: &[u8]) -> Page {
-    let stored = zstd::bulk::compress(body, 1).unwrap_or_default();
+fn page(bytes: &mut Vec<u8>, said: &Said<'_>) -> Page {
+    let (raw, stored) = match said.stored {
+        Some((raw, stored)) => (raw, stored.to_vec()),
+        None => {
+            let stored = zstd::bulk::compress(said.body, 1).unwrap_or_default();
+            (said.body.len() as u32, stored)
+        }
+    };
     let page = Page {
         offset: bytes.len() as u64,
         header: 0,
-        encoding,
+        encoding: said.encoding,
         stored: stored.len() as u32,
-        raw: body.len() as u32,
-        values,
+        raw,
+        values: said.values,
         crc: crc32c::crc32c(&stored),
     };
     bytes.extend(stored);
@@ -102,7 +120,11 @@ fn page(bytes: &mut Vec<u8>, encoding: u8, values: u32, body: &[u8]) -> Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Block, File};
+    use crate::index::{INDEX_MAX, PAGE_MAX, PAGE_ROWS_MAX, VALUES_MAX};
+    use crate::schema::{Shape, Values};
+    use crate::{Block, Column, File, encode};
+    use blkkin_model::Count;
+    use std::io::Write;
 
     /// What the fuzzer begins with is read.
     #[test]
@@ -116,5 +138,176 @@ mod tests {
         let whole = include_bytes!("../../../../fuzz/corpus/span_file/one-request").to_vec();
         let file = File::open(whole).expect("ours");
         assert_eq!(file.rows(0..file.len(), &mut block).expect("whole"), 8);
+    }
+
+    /// More than any of these claims takes; the largest page that is allowed takes half of it.
+    const MEMORY_MAX: u64 = 96 << 20;
+
+    /// The most memory that this process has had, in bytes.
+    fn peak() -> u64 {
+        let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
+    }
+
+    /// Some bytes and then so many zeros, compressed, without ever being there.
+    fn zeros(first: &[u8], count: usize) -> Vec<u8> {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).expect("zstd");
+        encoder.write_all(first).expect("written");
+        std::io::copy(&mut std::io::Read::take(std::io::repeat(0), count as u64), &mut encoder)
+            .expect("written");
+        encoder.finish().expect("written")
+    }
+
+    /// Levels that are all the same.
+    fn levels(count: usize, level: u8) -> Vec<u8> {
+        let mut run = Vec::new();
+        encode::varint((count as u64) << 1, &mut run);
+        run.push(level);
+        [(run.len() as u32).to_le_bytes().to_vec(), run].concat()
+    }
+
+    /// A page of so many rows, of as few bytes as that takes. Lists are empty.
+    fn rows(column: Column, rows: usize) -> (u8, Vec<u8>) {
+        let (mut body, rows) = match column.shape() {
+            Shape::One => (Vec::new(), rows),
+            Shape::AtMostOne => (levels(rows, 1), rows),
+            Shape::Many => ([levels(rows, 0), levels(rows, 0)].concat(), 0),
+        };
+        let same = |length: i64, body: &mut Vec<u8>| {
+            encode::differences(&vec![length; rows], body);
+        };
+        let encoding = match column.values() {
+            Values::Numbers(size) => {
+                body.resize(body.len() + rows * size, 0);
+                0
+            }
+            Values::Flags => {
+                body.resize(body.len() + rows.div_ceil(8), 0);
+                0
+            }
+            Values::Texts if column == Column::TraceId => {
+                let first = |first| {
+                    let mut lengths = vec![32 - first; rows];
+                    lengths[0] = first;
+                    lengths
+                };
+                encode::differences(&first(0), &mut body);
+                encode::differences(&first(32), &mut body);
+                body.extend([b'1'; 32]);
+                7
+            }
+            Values::Texts if column == Column::SpanId => {
+                same(16, &mut body);
+                body.resize(body.len() + rows * 16, b'1');
+                6
+            }
+            Values::Texts => {
+                same(0, &mut body);
+                6
+            }
+        };
+        (encoding, body)
+    }
+
+    /// Opens and reads what is there, and says what was wrong.
+    fn read(bytes: Vec<u8>) -> Result<u64, String> {
+        let file = File::open(bytes).map_err(|error| error.to_string())?;
+        let mut count = Count::default();
+        let read = file.read(0..file.len(), &mut count).and_then(|_| file.verify());
+        read.map_err(|error| error.to_string()).map(|()| file.len())
+    }
+
+    /// Pages, dictionaries and the index may claim to be of any length, and become any length when they are
+    /// decompressed: none takes more memory than a page may.
+    #[test]
+    fn claims_take_no_memory() {
+        let before = peak();
+        let check = |expected: Result<u64, &str>, file: Vec<u8>| {
+            let read = read(file);
+            match expected {
+                Ok(rows) => assert_eq!(read, Ok(rows)),
+                Err(part) => {
+                    let error = read.expect_err(part);
+                    assert!(error.contains(part), "{error}, but not: {part}");
+                }
+            }
+            let more = peak().saturating_sub(before);
+            assert!(more < MEMORY_MAX, "{expected:?} took {more} bytes");
+        };
+        let gib = zeros(&[], 1 << 30);
+        check(Err("the index cannot be decompressed"), sealed(vec![0; 4], INDEX_MAX as u32, &gib));
+        check(Err("the index is too large"), sealed(vec![0; 4], u32::MAX, &gib));
+
+        let many = PAGE_ROWS_MAX;
+        let pages: Vec<(u8, Vec<u8>)> =
+            COLUMNS.into_iter().map(|column| rows(column, many)).collect();
+        let whole: [Said<'_>; COLUMN_COUNT] = std::array::from_fn(|at| Said {
+            encoding: pages[at].0,
+            values: many as u32,
+            body: &pages[at].1,
+            ..Said::default()
+        });
+        check(Ok(many as u64), file(many as u32, &whole));
+        check(Err("too many rows"), file(many as u32 + 1, &whole));
+
+        let with = |column: Column, said: Said<'_>| {
+            let mut columns = whole;
+            columns[column as usize] = said;
+            file(many as u32, &columns)
+        };
+        let name = whole[Column::Name as usize];
+        for (raw, error) in [
+            (1 << 10, "a page cannot be decompressed"),
+            (16 << 20, "a page cannot be decompressed"),
+            (PAGE_MAX as u32, "too large together"),
+            (u32::MAX, "too large"),
+        ] {
+            check(Err(error), with(Column::Name, Said { stored: Some((raw, &gib)), ..name }));
+        }
+        check(Err("too large"), with(Column::Name, Said { values: u32::MAX, ..name }));
+
+        // The longest text that there may be; no span has one.
+        let mut body = levels(many, 1);
+        let mut lengths = vec![0; many];
+        lengths[0] = 16 << 20;
+        encode::differences(&lengths, &mut body);
+        let raw = body.len() as u32 + (16 << 20);
+        let stored = zeros(&body, 16 << 20);
+        let long = Said { stored: Some((raw, &stored)), ..name };
+        check(Ok(many as u64), with(Column::Name, long));
+
+        // Texts that share what is before them become long, which only ids do.
+        let mut body = levels(many, 1);
+        let mut shared = vec![1 << 10; many];
+        shared[0] = 0;
+        encode::differences(&shared, &mut body);
+        shared.fill(0);
+        shared[0] = 1 << 10;
+        encode::differences(&shared, &mut body);
+        body.extend([b'1'; 1 << 10]);
+        let said = Said { encoding: 7, body: &body, ..name };
+        check(Err("an encoding that we do not write"), with(Column::Name, said));
+        let said = Said { body: &body[levels(many, 1).len()..], ..said };
+        check(Err("its texts are too long"), with(Column::TraceId, said));
+
+        // Lists of many values that take no bytes.
+        let (encoding, body) = rows(Column::TagKey, VALUES_MAX);
+        let list = Said { encoding, values: VALUES_MAX as u32, body: &body, ..name };
+        check(Err("as many rows"), with(Column::TagKey, list));
+        let mut lists = whole;
+        for column in [Column::TagKey, Column::TagValue, Column::AnnotationTime] {
+            lists[column as usize] = list;
+        }
+        check(Err("too large together"), file(many as u32, &lists));
+
+        let texts = Said { encoding: 8, ..name };
+        let body = vec![0; 2 << 20];
+        let said = Said { dictionary: Some((u32::MAX, &[])), ..texts };
+        check(Err("too large"), with(Column::Name, said));
+        let said = Said { dictionary: Some((1 << 20, &body[..9])), ..texts };
+        check(Err("it ends early"), with(Column::Name, said));
+        let said = Said { dictionary: Some((1, &body)), ..texts };
+        check(Err("a dictionary in the index is too large"), with(Column::Name, said));
     }
 }

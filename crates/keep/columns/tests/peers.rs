@@ -60,9 +60,13 @@ query = lambda text: duckdb.connect().execute(text.format(path)).fetchall()
 print(query("select count(*), sum(duration_ns), count(start_time), count(parent_id), sum(len(annotations)), sum(cardinality(tags)) from '{}'"))
 print(query("select name, count(*), max(tags['number']::bigint) from '{}' group by 1 order by 1 limit 2"))
 print(query("select count(*) from '{}' where tags['even'] = 'true' and resource_tags['host'] = 'h'"))
+print(query("select span_id, debug, local_ipv6, cardinality(scope_tags), shared from '{}' where duration_ns = 2500"))
+print(query("select count(local_ipv6), count_if(debug), sum(cardinality(scope_tags)) from '{}' where error = false"))
 print(query("select span_id, epoch_ns(start_time), annotations[1].value from '{}' where trace_id = '0000000000000002' order by 1"))
 file = pyarrow.parquet.ParquetFile(path, page_checksum_verification=True)
 table = file.read()
+print([table.column(name).null_count for name in ['status', 'local_ipv6', 'local_port', 'parent_id']])
+print(table['debug'].to_pylist() == [False] * 3000, table['scope_tags'].to_pylist() == [[]] * 3000)
 print(table.num_rows, file.metadata.num_row_groups, sum(table['duration_ns'].to_pylist()))
 "#;
 
@@ -70,7 +74,11 @@ const EXPECTED: &str = "\
 [(3000, 4501500, 2572, 2000, 3000, 6000)]
 [('name 0', 600, 3000), ('name 1', 600, 2996)]
 [(1500,)]
+[('00000000000009c4', False, None, 0, False)]
+[(0, 0, 0)]
 [('0000000000000003', 1790000000000000003, None)]
+[3000, 3000, 3000, 1000]
+True True
 3000 3 4501500
 ";
 
