@@ -12,10 +12,12 @@
 //!             spans   of ordinals: how many rows             packed
 //!             lengths of ordinals: the code of the duration  packed
 //!             entries of each group: ordinal, error, code    packed
+//!             filter of the lower halves of ids
+//!             calls of requests by minute, by postcard
 //! ```
 //!
-//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory is kept
-//! in memory; of the body what is asked for is read.
+//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory and the
+//! filter are in memory while the file is used ([`crate::cache`]); of the rest what is asked for is read.
 
 mod build;
 mod directory;
@@ -23,11 +25,11 @@ mod read;
 
 pub(crate) use build::{Builder, Row};
 pub(crate) use directory::{Directory, Group, KeyValues, LinkCount};
-pub(crate) use read::{Entry, Index, OpenError};
+pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 
 use blkkin_store::Durations;
 
-const MAGIC: &[u8; 8] = b"blkkidx1";
+const MAGIC: &[u8; 8] = b"blkkidx2";
 const HEADER_BYTES: usize = 24;
 
 /// Stands for the duration of a span that has none.

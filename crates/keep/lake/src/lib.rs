@@ -19,18 +19,23 @@
 
 mod bloom;
 mod bytes;
+mod cache;
 mod clock;
 mod error;
 mod head;
 mod index;
 mod lake;
+mod latency;
+mod ledger;
 mod links;
 mod manifest;
 mod merge;
 mod options;
 mod packed;
+mod pages;
 mod part;
 mod plan;
+mod project;
 mod record;
 mod retain;
 mod search;

@@ -6,19 +6,24 @@
 
 use crate::Error;
 use crate::head::Batch;
-use crate::index::{Entry, NO_DURATION};
-use crate::part::{Part, ROWS_AT_ONCE};
+use crate::index::{Entry, Group, NO_DURATION};
+use crate::pages::Pages;
+use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
-use crate::snapshot::Snapshot;
+use crate::project::Projection;
+use crate::snapshot::{Snapshot, in_order, take};
 use blkkin_columns::{Block, Row, Scratch};
 use blkkin_model::{Held, Span, SpanRef, TraceId};
 use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns};
 use foldhash::fast::RandomState;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 /// Before so many requests are read in vain, the tags of all spans of a file are looked at instead.
 const IN_VAIN_MAX: usize = 64;
+
+/// So many files, the newest ones, are asked how many spans may meet a condition.
+const FILES_TO_ESTIMATE: usize = 16;
 
 /// So many of the spans in memory are put in order at once.
 const SOME_MATCHES: usize = 4096;
@@ -26,16 +31,22 @@ const SOME_MATCHES: usize = 4096;
 /// Requests that are asked for.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
-    let driver = query.conditions.iter().min_by_key(|condition| estimate(snapshot, condition));
+    let window = query.window;
+    let parts = snapshot.parts.iter().map(|part| &**part).filter(|part| {
+        let entry = &part.entry;
+        entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
+    });
+    let parts: Vec<&Part> = parts.collect();
+    let driver = query.conditions.iter().min_by_key(|condition| estimate(&parts, condition));
     let mut search = Search {
         snapshot,
         query,
         driver: driver.unwrap_or(&any),
         found: Vec::new(),
         seen: HashSet::new(),
-        block: Block::new(),
+        pages: Pages::default(),
     };
-    search.run()?;
+    search.run(parts);
     let mut summaries: HashMap<_, _> =
         search.found.iter().map(|(place, summary)| (place.trace_id, summary.clone())).collect();
     let (places, next) = query.page(search.found.iter().map(|(place, _)| *place).collect());
@@ -49,16 +60,38 @@ struct Search<'q> {
     driver: &'q Condition,
     /// In the query's order, without those before its page.
     found: Vec<(Place, Summary)>,
-    seen: HashSet<u64>,
-    block: Block,
+    seen: HashSet<TraceId>,
+    pages: Pages,
 }
 
 /// A request that may be asked for.
 #[derive(Clone, Copy)]
-struct Candidate<'q> {
+struct Candidate {
     /// At least as much as its rank is, as far as is known.
     rank_ns: u64,
-    at: At<'q>,
+    at: At,
+}
+
+/// Requests of a file are tried.
+struct Look<'q> {
+    part: &'q Part,
+    in_vain: usize,
+    /// The rows that meet the driving condition, in order, once they are known.
+    holding: Option<Vec<u32>>,
+}
+
+impl<'q> Look<'q> {
+    fn of(part: &'q Part) -> Look<'q> {
+        Look { part, in_vain: 0, holding: None }
+    }
+
+    /// Whether one of these rows may meet the driving condition.
+    fn may_hold(&self, rows: &Range<u32>) -> bool {
+        self.holding.as_ref().is_none_or(|holding| {
+            let first = holding.partition_point(|row| *row < rows.start);
+            holding.get(first).is_some_and(|row| *row < rows.end)
+        })
+    }
 }
 
 /// When a request in memory was there.
@@ -95,52 +128,46 @@ impl Times {
 }
 
 #[derive(Clone, Copy)]
-enum At<'q> {
+enum At {
     Low(u64),
-    Ordinal(&'q Part, u32),
+    /// Of a file, by its place.
+    Ordinal(usize, u32),
 }
 
 impl<'q> Search<'q> {
-    fn run(&mut self) -> Result<(), Error> {
-        let snapshot = self.snapshot;
-        let window = self.query.window;
-        let parts = snapshot.parts.iter().map(|part| &**part).filter(|part| {
-            let entry = &part.entry;
-            entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
-        });
+    /// A file that cannot be read is counted ([`Part::note`]); the others answer.
+    fn run(&mut self, mut parts: Vec<&'q Part>) {
         match self.query.order {
             Order::Newest => {
-                self.look_at_head()?;
-                let mut parts: Vec<&Part> = parts.collect();
+                self.look_at_head();
                 parts.sort_by_key(|part| std::cmp::Reverse(part.entry.max_start_ns));
                 for part in parts {
                     if self.is_enough(part.entry.max_start_ns) {
                         break;
                     }
-                    self.look(part)?;
+                    let _ = self.look(part);
                 }
             }
             Order::Slowest => {
                 let mut all = self.head_candidates();
-                for part in parts {
-                    all.extend(self.part_candidates(part)?);
+                for (place, part) in parts.iter().enumerate() {
+                    all.extend(self.part_candidates(place, part).unwrap_or_default());
                 }
                 all.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank_ns));
+                let mut looks: Vec<Look<'_>> = parts.iter().map(|part| Look::of(part)).collect();
                 for candidate in all {
                     if self.is_enough(candidate.rank_ns) {
                         break;
                     }
                     match candidate.at {
-                        At::Low(low) => self.try_low(low)?,
-                        At::Ordinal(part, ordinal) => {
-                            let rows = part.index.rows(ordinal).map_err(io_error)?;
-                            self.try_rows(part, rows)?
+                        At::Low(low) => self.try_low(low),
+                        At::Ordinal(place, ordinal) => {
+                            let _ = self.try_ordinal(&mut looks[place], ordinal);
                         }
-                    };
+                    }
                 }
             }
         }
-        Ok(())
     }
 
     /// Whether what has at most this rank cannot be on the page any more.
@@ -150,7 +177,7 @@ impl<'q> Search<'q> {
     }
 
     /// Tries the requests in memory, the newest first, until there are enough.
-    fn look_at_head(&mut self) -> Result<(), Error> {
+    fn look_at_head(&mut self) {
         let mut matches: Vec<(u64, u64)> =
             self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
         let mut left = &mut matches[..];
@@ -161,56 +188,83 @@ impl<'q> Search<'q> {
             next.sort_unstable_by_key(|found| std::cmp::Reverse(*found));
             for &mut (began, low) in next {
                 if self.is_enough(began) {
-                    return Ok(());
+                    return;
                 }
-                self.try_low(low)?;
+                self.try_low(low);
             }
             left = rest;
         }
-        Ok(())
     }
 
     /// Tries the requests of a file, the newest first, until there are enough.
     fn look(&mut self, part: &'q Part) -> Result<(), Error> {
         let ordinals = self.ordinals(part)?;
-        let mut in_vain = 0;
-        let mut holding = None;
+        let mut look = Look::of(part);
         for &ordinal in ordinals.iter().rev() {
             let is_full = self.found.len() > self.query.limit;
-            if is_full && self.is_enough(part.index.start_ns(ordinal).map_err(io_error)?) {
+            if is_full && self.is_enough(part.load()?.index.start_ns(ordinal).map_err(io_error)?) {
                 return Ok(());
             }
-            if in_vain == IN_VAIN_MAX && holding.is_none() && asks_spans(part, self.driver) {
-                holding = Some(rows_that_hold(part, self.driver)?);
-            }
-            let rows = part.index.rows(ordinal).map_err(io_error)?;
-            let may_hold = |holding: &BTreeSet<u32>| holding.range(rows.clone()).next().is_some();
-            if holding.as_ref().is_none_or(may_hold) {
-                in_vain += usize::from(!self.try_rows(part, rows)?);
-            }
+            // The others may be well.
+            let _ = self.try_ordinal(&mut look, ordinal);
+        }
+        Ok(())
+    }
+
+    /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
+    /// which ones to read.
+    fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
+        let loaded = look.part.load()?;
+        let asks = || asks_spans(&loaded, self.driver);
+        if look.in_vain == IN_VAIN_MAX && look.holding.is_none() && asks() {
+            look.holding = Some(rows_that_hold(look.part, &loaded, self.driver)?);
+        }
+        let rows = loaded.index.rows(ordinal).map_err(io_error)?;
+        if look.may_hold(&rows) {
+            look.in_vain += usize::from(!self.try_rows(look.part, rows)?);
         }
         Ok(())
     }
 
     /// Reads the request that rows of a file are of, and keeps it if it is asked for.
     fn try_rows(&mut self, part: &Part, rows: Range<u32>) -> Result<bool, Error> {
-        self.block.clear();
-        part.rows(rows.start..rows.end.min(rows.start + 1), &mut self.block)?;
-        let low = self.block.trace_lows().first().copied();
-        low.map_or(Ok(false), |low| self.try_low(low))
-    }
-
-    /// Reads a request, and keeps it if it is asked for.
-    fn try_low(&mut self, low: u64) -> Result<bool, Error> {
-        if !self.seen.insert(low) {
+        let mut spans = Vec::new();
+        self.pages.rows(part, rows, &mut spans)?;
+        let Some(id) = spans.first().map(|span| span.trace_id) else { return Ok(false) };
+        if !self.seen.insert(id) {
             return Ok(false);
         }
-        let spans = self.snapshot.spans_of(low, |_| true)?;
-        let mut is_found = false;
-        for request in spans.chunk_by(|one, other| one.trace_id == other.trace_id) {
-            is_found |= self.try_request(request);
+        self.gather(id.low(), Some(part.entry.number), |it| it == id, &mut spans);
+        Ok(self.try_request(&in_order(spans)))
+    }
+
+    /// Reads requests in memory, and keeps those that are asked for.
+    fn try_low(&mut self, low: u64) {
+        let mut spans = Vec::new();
+        self.gather(low, None, |_| true, &mut spans);
+        for request in in_order(spans).chunk_by(|one, other| one.trace_id == other.trace_id) {
+            if self.seen.insert(request[0].trace_id) {
+                self.try_request(request);
+            }
         }
-        Ok(is_found)
+    }
+
+    /// Adds the spans of requests with this lower half of the id, but for those of one file.
+    fn gather(
+        &mut self,
+        low: u64,
+        but_for: Option<u64>,
+        is_wanted: impl Fn(TraceId) -> bool,
+        spans: &mut Vec<Span>,
+    ) {
+        for batch in self.snapshot.batches.iter().filter(|batch| batch.may_hold(low)) {
+            take(batch, low, &is_wanted, spans);
+        }
+        let others = self.snapshot.parts.iter().filter(|part| Some(part.entry.number) != but_for);
+        for part in others.filter(|part| part.may_hold(low)) {
+            // What of it cannot be read is counted.
+            let _ = self.pages.of_low(part, low, &is_wanted, spans);
+        }
     }
 
     fn try_request(&mut self, request: &[Span]) -> bool {
@@ -262,30 +316,31 @@ impl<'q> Search<'q> {
         requests
     }
 
-    fn head_candidates(&self) -> Vec<Candidate<'q>> {
+    fn head_candidates(&self) -> Vec<Candidate> {
         let requests = self.head_requests().into_iter();
         requests
             .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Low(id.low()) })
             .collect()
     }
 
-    fn part_candidates(&self, part: &'q Part) -> Result<Vec<Candidate<'q>>, Error> {
+    fn part_candidates(&self, place: usize, part: &Part) -> Result<Vec<Candidate>, Error> {
         let ordinals = self.ordinals(part)?;
-        let codes = part.index.length_codes().map_err(io_error)?;
+        let codes = part.note(part.load()?.index.length_codes().map_err(io_error))?;
         let candidate = |ordinal: u32| {
             let code = codes.get(ordinal as usize).copied();
             let rank_ns = code.filter(|&code| code != NO_DURATION).map_or(0, Durations::greatest);
-            Candidate { rank_ns, at: At::Ordinal(part, ordinal) }
+            Candidate { rank_ns, at: At::Ordinal(place, ordinal) }
         };
         Ok(ordinals.into_iter().map(candidate).collect())
     }
 
     /// Requests of a file that began in the window and have a span that meets the driving condition, or may.
     fn ordinals(&self, part: &Part) -> Result<Vec<u32>, Error> {
-        let among = part.index.ordinals(self.query.window).map_err(io_error)?;
+        let loaded = part.load()?;
+        let among = part.note(loaded.index.ordinals(self.query.window).map_err(io_error))?;
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
-        for_each_entry(part, self.driver, &among, push).map_err(io_error)?;
+        part.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
         ordinals.sort_unstable();
         ordinals.dedup();
         Ok(ordinals)
@@ -296,32 +351,34 @@ fn io_error(error: std::io::Error) -> Error {
     Error::io("an index")(error)
 }
 
-/// How many spans may meet a condition, as far as is known without looking.
-fn estimate(snapshot: &Snapshot, condition: &Condition) -> u64 {
-    let mut sum = 0u64;
-    for part in snapshot.parts.iter() {
-        for (_, residual, group) in groups(part, condition) {
-            let known = group.durations.iter();
-            let may = known.filter(|&&(code, _)| {
-                residual.truth(code, true).max(residual.truth(code, false)) != Truth::No
-            });
-            let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
-            let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
-            let without = u64::from(group.entries.saturating_sub(without));
-            let may_without =
-                residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
-            sum += of_durations + if may_without == Truth::No { 0 } else { without };
-        }
-    }
-    sum
+/// How many spans may meet a condition, as far as some of the files know without looking.
+fn estimate(parts: &[&Part], condition: &Condition) -> u64 {
+    let some = parts.iter().rev().take(FILES_TO_ESTIMATE);
+    let of_part = |part: &&Part| part.load().map_or(0, |loaded| estimate_of(&loaded, condition));
+    some.map(of_part).sum()
+}
+
+fn estimate_of(loaded: &Loaded, condition: &Condition) -> u64 {
+    let of_group = |(_, residual, group): (usize, Residual, &Group)| {
+        let known = group.durations.iter();
+        let may = known.filter(|&&(code, _)| {
+            residual.truth(code, true).max(residual.truth(code, false)) != Truth::No
+        });
+        let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
+        let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
+        let without = u64::from(group.entries.saturating_sub(without));
+        let may_without = residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
+        of_durations + if may_without == Truth::No { 0 } else { without }
+    };
+    groups(loaded, condition).map(of_group).sum()
 }
 
 /// The groups of a file some of whose spans may meet a condition, and what is left of it for them.
-fn groups<'p>(
-    part: &'p Part,
+pub(crate) fn groups<'p>(
+    loaded: &'p Loaded,
     condition: &'p Condition,
-) -> impl Iterator<Item = (usize, Residual, &'p crate::index::Group)> {
-    let directory = &part.index.directory;
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    let directory = &loaded.index.directory;
     directory.groups.iter().enumerate().filter_map(move |(place, group)| {
         let common = Common {
             service: directory.text(group.service),
@@ -334,19 +391,19 @@ fn groups<'p>(
 }
 
 /// Whether only spans themselves can say whether they meet a condition.
-pub(crate) fn asks_spans(part: &Part, condition: &Condition) -> bool {
-    groups(part, condition).any(|(_, residual, _)| residual.asks_the_span())
+pub(crate) fn asks_spans(loaded: &Loaded, condition: &Condition) -> bool {
+    groups(loaded, condition).any(|(_, residual, _)| residual.asks_the_span())
 }
 
 /// Calls `each` with the entries, of requests of a range, of spans that meet a condition or may, and which it is.
-pub(crate) fn for_each_entry(
-    part: &Part,
+fn for_each_entry(
+    loaded: &Loaded,
     condition: &Condition,
     among: &Range<u32>,
     mut each: impl FnMut(usize, Entry, Truth),
 ) -> std::io::Result<()> {
-    for (place, residual, _) in groups(part, condition) {
-        for entry in part.index.entries(place, among)? {
+    for (place, residual, _) in groups(loaded, condition) {
+        for entry in loaded.index.entries(place, among)? {
             let truth = residual.truth(entry.code, entry.is_error);
             if truth != Truth::No {
                 each(place, entry, truth);
@@ -356,35 +413,17 @@ pub(crate) fn for_each_entry(
     Ok(())
 }
 
-/// The rows of a file for which a condition holds, found by looking at them all.
-fn rows_that_hold(part: &Part, condition: &Condition) -> Result<BTreeSet<u32>, Error> {
-    let mut rows = BTreeSet::new();
-    for_each_row(part, |block, row, number| {
-        if condition.holds(&block.span(row, &mut Scratch::default())) {
-            rows.insert(number);
+/// The rows of a file for which a condition holds, in order.
+fn rows_that_hold(part: &Part, loaded: &Loaded, condition: &Condition) -> Result<Vec<u32>, Error> {
+    let mut rows = Vec::new();
+    let projection = Projection::of(condition);
+    projection.scan(part, loaded, &[], |page, row| {
+        if projection.holds(page, row)? {
+            rows.push(page.first_row() as u32 + row as u32);
         }
+        Ok(())
     })?;
     Ok(rows)
-}
-
-/// Calls `each` with all rows of a file: the block that one is in, its place there, and its number in the file.
-pub(crate) fn for_each_row(
-    part: &Part,
-    mut each: impl FnMut(&Block, Row, u32),
-) -> Result<(), Error> {
-    let end = part.index.directory.rows;
-    let mut block = Block::new();
-    let mut start = 0;
-    while start < end {
-        let next = end.min(start.saturating_add(ROWS_AT_ONCE));
-        block.clear();
-        part.rows(start..next, &mut block)?;
-        for row in 0..block.len() as Row {
-            each(&block, row, start + row);
-        }
-        start = next;
-    }
-    Ok(())
 }
 
 /// Calls `each` with the rows of spans that meet a condition.
