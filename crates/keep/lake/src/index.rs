@@ -29,6 +29,20 @@ pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 
 use blkkin_store::Durations;
 
+/// The bytes of an index, whose mark and checksums are made right.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let Some((header, rest)) = bytes.split_first_chunk_mut::<HEADER_BYTES>() else { return bytes };
+    header[..8].copy_from_slice(MAGIC);
+    let len = header[8..16].iter().rev().fold(0u64, |len, &byte| len << 8 | u64::from(byte));
+    let len = usize::try_from(len).unwrap_or(usize::MAX).min(rest.len());
+    let (directory, body) = rest.split_at(len);
+    header[16..20].copy_from_slice(&crc32c::crc32c(directory).to_le_bytes());
+    header[20..24].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    bytes
+}
+
 const MAGIC: &[u8; 8] = b"blkkidx2";
 const HEADER_BYTES: usize = 24;
 

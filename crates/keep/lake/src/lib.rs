@@ -42,6 +42,8 @@ mod search;
 mod snapshot;
 mod store;
 mod tags;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod write;
 
 pub use clock::{Clock, SystemClock};

@@ -29,8 +29,11 @@ pub(crate) fn run(shared: &Shared) {
                 state.trouble = Some(error.to_string());
                 // What waits for files is told why there are none.
                 shared.memory.room.notify_all();
-                let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                // Who ends the store may have said so while this was being written.
+                if !state.ends {
+                    let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
                 if state.ends {
                     return;
                 }

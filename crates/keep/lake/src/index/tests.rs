@@ -1,6 +1,6 @@
 //! The index against what was put into it.
 
-use super::{Builder, Entry, Index, NO_DURATION, OpenError, Row};
+use super::{Builder, Entry, Index, LinkCount, NO_DURATION, OpenError, Row};
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_journal::{Disk, File};
 use blkkin_store::{Durations, Window};
@@ -210,4 +210,27 @@ fn damage_is_found() {
         assert!(open(&damaged).is_err(), "byte {at}");
         assert!(open(&bytes[..at]).is_err(), "cut at {at}");
     }
+}
+
+/// Writes what the fuzzer begins with; run when the form of the file changes.
+#[test]
+#[ignore = "writes files of the tree"]
+fn write_seeds() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
+    let corpus = corpus.join("lake_index");
+    std::fs::create_dir_all(&corpus).expect("made");
+    for (name, requests) in [("no-request", 0), ("one-request", 1), ("ten-requests", 10)] {
+        let bytes = bytes_of(&spans(&mut Random(7), requests));
+        std::fs::write(corpus.join(name), bytes).expect("written");
+    }
+    let link = |minute| LinkCount {
+        minute,
+        parent: "guest".to_owned(),
+        child: "disk".to_owned(),
+        calls: 3,
+        errors: -1,
+        durations: vec![(7, 2), (900, 1)],
+    };
+    let (_, bytes) = Builder::default().finish(&[link(1), link(9)], Vec::new()).expect("encoded");
+    std::fs::write(corpus.join("calls"), bytes).expect("written");
 }
