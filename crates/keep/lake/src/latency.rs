@@ -5,7 +5,7 @@ use crate::Error;
 use crate::index::{Entry, Group, NO_DURATION};
 use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
-use crate::project::Projection;
+use crate::project::{Projection, scan};
 use crate::search::{asks_spans, for_each_match, groups};
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, Row, Scratch};
@@ -216,7 +216,8 @@ impl<'p> Sum<'p> {
         let mut request = String::new();
         let mut began = None;
         let mut matches: Vec<Example> = Vec::new();
-        projection.scan(part, loaded, &COLUMNS, |page, row| {
+        let columns = [&COLUMNS, projection.columns()].concat();
+        scan(part, loaded, &columns, |page, row| {
             let id = page.text(Column::TraceId, row);
             if request != id {
                 self.add_examples(&mut matches, began.take(), window);

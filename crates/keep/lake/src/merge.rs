@@ -4,7 +4,7 @@ use crate::lake::{Expiry, Shared, lock};
 use crate::ledger::Ledger;
 use crate::links::LinkTable;
 use crate::manifest::{FileEntry, Manifest, Totals};
-use crate::part::{Part, PartWriter};
+use crate::part::{Part, PartWriter, index_name, spans_name};
 use crate::tags::TagTable;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
@@ -97,7 +97,11 @@ fn merge(shared: &Shared) -> Result<(), Error> {
         (parts[range].to_vec(), number)
     };
     let merging = &merging[..];
-    let (part, duplicates) = merged(shared, merging, number)?;
+    let (part, duplicates) = merged(shared, merging, number).inspect_err(|_| {
+        // What was not finished takes no room.
+        let _ = shared.spans.remove(&spans_name(number));
+        let _ = shared.spans.remove(&index_name(number));
+    })?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);

@@ -32,7 +32,35 @@ enum Value<'p> {
 }
 
 /// What is wrong with a row.
-type Fault = &'static str;
+pub(crate) type Fault = &'static str;
+
+/// Calls `each` with all rows of a file, page by page, of which these columns are read.
+pub(crate) fn scan(
+    part: &Part,
+    loaded: &Loaded,
+    columns: &[Column],
+    mut each: impl FnMut(&PageColumns, usize) -> Result<(), Fault>,
+) -> Result<(), Error> {
+    let mut columns = columns.to_vec();
+    columns.sort_unstable();
+    columns.dedup();
+    let file = loaded.columns();
+    for group in 0..file.groups() {
+        let mut fault = None;
+        let flow = file.scan(group, &columns, |page| {
+            fault = (0..page.rows()).find_map(|row| each(page, row).err());
+            if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        });
+        let _ = part.note(flow.map_err(|error| part.error(error)))?;
+        if let Some(fault) = fault {
+            let rows = file.group_rows(group);
+            let (first, end) = (rows.start, rows.end);
+            let text = format!("a row between {first} and {end}: {fault}");
+            part.note(Err(part.error(text)))?;
+        }
+    }
+    Ok(())
+}
 
 impl<'c> Projection<'c> {
     pub(crate) fn of(condition: &'c Condition) -> Projection<'c> {
@@ -68,33 +96,9 @@ impl<'c> Projection<'c> {
         self.columns.push(column);
     }
 
-    /// Calls `each` with all rows of a file, page by page, of which these columns are read too.
-    pub(crate) fn scan(
-        &self,
-        part: &Part,
-        loaded: &Loaded,
-        others: &[Column],
-        mut each: impl FnMut(&PageColumns, usize) -> Result<(), Fault>,
-    ) -> Result<(), Error> {
-        let mut columns = [&self.columns, others].concat();
-        columns.sort_unstable();
-        columns.dedup();
-        let file = loaded.columns();
-        for group in 0..file.groups() {
-            let mut fault = None;
-            let flow = file.scan(group, &columns, |page| {
-                fault = (0..page.rows()).find_map(|row| each(page, row).err());
-                if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-            });
-            let _ = part.note(flow.map_err(|error| part.error(error)))?;
-            if let Some(fault) = fault {
-                let rows = file.group_rows(group);
-                let (first, end) = (rows.start, rows.end);
-                let text = format!("a row between {first} and {end}: {fault}");
-                part.note(Err(part.error(text)))?;
-            }
-        }
-        Ok(())
+    /// Those that must be read.
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
     }
 
     /// Whether the condition holds for a row.

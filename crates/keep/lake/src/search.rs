@@ -10,17 +10,26 @@ use crate::index::{Entry, Group, NO_DURATION};
 use crate::pages::Pages;
 use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
-use crate::project::Projection;
+use crate::project::{Projection, scan};
 use crate::snapshot::{Snapshot, in_order, take};
-use blkkin_columns::{Block, Row, Scratch};
+use blkkin_columns::{Block, Column, Row, Scratch};
 use blkkin_model::{Held, Span, SpanRef, TraceId};
 use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
-/// Before so many requests are read in vain, the tags of all spans of a file are looked at instead.
-const IN_VAIN_MAX: usize = 64;
+/// When so many requests of a file were read in vain, or one for each so many rows, its columns are read instead: that
+/// takes about as long again.
+const IN_VAIN_MAX: u32 = 64;
+const ROWS_OF_READ: u32 = 1024;
+
+/// Of no more conditions than this columns are asked.
+const CONDITIONS_MAX: usize = 32;
+
+/// Of no more requests than this, but for a file's, it is remembered what columns say.
+const KNOWN_MAX: usize = 2 << 20;
 
 /// So many files, the newest ones, are asked how many spans may meet a condition.
 const FILES_TO_ESTIMATE: usize = 16;
@@ -45,6 +54,9 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query) -> Result<Page, Error> 
         found: Vec::new(),
         seen: HashSet::new(),
         pages: Pages::default(),
+        known: HashMap::new(),
+        known_requests: 0,
+        head_lows: None,
     };
     search.run(parts);
     let mut summaries: HashMap<_, _> =
@@ -62,6 +74,11 @@ struct Search<'q> {
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
     pages: Pages,
+    /// What columns say of the requests of files, by the number of the file, once it was worth reading them.
+    known: HashMap<u64, Option<Arc<Vec<Known>>>>,
+    known_requests: usize,
+    /// The lower halves of the ids of requests in memory, once they are asked for.
+    head_lows: Option<HashSet<u64, RandomState>>,
 }
 
 /// A request that may be asked for.
@@ -75,22 +92,20 @@ struct Candidate {
 /// Requests of a file are tried.
 struct Look<'q> {
     part: &'q Part,
-    in_vain: usize,
-    /// The rows that meet the driving condition, in order, once they are known.
-    holding: Option<Vec<u32>>,
+    in_vain: u32,
+}
+
+/// What the columns of a file say of a request.
+struct Known {
+    first_row: u32,
+    /// A bit for each of the query's conditions that a span of it in this file meets.
+    met: u32,
+    low: u64,
 }
 
 impl<'q> Look<'q> {
     fn of(part: &'q Part) -> Look<'q> {
-        Look { part, in_vain: 0, holding: None }
-    }
-
-    /// Whether one of these rows may meet the driving condition.
-    fn may_hold(&self, rows: &Range<u32>) -> bool {
-        self.holding.as_ref().is_none_or(|holding| {
-            let first = holding.partition_point(|row| *row < rows.start);
-            holding.get(first).is_some_and(|row| *row < rows.end)
-        })
+        Look { part, in_vain: 0 }
     }
 }
 
@@ -215,15 +230,52 @@ impl<'q> Search<'q> {
     /// which ones to read.
     fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
         let loaded = look.part.load()?;
-        let asks = || asks_spans(&loaded, self.driver);
-        if look.in_vain == IN_VAIN_MAX && look.holding.is_none() && asks() {
-            look.holding = Some(rows_that_hold(look.part, &loaded, self.driver)?);
-        }
         let rows = loaded.index.rows(ordinal).map_err(io_error)?;
-        if look.may_hold(&rows) {
-            look.in_vain += usize::from(!self.try_rows(look.part, rows)?);
+        let in_vain_max = IN_VAIN_MAX.max(loaded.index.directory.rows / ROWS_OF_READ);
+        if look.in_vain < in_vain_max || self.may_be_asked_for(look.part, &rows) {
+            look.in_vain += u32::from(!self.try_rows(look.part, rows)?);
         }
         Ok(())
+    }
+
+    /// Whether a request meets all conditions by what columns say, or may be in memory, or in files of which that is not
+    /// known.
+    fn may_be_asked_for(&mut self, part: &Part, rows: &Range<u32>) -> bool {
+        let Some(known) = self.known(part) else { return true };
+        let at = known.binary_search_by_key(&rows.start, |request| request.first_row);
+        let Some(&Known { mut met, low, .. }) = at.ok().map(|at| &known[at]) else { return true };
+        let all = ((1u64 << self.query.conditions.len()) - 1) as u32;
+        let snapshot = self.snapshot;
+        let head = self.head_lows.get_or_insert_with(|| {
+            snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
+        });
+        if met == all || head.contains(&low) {
+            return true;
+        }
+        for other in snapshot.parts.iter().filter(|it| it.entry.number != part.entry.number) {
+            if other.may_hold(low) {
+                let Some(known) = self.known(other) else { return true };
+                let first = known.partition_point(|request| request.low < low);
+                let alike = known[first..].iter().take_while(|request| request.low == low);
+                met = alike.fold(met, |met, request| met | request.met);
+            }
+        }
+        met == all
+    }
+
+    /// What columns say of the requests of a file, unless that cannot be known, or of too many already.
+    fn known(&mut self, part: &Part) -> Option<Arc<Vec<Known>>> {
+        let number = part.entry.number;
+        if let Some(known) = self.known.get(&number) {
+            return known.clone();
+        }
+        let conditions = &self.query.conditions;
+        let is_possible = (1..=CONDITIONS_MAX).contains(&conditions.len());
+        let known = Some(()).filter(|()| is_possible && self.known_requests < KNOWN_MAX);
+        let known = known.and_then(|()| known_of(part, conditions).ok()).map(Arc::new);
+        self.known_requests += known.as_ref().map_or(0, |known| known.len());
+        self.known.insert(number, known.clone());
+        known
     }
 
     /// Reads the request that rows of a file are of, and keeps it if it is asked for.
@@ -413,17 +465,31 @@ fn for_each_entry(
     Ok(())
 }
 
-/// The rows of a file for which a condition holds, in order.
-fn rows_that_hold(part: &Part, loaded: &Loaded, condition: &Condition) -> Result<Vec<u32>, Error> {
-    let mut rows = Vec::new();
-    let projection = Projection::of(condition);
-    projection.scan(part, loaded, &[], |page, row| {
-        if projection.holds(page, row)? {
-            rows.push(page.first_row() as u32 + row as u32);
+/// What columns say of the requests of a file, in its order.
+fn known_of(part: &Part, conditions: &[Condition]) -> Result<Vec<Known>, Error> {
+    let mut requests: Vec<Known> = Vec::new();
+    let projections: Vec<Projection<'_>> = conditions.iter().map(Projection::of).collect();
+    let columns = projections.iter().flat_map(Projection::columns).copied();
+    let columns: Vec<Column> = columns.chain([Column::TraceId]).collect();
+    let mut id = String::new();
+    scan(part, &*part.load()?, &columns, |page, row| {
+        let this = page.text(Column::TraceId, row);
+        if this != id {
+            this.clone_into(&mut id);
+            let low = this.get(this.len().saturating_sub(16)..).unwrap_or_default();
+            let low = u64::from_str_radix(low, 16).map_err(|_| "an id is none")?;
+            let first_row = page.first_row() as u32 + row as u32;
+            requests.push(Known { first_row, met: 0, low });
+        }
+        let Some(request) = requests.last_mut() else { return Ok(()) };
+        for (projection, bit) in projections.iter().zip(0..) {
+            if request.met >> bit & 1 == 0 && projection.holds(page, row)? {
+                request.met |= 1 << bit;
+            }
         }
         Ok(())
     })?;
-    Ok(rows)
+    Ok(requests)
 }
 
 /// Calls `each` with the rows of spans that meet a condition.
