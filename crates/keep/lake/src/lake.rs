@@ -55,6 +55,9 @@ pub struct Opened {
     pub damage: Vec<String>,
 }
 
+/// Files, in order of what was received when.
+pub(crate) type Parts = Arc<Vec<Arc<Part>>>;
+
 /// What all threads of a store share.
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
@@ -63,7 +66,7 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
     /// Who changes the manifest has this for as long as it takes.
     pub(crate) manifest: Mutex<Manifest>,
-    pub(crate) parts: RwLock<Arc<Vec<Arc<Part>>>>,
+    pub(crate) parts: RwLock<Parts>,
     /// What is in memory of them.
     pub(crate) cache: Arc<Cache>,
     /// The calls of all of them.
@@ -327,7 +330,7 @@ impl Shared {
         state: &mut State,
         parts: Vec<Arc<Part>>,
         totals: Totals,
-    ) -> Arc<Vec<Arc<Part>>> {
+    ) -> Parts {
         let mut current = self.parts.write().unwrap_or_else(PoisonError::into_inner);
         let before = std::mem::replace(&mut *current, Arc::new(parts));
         state.totals.duplicates += totals.duplicates;
@@ -432,7 +435,7 @@ impl Shared {
     pub(crate) fn known_links(
         &self,
         minutes: &RangeInclusive<u64>,
-    ) -> (Calls, Arc<Vec<Arc<Part>>>, Arc<Vec<LinkCount>>) {
+    ) -> (Calls, Parts, Arc<Vec<LinkCount>>) {
         let mut state = self.memory.state();
         let parts = self.snapshot_of(&mut state).parts;
         let head = lock(&self.head_links);
