@@ -82,9 +82,26 @@ impl File for Bytes {
 mod tests {
     use std::path::Path;
 
-    /// What the fuzzer begins with is good.
+    /// The same but for some bytes.
+    fn changed(bytes: &[u8], number: &mut u64) -> Vec<u8> {
+        let mut below = |bound: usize| {
+            *number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (*number >> 33) as usize % bound
+        };
+        let mut bytes = bytes.to_vec();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            let values = [0, 1, 0x7f, 0x80, 0xff, b'0', b'9', below(256) as u8];
+            bytes[at] = values[below(values.len())];
+        }
+        bytes.truncate(bytes.len() - below(bytes.len()) * usize::from(below(4) == 0));
+        bytes
+    }
+
+    /// What the fuzzer begins with is good, and what is like it does no harm.
     #[test]
     fn seeds_are_read() {
+        let mut number = 1;
         let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
         for (target, read) in
             [("lake_index", super::index as fn(&[u8]) -> bool), ("lake_manifest", super::manifest)]
@@ -93,7 +110,11 @@ mod tests {
             assert!(!seeds.is_empty());
             for seed in seeds {
                 let path = seed.expect("a seed").path();
-                assert!(read(&std::fs::read(&path).expect("read")), "{}", path.display());
+                let bytes = std::fs::read(&path).expect("read");
+                assert!(read(&bytes), "{}", path.display());
+                for _ in 0..3000 {
+                    let _ = read(&changed(&bytes, &mut number));
+                }
             }
         }
     }

@@ -19,6 +19,8 @@ fn options() -> Options {
         file_spans: 60,
         merge_files: 2,
         merged_spans_max: 300,
+        // One file at a time is in memory, and loaded again and again.
+        cache_bytes_max: 0,
         journal: blkkin_journal::Options {
             segment_bytes: 64 << 10,
             total_bytes_max: 1 << 20,
