@@ -1,6 +1,8 @@
 //! Which requests a file may hold, in some ten bits for each: a filter that says no, or perhaps. Each request sets bits of
 //! one block of 64 bytes, so that asking costs one look at memory.
 
+use std::ops::Range;
+
 /// Bits for each request; with the hashes below about one in a hundred that is not there is taken to be.
 const BITS_PER_KEY: usize = 12;
 const BITS_SET: u32 = 6;
@@ -28,6 +30,16 @@ pub(crate) fn may_hold(bytes: &[u8], key: u64) -> bool {
     }
     let (start, mut bits) = place(key, blocks);
     bits.all(|bit| bytes[start + bit / 8] & (1 << (bit % 8)) != 0)
+}
+
+/// Which bytes of a filter of so many a key's bits are in, and which bits of those they are. `None` if there are none.
+pub(crate) fn block_of(bytes: u64, key: u64) -> Option<(Range<u64>, Vec<usize>)> {
+    let blocks = usize::try_from(bytes).ok()? / BLOCK_BYTES;
+    if blocks == 0 {
+        return None;
+    }
+    let (start, bits) = place(key, blocks);
+    Some((start as u64..(start + BLOCK_BYTES) as u64, bits.collect()))
 }
 
 /// Where a key's block starts, and which of its bits are the key's. Ids need not be random.

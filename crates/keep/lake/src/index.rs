@@ -12,10 +12,12 @@
 //!             spans   of ordinals: how many rows             packed
 //!             lengths of ordinals: the code of the duration  packed
 //!             entries of each group: ordinal, error, code    packed
+//!             filter of the lower halves of ids
+//!             calls of requests by minute, by postcard
 //! ```
 //!
-//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory is kept
-//! in memory; of the body what is asked for is read.
+//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory and the
+//! filter are in memory while the file is used ([`crate::cache`]); of the rest what is asked for is read.
 
 mod build;
 mod directory;
@@ -23,11 +25,25 @@ mod read;
 
 pub(crate) use build::{Builder, Row};
 pub(crate) use directory::{Directory, Group, KeyValues, LinkCount};
-pub(crate) use read::{Entry, Index, OpenError};
+pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 
 use blkkin_store::Durations;
 
-const MAGIC: &[u8; 8] = b"blkkidx1";
+/// The bytes of an index, whose mark and checksums are made right.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let Some((header, rest)) = bytes.split_first_chunk_mut::<HEADER_BYTES>() else { return bytes };
+    header[..8].copy_from_slice(MAGIC);
+    let len = header[8..16].iter().rev().fold(0u64, |len, &byte| len << 8 | u64::from(byte));
+    let len = usize::try_from(len).unwrap_or(usize::MAX).min(rest.len());
+    let (directory, body) = rest.split_at(len);
+    header[16..20].copy_from_slice(&crc32c::crc32c(directory).to_le_bytes());
+    header[20..24].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
+    bytes
+}
+
+const MAGIC: &[u8; 8] = b"blkkidx2";
 const HEADER_BYTES: usize = 24;
 
 /// Stands for the duration of a span that has none.

@@ -4,8 +4,10 @@
 //! journal: it is read into a block, and the block is added to the head in the order of the journal. The head becomes
 //! a file ([`crate::write`]), and files become one ([`crate::merge`]), each by one commit of the manifest.
 
+use crate::cache::Cache;
 use crate::head::Head;
 use crate::index::LinkCount;
+use crate::ledger::{Calls, Ledger};
 use crate::links::LinkTable;
 use crate::manifest::{Manifest, Totals};
 use crate::part::{self, Part};
@@ -18,7 +20,7 @@ use blkkin_journal::{Directory, Disk, Item, Journal};
 use blkkin_model::{SpanRef, SpanSink};
 use blkkin_store::{Accepted, Batch, Counters, Done, Policy, Refusal};
 use blkkin_wire::{Decoder, End, Fault, Outcome, Reason};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, RangeInclusive};
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -53,6 +55,9 @@ pub struct Opened {
     pub damage: Vec<String>,
 }
 
+/// Files, in order of what was received when.
+pub(crate) type Parts = Arc<Vec<Arc<Part>>>;
+
 /// What all threads of a store share.
 pub(crate) struct Shared {
     pub(crate) memory: Arc<Memory>,
@@ -61,7 +66,11 @@ pub(crate) struct Shared {
     pub(crate) journal: Journal,
     /// Who changes the manifest has this for as long as it takes.
     pub(crate) manifest: Mutex<Manifest>,
-    pub(crate) parts: RwLock<Arc<Vec<Arc<Part>>>>,
+    pub(crate) parts: RwLock<Parts>,
+    /// What is in memory of them.
+    pub(crate) cache: Arc<Cache>,
+    /// The calls of all of them.
+    pub(crate) ledger: Mutex<Ledger>,
     /// Links of the head, as they were found last.
     pub(crate) head_links: Mutex<HeadLinks>,
 }
@@ -131,7 +140,10 @@ impl Lake {
             }
             None => Manifest::default(),
         };
-        let parts = open_parts(&spans, &mut manifest, &mut opened)?;
+        let cache = Arc::new(Cache::new(options.cache_bytes_max));
+        let parts = open_parts(&spans, &cache, &mut manifest, &mut opened)?;
+        let mut ledger = Ledger::new(options.links_bytes_max);
+        parts.iter().for_each(|part| ledger.add(&part.links().unwrap_or_default(), 1));
         manifest.commit += 1;
         manifest.write(&*root)?;
         remove_others(&*spans, &manifest);
@@ -155,6 +167,8 @@ impl Lake {
             journal,
             manifest: Mutex::new(manifest),
             parts: RwLock::new(Arc::new(parts)),
+            cache,
+            ledger: Mutex::new(ledger),
             head_links: Mutex::default(),
         });
         let mut lake = Lake { shared, threads: Vec::new() };
@@ -205,6 +219,7 @@ impl Drop for Lake {
 /// Opens the files that a manifest names. One that cannot be read is left out, and where it is.
 fn open_parts(
     spans: &Arc<dyn Disk>,
+    cache: &Arc<Cache>,
     manifest: &mut Manifest,
     opened: &mut Opened,
 ) -> Result<Vec<Arc<Part>>, Error> {
@@ -212,7 +227,7 @@ fn open_parts(
     for entry in std::mem::take(&mut manifest.files) {
         let lost = entry.spans;
         let name = part::spans_name(entry.number);
-        match Part::open(Arc::clone(spans), entry.clone()) {
+        match Part::open(Arc::clone(spans), Arc::clone(cache), entry.clone()) {
             Ok(part) => {
                 parts.push(Arc::new(part));
                 manifest.files.push(entry);
@@ -307,13 +322,21 @@ impl Shared {
         }
     }
 
-    /// What the head held becomes a part, or parts become others, and is counted.
-    pub(crate) fn replace_parts(&self, state: &mut State, parts: Vec<Arc<Part>>, totals: Totals) {
+    /// What the head held becomes a part, or parts become others, and is counted. What was there before is returned:
+    /// removing files takes long, and must not be waited for by who wants the state.
+    #[must_use]
+    pub(crate) fn replace_parts(
+        &self,
+        state: &mut State,
+        parts: Vec<Arc<Part>>,
+        totals: Totals,
+    ) -> Parts {
         let mut current = self.parts.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(parts);
+        let before = std::mem::replace(&mut *current, Arc::new(parts));
         state.totals.duplicates += totals.duplicates;
         state.totals.expired += totals.expired;
         state.totals.lost += totals.lost;
+        before
     }
 
     /// Reads what is only in the journal.
@@ -375,7 +398,8 @@ impl Shared {
         let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
         let state = self.memory.state();
         let Totals { accepted, duplicates, expired, lost } = state.totals;
-        let in_memory = parts.iter().map(|part| part.index.directory.memory_bytes() as u64);
+        let in_memory = self.cache.bytes() + lock(&self.ledger).memory_bytes();
+        let damaged = parts.iter().filter(|part| !part.is_good()).map(|part| part.entry.spans);
         let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
         Counters {
             accepted,
@@ -383,8 +407,9 @@ impl Shared {
             expired,
             lost,
             kept: accepted.saturating_sub(duplicates + expired + lost),
-            memory_bytes: state.head.memory_bytes() as u64 + in_memory.sum::<u64>(),
+            memory_bytes: (state.head.memory_bytes() + in_memory) as u64,
             disk_bytes: on_disk.sum::<u64>() + self.journal.file_bytes(),
+            damaged: damaged.sum(),
             ..state.counters
         }
     }
@@ -405,13 +430,21 @@ impl Shared {
         *lock(&self.head_links) = HeadLinks { links: Arc::new(table.counts()), added, written };
     }
 
-    /// The files, and the links of what is in none as they were found last, unless it is in files by now.
-    pub(crate) fn known_links(&self) -> (Arc<Vec<Arc<Part>>>, Arc<Vec<LinkCount>>) {
+    /// Calls in some minutes: those of files, as far as they are known, the files, and the calls of what is in none as
+    /// they were found last, unless it is in files by now.
+    pub(crate) fn known_links(
+        &self,
+        minutes: &RangeInclusive<u64>,
+    ) -> (Calls, Parts, Arc<Vec<LinkCount>>) {
         let mut state = self.memory.state();
         let parts = self.snapshot_of(&mut state).parts;
         let head = lock(&self.head_links);
         let is_current = head.written == state.head.written;
-        (parts, if is_current { Arc::clone(&head.links) } else { Arc::default() })
+        let links = if is_current { Arc::clone(&head.links) } else { Arc::default() };
+        // Files come and go while the state is locked, so that nobody is in both or none of them.
+        let ledger = lock(&self.ledger);
+        drop((head, state));
+        (ledger.calls(minutes), parts, links)
     }
 }
 

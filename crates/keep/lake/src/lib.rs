@@ -19,25 +19,32 @@
 
 mod bloom;
 mod bytes;
+mod cache;
 mod clock;
 mod error;
 mod head;
 mod index;
 mod lake;
+mod latency;
+mod ledger;
 mod links;
 mod listing;
 mod manifest;
 mod merge;
 mod options;
 mod packed;
+mod pages;
 mod part;
 mod plan;
+mod project;
 mod record;
 mod retain;
 mod search;
 mod snapshot;
 mod store;
 mod tags;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 mod write;
 
 pub use clock::{Clock, SystemClock};

@@ -1,13 +1,14 @@
 //! Adds up which services call which, by the minute in which requests began. Start at [`LinkTable`].
 
 use crate::index::LinkCount;
+use crate::ledger::Calls;
 use crate::part::Part;
 use blkkin_columns::{Block, Row, Scratch, Sorted};
 use blkkin_model::{Span, SpanRef, Status};
 use blkkin_store::{Call, Durations, Link, Linker, Window, began_ns, compare};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 const MINUTE_NS: u64 = 60_000_000_000;
@@ -171,13 +172,13 @@ impl Adding<'_> {
         let starts = || spans.iter().filter_map(|span| span.start_ns);
         let times = starts().min().zip(starts().max());
         for part in self.before {
-            let directory = &part.index.directory;
-            let is_near = directory.timed < directory.requests
+            let entry = &part.entry;
+            let is_near = !part.facts.all_have_times
                 || times.is_none_or(|(first, last)| {
-                    directory.min_start_ns <= last.saturating_add(LATE_NS)
-                        && first.saturating_sub(LATE_NS) <= directory.max_start_ns
+                    entry.min_start_ns <= last.saturating_add(LATE_NS)
+                        && first.saturating_sub(LATE_NS) <= entry.max_start_ns
                 });
-            if is_near && self.reads < READS_MAX && part.index.may_hold(low) {
+            if is_near && self.reads < READS_MAX && part.may_hold(low) {
                 self.reads += 1;
                 // What cannot be read is told by who asks for it.
                 let _ = part.between(low..=low, &mut earlier);
@@ -187,31 +188,71 @@ impl Adding<'_> {
     }
 }
 
-/// The links of a window, in order of parent and child, of calls by minute.
-pub(crate) fn in_window<'c>(
-    counts: impl IntoIterator<Item = &'c LinkCount>,
-    window: Window,
+/// The minutes that a window has a part in.
+pub(crate) fn minutes_of(window: Window) -> RangeInclusive<u64> {
+    window.start_ns / MINUTE_NS..=window.end_ns / MINUTE_NS
+}
+
+/// The links of a window, in order of parent and child, of calls by minute: those that are known of files, those that
+/// must be asked of them, and the ones in memory.
+pub(crate) fn in_window(
+    known: Calls,
+    parts: &[Arc<Part>],
+    head: &[LinkCount],
+    minutes: &RangeInclusive<u64>,
 ) -> Vec<Link> {
-    let minutes = window.start_ns / MINUTE_NS..=window.end_ns / MINUTE_NS;
-    let mut sums: BTreeMap<(&str, &str), Sum> = BTreeMap::new();
-    for count in counts.into_iter().filter(|count| minutes.contains(&count.minute)) {
-        sums.entry((&count.parent, &count.child)).or_default().merge(count);
-    }
-    let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
-    let link = |((parent, child), sum): ((&str, &str), Sum)| {
-        let mut durations = Durations::default();
-        for (code, times) in sum.durations {
-            durations.add(code, unsigned(times));
-        }
-        Link {
-            parent: parent.to_owned(),
-            child: child.to_owned(),
-            calls: unsigned(sum.calls),
-            errors: unsigned(sum.errors),
-            durations,
-        }
+    let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
+    let mut add = |count: &LinkCount| {
+        let pair = (count.parent.clone(), count.child.clone());
+        sums.entry(pair).or_default().merge(count);
     };
-    sums.into_iter().filter(|(_, sum)| sum.calls > 0).map(link).collect()
+    head.iter().filter(|count| minutes.contains(&count.minute)).for_each(&mut add);
+    let is_missing = |minute: &u64| known.missing.iter().any(|it| it.contains(minute));
+    let has_missing = |&(first, last): &(u64, u64)| {
+        known.missing.iter().any(|it| *it.start() <= last && first <= *it.end())
+    };
+    for part in
+        parts.iter().filter(|part| part.facts.link_minutes.is_some_and(|it| has_missing(&it)))
+    {
+        // A file that cannot be read is counted; the others answer.
+        let links = part.links().unwrap_or_default();
+        links.iter().filter(|count| is_missing(&count.minute)).for_each(&mut add);
+    }
+    let mut links = Vec::with_capacity(known.links.len());
+    for mut count in known.links {
+        let pair = (std::mem::take(&mut count.parent), std::mem::take(&mut count.child));
+        // Mostly there is nothing to add.
+        let (calls, errors, counts) = match sums.remove(&pair) {
+            None => (count.calls, count.errors, count.durations),
+            Some(mut sum) => {
+                sum.merge(&count);
+                (sum.calls, sum.errors, sum.durations.into_iter().collect())
+            }
+        };
+        links.extend(link_of(pair, calls, errors, &counts));
+    }
+    for (pair, sum) in sums {
+        let counts: Vec<(u16, i64)> = sum.durations.into_iter().collect();
+        links.extend(link_of(pair, sum.calls, sum.errors, &counts));
+    }
+    links.sort_by(|one, other| (&one.parent, &one.child).cmp(&(&other.parent, &other.child)));
+    links
+}
+
+/// A link, if there are calls.
+fn link_of(
+    (parent, child): (String, String),
+    calls: i64,
+    errors: i64,
+    counts: &[(u16, i64)],
+) -> Option<Link> {
+    let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
+    let mut durations = Durations::default();
+    for &(code, times) in counts {
+        durations.add(code, unsigned(times));
+    }
+    let (calls, errors) = (unsigned(calls), unsigned(errors));
+    (calls > 0).then_some(Link { parent, child, calls, errors, durations })
 }
 
 /// What linking needs to know of a span.

@@ -112,8 +112,7 @@ impl Manifest {
     pub(crate) fn write(&self, disk: &dyn Disk) -> Result<(), Error> {
         let text =
             serde_json::to_string(self).map_err(|error| Error::io("manifest")(error.into()))?;
-        let crc = crc32c::crc32c(text.as_bytes());
-        let bytes = format!("{text}\n{crc:08x}\n").into_bytes();
+        let bytes = with_checksum(&text);
         for name in COPIES {
             let written = || {
                 // What a process that ended left behind.
@@ -146,6 +145,50 @@ fn read_copy(disk: &dyn Disk, name: &str) -> Result<Result<Manifest, Unusable>, 
     Ok(parse(&bytes))
 }
 
+fn with_checksum(text: &str) -> Vec<u8> {
+    format!("{text}\n{:08x}\n", crc32c::crc32c(text.as_bytes())).into_bytes()
+}
+
+/// Whether a manifest of this text can be read; then it is the same when it is written and read again.
+#[cfg(any(test, feature = "testing"))]
+pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
+    let Ok(json) = std::str::from_utf8(json) else { return false };
+    let Ok(read) = parse(&with_checksum(json)) else { return false };
+    let text = serde_json::to_string(&read).expect("it was read");
+    assert!(parse(&with_checksum(&text)).is_ok_and(|again| again == read));
+    let bytes: u64 = read.files.iter().map(FileEntry::bytes_on_disk).sum();
+    let spans: u64 = read.files.iter().map(|file| file.spans).sum();
+    assert!(bytes <= GREATEST && spans <= GREATEST);
+    true
+}
+
+/// Numbers that are counted up from stay below this.
+const GREATEST: u64 = 1 << 62;
+
+impl Manifest {
+    /// Whether its numbers can be reckoned with, and each file has its own.
+    fn is_sound(&self) -> bool {
+        let Totals { accepted, duplicates, expired, lost } = self.totals;
+        let counts = [self.commit, self.journal_sequence, self.next_file];
+        let sum = |of: fn(&FileEntry) -> Option<u64>| {
+            let sum = self.files.iter().try_fold(0u64, |sum, file| sum.checked_add(of(file)?));
+            sum.unwrap_or(u64::MAX)
+        };
+        let sums = [
+            sum(|file| file.bytes.checked_add(file.index_bytes)),
+            sum(|file| Some(file.spans)),
+            accepted,
+            duplicates.saturating_add(expired).saturating_add(lost),
+        ];
+        let mut numbers: Vec<u64> = self.files.iter().map(|file| file.number).collect();
+        numbers.sort_unstable();
+        counts.into_iter().chain(sums).all(|count| count <= GREATEST)
+            && numbers.windows(2).all(|pair| pair[0] != pair[1])
+            && numbers.last().is_none_or(|&last| last < self.next_file)
+            && self.files.iter().all(|file| file.spans <= u32::MAX.into() && file.tier < u32::MAX)
+    }
+}
+
 /// Reads what [`Manifest::write`] wrote.
 fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
     let text = std::str::from_utf8(bytes).map_err(|_| Unusable::Damaged)?;
@@ -159,7 +202,8 @@ fn parse(bytes: &[u8]) -> Result<Manifest, Unusable> {
     if number("format") != Some(FORMAT.into()) || incompat & !u64::from(INCOMPAT_KNOWN) != 0 {
         return Err(Unusable::Newer);
     }
-    serde_json::from_value(value).map_err(|_| Unusable::Damaged)
+    let manifest: Manifest = serde_json::from_value(value).map_err(|_| Unusable::Damaged)?;
+    if manifest.is_sound() { Ok(manifest) } else { Err(Unusable::Damaged) }
 }
 
 #[cfg(test)]
@@ -180,7 +224,13 @@ mod tests {
             max_start_ns: u64::MAX,
             received_ns: 3,
         };
-        Manifest { commit, journal_sequence: 5, files: vec![file], ..Manifest::default() }
+        Manifest {
+            commit,
+            journal_sequence: 5,
+            next_file: 8,
+            files: vec![file],
+            ..Manifest::default()
+        }
     }
 
     fn bytes_of(disk: &dyn Disk, name: &str) -> Vec<u8> {

@@ -1,11 +1,12 @@
 //! The thread that keeps the number of files small and removes what is too old. Start at [`run`].
 
-use crate::Error;
 use crate::lake::{Expiry, Shared, lock};
+use crate::ledger::Ledger;
 use crate::links::LinkTable;
 use crate::manifest::{FileEntry, Manifest, Totals};
-use crate::part::{Part, PartWriter};
+use crate::part::{Part, PartWriter, index_name, spans_name};
 use crate::tags::TagTable;
+use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
@@ -15,6 +16,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Finding the links of the head again may take this part of the time.
 const LINKS_PART: u32 = 10;
+
+/// If there is room for so many bytes, a file has at most one such part of them.
+const FILES_OF_ALL: u64 = 16;
+
+/// The oldest of so many parts of those bytes goes soon.
+const GOES_SOON_OF: u64 = 4;
 
 /// Files are merged by steps of about so many spans, so that memory is bounded.
 const STEP_SPANS: u64 = 128 << 10;
@@ -39,7 +46,10 @@ pub(crate) fn run(shared: &Shared) {
             shared.refresh_head_links();
             links_at = Instant::now() + started.elapsed() * LINKS_PART;
         }
-        // Both are tried again.
+        let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+        parts.iter().for_each(|part| part.examine());
+        drop(parts);
+        // All are tried again.
         let _ = expire(shared, &mut expiry);
         let _ = merge(shared);
     }
@@ -58,26 +68,40 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
     if count == 0 {
         return Ok(());
     }
+    let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+    let links: Result<Vec<_>, Error> = before[..count].iter().map(|part| part.links()).collect();
+    drop(before);
     let expired: u64 = manifest.files[..count].iter().map(|file| file.spans).sum();
     let gone = Totals { expired, ..Totals::default() };
     let mut next = manifest.next();
     next.files.drain(..count);
     next.totals.expired += expired;
-    commit(shared, &mut manifest, next, gone, Vec::new())
+    commit(shared, &mut manifest, next, gone, Vec::new(), |ledger, parts| match links {
+        Ok(links) => links.iter().for_each(|links| ledger.add(links, -1)),
+        // What a file counted that cannot be read is known by what is left.
+        Err(_) => {
+            *ledger = Ledger::new(shared.memory.options.links_bytes_max);
+            parts.iter().for_each(|part| ledger.add(&part.links().unwrap_or_default(), 1));
+        }
+    })
 }
 
 /// Merges files of one size that follow each other, if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
-    let (range, number) = {
+    let (merging, number) = {
         let mut manifest = lock(&shared.manifest);
-        let Some(range) = to_merge(&manifest.files, shared) else { return Ok(()) };
+        let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
+        let Some(range) = to_merge(&parts, &shared.memory.options) else { return Ok(()) };
         let number = manifest.next_file;
         manifest.next_file += 1;
-        (range, number)
+        (parts[range].to_vec(), number)
     };
-    let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
-    let merging = &parts[range];
-    let (part, duplicates) = merged(shared, merging, number)?;
+    let merging = &merging[..];
+    let (part, duplicates) = merged(shared, merging, number).inspect_err(|_| {
+        // What was not finished takes no room.
+        let _ = shared.spans.remove(&spans_name(number));
+        let _ = shared.spans.remove(&index_name(number));
+    })?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
@@ -93,17 +117,33 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     next.files.insert(place, part.entry.clone());
     next.totals.duplicates += duplicates;
     let gone = Totals { duplicates, ..Totals::default() };
-    commit(shared, &mut manifest, next, gone, vec![Arc::new(part)])
+    commit(shared, &mut manifest, next, gone, vec![Arc::new(part)], |_, _| {})
 }
 
-/// Which files are merged: those behind each other that were merged as often.
-fn to_merge(files: &[FileEntry], shared: &Shared) -> Option<Range<usize>> {
-    let wanted = shared.memory.options.merge_files.max(2);
-    let mut start = 0;
-    for alike in files.chunk_by(|one, other| one.tier == other.tier) {
-        if alike.len() >= wanted {
-            let spans: u64 = alike[..wanted].iter().map(|file| file.spans).sum();
-            if spans <= shared.memory.options.merged_spans_max {
+/// Which files are merged: those behind each other that were merged as often, and can all be read. Those that will soon
+/// go to make room are not worth it, nor are files so large that too much would go with them.
+fn to_merge(parts: &[Arc<Part>], options: &Options) -> Option<Range<usize>> {
+    let wanted = options.merge_files.max(2);
+    let bytes_max = options.retention.bytes;
+    let merged_bytes_max = bytes_max.map_or(u64::MAX, |bytes| bytes / FILES_OF_ALL);
+    let bytes =
+        |parts: &[Arc<Part>]| -> u64 { parts.iter().map(|part| part.entry.bytes_on_disk()).sum() };
+    // What is older than the newest so many bytes goes soon.
+    let mut left = bytes_max.map_or(u64::MAX, |bytes| bytes / GOES_SOON_OF * (GOES_SOON_OF - 1));
+    let stays = |part: &&Arc<Part>| {
+        let fits = left >= part.entry.bytes_on_disk();
+        left = left.saturating_sub(part.entry.bytes_on_disk());
+        fits
+    };
+    let mut start = parts.len() - parts.iter().rev().take_while(stays).count();
+    let are_alike = |one: &Arc<Part>, other: &Arc<Part>| {
+        (one.entry.tier, one.is_good()) == (other.entry.tier, other.is_good())
+    };
+    for alike in parts[start..].chunk_by(are_alike) {
+        if alike.len() >= wanted && alike[0].is_good() {
+            let some = &alike[..wanted];
+            let spans: u64 = some.iter().map(|part| part.entry.spans).sum();
+            if spans <= options.merged_spans_max && bytes(some) <= merged_bytes_max {
                 return Some(start..start + wanted);
             }
         }
@@ -116,7 +156,8 @@ fn to_merge(files: &[FileEntry], shared: &Shared) -> Option<Range<usize>> {
 fn merged(shared: &Shared, parts: &[Arc<Part>], number: u64) -> Result<(Part, u64), Error> {
     let spans: u64 = parts.iter().map(|part| part.entry.spans).sum();
     let steps = spans.div_ceil(STEP_SPANS).max(1);
-    let mut writer = PartWriter::create(Arc::clone(&shared.spans), number)?;
+    let mut writer =
+        PartWriter::create(Arc::clone(&shared.spans), Arc::clone(&shared.cache), number)?;
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
@@ -137,12 +178,12 @@ fn merged(shared: &Shared, parts: &[Arc<Part>], number: u64) -> Result<(Part, u6
     }
     let (mut links, mut keys) = (LinkTable::default(), TagTable::default());
     for part in parts {
-        links.merge(&part.index.directory.links);
-        keys.merge(&part.index.directory.keys);
+        links.merge(&part.links()?);
+        keys.merge(&part.load()?.index.directory.keys);
     }
     let tier = parts.iter().map(|part| part.entry.tier).max().unwrap_or(0) + 1;
     let received = parts.iter().map(|part| part.entry.received_ns).max().unwrap_or(0);
-    let part = writer.finish(tier, received, links.counts(), keys.keys())?;
+    let part = writer.finish(tier, received, &links.counts(), keys.keys())?;
     Ok((part, duplicates))
 }
 
@@ -153,6 +194,7 @@ fn commit(
     next: Manifest,
     gone: Totals,
     new: Vec<Arc<Part>>,
+    count: impl FnOnce(&mut Ledger, &[Arc<Part>]),
 ) -> Result<(), Error> {
     next.write(&*shared.root)?;
     *manifest = next;
@@ -166,6 +208,10 @@ fn commit(
         manifest.files.iter().filter_map(|file| find(file.number)).collect();
     let stays = |part: &Arc<Part>| parts.iter().any(|other| Arc::ptr_eq(other, part));
     before.iter().filter(|part| !stays(part)).for_each(|part| part.goes());
-    shared.replace_parts(&mut state, parts, gone);
+    count(&mut lock(&shared.ledger), &parts);
+    let replaced = shared.replace_parts(&mut state, parts, gone);
+    drop(state);
+    // Only now files may be removed.
+    drop((replaced, before));
     Ok(())
 }

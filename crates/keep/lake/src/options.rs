@@ -22,6 +22,10 @@ pub struct Options {
     pub merged_spans_max: u64,
     /// What may be in memory and in no file. More is turned away, if it cannot be written soon.
     pub memory_bytes_max: usize,
+    /// What may be in memory of files that are read: what they are found by, and dictionaries.
+    pub cache_bytes_max: usize,
+    /// What may be in memory of the calls of all files. Of more, files are asked.
+    pub links_bytes_max: usize,
     /// The journal.
     pub journal: blkkin_journal::Options,
     /// Of batches.
@@ -43,6 +47,8 @@ impl Default for Options {
             merge_files: 8,
             merged_spans_max: 16 << 20,
             memory_bytes_max: 256 << 20,
+            cache_bytes_max: 64 << 20,
+            links_bytes_max: 24 << 20,
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,

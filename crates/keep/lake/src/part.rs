@@ -2,7 +2,8 @@
 
 use crate::Error;
 use crate::bytes::read_exact;
-use crate::index::{Builder, Directory, Index, KeyValues, LinkCount, OpenError, Row};
+use crate::cache::Cache;
+use crate::index::{self, Builder, Directory, Index, KeyValues, LinkCount, OpenError, Row};
 use crate::links::LinkTable;
 use crate::manifest::FileEntry;
 use crate::tags::TagTable;
@@ -12,22 +13,50 @@ use std::fmt;
 use std::io::{self, BufWriter};
 use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 /// A file of spans and its index. Removed when nobody reads it any more, if that was said.
 pub(crate) struct Part {
     pub(crate) entry: FileEntry,
+    pub(crate) facts: Facts,
+    index: Arc<dyn File>,
+    disk: Arc<dyn Disk>,
+    cache: Arc<Cache>,
+    health: AtomicU8,
+    goes: AtomicBool,
+}
+
+/// What is always in memory of a file: what tells whether the rest is needed.
+pub(crate) struct Facts {
+    /// Each of its requests has a time.
+    pub(crate) all_have_times: bool,
+    /// The first and the last minute that calls are of.
+    pub(crate) link_minutes: Option<(u64, u64)>,
+    bloom: Range<u64>,
+    links: Range<u64>,
+}
+
+/// What is in memory of a file while it is used.
+pub(crate) struct Loaded {
     pub(crate) index: Index,
     file: SpanFile,
-    disk: Arc<dyn Disk>,
-    goes: AtomicBool,
+    fixed_bytes: usize,
 }
 
 type SpanFile = blkkin_columns::File<Input>;
 
+/// What reading takes beside what a file says of itself.
+const READING_BYTES: usize = 512 << 10;
+
+/// Nothing is known against a file; or something could not be read; or that is not so by chance.
+const GOOD: u8 = 0;
+const SUSPECT: u8 = 1;
+const DAMAGED: u8 = 2;
+
 /// Makes a part.
 pub(crate) struct PartWriter {
     disk: Arc<dyn Disk>,
+    cache: Arc<Cache>,
     number: u64,
     writer: Writer<BufWriter<Output>>,
     builder: Builder,
@@ -55,9 +84,69 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
     stem.parse().ok()
 }
 
+impl Loaded {
+    fn new(index: Index, file: SpanFile) -> Loaded {
+        let fixed_bytes = index.memory_bytes() + READING_BYTES;
+        Loaded { index, file, fixed_bytes }
+    }
+
+    /// About what it takes.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.fixed_bytes + self.file.memory_bytes()
+    }
+
+    /// The file's columns.
+    pub(crate) fn columns(&self) -> &blkkin_columns::File<impl ReadAt + use<>> {
+        &self.file
+    }
+
+    /// The rows of the pages on which there may be spans of requests whose ids have this lower half.
+    pub(crate) fn pages_of_low(&self, low: u64) -> Vec<Range<u32>> {
+        let file = &self.file;
+        let mut found = Vec::new();
+        for group in 0..file.groups() {
+            let (first, last) = file.group_lows(group);
+            if (first..=last).contains(&low) {
+                let starts: Vec<(u64, u64)> = file.group_pages(group).collect();
+                // The request may begin on the page before the first one that begins with it.
+                let first = starts.partition_point(|(_, of)| *of < low).saturating_sub(1);
+                let behind = starts.partition_point(|(_, of)| *of <= low);
+                found.extend(pages(&starts, first..behind, file.group_rows(group).end));
+            }
+        }
+        found
+    }
+
+    /// The rows of the pages that have some of these rows.
+    pub(crate) fn pages_of_rows(&self, rows: &Range<u32>) -> Vec<Range<u32>> {
+        let file = &self.file;
+        let mut found = Vec::new();
+        for group in 0..file.groups() {
+            let of_group = file.group_rows(group);
+            if u64::from(rows.start) < of_group.end && of_group.start < u64::from(rows.end) {
+                let starts: Vec<(u64, u64)> = file.group_pages(group).collect();
+                let first = starts.partition_point(|(row, _)| *row <= rows.start.into());
+                let behind = starts.partition_point(|(row, _)| *row < rows.end.into());
+                found.extend(pages(&starts, first.saturating_sub(1)..behind, of_group.end));
+            }
+        }
+        found
+    }
+}
+
+/// The rows of some pages of a group that ends with a row, of which it is known where each starts.
+fn pages(starts: &[(u64, u64)], which: Range<usize>, end: u64) -> Vec<Range<u32>> {
+    let next = |page: usize| starts.get(page + 1).map_or(end, |(row, _)| *row);
+    which.map(|page| starts[page].0 as u32..next(page) as u32).collect()
+}
+
 impl Part {
     /// Opens the files that a manifest names. An index that is damaged or missing is made again.
-    pub(crate) fn open(disk: Arc<dyn Disk>, entry: FileEntry) -> Result<Part, Error> {
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        entry: FileEntry,
+    ) -> Result<Part, Error> {
         let file = open_spans(&*disk, entry.number)?;
         let name = index_name(entry.number);
         let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);
@@ -65,25 +154,95 @@ impl Part {
             Ok(index) if u64::from(index.directory.rows) == entry.spans => index,
             _ => remake_index(&disk, entry.number, &file)?,
         };
-        Ok(Part { entry, index, file, disk, goes: AtomicBool::new(false) })
+        let (directory, sections) = (&index.directory, &index.sections);
+        let facts = Facts {
+            all_have_times: directory.timed == directory.requests,
+            link_minutes: directory.link_minutes,
+            bloom: sections.bloom.clone(),
+            links: sections.links.clone(),
+        };
+        let index_file = disk.open(&name).map_err(Error::io(&name))?;
+        cache.put(entry.number, Arc::new(Loaded::new(index, file)));
+        let (health, goes) = (AtomicU8::new(GOOD), AtomicBool::new(false));
+        Ok(Part { entry, facts, index: index_file, disk, cache, health, goes })
+    }
+
+    /// What is in memory of it while it is used.
+    pub(crate) fn load(&self) -> Result<Arc<Loaded>, Error> {
+        let number = self.entry.number;
+        let loaded = self.cache.get(number, || {
+            let index = Index::load(Arc::clone(&self.index));
+            let index = index.map_err(|error| index_error(number, error))?;
+            Ok(Loaded::new(index, open_spans(&*self.disk, number)?))
+        });
+        self.note(loaded)
+    }
+
+    /// Whether the request may be here.
+    pub(crate) fn may_hold(&self, low: u64) -> bool {
+        match self.cache.peek(self.entry.number) {
+            Some(loaded) => loaded.index.may_hold(low),
+            // What cannot be read is told by who looks for more.
+            None => index::may_hold(&*self.index, &self.facts.bloom, low).unwrap_or(true),
+        }
+    }
+
+    /// The calls of its requests, in order of minute, parent and child.
+    pub(crate) fn links(&self) -> Result<Vec<LinkCount>, Error> {
+        let links = index::links(&*self.index, &self.facts.links);
+        self.note(links.map_err(|error| index_error(self.entry.number, error)))
     }
 
     /// The rows of a range.
     pub(crate) fn rows(&self, rows: Range<u32>, to: &mut Block) -> Result<(), Error> {
-        read_rows(&self.file, self.entry.number, rows, to)
+        self.rows_of(&*self.load()?, rows, to)
+    }
+
+    /// The same of what is in memory of this file.
+    pub(crate) fn rows_of(
+        &self,
+        loaded: &Loaded,
+        rows: Range<u32>,
+        to: &mut Block,
+    ) -> Result<(), Error> {
+        self.note(read_rows(&loaded.file, self.entry.number, rows, to))
     }
 
     /// The spans of requests whose ids have lower halves in this range.
     pub(crate) fn between(&self, lows: RangeInclusive<u64>, to: &mut Block) -> Result<(), Error> {
         // A block that is full breaks off: what is asked for here is far less.
-        match self.file.between(lows, to) {
+        self.note(match self.load()?.file.between(lows, to) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
             Err(error) => Err(self.error(error)),
+        })
+    }
+
+    /// What comes of reading; a file that could not be read is looked at.
+    pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
+        if result.is_err() {
+            let _ =
+                self.health.compare_exchange(GOOD, SUSPECT, Ordering::Relaxed, Ordering::Relaxed);
+        }
+        result
+    }
+
+    /// Reads all of it, if something could not be read.
+    pub(crate) fn examine(&self) {
+        if self.health.load(Ordering::Relaxed) == SUSPECT {
+            let loaded = self.load();
+            let is_whole = loaded.is_ok_and(|loaded| loaded.file.verify().is_ok());
+            let is_whole = is_whole && self.links().is_ok();
+            self.health.store(if is_whole { GOOD } else { DAMAGED }, Ordering::Relaxed);
         }
     }
 
-    fn error(&self, error: impl fmt::Display) -> Error {
+    /// Whether nothing is known against it.
+    pub(crate) fn is_good(&self) -> bool {
+        self.health.load(Ordering::Relaxed) == GOOD
+    }
+
+    pub(crate) fn error(&self, error: impl fmt::Display) -> Error {
         spans_error(self.entry.number, error)
     }
 
@@ -95,6 +254,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
+        self.cache.forget(self.entry.number);
         if self.goes.load(Ordering::Relaxed) {
             // What is left is removed when the store is opened the next time.
             let _ = self.disk.remove(&spans_name(self.entry.number));
@@ -104,7 +264,11 @@ impl Drop for Part {
 }
 
 impl PartWriter {
-    pub(crate) fn create(disk: Arc<dyn Disk>, number: u64) -> Result<PartWriter, Error> {
+    pub(crate) fn create(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        number: u64,
+    ) -> Result<PartWriter, Error> {
         let name = spans_name(number);
         // What a process that ended left behind.
         let _ = disk.remove(&name);
@@ -113,7 +277,7 @@ impl PartWriter {
         let writer =
             Writer::create(BufWriter::with_capacity(WRITE_BYTES, output), Options::default());
         let writer = writer.map_err(|error| spans_error(number, error))?;
-        Ok(PartWriter { disk, number, writer, builder: Builder::default() })
+        Ok(PartWriter { disk, cache, number, writer, builder: Builder::default() })
     }
 
     /// Adds spans, all of requests behind those that were added before.
@@ -131,10 +295,10 @@ impl PartWriter {
         self,
         tier: u32,
         received_ns: u64,
-        links: Vec<LinkCount>,
+        links: &[LinkCount],
         keys: Vec<KeyValues>,
     ) -> Result<Part, Error> {
-        let PartWriter { disk, number, writer, builder } = self;
+        let PartWriter { disk, cache, number, writer, builder } = self;
         let name = spans_name(number);
         let spans = builder.rows() as u64;
         let (output, _) = writer.finish().map_err(|error| spans_error(number, error))?;
@@ -153,7 +317,7 @@ impl PartWriter {
             max_start_ns: directory.max_start_ns,
             received_ns,
         };
-        Part::open(disk, entry)
+        Part::open(disk, cache, entry)
     }
 }
 
@@ -161,6 +325,7 @@ fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
     Row {
         trace_low: block.trace_low(row),
         trace_high: block.trace_high(row),
+        id: block.id(row).number(),
         start_ns: block.start_ns(row),
         duration_ns: block.duration_ns(row),
         is_root: block.parent_id(row).is_none(),
@@ -189,22 +354,25 @@ fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<In
         tags.merge(&TagTable::of(&sorted).keys());
         start = next;
     }
-    write_index(&**disk, number, builder, links.counts(), tags.keys())?;
+    write_index(&**disk, number, builder, &links.counts(), tags.keys())?;
     let name = index_name(number);
     let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);
-    opened.map_err(|error| match error {
+    opened.map_err(|error| index_error(number, error))
+}
+
+fn index_error(number: u64, error: OpenError) -> Error {
+    let name = index_name(number);
+    match error {
         OpenError::Io(source) => Error::io(name)(source),
-        OpenError::Damaged(at) => {
-            Error::Spans(format!("{name}: damaged at {at} as soon as it was written"))
-        }
-    })
+        OpenError::Damaged(at) => Error::Spans(format!("{name}: damaged at {at}")),
+    }
 }
 
 fn write_index(
     disk: &dyn Disk,
     number: u64,
     builder: Builder,
-    links: Vec<LinkCount>,
+    links: &[LinkCount],
     keys: Vec<KeyValues>,
 ) -> Result<Directory, Error> {
     let name = index_name(number);

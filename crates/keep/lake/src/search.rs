@@ -6,19 +6,33 @@
 
 use crate::Error;
 use crate::head::Batch;
-use crate::index::{Entry, NO_DURATION};
-use crate::part::{Part, ROWS_AT_ONCE};
+use crate::index::{Entry, Group, NO_DURATION};
+use crate::pages::Pages;
+use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
-use crate::snapshot::Snapshot;
-use blkkin_columns::{Block, Row, Scratch};
+use crate::project::{Projection, scan};
+use crate::snapshot::{Snapshot, in_order, take};
+use blkkin_columns::{Block, Column, Row, Scratch};
 use blkkin_model::{Held, Span, SpanRef, TraceId};
 use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns};
 use foldhash::fast::RandomState;
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
-/// Before so many requests are read in vain, the tags of all spans of a file are looked at instead.
-const IN_VAIN_MAX: usize = 64;
+/// When so many requests of a file were read in vain, or one for each so many rows, its columns are read instead: that
+/// takes about as long again.
+const IN_VAIN_MAX: u32 = 64;
+const ROWS_OF_READ: u32 = 1024;
+
+/// Of no more conditions than this columns are asked.
+const CONDITIONS_MAX: usize = 32;
+
+/// Of no more requests than this, but for a file's, it is remembered what columns say.
+const KNOWN_MAX: usize = 2 << 20;
+
+/// So many files, the newest ones, are asked how many spans may meet a condition.
+const FILES_TO_ESTIMATE: usize = 16;
 
 /// So many of the spans in memory are put in order at once.
 const SOME_MATCHES: usize = 4096;
@@ -26,16 +40,25 @@ const SOME_MATCHES: usize = 4096;
 /// Requests that are asked for.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
-    let driver = query.conditions.iter().min_by_key(|condition| estimate(snapshot, condition));
+    let window = query.window;
+    let parts = snapshot.parts.iter().map(|part| &**part).filter(|part| {
+        let entry = &part.entry;
+        entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
+    });
+    let parts: Vec<&Part> = parts.collect();
+    let driver = query.conditions.iter().min_by_key(|condition| estimate(&parts, condition));
     let mut search = Search {
         snapshot,
         query,
         driver: driver.unwrap_or(&any),
         found: Vec::new(),
         seen: HashSet::new(),
-        block: Block::new(),
+        pages: Pages::default(),
+        known: HashMap::new(),
+        known_requests: 0,
+        head_lows: None,
     };
-    search.run()?;
+    search.run(parts);
     let mut summaries: HashMap<_, _> =
         search.found.iter().map(|(place, summary)| (place.trace_id, summary.clone())).collect();
     let (places, next) = query.page(search.found.iter().map(|(place, _)| *place).collect());
@@ -49,16 +72,41 @@ struct Search<'q> {
     driver: &'q Condition,
     /// In the query's order, without those before its page.
     found: Vec<(Place, Summary)>,
-    seen: HashSet<u64>,
-    block: Block,
+    seen: HashSet<TraceId>,
+    pages: Pages,
+    /// What columns say of the requests of files, by the number of the file, once it was worth reading them.
+    known: HashMap<u64, Option<Arc<Vec<Known>>>>,
+    known_requests: usize,
+    /// The lower halves of the ids of requests in memory, once they are asked for.
+    head_lows: Option<HashSet<u64, RandomState>>,
 }
 
 /// A request that may be asked for.
 #[derive(Clone, Copy)]
-struct Candidate<'q> {
+struct Candidate {
     /// At least as much as its rank is, as far as is known.
     rank_ns: u64,
-    at: At<'q>,
+    at: At,
+}
+
+/// Requests of a file are tried.
+struct Look<'q> {
+    part: &'q Part,
+    in_vain: u32,
+}
+
+/// What the columns of a file say of a request.
+struct Known {
+    first_row: u32,
+    /// A bit for each of the query's conditions that a span of it in this file meets.
+    met: u32,
+    low: u64,
+}
+
+impl<'q> Look<'q> {
+    fn of(part: &'q Part) -> Look<'q> {
+        Look { part, in_vain: 0 }
+    }
 }
 
 /// When a request in memory was there.
@@ -95,52 +143,46 @@ impl Times {
 }
 
 #[derive(Clone, Copy)]
-enum At<'q> {
+enum At {
     Low(u64),
-    Ordinal(&'q Part, u32),
+    /// Of a file, by its place.
+    Ordinal(usize, u32),
 }
 
 impl<'q> Search<'q> {
-    fn run(&mut self) -> Result<(), Error> {
-        let snapshot = self.snapshot;
-        let window = self.query.window;
-        let parts = snapshot.parts.iter().map(|part| &**part).filter(|part| {
-            let entry = &part.entry;
-            entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
-        });
+    /// A file that cannot be read is counted ([`Part::note`]); the others answer.
+    fn run(&mut self, mut parts: Vec<&'q Part>) {
         match self.query.order {
             Order::Newest => {
-                self.look_at_head()?;
-                let mut parts: Vec<&Part> = parts.collect();
+                self.look_at_head();
                 parts.sort_by_key(|part| std::cmp::Reverse(part.entry.max_start_ns));
                 for part in parts {
                     if self.is_enough(part.entry.max_start_ns) {
                         break;
                     }
-                    self.look(part)?;
+                    let _ = self.look(part);
                 }
             }
             Order::Slowest => {
                 let mut all = self.head_candidates();
-                for part in parts {
-                    all.extend(self.part_candidates(part)?);
+                for (place, part) in parts.iter().enumerate() {
+                    all.extend(self.part_candidates(place, part).unwrap_or_default());
                 }
                 all.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank_ns));
+                let mut looks: Vec<Look<'_>> = parts.iter().map(|part| Look::of(part)).collect();
                 for candidate in all {
                     if self.is_enough(candidate.rank_ns) {
                         break;
                     }
                     match candidate.at {
-                        At::Low(low) => self.try_low(low)?,
-                        At::Ordinal(part, ordinal) => {
-                            let rows = part.index.rows(ordinal).map_err(io_error)?;
-                            self.try_rows(part, rows)?
+                        At::Low(low) => self.try_low(low),
+                        At::Ordinal(place, ordinal) => {
+                            let _ = self.try_ordinal(&mut looks[place], ordinal);
                         }
-                    };
+                    }
                 }
             }
         }
-        Ok(())
     }
 
     /// Whether what has at most this rank cannot be on the page any more.
@@ -150,7 +192,7 @@ impl<'q> Search<'q> {
     }
 
     /// Tries the requests in memory, the newest first, until there are enough.
-    fn look_at_head(&mut self) -> Result<(), Error> {
+    fn look_at_head(&mut self) {
         let mut matches: Vec<(u64, u64)> =
             self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
         let mut left = &mut matches[..];
@@ -161,56 +203,120 @@ impl<'q> Search<'q> {
             next.sort_unstable_by_key(|found| std::cmp::Reverse(*found));
             for &mut (began, low) in next {
                 if self.is_enough(began) {
-                    return Ok(());
+                    return;
                 }
-                self.try_low(low)?;
+                self.try_low(low);
             }
             left = rest;
         }
-        Ok(())
     }
 
     /// Tries the requests of a file, the newest first, until there are enough.
     fn look(&mut self, part: &'q Part) -> Result<(), Error> {
         let ordinals = self.ordinals(part)?;
-        let mut in_vain = 0;
-        let mut holding = None;
+        let mut look = Look::of(part);
         for &ordinal in ordinals.iter().rev() {
             let is_full = self.found.len() > self.query.limit;
-            if is_full && self.is_enough(part.index.start_ns(ordinal).map_err(io_error)?) {
+            if is_full && self.is_enough(part.load()?.index.start_ns(ordinal).map_err(io_error)?) {
                 return Ok(());
             }
-            if in_vain == IN_VAIN_MAX && holding.is_none() && asks_spans(part, self.driver) {
-                holding = Some(rows_that_hold(part, self.driver)?);
-            }
-            let rows = part.index.rows(ordinal).map_err(io_error)?;
-            let may_hold = |holding: &BTreeSet<u32>| holding.range(rows.clone()).next().is_some();
-            if holding.as_ref().is_none_or(may_hold) {
-                in_vain += usize::from(!self.try_rows(part, rows)?);
-            }
+            // The others may be well.
+            let _ = self.try_ordinal(&mut look, ordinal);
         }
         Ok(())
     }
 
-    /// Reads the request that rows of a file are of, and keeps it if it is asked for.
-    fn try_rows(&mut self, part: &Part, rows: Range<u32>) -> Result<bool, Error> {
-        self.block.clear();
-        part.rows(rows.start..rows.end.min(rows.start + 1), &mut self.block)?;
-        let low = self.block.trace_lows().first().copied();
-        low.map_or(Ok(false), |low| self.try_low(low))
+    /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
+    /// which ones to read.
+    fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
+        let loaded = look.part.load()?;
+        let rows = loaded.index.rows(ordinal).map_err(io_error)?;
+        let in_vain_max = IN_VAIN_MAX.max(loaded.index.directory.rows / ROWS_OF_READ);
+        if look.in_vain < in_vain_max || self.may_be_asked_for(look.part, &rows) {
+            look.in_vain += u32::from(!self.try_rows(look.part, rows)?);
+        }
+        Ok(())
     }
 
-    /// Reads a request, and keeps it if it is asked for.
-    fn try_low(&mut self, low: u64) -> Result<bool, Error> {
-        if !self.seen.insert(low) {
+    /// Whether a request meets all conditions by what columns say, or may be in memory, or in files of which that is not
+    /// known.
+    fn may_be_asked_for(&mut self, part: &Part, rows: &Range<u32>) -> bool {
+        let Some(known) = self.known(part) else { return true };
+        let at = known.binary_search_by_key(&rows.start, |request| request.first_row);
+        let Some(&Known { mut met, low, .. }) = at.ok().map(|at| &known[at]) else { return true };
+        let all = ((1u64 << self.query.conditions.len()) - 1) as u32;
+        let snapshot = self.snapshot;
+        let head = self.head_lows.get_or_insert_with(|| {
+            snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
+        });
+        if met == all || head.contains(&low) {
+            return true;
+        }
+        for other in snapshot.parts.iter().filter(|it| it.entry.number != part.entry.number) {
+            if other.may_hold(low) {
+                let Some(known) = self.known(other) else { return true };
+                let first = known.partition_point(|request| request.low < low);
+                let alike = known[first..].iter().take_while(|request| request.low == low);
+                met = alike.fold(met, |met, request| met | request.met);
+            }
+        }
+        met == all
+    }
+
+    /// What columns say of the requests of a file, unless that cannot be known, or of too many already.
+    fn known(&mut self, part: &Part) -> Option<Arc<Vec<Known>>> {
+        let number = part.entry.number;
+        if let Some(known) = self.known.get(&number) {
+            return known.clone();
+        }
+        let conditions = &self.query.conditions;
+        let is_possible = (1..=CONDITIONS_MAX).contains(&conditions.len());
+        let known = Some(()).filter(|()| is_possible && self.known_requests < KNOWN_MAX);
+        let known = known.and_then(|()| known_of(part, conditions).ok()).map(Arc::new);
+        self.known_requests += known.as_ref().map_or(0, |known| known.len());
+        self.known.insert(number, known.clone());
+        known
+    }
+
+    /// Reads the request that rows of a file are of, and keeps it if it is asked for.
+    fn try_rows(&mut self, part: &Part, rows: Range<u32>) -> Result<bool, Error> {
+        let mut spans = Vec::new();
+        self.pages.rows(part, rows, &mut spans)?;
+        let Some(id) = spans.first().map(|span| span.trace_id) else { return Ok(false) };
+        if !self.seen.insert(id) {
             return Ok(false);
         }
-        let spans = self.snapshot.spans_of(low, |_| true)?;
-        let mut is_found = false;
-        for request in spans.chunk_by(|one, other| one.trace_id == other.trace_id) {
-            is_found |= self.try_request(request);
+        self.gather(id.low(), Some(part.entry.number), |it| it == id, &mut spans);
+        Ok(self.try_request(&in_order(spans)))
+    }
+
+    /// Reads requests in memory, and keeps those that are asked for.
+    fn try_low(&mut self, low: u64) {
+        let mut spans = Vec::new();
+        self.gather(low, None, |_| true, &mut spans);
+        for request in in_order(spans).chunk_by(|one, other| one.trace_id == other.trace_id) {
+            if self.seen.insert(request[0].trace_id) {
+                self.try_request(request);
+            }
         }
-        Ok(is_found)
+    }
+
+    /// Adds the spans of requests with this lower half of the id, but for those of one file.
+    fn gather(
+        &mut self,
+        low: u64,
+        but_for: Option<u64>,
+        is_wanted: impl Fn(TraceId) -> bool,
+        spans: &mut Vec<Span>,
+    ) {
+        for batch in self.snapshot.batches.iter().filter(|batch| batch.may_hold(low)) {
+            take(batch, low, &is_wanted, spans);
+        }
+        let others = self.snapshot.parts.iter().filter(|part| Some(part.entry.number) != but_for);
+        for part in others.filter(|part| part.may_hold(low)) {
+            // What of it cannot be read is counted.
+            let _ = self.pages.of_low(part, low, &is_wanted, spans);
+        }
     }
 
     fn try_request(&mut self, request: &[Span]) -> bool {
@@ -262,30 +368,31 @@ impl<'q> Search<'q> {
         requests
     }
 
-    fn head_candidates(&self) -> Vec<Candidate<'q>> {
+    fn head_candidates(&self) -> Vec<Candidate> {
         let requests = self.head_requests().into_iter();
         requests
             .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Low(id.low()) })
             .collect()
     }
 
-    fn part_candidates(&self, part: &'q Part) -> Result<Vec<Candidate<'q>>, Error> {
+    fn part_candidates(&self, place: usize, part: &Part) -> Result<Vec<Candidate>, Error> {
         let ordinals = self.ordinals(part)?;
-        let codes = part.index.length_codes().map_err(io_error)?;
+        let codes = part.note(part.load()?.index.length_codes().map_err(io_error))?;
         let candidate = |ordinal: u32| {
             let code = codes.get(ordinal as usize).copied();
             let rank_ns = code.filter(|&code| code != NO_DURATION).map_or(0, Durations::greatest);
-            Candidate { rank_ns, at: At::Ordinal(part, ordinal) }
+            Candidate { rank_ns, at: At::Ordinal(place, ordinal) }
         };
         Ok(ordinals.into_iter().map(candidate).collect())
     }
 
     /// Requests of a file that began in the window and have a span that meets the driving condition, or may.
     fn ordinals(&self, part: &Part) -> Result<Vec<u32>, Error> {
-        let among = part.index.ordinals(self.query.window).map_err(io_error)?;
+        let loaded = part.load()?;
+        let among = part.note(loaded.index.ordinals(self.query.window).map_err(io_error))?;
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
-        for_each_entry(part, self.driver, &among, push).map_err(io_error)?;
+        part.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
         ordinals.sort_unstable();
         ordinals.dedup();
         Ok(ordinals)
@@ -296,32 +403,34 @@ fn io_error(error: std::io::Error) -> Error {
     Error::io("an index")(error)
 }
 
-/// How many spans may meet a condition, as far as is known without looking.
-fn estimate(snapshot: &Snapshot, condition: &Condition) -> u64 {
-    let mut sum = 0u64;
-    for part in snapshot.parts.iter() {
-        for (_, residual, group) in groups(part, condition) {
-            let known = group.durations.iter();
-            let may = known.filter(|&&(code, _)| {
-                residual.truth(code, true).max(residual.truth(code, false)) != Truth::No
-            });
-            let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
-            let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
-            let without = u64::from(group.entries.saturating_sub(without));
-            let may_without =
-                residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
-            sum += of_durations + if may_without == Truth::No { 0 } else { without };
-        }
-    }
-    sum
+/// How many spans may meet a condition, as far as some of the files know without looking.
+fn estimate(parts: &[&Part], condition: &Condition) -> u64 {
+    let some = parts.iter().rev().take(FILES_TO_ESTIMATE);
+    let of_part = |part: &&Part| part.load().map_or(0, |loaded| estimate_of(&loaded, condition));
+    some.map(of_part).sum()
+}
+
+fn estimate_of(loaded: &Loaded, condition: &Condition) -> u64 {
+    let of_group = |(_, residual, group): (usize, Residual, &Group)| {
+        let known = group.durations.iter();
+        let may = known.filter(|&&(code, _)| {
+            residual.truth(code, true).max(residual.truth(code, false)) != Truth::No
+        });
+        let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
+        let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
+        let without = u64::from(group.entries.saturating_sub(without));
+        let may_without = residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
+        of_durations + if may_without == Truth::No { 0 } else { without }
+    };
+    groups(loaded, condition).map(of_group).sum()
 }
 
 /// The groups of a file some of whose spans may meet a condition, and what is left of it for them.
-fn groups<'p>(
-    part: &'p Part,
+pub(crate) fn groups<'p>(
+    loaded: &'p Loaded,
     condition: &'p Condition,
-) -> impl Iterator<Item = (usize, Residual, &'p crate::index::Group)> {
-    let directory = &part.index.directory;
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    let directory = &loaded.index.directory;
     directory.groups.iter().enumerate().filter_map(move |(place, group)| {
         let common = Common {
             service: directory.text(group.service),
@@ -334,19 +443,19 @@ fn groups<'p>(
 }
 
 /// Whether only spans themselves can say whether they meet a condition.
-pub(crate) fn asks_spans(part: &Part, condition: &Condition) -> bool {
-    groups(part, condition).any(|(_, residual, _)| residual.asks_the_span())
+pub(crate) fn asks_spans(loaded: &Loaded, condition: &Condition) -> bool {
+    groups(loaded, condition).any(|(_, residual, _)| residual.asks_the_span())
 }
 
 /// Calls `each` with the entries, of requests of a range, of spans that meet a condition or may, and which it is.
-pub(crate) fn for_each_entry(
-    part: &Part,
+fn for_each_entry(
+    loaded: &Loaded,
     condition: &Condition,
     among: &Range<u32>,
     mut each: impl FnMut(usize, Entry, Truth),
 ) -> std::io::Result<()> {
-    for (place, residual, _) in groups(part, condition) {
-        for entry in part.index.entries(place, among)? {
+    for (place, residual, _) in groups(loaded, condition) {
+        for entry in loaded.index.entries(place, among)? {
             let truth = residual.truth(entry.code, entry.is_error);
             if truth != Truth::No {
                 each(place, entry, truth);
@@ -356,35 +465,31 @@ pub(crate) fn for_each_entry(
     Ok(())
 }
 
-/// The rows of a file for which a condition holds, found by looking at them all.
-fn rows_that_hold(part: &Part, condition: &Condition) -> Result<BTreeSet<u32>, Error> {
-    let mut rows = BTreeSet::new();
-    for_each_row(part, |block, row, number| {
-        if condition.holds(&block.span(row, &mut Scratch::default())) {
-            rows.insert(number);
+/// What columns say of the requests of a file, in its order.
+fn known_of(part: &Part, conditions: &[Condition]) -> Result<Vec<Known>, Error> {
+    let mut requests: Vec<Known> = Vec::new();
+    let projections: Vec<Projection<'_>> = conditions.iter().map(Projection::of).collect();
+    let columns = projections.iter().flat_map(Projection::columns).copied();
+    let columns: Vec<Column> = columns.chain([Column::TraceId]).collect();
+    let mut id = String::new();
+    scan(part, &*part.load()?, &columns, |page, row| {
+        let this = page.text(Column::TraceId, row);
+        if this != id {
+            this.clone_into(&mut id);
+            let low = this.get(this.len().saturating_sub(16)..).unwrap_or_default();
+            let low = u64::from_str_radix(low, 16).map_err(|_| "an id is none")?;
+            let first_row = page.first_row() as u32 + row as u32;
+            requests.push(Known { first_row, met: 0, low });
         }
+        let Some(request) = requests.last_mut() else { return Ok(()) };
+        for (projection, bit) in projections.iter().zip(0..) {
+            if request.met >> bit & 1 == 0 && projection.holds(page, row)? {
+                request.met |= 1 << bit;
+            }
+        }
+        Ok(())
     })?;
-    Ok(rows)
-}
-
-/// Calls `each` with all rows of a file: the block that one is in, its place there, and its number in the file.
-pub(crate) fn for_each_row(
-    part: &Part,
-    mut each: impl FnMut(&Block, Row, u32),
-) -> Result<(), Error> {
-    let end = part.index.directory.rows;
-    let mut block = Block::new();
-    let mut start = 0;
-    while start < end {
-        let next = end.min(start.saturating_add(ROWS_AT_ONCE));
-        block.clear();
-        part.rows(start..next, &mut block)?;
-        for row in 0..block.len() as Row {
-            each(&block, row, start + row);
-        }
-        start = next;
-    }
-    Ok(())
+    Ok(requests)
 }
 
 /// Calls `each` with the rows of spans that meet a condition.

@@ -31,22 +31,39 @@ impl Snapshot {
             take(batch, low, &is_wanted, &mut found);
         }
         let mut block = Block::new();
-        for part in self.parts.iter().filter(|part| part.index.may_hold(low)) {
+        let mut unread = None;
+        for part in self.parts.iter().filter(|part| part.may_hold(low)) {
             block.clear();
-            part.between(low..=low, &mut block)?;
-            take(&block, low, &is_wanted, &mut found);
+            match part.between(low..=low, &mut block) {
+                Ok(()) => take(&block, low, &is_wanted, &mut found),
+                Err(error) => unread = Some(error),
+            }
         }
-        let compare = |one: &Span, other: &Span| {
-            let ids = one.trace_id.cmp(&other.trace_id);
-            ids.then_with(|| blkkin_store::compare(&one.hold().as_ref(), &other.hold().as_ref()))
-        };
-        found.sort_by(compare);
-        found.dedup_by(|one, other| compare(one, other).is_eq());
-        Ok(found)
+        // What is left of a request is better than nothing, and the file is counted.
+        match unread {
+            Some(error) if found.is_empty() => Err(error),
+            _ => Ok(in_order(found)),
+        }
     }
 }
 
-fn take(block: &Block, low: u64, is_wanted: impl Fn(TraceId) -> bool, found: &mut Vec<Span>) {
+/// In order of id, and of what they say of their start, each once.
+pub(crate) fn in_order(mut spans: Vec<Span>) -> Vec<Span> {
+    let compare = |one: &Span, other: &Span| {
+        let ids = one.trace_id.cmp(&other.trace_id);
+        ids.then_with(|| blkkin_store::compare(&one.hold().as_ref(), &other.hold().as_ref()))
+    };
+    spans.sort_by(compare);
+    spans.dedup_by(|one, other| compare(one, other).is_eq());
+    spans
+}
+
+pub(crate) fn take(
+    block: &Block,
+    low: u64,
+    is_wanted: impl Fn(TraceId) -> bool,
+    found: &mut Vec<Span>,
+) {
     let mut scratch = Scratch::default();
     for (row, _) in block.trace_lows().iter().enumerate().filter(|(_, it)| **it == low) {
         let row = row as u32;

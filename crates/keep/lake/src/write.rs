@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::head::Batch;
+use crate::index::LinkCount;
 use crate::lake::{Shared, State, lock};
 use crate::links::LinkTable;
 use crate::manifest::Totals;
@@ -28,8 +29,11 @@ pub(crate) fn run(shared: &Shared) {
                 state.trouble = Some(error.to_string());
                 // What waits for files is told why there are none.
                 shared.memory.room.notify_all();
-                let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
-                state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                // Who ends the store may have said so while this was being written.
+                if !state.ends {
+                    let waited = shared.memory.work.wait_timeout(state, LOOK_EVERY);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                }
                 if state.ends {
                     return;
                 }
@@ -78,11 +82,11 @@ fn write(shared: &Shared) -> Result<u64, Error> {
         manifest.next_file += 1;
         number
     };
-    let (part, duplicates) = match batches.is_empty() {
-        true => (None, 0),
+    let (part, links, duplicates) = match batches.is_empty() {
+        true => (None, Vec::new(), 0),
         false => {
-            let (part, duplicates) = part_of(shared, &batches, number)?;
-            (Some(Arc::new(part)), duplicates)
+            let (part, links, duplicates) = part_of(shared, &batches, number)?;
+            (Some(Arc::new(part)), links, duplicates)
         }
     };
     drop(batches);
@@ -97,14 +101,16 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     next.write(&*shared.root)?;
     *manifest = next;
 
-    let written = {
+    let (written, before) = {
         let mut state = shared.memory.state();
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
         let parts = parts.iter().cloned().chain(part).collect();
-        shared.replace_parts(&mut state, parts, gone);
-        state.head.finish_writing()
+        let before = shared.replace_parts(&mut state, parts, gone);
+        lock(&shared.ledger).add(&links, 1);
+        (state.head.finish_writing(), before)
     };
     drop(manifest);
+    drop(before);
     for batch in written {
         if let Ok(batch) = Arc::try_unwrap(batch) {
             shared.memory.give_back(batch.into_block());
@@ -115,7 +121,12 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     Ok(sequence)
 }
 
-fn part_of(shared: &Shared, batches: &[Arc<Batch>], number: u64) -> Result<(Part, u64), Error> {
+/// A part of all that is in memory, the calls that it shows, and how many spans were there already.
+fn part_of(
+    shared: &Shared,
+    batches: &[Arc<Batch>],
+    number: u64,
+) -> Result<(Part, Vec<LinkCount>, u64), Error> {
     let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
     let mut sorted = Sorted::of(&blocks);
     let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
@@ -123,8 +134,9 @@ fn part_of(shared: &Shared, batches: &[Arc<Batch>], number: u64) -> Result<(Part
     sorted.retain(|index| !known.contains(&index));
     let links = links.counts();
     let keys = TagTable::of(&sorted).keys();
-    let mut writer = PartWriter::create(Arc::clone(&shared.spans), number)?;
+    let mut writer =
+        PartWriter::create(Arc::clone(&shared.spans), Arc::clone(&shared.cache), number)?;
     writer.append(&sorted)?;
-    let part = writer.finish(0, shared.memory.options.clock.now_ns(), links, keys)?;
-    Ok((part, sorted.duplicates() as u64))
+    let part = writer.finish(0, shared.memory.options.clock.now_ns(), &links, keys)?;
+    Ok((part, links, sorted.duplicates() as u64))
 }

@@ -32,9 +32,10 @@ mod in_memory {
     blkkin_store::conformance_tests!(make);
 }
 
+/// With no room for the calls of all files, so that each file is asked.
 mod in_files {
     fn make() -> super::Subject {
-        let options = super::Options::default();
+        let options = super::Options { links_bytes_max: 0, ..super::Options::default() };
         super::subject(super::Options { file_spans: 1, merge_files: usize::MAX, ..options })
     }
 

@@ -80,6 +80,8 @@ pub struct Counters {
     pub expired: u64,
     /// Could not be read any more.
     pub lost: u64,
+    /// Kept together with something that cannot be read: answers may be without some of them.
+    pub damaged: u64,
     /// Bytes in memory.
     pub memory_bytes: u64,
     /// Bytes on disk.

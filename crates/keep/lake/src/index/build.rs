@@ -1,6 +1,6 @@
 //! Makes an index of rows as they are written. Start at [`Builder`].
 
-use super::directory::{Directory, Group, KeyValues, LinkCount, Widths};
+use super::directory::{Directory, Group, KeyValues, LinkCount, Sample, Widths};
 use super::{ANY_TEXT, CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
 use crate::bloom;
 use crate::packed::{pack, width_of};
@@ -12,11 +12,16 @@ use std::collections::HashMap;
 /// same twice must not make the directory as large as the file.
 const GROUPS_MAX: usize = 16 << 10;
 
+/// So many spans of a group are kept to be looked at for each power of two of a duration, of those that failed and of
+/// the others.
+const SAMPLES_MAX: usize = 2;
+
 /// What the index keeps of a row.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Row<'a> {
     pub(crate) trace_low: u64,
     pub(crate) trace_high: u64,
+    pub(crate) id: u64,
     pub(crate) start_ns: Option<u64>,
     pub(crate) duration_ns: Option<u64>,
     pub(crate) is_root: bool,
@@ -33,6 +38,8 @@ pub(crate) struct Builder {
     requests: Vec<Request>,
     texts: HashMap<Box<str>, u32, RandomState>,
     groups: HashMap<GroupKey, u32, RandomState>,
+    /// By group.
+    samples: Vec<Samples>,
     /// The last row's, as spans of a request are often alike.
     last_id: Option<(u64, u64)>,
 }
@@ -44,6 +51,39 @@ struct RowEntry {
     group: u32,
     /// Code and error.
     flags: u16,
+}
+
+/// Spans of a group, to be looked at. Their requests' places stand for the ordinals, which are not known yet.
+#[derive(Clone, Default)]
+struct Samples {
+    samples: Vec<Sample>,
+    /// A bit for each power of two of which there are enough, of spans that did not fail and of those that did.
+    enough: [u64; 2],
+}
+
+impl Samples {
+    fn add(&mut self, row: &Row<'_>, duration_ns: u64, place: u32) {
+        let bit = 1 << duration_ns.checked_ilog2().unwrap_or(0);
+        let enough = &mut self.enough[usize::from(row.is_error)];
+        if *enough & bit != 0 {
+            return;
+        }
+        self.samples.push(Sample {
+            trace_high: row.trace_high,
+            trace_low: row.trace_low,
+            id: row.id,
+            duration_ns,
+            ordinal: place,
+            is_error: row.is_error,
+        });
+        let is_alike = |sample: &&Sample| {
+            sample.is_error == row.is_error
+                && 1 << sample.duration_ns.checked_ilog2().unwrap_or(0) == bit
+        };
+        if self.samples.iter().filter(is_alike).count() >= SAMPLES_MAX {
+            *enough |= bit;
+        }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -96,6 +136,10 @@ impl Builder {
         let code = row.duration_ns.map_or(NO_DURATION, Durations::code);
         let flags = code | u16::from(row.is_error) << CODE_BITS;
         let group = self.group(row);
+        if let Some(duration_ns) = row.duration_ns {
+            let place = self.requests.len() as u32 - 1;
+            self.samples[group as usize].add(row, duration_ns, place);
+        }
         self.rows.push(RowEntry { group, flags });
     }
 
@@ -110,7 +154,9 @@ impl Builder {
         let name = if is_named { self.text(row.name) } else { ANY_TEXT };
         let remote = if is_named { self.text(row.remote) } else { ANY_TEXT };
         let next = count as u32;
-        *self.groups.entry([service, name, remote]).or_insert(next)
+        let group = *self.groups.entry([service, name, remote]).or_insert(next);
+        self.samples.resize_with(self.groups.len(), Samples::default);
+        group
     }
 
     fn text(&mut self, text: &str) -> u32 {
@@ -124,8 +170,8 @@ impl Builder {
 
     /// The bytes of the index, and what is kept in memory of it.
     pub(crate) fn finish(
-        self,
-        links: Vec<LinkCount>,
+        mut self,
+        links: &[LinkCount],
         keys: Vec<KeyValues>,
     ) -> Result<(Directory, Vec<u8>), postcard::Error> {
         let mut by_time: Vec<u32> = (0..self.requests.len() as u32)
@@ -156,7 +202,19 @@ impl Builder {
         let codes = timed().map(|place| self.requests[place as usize].duration_code().into());
         pack(codes, CODE_BITS, &mut body);
 
+        let mut ordinals = vec![None; self.requests.len()];
+        for (&place, ordinal) in by_time.iter().zip(0..) {
+            ordinals[place as usize] = Some(ordinal);
+        }
         let mut groups = self.empty_groups();
+        for (group, samples) in groups.iter_mut().zip(std::mem::take(&mut self.samples)) {
+            group.samples = samples.samples;
+            group.samples.retain_mut(|sample| {
+                let ordinal = ordinals[sample.ordinal as usize];
+                sample.ordinal = ordinal.unwrap_or_default();
+                ordinal.is_some()
+            });
+        }
         let mut entries: Vec<Vec<u64>> = vec![Vec::new(); groups.len()];
         for (ordinal, place) in timed().enumerate() {
             for row in rows_of(place) {
@@ -170,7 +228,11 @@ impl Builder {
             pack(entries, widths.ordinals + FLAG_BITS, &mut body);
         }
 
+        let body_links = postcard::to_allocvec(links)?;
         let lows: Vec<u64> = self.requests.iter().map(|request| request.low).collect();
+        let bloom = bloom::make(&lows);
+        body.extend_from_slice(&bloom);
+        body.extend_from_slice(&body_links);
         let mut texts = vec![String::new(); self.texts.len()];
         for (text, index) in self.texts {
             texts[index as usize] = text.into();
@@ -182,10 +244,11 @@ impl Builder {
             min_start_ns,
             max_start_ns,
             widths,
-            bloom: bloom::make(&lows),
+            bloom_bytes: bloom.len() as u64,
+            links_bytes: body_links.len() as u64,
+            link_minutes: links.first().zip(links.last()).map(|(a, b)| (a.minute, b.minute)),
             texts,
             groups,
-            links,
             keys,
         };
         let bytes = assemble(&directory, &body)?;
@@ -205,12 +268,19 @@ impl Builder {
 }
 
 fn count(group: &mut Group, entries: &[u64]) {
-    let mut codes: Vec<u16> = entries.iter().map(|&entry| entry as u16 & NO_DURATION).collect();
+    let has_failed = |entry: &&u64| **entry >> CODE_BITS & 1 != 0;
+    group.durations = counts(entries.iter());
+    group.failed = counts(entries.iter().filter(has_failed));
+    group.entries = entries.len() as u32;
+    group.errors = entries.iter().filter(has_failed).count() as u32;
+}
+
+/// How many entries took how long.
+fn counts<'e>(entries: impl Iterator<Item = &'e u64>) -> Vec<(u16, u32)> {
+    let mut codes: Vec<u16> = entries.map(|&entry| entry as u16 & NO_DURATION).collect();
     codes.sort_unstable();
     let known = codes.chunk_by(|one, other| one == other).filter(|codes| codes[0] != NO_DURATION);
-    group.durations = known.map(|codes| (codes[0], codes.len() as u32)).collect();
-    group.entries = entries.len() as u32;
-    group.errors = entries.iter().map(|&entry| (entry >> CODE_BITS) as u32 & 1).sum();
+    known.map(|codes| (codes[0], codes.len() as u32)).collect()
 }
 
 fn assemble(directory: &Directory, body: &[u8]) -> Result<Vec<u8>, postcard::Error> {

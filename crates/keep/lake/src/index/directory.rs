@@ -17,14 +17,16 @@ pub(crate) struct Directory {
     pub(crate) max_start_ns: u64,
     /// What entries, starts, rows and numbers of spans take.
     pub(crate) widths: Widths,
-    /// The filter of the lower halves of ids.
-    pub(crate) bloom: Vec<u8>,
+    /// What the filter of the lower halves of ids takes.
+    pub(crate) bloom_bytes: u64,
+    /// What calls take.
+    pub(crate) links_bytes: u64,
+    /// The first and the last minute that calls are of.
+    pub(crate) link_minutes: Option<(u64, u64)>,
     /// Services and names.
     pub(crate) texts: Vec<String>,
     /// In the order of their entries.
     pub(crate) groups: Vec<Group>,
-    /// Calls of requests that began in a minute, in order of minute, parent and child.
-    pub(crate) links: Vec<LinkCount>,
     /// Tags, in order of key.
     pub(crate) keys: Vec<KeyValues>,
 }
@@ -55,6 +57,21 @@ pub(crate) struct Group {
     pub(crate) errors: u32,
     /// How many entries took how long, by code and in its order.
     pub(crate) durations: Vec<(u16, u32)>,
+    /// How many of them failed.
+    pub(crate) failed: Vec<(u16, u32)>,
+    /// Some spans, to look at.
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// A span, to be looked at without reading it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Sample {
+    pub(crate) trace_high: u64,
+    pub(crate) trace_low: u64,
+    pub(crate) id: u64,
+    pub(crate) duration_ns: u64,
+    pub(crate) ordinal: u32,
+    pub(crate) is_error: bool,
 }
 
 /// Calls in a minute.
@@ -88,10 +105,11 @@ impl Directory {
     /// What it takes in memory, about.
     pub(crate) fn memory_bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
-        let groups = self.groups.iter().map(|group| 48 + 8 * group.durations.len());
-        let links = self.links.iter().map(|link| 120 + 16 * link.durations.len());
+        let groups = self.groups.iter().map(|group| {
+            let counts = group.durations.len() + group.failed.len();
+            size_of::<Group>() + 8 * counts + size_of_val(&*group.samples)
+        });
         let keys = self.keys.iter().map(|key| 56 + key.key.len() + texts(&key.values));
-        let sums = groups.sum::<usize>() + links.sum::<usize>() + keys.sum::<usize>();
-        self.bloom.len() + texts(&self.texts) + sums
+        texts(&self.texts) + groups.sum::<usize>() + keys.sum::<usize>()
     }
 }

@@ -1,6 +1,6 @@
 //! Finds in an index. Start at [`Index`].
 
-use super::directory::{Directory, Group};
+use super::directory::{Directory, Group, LinkCount};
 use super::{CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
 use crate::bloom;
 use crate::bytes::{read, read_exact};
@@ -17,17 +17,21 @@ const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
 /// A file's index: its directory in memory, and the rest where it lies.
 pub(crate) struct Index {
     pub(crate) directory: Directory,
+    bloom: Vec<u8>,
     file: Arc<dyn File>,
-    sections: Sections,
+    pub(crate) sections: Sections,
 }
 
 /// Where in the file what lies.
-struct Sections {
+pub(crate) struct Sections {
+    body: Range<u64>,
     starts: Range<u64>,
     rows: Range<u64>,
     spans: Range<u64>,
     lengths: Range<u64>,
     groups: Vec<Range<u64>>,
+    pub(crate) bloom: Range<u64>,
+    pub(crate) links: Range<u64>,
 }
 
 /// A span of a request, as its group has it.
@@ -54,8 +58,21 @@ impl From<io::Error> for OpenError {
 }
 
 impl Index {
-    /// Reads the directory, and looks whether the rest is as it was written.
+    /// Reads what is kept in memory, and looks whether the rest is as it was written.
     pub(crate) fn open(file: Arc<dyn File>) -> Result<Index, OpenError> {
+        let (index, body_crc) = Index::read(file)?;
+        if crc_of(&*index.file, &index.sections.body)? != body_crc {
+            return Err(OpenError::Damaged(index.sections.body.start));
+        }
+        Ok(index)
+    }
+
+    /// Reads what is kept in memory of one that was opened before.
+    pub(crate) fn load(file: Arc<dyn File>) -> Result<Index, OpenError> {
+        Index::read(file).map(|(index, _)| index)
+    }
+
+    fn read(file: Arc<dyn File>) -> Result<(Index, u32), OpenError> {
         let size = file.size_bytes()?;
         let header = read(&*file, 0..(HEADER_BYTES as u64).min(size))?;
         if header.len() < HEADER_BYTES || header[..8] != *MAGIC {
@@ -75,15 +92,18 @@ impl Index {
         }
         let directory = postcard::from_bytes(&bytes).map_err(|_| OpenError::Damaged(start))?;
         let sections = Sections::of(&directory, &body).ok_or(OpenError::Damaged(body.start))?;
-        if crc_of(&*file, &body)? != number(20) {
-            return Err(OpenError::Damaged(body.start));
-        }
-        Ok(Index { directory, file, sections })
+        let bloom = read(&*file, sections.bloom.clone())?;
+        Ok((Index { directory, bloom, file, sections }, number(20)))
     }
 
     /// Whether the request may be here.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
-        bloom::may_hold(&self.directory.bloom, low)
+        bloom::may_hold(&self.bloom, low)
+    }
+
+    /// What it takes in memory, about.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.directory.memory_bytes() + self.bloom.len() + 16 * self.sections.groups.len()
     }
 
     /// The ordinals of requests that began in a window.
@@ -154,6 +174,19 @@ impl Index {
     }
 }
 
+/// Whether the request may be in the file of an index that is not in memory, whose filter lies there.
+pub(crate) fn may_hold(file: &dyn File, bloom: &Range<u64>, low: u64) -> io::Result<bool> {
+    let Some((at, bits)) = bloom::block_of(bloom.end - bloom.start, low) else { return Ok(true) };
+    let block = read(file, bloom.start + at.start..bloom.start + at.end)?;
+    Ok(bits.into_iter().all(|bit| block[bit / 8] & (1 << (bit % 8)) != 0))
+}
+
+/// The calls that an index has, in order of minute, parent and child.
+pub(crate) fn links(file: &dyn File, section: &Range<u64>) -> Result<Vec<LinkCount>, OpenError> {
+    let bytes = read(file, section.clone())?;
+    postcard::from_bytes(&bytes).map_err(|_| OpenError::Damaged(section.start))
+}
+
 /// The checksum of some bytes.
 fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
     let mut crc = 0;
@@ -186,7 +219,8 @@ impl Sections {
             at = at.checked_add(packed_bytes(len as usize, width)? as u64)?;
             (width <= WIDTH_MAX).then_some(start..at)
         };
-        let sections = Sections {
+        let mut sections = Sections {
+            body: body.clone(),
             starts: take(*timed, widths.starts)?,
             rows: take(*timed, widths.rows)?,
             spans: take(*timed, widths.spans)?,
@@ -198,7 +232,13 @@ impl Sections {
                     take(*entries, widths.ordinals.checked_add(FLAG_BITS)?)
                 })
                 .collect::<Option<_>>()?,
+            bloom: 0..0,
+            links: 0..0,
         };
+        sections.bloom = at..at.checked_add(directory.bloom_bytes)?;
+        sections.links =
+            sections.bloom.end..sections.bloom.end.checked_add(directory.links_bytes)?;
+        at = sections.links.end;
         (at == body.end).then_some(sections)
     }
 }

@@ -1,9 +1,10 @@
 //! The index against what was put into it.
 
-use super::{Builder, Entry, Index, NO_DURATION, OpenError, Row};
+use super::{Builder, Entry, Index, LinkCount, NO_DURATION, OpenError, Row};
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_journal::{Disk, File};
 use blkkin_store::{Durations, Window};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 struct Random(u64);
@@ -48,10 +49,11 @@ fn spans(random: &mut Random, requests: u64) -> Vec<Span> {
 
 fn bytes_of(spans: &[Span]) -> Vec<u8> {
     let mut builder = Builder::default();
-    for span in spans {
+    for (span, id) in spans.iter().zip(1..) {
         builder.push(&Row {
             trace_low: span.low,
             trace_high: 0,
+            id,
             start_ns: span.start,
             duration_ns: span.duration,
             is_root: span.is_root,
@@ -61,7 +63,7 @@ fn bytes_of(spans: &[Span]) -> Vec<u8> {
             remote: "",
         });
     }
-    builder.finish(Vec::new(), Vec::new()).expect("encoded").1
+    builder.finish(&[], Vec::new()).expect("encoded").1
 }
 
 fn file_of(bytes: &[u8]) -> Arc<dyn File> {
@@ -85,7 +87,8 @@ fn what_is_put_in_is_found() {
     let mut random = Random(7);
     for requests in [0, 1, 2, 15, 16, 17, 500] {
         let spans = spans(&mut random, requests);
-        let index = open(&bytes_of(&spans)).expect("opened");
+        let file = file_of(&bytes_of(&spans));
+        let index = Index::open(Arc::clone(&file)).expect("opened");
         assert_eq!(index.directory.requests as u64, requests);
         let mut row = 0;
         let mut timed = Vec::new();
@@ -93,6 +96,12 @@ fn what_is_put_in_is_found() {
             let rows = row..row + request.len() as u32;
             row = rows.end;
             assert!(index.may_hold(request[0].low));
+            let bloom = &index.sections.bloom;
+            let of_file = super::may_hold(&*file, bloom, request[0].low).expect("read");
+            assert!(of_file, "what is not in memory is as what is");
+            let other = request[0].low + 1;
+            let of_file = super::may_hold(&*file, bloom, other).expect("read");
+            assert_eq!(of_file, index.may_hold(other));
             timed.extend(start_of(request).map(|start| (start, rows, request)));
         }
         timed.sort_by_key(|(start, ..)| *start);
@@ -143,8 +152,28 @@ fn check_groups(index: &Index, requests: &[&[Span]]) {
         expected.retain(|entry| some.contains(&entry.ordinal));
         assert_eq!(index.entries(place, &some).expect("read"), expected);
         entries += group.entries;
-        let known: u32 = group.durations.iter().map(|&(_, count)| count).sum();
-        assert!(known <= group.entries && group.errors <= group.entries);
+        let counted = |counts: &[(u16, u32)]| counts.iter().map(|&(_, count)| count).sum::<u32>();
+        let all = index.entries(place, &all).expect("read");
+        let known = all.iter().filter(|entry| entry.code != NO_DURATION);
+        assert_eq!(counted(&group.durations) as usize, known.clone().count());
+        let failed = known.clone().filter(|entry| entry.is_error);
+        assert_eq!(counted(&group.failed) as usize, failed.count());
+        assert_eq!(group.errors as usize, all.iter().filter(|entry| entry.is_error).count());
+        // There is a sample for each power of two and of each kind, and it is what it says.
+        let power = |code| Durations::least(code).checked_ilog2().unwrap_or(0);
+        let kinds = |entries: &mut dyn Iterator<Item = (u16, bool)>| -> BTreeSet<(u32, bool)> {
+            entries.map(|(code, is_error)| (power(code), is_error)).collect()
+        };
+        let sampled = group.samples.iter().map(|it| (Durations::code(it.duration_ns), it.is_error));
+        assert_eq!(
+            kinds(&mut sampled.clone()),
+            kinds(&mut known.map(|entry| (entry.code, entry.is_error)))
+        );
+        assert!(group.samples.len() <= 2 * kinds(&mut sampled.clone()).len());
+        for (sample, (code, is_error)) in group.samples.iter().zip(sampled) {
+            assert!(all.contains(&Entry { ordinal: sample.ordinal, code, is_error }));
+            assert_eq!(requests[sample.ordinal as usize][0].low, sample.trace_low);
+        }
     }
     assert_eq!(entries as usize, requests.iter().map(|request| request.len()).sum::<usize>());
 }
@@ -156,6 +185,7 @@ fn names_that_never_recur_share_a_group() {
         builder.push(&Row {
             trace_low: number,
             trace_high: 0,
+            id: 1,
             start_ns: Some(number),
             duration_ns: Some(1),
             is_root: true,
@@ -165,7 +195,7 @@ fn names_that_never_recur_share_a_group() {
             remote: "",
         });
     }
-    let (directory, _) = builder.finish(Vec::new(), Vec::new()).expect("encoded");
+    let (directory, _) = builder.finish(&[], Vec::new()).expect("encoded");
     assert!(directory.groups.len() < 17_000);
     let web = |group: &&super::Group| directory.text(group.service) == Some("web");
     assert_eq!(directory.groups.iter().filter(web).map(|group| group.spans).sum::<u32>(), 40_000);
@@ -180,4 +210,27 @@ fn damage_is_found() {
         assert!(open(&damaged).is_err(), "byte {at}");
         assert!(open(&bytes[..at]).is_err(), "cut at {at}");
     }
+}
+
+/// Writes what the fuzzer begins with; run when the form of the file changes.
+#[test]
+#[ignore = "writes files of the tree"]
+fn write_seeds() {
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
+    let corpus = corpus.join("lake_index");
+    std::fs::create_dir_all(&corpus).expect("made");
+    for (name, requests) in [("no-request", 0), ("one-request", 1), ("ten-requests", 10)] {
+        let bytes = bytes_of(&spans(&mut Random(7), requests));
+        std::fs::write(corpus.join(name), bytes).expect("written");
+    }
+    let link = |minute| LinkCount {
+        minute,
+        parent: "guest".to_owned(),
+        child: "disk".to_owned(),
+        calls: 3,
+        errors: -1,
+        durations: vec![(7, 2), (900, 1)],
+    };
+    let (_, bytes) = Builder::default().finish(&[link(1), link(9)], Vec::new()).expect("encoded");
+    std::fs::write(corpus.join("calls"), bytes).expect("written");
 }

@@ -1,0 +1,332 @@
+//! How long spans took that meet a condition: by what files are found by where that tells, else by their columns.
+//! Start at [`Sum`].
+
+use crate::Error;
+use crate::index::{Entry, Group, NO_DURATION};
+use crate::part::{Loaded, Part};
+use crate::plan::{Common, Residual, Truth};
+use crate::project::{Projection, scan};
+use crate::search::{asks_spans, for_each_match, groups};
+use crate::snapshot::Snapshot;
+use blkkin_columns::{Block, Column, Row, Scratch};
+use blkkin_model::{SpanId, TraceId};
+use blkkin_store::{Condition, Durations, Example, Latency, Window};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
+
+/// Examples for each power of two of a duration.
+const EXAMPLES_MAX: usize = 2;
+
+/// So many requests of a file are read to tell on which side of a bound their durations are.
+const READ_MAX: usize = 256;
+
+/// Adds up durations, and remembers where to find examples.
+pub(crate) struct Sum<'p> {
+    /// By code.
+    counts: Vec<u64>,
+    examples: BTreeMap<u32, Examples<'p>>,
+}
+
+/// Those of a power of two.
+#[derive(Default)]
+struct Examples<'p> {
+    spans: Vec<Example>,
+    /// The request of a file that has one which took about so long, if there is no other.
+    entry: Option<(&'p Part, u32, u16)>,
+}
+
+impl Default for Sum<'_> {
+    fn default() -> Self {
+        Sum { counts: vec![0; usize::from(NO_DURATION) + 1], examples: BTreeMap::new() }
+    }
+}
+
+impl<'p> Sum<'p> {
+    pub(crate) fn add_head(&mut self, snapshot: &Snapshot, window: Window, condition: &Condition) {
+        // What was sent twice counts once.
+        let sorted = snapshot.sorted();
+        let matching: Vec<HashSet<Row>> = snapshot
+            .batches
+            .iter()
+            .map(|batch| {
+                let mut rows = HashSet::new();
+                for_each_match(batch, condition, |row| {
+                    rows.insert(row);
+                });
+                rows
+            })
+            .collect();
+        let mut request = None;
+        let mut began = None;
+        let mut matches = Vec::new();
+        for index in 0..sorted.len() {
+            let (place, row) = sorted.place(index);
+            let block = sorted.blocks()[place];
+            let id = Some(block.trace_id(row));
+            if request != id {
+                self.add_examples(&mut matches, began, window);
+                (request, began) = (id, None);
+            }
+            began = earlier(began, block, row);
+            if let Some(duration_ns) =
+                block.duration_ns(row).filter(|_| matching[place].contains(&row))
+            {
+                let (trace_id, id) = (block.trace_id(row), block.id(row));
+                matches.push(Example { trace_id, id, duration_ns });
+            }
+        }
+        self.add_examples(&mut matches, began, window);
+    }
+
+    pub(crate) fn add_part(
+        &mut self,
+        part: &'p Part,
+        window: Window,
+        condition: &Condition,
+    ) -> Result<(), Error> {
+        let loaded = part.load()?;
+        if asks_spans(&loaded, condition) {
+            return self.add_rows(part, &loaded, window, condition);
+        }
+        let ordinals = loaded.index.ordinals(window).map_err(Error::io("an index"));
+        let among = part.note(ordinals)?;
+        let mut unclear: Vec<Entry> = Vec::new();
+        for (place, residual, group) in groups(&loaded, condition) {
+            self.add_samples(group, &residual, &among);
+            let is_counted = among.len() == loaded.index.directory.timed as usize
+                && self.add_group(group, &residual);
+            if !is_counted {
+                let entries = loaded.index.entries(place, &among);
+                let entries = part.note(entries.map_err(Error::io("an index")))?;
+                self.add_entries(part, &entries, &residual, &mut unclear);
+            }
+        }
+        self.add_unclear(part, &loaded, condition, &unclear)
+    }
+
+    /// Adds all entries of a group by what is known of how long they took, unless that is not enough.
+    fn add_group(&mut self, group: &Group, residual: &Residual) -> bool {
+        let mut failed = group.failed.iter().copied().peekable();
+        let mut counts = Vec::with_capacity(group.durations.len());
+        for &(code, all) in &group.durations {
+            let failed = failed.next_if(|&(of, _)| of == code).map_or(0, |(_, count)| count);
+            for (count, is_error) in [(failed, true), (all.saturating_sub(failed), false)] {
+                match residual.truth(code, is_error) {
+                    _ if count == 0 => {}
+                    Truth::Yes => counts.push((code, count)),
+                    Truth::Maybe => return false,
+                    Truth::No => {}
+                }
+            }
+        }
+        for (code, count) in counts {
+            self.count(code, count.into());
+        }
+        true
+    }
+
+    fn add_samples(&mut self, group: &Group, residual: &Residual, among: &Range<u32>) {
+        for sample in group.samples.iter().filter(|sample| among.contains(&sample.ordinal)) {
+            let code = Durations::code(sample.duration_ns);
+            let number = u128::from(sample.trace_high) << 64 | u128::from(sample.trace_low);
+            let ids = TraceId::from_number(number).zip(SpanId::from_number(sample.id));
+            if let (Truth::Yes, Some((trace_id, id))) = (residual.truth(code, sample.is_error), ids)
+            {
+                self.add_example(Example { trace_id, id, duration_ns: sample.duration_ns });
+            }
+        }
+    }
+
+    fn add_entries(
+        &mut self,
+        part: &'p Part,
+        entries: &[Entry],
+        residual: &Residual,
+        unclear: &mut Vec<Entry>,
+    ) {
+        for &entry in entries.iter().filter(|entry| entry.code != NO_DURATION) {
+            match residual.truth(entry.code, entry.is_error) {
+                Truth::Yes => self.add_entry(part, entry),
+                Truth::Maybe => unclear.push(entry),
+                Truth::No => {}
+            }
+        }
+    }
+
+    fn add_entry(&mut self, part: &'p Part, entry: Entry) {
+        self.count(entry.code, 1);
+        let alike = self.alike(Durations::least(entry.code));
+        if alike.spans.is_empty() && alike.entry.is_none() {
+            alike.entry = Some((part, entry.ordinal, entry.code));
+        }
+    }
+
+    /// Adds entries whose durations are as near to a bound that their codes do not tell on which side they are. They
+    /// are read, if they are few.
+    fn add_unclear(
+        &mut self,
+        part: &'p Part,
+        loaded: &Loaded,
+        condition: &Condition,
+        entries: &[Entry],
+    ) -> Result<(), Error> {
+        let mut ordinals: Vec<u32> = entries.iter().map(|entry| entry.ordinal).collect();
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        if ordinals.len() > READ_MAX {
+            entries.iter().for_each(|&entry| self.add_entry(part, entry));
+            return Ok(());
+        }
+        let codes: BTreeSet<u16> = entries.iter().map(|entry| entry.code).collect();
+        let mut block = Block::new();
+        for ordinal in ordinals {
+            block.clear();
+            let rows = part.note(loaded.index.rows(ordinal).map_err(Error::io("an index")))?;
+            part.rows_of(loaded, rows, &mut block)?;
+            for row in 0..block.len() as Row {
+                let Some(duration_ns) = block.duration_ns(row) else { continue };
+                if codes.contains(&Durations::code(duration_ns))
+                    && is_unclear(&block, row, condition)
+                    && condition.holds(&block.span(row, &mut Scratch::default()))
+                {
+                    let (trace_id, id) = (block.trace_id(row), block.id(row));
+                    self.add(Example { trace_id, id, duration_ns });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at all spans of a file.
+    fn add_rows(
+        &mut self,
+        part: &'p Part,
+        loaded: &Loaded,
+        window: Window,
+        condition: &Condition,
+    ) -> Result<(), Error> {
+        const COLUMNS: [Column; 5] = [
+            Column::TraceId,
+            Column::SpanId,
+            Column::ParentId,
+            Column::StartTime,
+            Column::Duration,
+        ];
+        let projection = Projection::of(condition);
+        let mut request = String::new();
+        let mut began = None;
+        let mut matches: Vec<Example> = Vec::new();
+        let columns = [&COLUMNS, projection.columns()].concat();
+        scan(part, loaded, &columns, |page, row| {
+            let id = page.text(Column::TraceId, row);
+            if request != id {
+                self.add_examples(&mut matches, began.take(), window);
+                id.clone_into(&mut request);
+            }
+            let start = page.number(Column::StartTime, row);
+            let has_parent = !page.text(Column::ParentId, row).is_empty();
+            let this = start.map(|start| (has_parent, start));
+            began = [began, this].into_iter().flatten().min();
+            if let Some(duration_ns) = page.number(Column::Duration, row)
+                && projection.holds(page, row)?
+            {
+                let trace = u128::from_str_radix(id, 16).ok().and_then(TraceId::from_number);
+                let span = u64::from_str_radix(page.text(Column::SpanId, row), 16).ok();
+                let ids = trace.zip(span.and_then(SpanId::from_number));
+                let (trace_id, id) = ids.ok_or("an id is none")?;
+                matches.push(Example { trace_id, id, duration_ns });
+            }
+            Ok(())
+        })?;
+        self.add_examples(&mut matches, began, window);
+        Ok(())
+    }
+
+    /// Adds spans of one request, if it began in the window.
+    fn add_examples(
+        &mut self,
+        spans: &mut Vec<Example>,
+        began: Option<(bool, u64)>,
+        window: Window,
+    ) {
+        let is_within = began.is_some_and(|(_, began)| window.holds(began));
+        spans.drain(..).filter(|_| is_within).for_each(|span| self.add(span));
+    }
+
+    fn add(&mut self, span: Example) {
+        self.count(Durations::code(span.duration_ns), 1);
+        self.add_example(span);
+    }
+
+    fn count(&mut self, code: u16, count: u64) {
+        let sum = &mut self.counts[usize::from(code.min(NO_DURATION))];
+        *sum = sum.saturating_add(count);
+    }
+
+    fn add_example(&mut self, span: Example) {
+        let alike = self.alike(span.duration_ns);
+        if alike.spans.len() < EXAMPLES_MAX && !alike.spans.contains(&span) {
+            alike.spans.push(span);
+        }
+    }
+
+    fn alike(&mut self, duration_ns: u64) -> &mut Examples<'p> {
+        self.examples.entry(duration_ns.checked_ilog2().map_or(0, |power| power + 1)).or_default()
+    }
+
+    pub(crate) fn finish(self, condition: &Condition) -> Latency {
+        let mut durations = Durations::default();
+        for (&count, code) in self.counts.iter().zip(0..).filter(|(count, _)| **count > 0) {
+            durations.add(code, count);
+        }
+        let mut examples = Vec::new();
+        for alike in self.examples.into_values() {
+            match alike.entry {
+                // What cannot be read is no example.
+                Some((part, ordinal, code)) if alike.spans.is_empty() => {
+                    examples.extend(span_of(part, ordinal, code, condition).ok().flatten());
+                }
+                _ => examples.extend(alike.spans),
+            }
+        }
+        examples.sort_by_key(|it| (it.duration_ns, it.trace_id, it.id));
+        Latency { durations, examples }
+    }
+}
+
+/// Whether the code of a span's duration does not say whether a condition holds.
+fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
+    let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
+    let [service, name, remote] = texts.map(|text| Some(block.text(text)));
+    let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
+    let residual = Residual::of(condition, Common { service, name, remote });
+    residual.truth(code, block.is_error(row)) == Truth::Maybe
+}
+
+/// When a request began, by a span more of it: by those without a parent, or else by all.
+fn earlier(began: Option<(bool, u64)>, block: &Block, row: Row) -> Option<(bool, u64)> {
+    let this = block.start_ns(row).map(|start| (block.parent_id(row).is_some(), start));
+    [began, this].into_iter().flatten().min()
+}
+
+/// A span of a request that took about so long and is asked for.
+fn span_of(
+    part: &Part,
+    ordinal: u32,
+    code: u16,
+    condition: &Condition,
+) -> Result<Option<Example>, Error> {
+    let loaded = part.load()?;
+    let rows = part.note(loaded.index.rows(ordinal).map_err(Error::io("an index")))?;
+    let mut block = Block::new();
+    part.rows_of(&loaded, rows, &mut block)?;
+    let is_asked_for = |row: Row| {
+        let is_alike = block.duration_ns(row).map(Durations::code) == Some(code);
+        is_alike && condition.holds(&block.span(row, &mut Scratch::default()))
+    };
+    let found = (0..block.len() as Row).find(|&row| is_asked_for(row));
+    Ok(found.and_then(|row| {
+        let duration_ns = block.duration_ns(row)?;
+        Some(Example { trace_id: block.trace_id(row), id: block.id(row), duration_ns })
+    }))
+}

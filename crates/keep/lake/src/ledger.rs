@@ -1,0 +1,482 @@
+//! The calls of all files, added up so that those of any window are known at once: by the minute, by four minutes, by
+//! sixteen, and so on, and of all times. Start at [`Ledger::calls`].
+//!
+//! Files come and go, and what they counted is added and taken away; those that are merged count what they counted. Where
+//! there are more minutes than there is room for, the oldest are forgotten, the shortest spans of time first: the calls at
+//! the ends of a window that lies there are asked of files.
+
+use crate::index::LinkCount;
+use foldhash::fast::RandomState;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+/// Each level has spans of time so much longer, as a power of two, than the one before.
+const LEVEL_BITS: u32 = 2;
+/// The last one has some eleven days.
+const LEVELS: usize = 8;
+
+/// There is none behind it in the time that starts have.
+const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
+
+/// What a sum takes beside its durations.
+const SUM_BYTES: usize = 64;
+
+/// Who calls, and who is called.
+pub(crate) type Pair = (String, String);
+
+/// The calls of all files.
+pub(crate) struct Ledger {
+    bytes_max: usize,
+    bytes: usize,
+    pairs: Vec<Pair>,
+    numbers: HashMap<Pair, u32, RandomState>,
+    total: Node,
+    levels: [Level; LEVELS],
+    /// Nothing is known any more, as the total alone takes too much.
+    is_lost: bool,
+}
+
+#[derive(Default)]
+struct Level {
+    nodes: BTreeMap<u64, Node>,
+    /// Those before this one are forgotten.
+    from: u64,
+}
+
+/// By the number of a pair.
+#[derive(Default)]
+struct Node {
+    sums: HashMap<u32, Sum, RandomState>,
+}
+
+#[derive(Default)]
+struct Sum {
+    calls: i64,
+    errors: i64,
+    durations: Counts,
+}
+
+/// How many took how long: by code, each as what it is more than the one before, and then the number.
+#[derive(Default)]
+struct Counts(Box<[u8]>);
+
+/// The calls of a window: what is known, and which minutes files must be asked about.
+#[derive(Default)]
+pub(crate) struct Calls {
+    pub(crate) links: Vec<LinkCount>,
+    pub(crate) missing: Vec<RangeInclusive<u64>>,
+}
+
+/// What the sums of a pair are added up in.
+struct Adder {
+    durations: Vec<i64>,
+    /// Codes that something was added to.
+    codes: (usize, usize),
+}
+
+impl Ledger {
+    pub(crate) fn new(bytes_max: usize) -> Ledger {
+        Ledger {
+            bytes_max,
+            bytes: 0,
+            pairs: Vec::new(),
+            numbers: HashMap::default(),
+            total: Node::default(),
+            levels: Default::default(),
+            is_lost: false,
+        }
+    }
+
+    /// About what it takes in memory.
+    pub(crate) fn memory_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds what a file has counted, or takes it away.
+    pub(crate) fn add(&mut self, counts: &[LinkCount], times: i64) {
+        if self.is_lost {
+            return;
+        }
+        for count in counts {
+            let pair = self.number(count);
+            let mut grown = self.total.add(pair, count, times);
+            for (level, number) in self.levels.iter_mut().zip(0..) {
+                let slot = count.minute >> (LEVEL_BITS * number);
+                if slot >= level.from {
+                    let node = level.nodes.entry(slot).or_default();
+                    grown += node.add(pair, count, times);
+                    if node.sums.is_empty() {
+                        level.nodes.remove(&slot);
+                    }
+                }
+            }
+            self.bytes = self.bytes.saturating_add_signed(grown);
+        }
+        self.make_room();
+    }
+
+    fn number(&mut self, count: &LinkCount) -> u32 {
+        let pair = (count.parent.clone(), count.child.clone());
+        if let Some(&number) = self.numbers.get(&pair) {
+            return number;
+        }
+        let number = self.pairs.len() as u32;
+        self.bytes += 2 * (pair.0.len() + pair.1.len()) + 4 * SUM_BYTES;
+        self.pairs.push(pair.clone());
+        self.numbers.insert(pair, number);
+        number
+    }
+
+    fn make_room(&mut self) {
+        for level in &mut self.levels {
+            while self.bytes > self.bytes_max {
+                let Some((slot, node)) = level.nodes.pop_first() else { break };
+                level.from = slot + 1;
+                self.bytes = self.bytes.saturating_sub(node.bytes());
+            }
+        }
+        if self.bytes > self.bytes_max {
+            *self = Ledger { is_lost: true, ..Ledger::new(self.bytes_max) };
+        }
+    }
+
+    /// The calls of requests that began in some minutes, in order of parent and child.
+    pub(crate) fn calls(&self, minutes: &RangeInclusive<u64>) -> Calls {
+        let mut calls = Calls::default();
+        if self.is_lost {
+            calls.missing.push(minutes.clone());
+            return calls;
+        }
+        let mut nodes = Vec::new();
+        let last = LEVELS - 1;
+        let shift = LEVEL_BITS * last as u32;
+        if self.spans_all(minutes) {
+            nodes.push(&self.total);
+        } else {
+            let level = &self.levels[last];
+            let slots = minutes.start() >> shift..=minutes.end() >> shift;
+            if *slots.start() < level.from {
+                let end = (level.from << shift).saturating_sub(1).min(*minutes.end());
+                calls.missing.push(*minutes.start()..=end);
+            }
+            for (&slot, node) in level.nodes.range(slots) {
+                self.gather(last, slot, node, minutes, &mut nodes, &mut calls.missing);
+            }
+        }
+        calls.links = self.added_up(&nodes);
+        calls
+    }
+
+    /// Whether no request began outside of some minutes.
+    fn spans_all(&self, minutes: &RangeInclusive<u64>) -> bool {
+        let shortest = self.levels.iter().zip(0..).find(|(level, _)| level.from == 0);
+        let Some((level, number)) = shortest else {
+            return *minutes.start() == 0 && *minutes.end() >= LAST_MINUTE;
+        };
+        let ends = level.nodes.first_key_value().zip(level.nodes.last_key_value());
+        ends.is_none_or(|((&first, _), (&last, _))| {
+            let (first, last) = (minutes_of(number, first), minutes_of(number, last));
+            minutes.start() <= first.start() && last.end() <= minutes.end()
+        })
+    }
+
+    /// The nodes that together have the calls of the minutes that a node has a part in.
+    fn gather<'s>(
+        &'s self,
+        level: usize,
+        slot: u64,
+        node: &'s Node,
+        minutes: &RangeInclusive<u64>,
+        nodes: &mut Vec<&'s Node>,
+        missing: &mut Vec<RangeInclusive<u64>>,
+    ) {
+        let of_node = minutes_of(level, slot);
+        let first = *of_node.start().max(minutes.start());
+        let last = *of_node.end().min(minutes.end());
+        if first > last {
+            return;
+        }
+        if (first..=last) == of_node {
+            nodes.push(node);
+            return;
+        }
+        // One minute is within or not.
+        let Some(below) = level.checked_sub(1) else { return };
+        let known_from = minutes_from(below, self.levels[below].from);
+        if first < known_from {
+            missing.push(first..=last.min(known_from - 1));
+        }
+        for slot in slot << LEVEL_BITS..(slot + 1) << LEVEL_BITS {
+            if let Some(node) = self.levels[below].nodes.get(&slot) {
+                self.gather(below, slot, node, minutes, nodes, missing);
+            }
+        }
+    }
+
+    fn added_up(&self, nodes: &[&Node]) -> Vec<LinkCount> {
+        let mut by_pair: HashMap<u32, Vec<&Sum>, RandomState> = HashMap::default();
+        for (&pair, sum) in nodes.iter().flat_map(|node| &node.sums) {
+            by_pair.entry(pair).or_default().push(sum);
+        }
+        let mut adder = Adder::default();
+        let add = |(pair, sums): (u32, Vec<&Sum>)| {
+            let mut link = LinkCount::default();
+            (link.parent, link.child) = self.pairs[pair as usize].clone();
+            for sum in sums {
+                link.calls = link.calls.saturating_add(sum.calls);
+                link.errors = link.errors.saturating_add(sum.errors);
+                sum.durations.each(|code, times| adder.add(code, times));
+            }
+            link.durations = adder.take();
+            link
+        };
+        let mut links: Vec<LinkCount> = by_pair.into_iter().map(add).collect();
+        links.sort_unstable_by(|a, b| (&a.parent, &a.child).cmp(&(&b.parent, &b.child)));
+        links
+    }
+}
+
+/// The first minute of a slot, or the last one there is if that is more.
+fn minutes_from(level: usize, slot: u64) -> u64 {
+    slot.saturating_mul(1 << (LEVEL_BITS * level as u32))
+}
+
+/// The minutes of a slot.
+fn minutes_of(level: usize, slot: u64) -> RangeInclusive<u64> {
+    let first = minutes_from(level, slot);
+    first..=first.saturating_add((1 << (LEVEL_BITS * level as u32)) - 1)
+}
+
+impl Node {
+    /// Adds calls, and says how many more bytes that takes.
+    fn add(&mut self, pair: u32, count: &LinkCount, times: i64) -> isize {
+        let sum = self.sums.entry(pair).or_default();
+        let before = if sum.is_none() { 0 } else { sum.bytes() };
+        sum.calls = sum.calls.saturating_add(count.calls.saturating_mul(times));
+        sum.errors = sum.errors.saturating_add(count.errors.saturating_mul(times));
+        sum.durations.add(&count.durations, times);
+        let after = if sum.is_none() { 0 } else { sum.bytes() };
+        if sum.is_none() {
+            self.sums.remove(&pair);
+        }
+        after as isize - before as isize
+    }
+
+    fn bytes(&self) -> usize {
+        self.sums.values().map(Sum::bytes).sum()
+    }
+}
+
+impl Sum {
+    fn is_none(&self) -> bool {
+        self.calls == 0 && self.errors == 0 && self.durations.0.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        SUM_BYTES + self.durations.0.len()
+    }
+}
+
+impl Counts {
+    /// Calls `each` with codes, in order, and numbers.
+    fn each(&self, mut each: impl FnMut(u16, i64)) {
+        let mut bytes = &self.0[..];
+        let mut code = 0u16;
+        while !bytes.is_empty() {
+            code = code.wrapping_add(take(&mut bytes) as u16);
+            let number = take(&mut bytes);
+            each(code, (number >> 1) as i64 ^ -((number & 1) as i64));
+        }
+    }
+
+    /// Adds counts that are in order of code, so many times.
+    fn add(&mut self, counts: &[(u16, i64)], times: i64) {
+        if counts.is_empty() {
+            return;
+        }
+        let mut to = Vec::with_capacity(self.0.len() + 3 * counts.len());
+        let mut last = 0;
+        let mut put = |code: u16, number: i64| {
+            if number != 0 {
+                give(&mut to, u64::from(code.wrapping_sub(last)));
+                give(&mut to, (number << 1 ^ number >> 63) as u64);
+                last = code;
+            }
+        };
+        let mut others = counts.iter().copied().peekable();
+        self.each(|code, number| {
+            while let Some((other, more)) = others.next_if(|&(other, _)| other < code) {
+                put(other, more.saturating_mul(times));
+            }
+            let mut sum = number;
+            while let Some((_, more)) = others.next_if(|&(other, _)| other == code) {
+                sum = sum.saturating_add(more.saturating_mul(times));
+            }
+            put(code, sum);
+        });
+        others.for_each(|(code, more)| put(code, more.saturating_mul(times)));
+        self.0 = to.into();
+    }
+}
+
+/// Seven bits in each byte, the lowest first.
+fn give(to: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        to.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    to.push(number as u8);
+}
+
+fn take(bytes: &mut &[u8]) -> u64 {
+    let (mut number, mut shift) = (0, 0);
+    while let Some((&byte, rest)) = bytes.split_first() {
+        *bytes = rest;
+        number |= u64::from(byte & 0x7f) << shift;
+        shift += 7;
+        if byte < 0x80 || shift > 63 {
+            break;
+        }
+    }
+    number
+}
+
+impl Default for Adder {
+    fn default() -> Adder {
+        Adder { durations: vec![0; 1 << u16::BITS], codes: (usize::MAX, 0) }
+    }
+}
+
+impl Adder {
+    #[inline]
+    fn add(&mut self, code: u16, times: i64) {
+        let code = usize::from(code);
+        self.codes = (self.codes.0.min(code), self.codes.1.max(code));
+        self.durations[code] = self.durations[code].saturating_add(times);
+    }
+
+    /// What was added up, which is forgotten.
+    fn take(&mut self) -> Vec<(u16, i64)> {
+        let (first, last) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
+        let Some(added) = self.durations.get_mut(first..=last) else { return Vec::new() };
+        let counts = added.iter_mut().zip(first..).filter(|(times, _)| **times != 0);
+        counts.map(|(times, code)| (code as u16, std::mem::take(times))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Ledger;
+    use crate::index::LinkCount;
+    use std::collections::BTreeMap;
+    use std::ops::RangeInclusive;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: u64) -> u64 {
+            self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (self.0 >> 33) % bound
+        }
+    }
+
+    /// What a file may have counted of some minutes.
+    fn counts(random: &mut Random, from: u64) -> Vec<LinkCount> {
+        let mut counts = Vec::new();
+        for minute in from..from + 1 + random.below(40) {
+            for child in 0..random.below(4) {
+                let calls = random.below(9) as i64 - 2;
+                let durations =
+                    (0..random.below(5)).map(|at| (at as u16 * 700, random.below(300) as i64 - 9));
+                counts.push(LinkCount {
+                    minute,
+                    parent: "a".to_owned(),
+                    child: child.to_string(),
+                    calls,
+                    errors: calls / 2,
+                    durations: durations.filter(|&(_, times)| times != 0).collect(),
+                });
+            }
+        }
+        counts
+    }
+
+    type Sums = BTreeMap<String, (i64, i64, BTreeMap<u16, i64>)>;
+
+    fn sums<'c>(
+        counts: impl IntoIterator<Item = &'c LinkCount>,
+        minutes: &[RangeInclusive<u64>],
+    ) -> Sums {
+        let mut sums = Sums::new();
+        let is_asked_for = |count: &&LinkCount| minutes.iter().any(|it| it.contains(&count.minute));
+        for count in counts.into_iter().filter(is_asked_for) {
+            let sum = sums.entry(count.child.clone()).or_default();
+            sum.0 += count.calls;
+            sum.1 += count.errors;
+            for &(code, times) in &count.durations {
+                *sum.2.entry(code).or_default() += times;
+            }
+        }
+        for sum in sums.values_mut() {
+            sum.2.retain(|_, times| *times != 0);
+        }
+        sums.retain(|_, sum| (sum.0, sum.1, sum.2.is_empty()) != (0, 0, true));
+        sums
+    }
+
+    /// Those of the ledger, and of the files for minutes that it has forgotten, are those of all files.
+    #[test]
+    fn any_window_is_known() {
+        for bytes_max in [usize::MAX, 20_000, 8_000, 3_000, 100] {
+            let mut random = Random(bytes_max as u64);
+            let mut ledger = Ledger::new(bytes_max);
+            let mut files: Vec<Vec<LinkCount>> = Vec::new();
+            let (mut asked_files, mut spared) = (0, 0);
+            for step in 0..200 {
+                if files.len() > 20 {
+                    ledger.add(&files.remove(0), -1);
+                }
+                let file = counts(&mut random, 1_000_000 + step * 11);
+                ledger.add(&file, 1);
+                files.push(file);
+                assert!(ledger.memory_bytes() <= bytes_max);
+                let first = 999_990 + random.below(2300);
+                let windows = [0..=u64::MAX, first..=first + random.below(900), first..=first];
+                for window in windows {
+                    let calls = ledger.calls(&window);
+                    let missing = calls.missing.iter();
+                    assert!(missing.clone().all(|it| window.contains(it.start())));
+                    assert!(missing.clone().all(|it| window.contains(it.end())));
+                    let is_asked = !calls.missing.is_empty();
+                    (asked_files, spared) =
+                        (asked_files + u32::from(is_asked), spared + u32::from(!is_asked));
+                    let known =
+                        calls.links.iter().map(|link| LinkCount { minute: 0, ..link.clone() });
+                    let of_files = files
+                        .iter()
+                        .flatten()
+                        .filter(|count| calls.missing.iter().any(|it| it.contains(&count.minute)));
+                    let of_files = of_files.map(|count| LinkCount { minute: 0, ..count.clone() });
+                    let both: Vec<LinkCount> = known.chain(of_files).collect();
+                    let all = sums(files.iter().flatten(), std::slice::from_ref(&window));
+                    assert_eq!(sums(&both, &[0..=0]), all, "{bytes_max} {step} {window:?}");
+                }
+            }
+            // The bounds are such that all of this is met.
+            assert_eq!(asked_files > 0, bytes_max < usize::MAX, "{bytes_max}");
+            assert_eq!(spared > 0, bytes_max > 100, "{bytes_max}");
+        }
+    }
+
+    #[test]
+    fn what_is_gone_takes_no_room() {
+        let mut random = Random(1);
+        let mut ledger = Ledger::new(1 << 20);
+        let file = counts(&mut random, 7);
+        ledger.add(&file, 1);
+        let taken = ledger.memory_bytes();
+        ledger.add(&file, -1);
+        assert!(ledger.memory_bytes() < taken / 4, "{taken}");
+        assert!(ledger.calls(&(0..=u64::MAX)).links.is_empty());
+    }
+}

@@ -1,0 +1,121 @@
+//! For tests only: what is read of a store's own files, of bytes that may say anything.
+
+use crate::index::{Index, links, may_hold};
+use crate::manifest;
+use blkkin_journal::File;
+use blkkin_store::Window;
+use std::io;
+use std::sync::Arc;
+
+/// So many requests and groups are asked for.
+const ASKED_MAX: usize = 64;
+
+/// Asks an index all that can be asked of it. Its checksums are made right. Says whether it could be opened.
+pub fn index(bytes: &[u8]) -> bool {
+    let file: Arc<dyn File> = Arc::new(Bytes(crate::index::with_checksums(bytes)));
+    let Ok(index) = Index::open(Arc::clone(&file)) else { return false };
+    let directory = &index.directory;
+    let (first, last) = (directory.min_start_ns, directory.max_start_ns);
+    let windows = [(0, u64::MAX), (first, last), (first.saturating_add(1), last / 2)];
+    for (start_ns, end_ns) in windows {
+        if let Ok(ordinals) = index.ordinals(Window { start_ns, end_ns }) {
+            assert!(ordinals.end <= directory.timed);
+            for group in 0..directory.groups.len().min(ASKED_MAX) {
+                let entries = index.entries(group, &ordinals).unwrap_or_default();
+                assert!(entries.len() <= directory.groups[group].entries as usize);
+            }
+        }
+    }
+    for ordinal in 0..directory.timed.min(ASKED_MAX as u32) {
+        let _ = index.start_ns(ordinal);
+        if let Ok(rows) = index.rows(ordinal) {
+            assert!(rows.end <= directory.rows);
+        }
+    }
+    let codes = index.length_codes().unwrap_or_default();
+    assert!(codes.len() <= directory.timed as usize);
+    let of_file = may_hold(&*file, &index.sections.bloom, first);
+    assert_eq!(of_file.ok(), Some(index.may_hold(first)));
+    let _ = links(&*file, &index.sections.links);
+    true
+}
+
+/// Reads a manifest, whose checksum is made right, and what it says as it is written. Says whether it could be read.
+pub fn manifest(json: &[u8]) -> bool {
+    manifest::is_read_as_written(json)
+}
+
+/// A file in memory.
+struct Bytes(Vec<u8>);
+
+impl File for Bytes {
+    fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
+        let from = usize::try_from(offset).ok().and_then(|from| self.0.get(from..));
+        let from = from.unwrap_or_default();
+        let count = from.len().min(to.len());
+        to[..count].copy_from_slice(&from[..count]);
+        Ok(count)
+    }
+
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn reserve(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        Ok(self.0.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    /// The same but for some bytes.
+    fn changed(bytes: &[u8], number: &mut u64) -> Vec<u8> {
+        let mut below = |bound: usize| {
+            *number = number.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (*number >> 33) as usize % bound
+        };
+        let mut bytes = bytes.to_vec();
+        for _ in 0..=below(3) {
+            let at = below(bytes.len());
+            let values = [0, 1, 0x7f, 0x80, 0xff, b'0', b'9', below(256) as u8];
+            bytes[at] = values[below(values.len())];
+        }
+        bytes.truncate(bytes.len() - below(bytes.len()) * usize::from(below(4) == 0));
+        bytes
+    }
+
+    /// What the fuzzer begins with is good, and what is like it does no harm.
+    #[test]
+    fn seeds_are_read() {
+        let mut number = 1;
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
+        for (target, read) in
+            [("lake_index", super::index as fn(&[u8]) -> bool), ("lake_manifest", super::manifest)]
+        {
+            let seeds: Vec<_> = std::fs::read_dir(corpus.join(target)).expect("seeds").collect();
+            assert!(!seeds.is_empty());
+            for seed in seeds {
+                let path = seed.expect("a seed").path();
+                let bytes = std::fs::read(&path).expect("read");
+                assert!(read(&bytes), "{}", path.display());
+                for _ in 0..3000 {
+                    let _ = read(&changed(&bytes, &mut number));
+                }
+            }
+        }
+    }
+}
