@@ -34,7 +34,8 @@ impl Servers {
             ]);
             Server::start(&mut command)
         };
-        let each = [("memory", start(&["--memory"])), ("lake", start(&["--data", "kept"]))];
+        let each =
+            [("memory", start(&["--memory"])), ("lake", start(&["--data", "kept", "--keep", "0"]))];
         Servers { _scratch: scratch, each }
     }
 

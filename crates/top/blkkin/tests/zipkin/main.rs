@@ -10,7 +10,7 @@ mod wrong;
 
 use blkkin_sys::testing::Random;
 use serde_json::Value;
-use servers::{JSON, Servers, jar};
+use servers::{How, JSON, Ours, Servers, jar};
 use spans::{
     BEGIN_US, GAP_US, LATE, LATE_US, MINUTE_US, ODD_US, REQUESTS, at, generated, ids, odd,
 };
@@ -90,19 +90,8 @@ fn answers_are_those_of_zipkins_server() {
         );
     };
     let scratch = Scratch::new("zipkin");
-    let mut servers = Servers::start(
-        &scratch,
-        jar,
-        &[("AUTOCOMPLETE_KEYS", "http.method,volume,loud")],
-        &[
-            "--autocomplete-key",
-            "http.method",
-            "--autocomplete-key",
-            "volume",
-            "--autocomplete-key",
-            "loud",
-        ],
-    );
+    let how = How { keys: &["http.method", "volume", "loud"], ..How::default() };
+    let mut servers = Servers::start(&scratch, jar, &how);
     let mut batches = generated();
     batches.extend(odd());
     servers.send(&batches);
@@ -129,7 +118,7 @@ fn answers_are_those_of_zipkins_server() {
         servers.ask(&format!("/api/v2/remoteServices?serviceName={service}"));
     }
     let mut random = Random::new(1);
-    for _ in 0..600 {
+    for _ in 0..400 {
         let asked = search(&mut random);
         servers.ask(&format!("/api/v2/traces?{asked}"));
     }
@@ -154,8 +143,8 @@ fn short_ids_are_those_of_zipkins_server() {
         );
     };
     let scratch = Scratch::new("zipkin-short");
-    let settings = [("STRICT_TRACE_ID", "false")];
-    let mut servers = Servers::start(&scratch, jar, &settings, &["--short-trace-ids"]);
+    let how = How { short_ids: true, ..How::default() };
+    let mut servers = Servers::start(&scratch, jar, &how);
     let mut batches = generated();
     batches.extend(odd());
     servers.send(&batches);
@@ -172,7 +161,7 @@ fn short_ids_are_those_of_zipkins_server() {
     servers.ask("/api/v2/traceMany?traceIds=b6,a1");
     servers.ask("/api/v2/traceMany?traceIds=b00000000000000000000000000000b6,a1");
     let mut random = Random::new(2);
-    for _ in 0..200 {
+    for _ in 0..150 {
         let asked = search(&mut random);
         servers.ask(&format!("/api/v2/traces?{asked}"));
     }
@@ -254,8 +243,8 @@ impl Servers {
             let mut zipkins = found(self.zipkin.address, &path);
             zipkins.sort_by_key(|id| theirs.iter().position(|other| other == id));
             assert_eq!(zipkins, theirs, "{path}");
-            for (store, server) in &self.ours {
-                assert_eq!(found(server.web, &path), ours, "{path} ({store})");
+            for &Ours { store, web } in &self.ours {
+                assert_eq!(found(web, &path), ours, "{path} ({store})");
             }
         }
         for (body, words) in [
@@ -268,8 +257,8 @@ impl Servers {
             let post =
                 |to| http(to, "POST", "/api/v2/spans", JSON, body.as_bytes()).expect("an answer");
             assert_eq!(post(self.zipkin.address).status, 202, "{body}");
-            for (store, server) in &self.ours {
-                let reply = post(server.web);
+            for &Ours { store, web } in &self.ours {
+                let reply = post(web);
                 assert_eq!(reply.status, 400, "{store}");
                 assert!(reply.body.starts_with(words), "{store}: {}", reply.body);
             }

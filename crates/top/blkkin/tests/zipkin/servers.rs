@@ -3,11 +3,15 @@
 use crate::spans::{Batch, ids};
 use crate::support::server::{Reply, Server, http, on_free_ports};
 use crate::support::{Scratch, blkkin, is_installed};
+use blkkin_lake::{Lake, Options, Retention};
+use blkkin_server::{Listen, Running, Settings};
 use blkkin_wire::Format;
 use serde_json::Value;
+use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -56,27 +60,77 @@ impl Drop for Zipkin {
     }
 }
 
-/// All three servers, and what they did not agree on.
+/// A server whose store has all but the last spans in files, which it merges.
+fn in_files(folder: &Path, how: &How) -> Running {
+    let retention = Retention { age: None, bytes: None };
+    let options = Options { retention, file_spans: 200, merge_files: 4, ..Options::default() };
+    let (lake, _) = Lake::open(folder, options).expect("a store");
+    let local = SocketAddr::from(([127, 0, 0, 1], 0));
+    let listen = Listen { web: vec![local], ..Listen::default() };
+    let mut settings = Settings { listen, ..Settings::default() };
+    settings.query.strict_trace_id = !how.short_ids;
+    settings.query.autocomplete_keys = how.keys.iter().map(|&key| key.to_owned()).collect();
+    blkkin_server::Server::start(Arc::new(lake), settings).expect("a server")
+}
+
+/// How all servers are to be.
+#[derive(Default)]
+pub(crate) struct How {
+    /// Ids of requests are the same if their lower halves are.
+    pub(crate) short_ids: bool,
+    /// Tags whose values are offered.
+    pub(crate) keys: &'static [&'static str],
+}
+
+/// All servers, and what they did not agree on.
 pub(crate) struct Servers {
     pub(crate) zipkin: Zipkin,
-    pub(crate) ours: [(&'static str, Server); 2],
+    pub(crate) ours: [Ours; 3],
+    _processes: [Server; 2],
+    _running: Running,
+    files: PathBuf,
     differences: Vec<String>,
     asked: usize,
+    /// How many answers had something in them.
+    told: usize,
+}
+
+/// A server of ours.
+pub(crate) struct Ours {
+    pub(crate) store: &'static str,
+    pub(crate) web: SocketAddr,
 }
 
 impl Servers {
-    pub(crate) fn start(
-        scratch: &Scratch,
-        jar: PathBuf,
-        of_zipkin: &[(&str, &str)],
-        of_ours: &[&str],
-    ) -> Servers {
+    pub(crate) fn start(scratch: &Scratch, jar: PathBuf, how: &How) -> Servers {
+        let mut arguments: Vec<&str> =
+            how.keys.iter().flat_map(|&key| ["--autocomplete-key", key]).collect();
+        arguments.extend(how.short_ids.then_some("--short-trace-ids"));
         let start = |store: &[&str]| {
-            Server::start(on_free_ports(&mut blkkin(&scratch.0)).args(store).args(of_ours))
+            Server::start(on_free_ports(&mut blkkin(&scratch.0)).args(store).args(&arguments))
         };
-        let ours = [("memory", start(&["--memory"])), ("lake", start(&["--data", "kept"]))];
-        let zipkin = Zipkin::start(jar, of_zipkin);
-        Servers { zipkin, ours, differences: Vec::new(), asked: 0 }
+        let processes = [start(&["--memory"]), start(&["--data", "kept", "--keep", "0"])];
+        let files = scratch.0.join("files");
+        let running = in_files(&files, how);
+        let ours = [
+            Ours { store: "memory", web: processes[0].web },
+            Ours { store: "lake", web: processes[1].web },
+            Ours { store: "lake of files", web: running.web[0] },
+        ];
+        let keys = how.keys.join(",");
+        let strict = if how.short_ids { "false" } else { "true" };
+        let zipkin =
+            Zipkin::start(jar, &[("AUTOCOMPLETE_KEYS", &keys), ("STRICT_TRACE_ID", strict)]);
+        Servers {
+            zipkin,
+            ours,
+            _processes: processes,
+            _running: running,
+            files,
+            differences: Vec::new(),
+            asked: 0,
+            told: 0,
+        }
     }
 
     pub(crate) fn ask(&mut self, path: &str) {
@@ -89,8 +143,9 @@ impl Servers {
         let ask = |to| plain(http(to, method, path, headers, body).expect("an answer"));
         let expected = ask(self.zipkin.address);
         let is_framework = FRAMEWORK.iter().any(|words| expected.body.starts_with(words));
-        for (store, server) in &self.ours {
-            let mut found = ask(server.web);
+        self.told += usize::from(expected.status == 200 && expected.body.len() > 2);
+        for &Ours { store, web } in &self.ours {
+            let mut found = ask(web);
             let has_words = match method {
                 "POST" => found.body.contains(" reading List<Span> from json (span "),
                 _ => is_framework && !found.body.is_empty(),
@@ -133,6 +188,10 @@ impl Servers {
 
     #[track_caller]
     pub(crate) fn agree(self) {
+        let files = fs::read_dir(self.files.join("spans")).expect("a folder").flatten();
+        let files = files.filter(|file| file.path().extension().is_some_and(|it| it == "parquet"));
+        assert!(files.count() > 0, "no spans are in files");
+        assert!(self.told * 2 > self.asked, "{} of {} answers", self.told, self.asked);
         let count = self.differences.len();
         assert_eq!(count, 0, "of {} answers:\n{}", self.asked, self.differences.join("\n"));
     }
