@@ -3,9 +3,11 @@
 //!
 //! A peer that stays away is said aloud, with what is not tested; with `CI=true` it is a failure.
 
-use crate::{Outcome, is_ci, target_dir};
+use crate::{Outcome, is_ci, target_dir, workspace_root};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+
+use Environment::{Newest, Older};
 
 /// A program that tests and benches use, if it is there.
 struct Peer {
@@ -23,13 +25,27 @@ struct Peer {
 #[derive(Clone, Copy)]
 enum Fetch {
     Nothing,
-    /// From PyPI, into the environment of [`python`].
-    Pip(&'static [&'static str]),
+    /// From PyPI, into an environment.
+    Pip(Environment, &'static [&'static str]),
+    /// From npm, what the lock file of [`NODE_CLIENTS`] says, into the folder of [`node_modules`].
+    Npm,
     /// From Maven Central, without what it depends on.
     Maven(&'static str),
 }
 
-const PEERS: [Peer; 11] = [
+/// A folder of modules of Python's.
+#[derive(Clone, Copy)]
+pub(crate) enum Environment {
+    /// What there is now.
+    Newest,
+    /// What others do not get along with any more: protobuf 3, and a py_zipkin that knows thrift.
+    Older,
+}
+
+/// The programs for node that tests run, and what they need.
+const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
+
+const PEERS: [Peer; 14] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -89,15 +105,65 @@ const PEERS: [Peer; 11] = [
     Peer {
         name: "facebook-scribe",
         packages: &["python3-venv"],
-        fetch: Fetch::Pip(&["facebook-scribe==2.0.post1", "thrift==0.25.0"]),
-        is_there: || has_module("scribe, thrift"),
+        fetch: Fetch::Pip(Newest, &["facebook-scribe==2.0.post1", "thrift==0.25.0"]),
+        is_there: || has_modules(Newest, "scribe, thrift"),
         tests: "the client that Scribe's makers have published",
+    },
+    Peer {
+        name: "python-clients",
+        packages: &["python3-venv"],
+        fetch: Fetch::Pip(
+            Newest,
+            &[
+                "py_zipkin[protobuf]==1.2.8",
+                "opentelemetry-sdk==1.45.2",
+                "opentelemetry-exporter-otlp-proto-http==1.45.2",
+                "opentelemetry-exporter-otlp-proto-grpc==1.45.2",
+                "opentelemetry-exporter-zipkin-json==1.45.1",
+                "grpcio==1.85.1",
+                "protobuf==7.36.2",
+            ],
+        ),
+        is_there: || {
+            has_modules(Newest, "py_zipkin, google.protobuf, opentelemetry.exporter.zipkin.json")
+                && has_modules(Newest, "opentelemetry.exporter.otlp.proto.http.trace_exporter")
+                && has_modules(Newest, "opentelemetry.exporter.otlp.proto.grpc.trace_exporter")
+        },
+        tests: "what py_zipkin and OpenTelemetry's SDK for Python send",
+    },
+    Peer {
+        name: "python-clients-older",
+        packages: &["python3-venv"],
+        fetch: Fetch::Pip(
+            Older,
+            &[
+                "py_zipkin==0.20.2",
+                "thriftpy2==0.7.1",
+                "facebook-scribe==2.0.post1",
+                "thrift==0.25.0",
+                "opentelemetry-sdk==1.45.2",
+                "opentelemetry-exporter-zipkin-proto-http==1.45.1",
+                "protobuf==3.20.3",
+            ],
+        ),
+        is_there: || {
+            has_modules(Older, "py_zipkin, thriftpy2, scribe, thrift")
+                && has_modules(Older, "opentelemetry.exporter.zipkin.proto.http")
+        },
+        tests: "what py_zipkin sends as thrift, and OpenTelemetry's SDK for Python as Zipkin's protobuf",
+    },
+    Peer {
+        name: "node-clients",
+        packages: &["nodejs", "npm"],
+        fetch: Fetch::Npm,
+        is_there: || in_path("node") && has_node_modules(),
+        tests: "what Zipkin's and OpenTelemetry's libraries for node send",
     },
     Peer {
         name: "duckdb",
         packages: &["python3-venv"],
-        fetch: Fetch::Pip(&["duckdb==2.0.0", "pyarrow==26.0.1", "pytz==2026.6"]),
-        is_there: || has_module("duckdb, pyarrow, pytz"),
+        fetch: Fetch::Pip(Newest, &["duckdb==2.0.0", "pyarrow==26.0.1", "pytz==2026.6"]),
+        is_there: || has_modules(Newest, "duckdb, pyarrow, pytz"),
         tests: "files of spans, read by DuckDB and pyarrow",
     },
     Peer {
@@ -110,17 +176,40 @@ const PEERS: [Peer; 11] = [
 ];
 
 /// The interpreter of an environment with what comes from PyPI.
-pub(crate) fn python() -> PathBuf {
-    python_folder().join("bin/python")
+pub(crate) fn python(environment: Environment) -> PathBuf {
+    python_folder(environment).join("bin/python")
 }
 
-fn python_folder() -> PathBuf {
-    target_dir().join("peers/python")
+fn python_folder(environment: Environment) -> PathBuf {
+    target_dir().join(match environment {
+        Newest => "peers/python",
+        Older => "peers/python-older",
+    })
 }
 
 /// Whether the interpreter has modules.
-fn has_module(modules: &str) -> bool {
-    succeeds(&python().to_string_lossy(), &["-c", &format!("import {modules}")])
+fn has_modules(environment: Environment, modules: &str) -> bool {
+    succeeds(&python(environment).to_string_lossy(), &["-c", &format!("import {modules}")])
+}
+
+/// Where what comes from npm is.
+pub(crate) fn node_modules() -> PathBuf {
+    node_folder().join("node_modules")
+}
+
+fn node_folder() -> PathBuf {
+    target_dir().join("peers/node")
+}
+
+/// The file that says which modules of npm there are, and which have been installed.
+const NODE_LOCK: &str = "package-lock.json";
+
+/// Whether all has been installed that is to be. npm writes a list of its own when it is done.
+fn has_node_modules() -> bool {
+    let lock = |folder: &Path| std::fs::read(folder.join(NODE_LOCK)).ok();
+    let wanted = lock(&workspace_root().join(NODE_CLIENTS));
+    wanted.is_some_and(|wanted| lock(&node_folder()) == Some(wanted))
+        && node_modules().join(".package-lock.json").is_file()
 }
 
 /// Where Maven keeps Zipkin's server.
@@ -180,7 +269,8 @@ impl Fetch {
     fn is_possible(self) -> bool {
         match self {
             Fetch::Nothing => false,
-            Fetch::Pip(_) => succeeds("python3", &["-c", "import venv, ensurepip"]),
+            Fetch::Pip(..) => succeeds("python3", &["-c", "import venv, ensurepip"]),
+            Fetch::Npm => in_path("node") && in_path("npm"),
             Fetch::Maven(_) => in_path("java") && in_path("mvn"),
         }
     }
@@ -188,15 +278,17 @@ impl Fetch {
     fn run(self) -> Result<(), String> {
         match self {
             Fetch::Nothing => Ok(()),
-            Fetch::Pip(packages) => {
+            Fetch::Pip(environment, packages) => {
                 println!("peers: fetching {}", packages.join(" "));
-                if !python().is_file() {
-                    let folder = python_folder();
+                let python = python(environment);
+                if !python.is_file() {
+                    let folder = python_folder(environment);
                     succeed("python3", &["-m", "venv", &folder.to_string_lossy()])?;
                 }
                 let install = ["-m", "pip", "install", "--quiet"];
-                succeed(&python().to_string_lossy(), &[&install, packages].concat())
+                succeed(&python.to_string_lossy(), &[&install, packages].concat())
             }
+            Fetch::Npm => fetch_node_modules(),
             Fetch::Maven(artifact) => {
                 println!("peers: fetching {artifact}");
                 let artifact = format!("-Dartifact={artifact}");
@@ -204,6 +296,19 @@ impl Fetch {
             }
         }
     }
+}
+
+/// Exactly what the lock file says, in a folder that is not that of the sources. Nothing that comes is run.
+fn fetch_node_modules() -> Result<(), String> {
+    println!("peers: fetching what {NODE_CLIENTS}/{NODE_LOCK} lists");
+    let (from, to) = (workspace_root().join(NODE_CLIENTS), node_folder());
+    std::fs::create_dir_all(&to).map_err(|error| format!("{}: {error}", to.display()))?;
+    for name in ["package.json", NODE_LOCK] {
+        std::fs::copy(from.join(name), to.join(name))
+            .map_err(|error| format!("{name}: {error}"))?;
+    }
+    let install = ["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"];
+    succeed("npm", &[&install[..], &[&to.to_string_lossy()]].concat())
 }
 
 fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {

@@ -3,12 +3,14 @@
 //!
 //! Tests find out what they may use from environment variables. `BLKKIN_PEERS` lists the
 //! peers that are there (see [`crate::peers`]), separated by commas; `BLKKIN_PYTHON` is the Python that has
-//! those that are modules of it. A test that cannot do its
+//! those that are modules of it, `BLKKIN_PYTHON_OLDER` one with such as newer ones do not get along with, and
+//! `BLKKIN_NODE_MODULES` the folder of what node has. A test that cannot do its
 //! work without a missing one appends one line, `TEST: reason`, to the file that `BLKKIN_SKIPS`
 //! names, and returns; with `CI=true` it fails instead. Such a test counts as skipped here, not
 //! as passed, though cargo cannot know that. Nor is skipped what is marked as a program of other tests,
 //! which those start.
 
+use crate::peers::Environment;
 use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -47,7 +49,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .args(&options.arguments)
         .env("BLKKIN_PEERS", peers.names.join(","))
-        .env("BLKKIN_PYTHON", peers::python())
+        .env("BLKKIN_PYTHON", peers::python(Environment::Newest))
+        .env("BLKKIN_PYTHON_OLDER", peers::python(Environment::Older))
+        .env("BLKKIN_NODE_MODULES", peers::node_modules())
         .env("BLKKIN_SKIPS", &skips);
     let mut commands = vec![tests];
     if options.arguments.is_empty() {

@@ -59,7 +59,6 @@ impl Api {
 
 /// Reads the id of a request as Zipkin does: 1 to 32 digits, of which the upper ones may be missing.
 pub(crate) fn trace_id(text: &str) -> std::result::Result<TraceId, String> {
-    let text = text.trim();
     if text.is_empty() {
         return Err("traceId is empty".to_owned());
     }

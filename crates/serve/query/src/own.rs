@@ -220,7 +220,7 @@ impl Api {
 
     fn trace(&self, text: &str) -> Result<Answer> {
         let text = percent_decode_str(text).decode_utf8_lossy();
-        let id = trace_id(&text).map_err(Answer::bad)?;
+        let id = trace_id(text.trim()).map_err(Answer::bad)?;
         let spans = self.spans(id)?;
         if spans.is_empty() {
             return Err(Answer::failed(404, format!("{id} not found")));

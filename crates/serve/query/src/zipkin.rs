@@ -2,6 +2,7 @@
 //!
 //! Names are in lower case there; two that differ in nothing else are one.
 
+use crate::Params;
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question, trace_id};
 use blkkin_model::{Span, TraceId};
@@ -16,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, HashSet};
 const LOOKBACK_MS: i64 = 86_400_000;
 
 /// Requests that are told if nothing else is said.
-const LIMIT: i64 = 10;
+const LIMIT: i32 = 10;
 
 /// With fewer services than that, new ones are to be seen at once.
 const FEW: usize = 3;
@@ -50,10 +51,10 @@ impl Api {
             "traces" => self.zipkin_traces(question),
             "traceMany" => self.trace_many(question),
             "dependencies" => self.dependencies(question),
-            "autocompleteKeys" => Ok(Answer::json(&self.settings.autocomplete_keys).good_if(true)),
+            "autocompleteKeys" => Ok(self.autocomplete_keys()),
             "autocompleteValues" => self.autocomplete_values(question),
             path => match path.strip_prefix("trace/") {
-                Some(id) if !id.contains('/') => self.zipkin_trace(id),
+                Some(id) if !id.is_empty() && !id.contains('/') => self.zipkin_trace(id),
                 _ => Err(Answer::failed(404, "Not Found")),
             },
         };
@@ -76,8 +77,16 @@ impl Api {
         Ok(Answer::json(&names).good_if(are_many))
     }
 
+    fn autocomplete_keys(&self) -> Answer {
+        let keys: BTreeSet<&String> = self.settings.autocomplete_keys.iter().collect();
+        Answer::json(&keys).good_if(true)
+    }
+
     fn autocomplete_values(&self, question: &Question<'_>) -> Result<Answer> {
         let key = question.params.need("key")?;
+        if key.is_empty() {
+            return Err(Answer::bad("key was empty"));
+        }
         let mut values = Vec::new();
         if self.settings.autocomplete_keys.iter().any(|known| known == key) {
             values = self.store.tag_values(key, VALUES_MAX)?;
@@ -95,9 +104,9 @@ impl Api {
         let params = &question.params;
         let now_ms = i64::try_from(question.now_ns / 1_000_000).unwrap_or(i64::MAX);
         let end_ms = at_least_one("endTs", params.number("endTs")?.unwrap_or(now_ms))?;
+        let limit = limit(params)?;
         let lookback = params.number("lookback")?.unwrap_or(LOOKBACK_MS);
         let lookback_ms = at_least_one("lookback", lookback)?;
-        let limit = at_least_one("limit", params.number("limit")?.unwrap_or(LIMIT))?;
         let text = |name| params.get(name).unwrap_or_default();
         let conditions = conditions(&Parameters {
             service: text("serviceName"),
@@ -107,13 +116,12 @@ impl Api {
             duration_us_min: params.number("minDuration")?,
             duration_us_max: params.number("maxDuration")?,
         })?;
-        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         Ok(Query { window: window(end_ms, lookback_ms), conditions, ..Query::new(limit) })
     }
 
     fn zipkin_trace(&self, text: &str) -> Result<Answer> {
         let text = percent_decode_str(text).decode_utf8_lossy();
-        let id = trace_id(&text).map_err(Answer::bad)?;
+        let id = trace_id(text.trim()).map_err(Answer::bad)?;
         let spans = self.spans(id)?;
         if spans.is_empty() {
             return Err(Answer::failed(404, format!("{id} not found")));
@@ -209,6 +217,15 @@ impl Api {
     }
 }
 
+/// How many requests are told at most. Zipkin's server has 32 bits for it, and takes no empty text for it.
+fn limit(params: &Params<'_>) -> Result<usize> {
+    if params.get("limit") == Some("") {
+        return Err(Answer::bad("limit is empty"));
+    }
+    let limit = at_least_one("limit", params.number::<i32>("limit")?.unwrap_or(LIMIT).into())?;
+    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+}
+
 /// A number that makes no sense if it is smaller.
 fn at_least_one(name: &str, number: i64) -> Result<u64> {
     match u64::try_from(number) {
@@ -217,10 +234,10 @@ fn at_least_one(name: &str, number: i64) -> Result<u64> {
     }
 }
 
-/// The milliseconds until an end, both included.
+/// The milliseconds until the microsecond in which an end is, which is all that Zipkin sees of the last one.
 fn window(end_ms: u64, lookback_ms: u64) -> Window {
     let start_ms = end_ms.saturating_sub(lookback_ms);
-    let end_ns = end_ms.saturating_mul(1_000_000).saturating_add(999_999);
+    let end_ns = end_ms.saturating_mul(1_000_000).saturating_add(999);
     Window { start_ns: start_ms.saturating_mul(1_000_000), end_ns }
 }
 

@@ -3,88 +3,15 @@
 mod support;
 
 use flate2::{Compression, write::GzEncoder};
-use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::io::Write;
+use std::process::Command;
+use support::server::{Server, on_free_ports};
 use support::{Scratch, blkkin, run};
 
-/// Waits for nothing longer; it is not reached where all is well.
-const HANG: Duration = Duration::from_secs(60);
-
-/// A server that is ended with the test.
-struct Server {
-    child: Child,
-    err: BufReader<std::process::ChildStderr>,
-    told: String,
-    web: SocketAddr,
-}
-
-/// On ports that are free, and without files.
+/// Without files, and with few ports.
 fn quiet(command: &mut Command) -> &mut Command {
     on_free_ports(command).arg("--memory")
-}
-
-fn on_free_ports(command: &mut Command) -> &mut Command {
-    let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
-    command.arg("server").args(ports)
-}
-
-impl Server {
-    fn start(command: &mut Command) -> Server {
-        let mut child = command.stderr(Stdio::piped()).spawn().expect("a server");
-        let mut err = BufReader::new(child.stderr.take().expect("a pipe"));
-        let mut told = String::new();
-        while !told.contains("Scribe") {
-            assert_ne!(err.read_line(&mut told).expect("text"), 0, "it ended: {told}");
-        }
-        let address = told.split("listening on ").nth(1).and_then(|rest| rest.split(": ").next());
-        let web = address.and_then(|address| address.parse().ok()).expect("an address");
-        Server { child, err, told, web }
-    }
-
-    fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> String {
-        let mut stream = TcpStream::connect(self.web).expect("a connection");
-        stream.set_read_timeout(Some(HANG)).expect("a timeout");
-        let (web, len) = (self.web, body.len());
-        write!(
-            stream,
-            "{method} {path} HTTP/1.1\r\nhost: {web}\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n"
-        )
-        .expect("sent");
-        // Who is refused early is not read to the end.
-        let _ = stream.write_all(body);
-        let mut reply = Vec::new();
-        let _ = stream.read_to_end(&mut reply);
-        String::from_utf8_lossy(&reply).into_owned()
-    }
-
-    /// The most memory that it has had, in bytes.
-    fn memory(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.child.id());
-        let status = fs::read_to_string(path).expect("it lives");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
-        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
-        kib << 10
-    }
-
-    /// Ends it; gives all that it has printed.
-    fn end(mut self) -> String {
-        let pid = Pid::from_child(&self.child);
-        kill_process(pid, Signal::TERM).expect("it lives");
-        self.err.read_to_string(&mut self.told).expect("text");
-        assert!(self.child.wait().expect("its end").success(), "{}", self.told);
-        std::mem::take(&mut self.told)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {

@@ -55,14 +55,17 @@ fn names_are_told() {
 
 #[test]
 fn names_may_be_kept_where_there_are_many() {
-    let tested = start_with(|settings| settings.query.autocomplete_keys = vec!["env".into()]);
+    let tested =
+        start_with(|settings| settings.query.autocomplete_keys = vec!["zone".into(), "env".into()]);
     let kept = |path: &str| tested.get(path).header("cache-control").to_owned();
     let (never, minutes) = (String::new(), "max-age=300, must-revalidate".to_owned());
     shop(&tested);
     assert_eq!(kept("/api/v2/services"), never);
     assert_eq!(kept("/api/v2/spans?serviceName=front"), never);
     assert_eq!(kept("/api/v2/autocompleteKeys"), minutes);
-    assert_eq!(tested.get("/api/v2/autocompleteKeys").text(), r#"["env"]"#);
+    assert_eq!(tested.get("/api/v2/autocompleteKeys").text(), r#"["env","zone"]"#);
+    let reply = tested.get("/api/v2/autocompleteValues?key=");
+    assert_eq!((reply.status, reply.text().as_str()), (400, "key was empty"));
     let values = "/api/v2/autocompleteValues?key=env";
     assert_eq!(tested.get(values).text(), r#"["prod","test"]"#);
     assert_eq!(tested.get("/api/v2/autocompleteValues?key=error").text(), "[]");
@@ -100,6 +103,7 @@ fn requests_are_found_by_id() {
     check("C", 400, "C should be lower-hex encoded with no prefix");
     check("0xc", 400, "0xc should be lower-hex encoded with no prefix");
     check(&"1".repeat(33), 400, "traceId.length > 32");
+    check("", 404, "Not Found");
     let reply = tested.get("/api/v2/trace/000000000000000a").json();
     assert_eq!(reply.as_array().map(Vec::len), Some(2));
     assert_eq!(reply[0]["name"], "get /cart", "names are in lower case");
@@ -124,6 +128,7 @@ fn several_requests_are_found_at_once() {
     check("a", "Use /api/v2/trace/{traceId} endpoint to retrieve a single trace");
     check("a,b,a", "redundant traceId: a");
     check("a,0", "traceId is all zeros");
+    check("a,+b", " b should be lower-hex encoded with no prefix");
     assert_eq!(tested.get("/api/v2/traceMany").status, 400);
 }
 
@@ -160,6 +165,11 @@ fn requests_are_searched() {
     check(&format!("endTs={start_ms}"), &[cart]);
     check(&format!("endTs={}", start_ms - 1), &[]);
     check(&format!("endTs={}&lookback=1000", start_ms + 2000), &[tick]);
+    // Zipkin's times are microseconds, and a window ends with a millisecond's first.
+    let late = start_us + 1;
+    tested.given(&format!(r#"[{{"traceId":"e","id":"e","name":"late","timestamp":{late}}}]"#));
+    check(&format!("endTs={start_ms}"), &[cart]);
+    check(&format!("endTs={}", start_ms + 1), &["000000000000000e", cart]);
 }
 
 #[test]
@@ -168,6 +178,8 @@ fn searches_that_make_no_sense_are_refused() {
     for (query, expected) in [
         ("limit=0", "limit <= 0"),
         ("limit=-1", "limit <= 0"),
+        ("limit=", "limit is empty"),
+        ("limit=0&lookback=0", "limit <= 0"),
         ("endTs=0", "endTs <= 0"),
         ("lookback=0", "lookback <= 0"),
         ("minDuration=0", "minDuration <= 0"),
@@ -177,7 +189,7 @@ fn searches_that_make_no_sense_are_refused() {
         let reply = tested.get(&format!("/api/v2/traces?{query}"));
         assert_eq!((reply.status, reply.text().as_str()), (400, expected), "{query}");
     }
-    for query in ["limit=x", "endTs=1.5", "minDuration=1ms"] {
+    for query in ["limit=x", "limit=2147483648", "endTs=1.5", "minDuration=1ms"] {
         assert_eq!(tested.get(&format!("/api/v2/traces?{query}")).status, 400, "{query}");
     }
 }

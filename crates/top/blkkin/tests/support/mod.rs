@@ -10,6 +10,7 @@ pub mod hostile;
 pub mod node;
 pub mod process;
 pub mod recipe;
+pub mod server;
 #[path = "../../../../carry/client/tests/support/mod.rs"]
 pub mod stand_in;
 

@@ -1,0 +1,130 @@
+//! `blkkin server` as a process, and questions over HTTP to it or to others. Start at [`Server`].
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::time::Duration;
+
+/// Waits for nothing longer; it is not reached where all is well.
+const HANG: Duration = Duration::from_secs(60);
+
+/// A server that is ended with the test.
+pub struct Server {
+    pub child: Child,
+    err: BufReader<ChildStderr>,
+    /// What it has printed until it was ready.
+    pub told: String,
+    pub web: SocketAddr,
+}
+
+/// On ports that are free, for Zipkin's and Scribe's protocols.
+pub fn on_free_ports(command: &mut Command) -> &mut Command {
+    let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off", "--scribe", "0"];
+    command.arg("server").args(ports)
+}
+
+impl Server {
+    pub fn start(command: &mut Command) -> Server {
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("a server");
+        let mut err = BufReader::new(child.stderr.take().expect("a pipe"));
+        let mut told = String::new();
+        while !told.contains("Scribe") {
+            assert_ne!(err.read_line(&mut told).expect("text"), 0, "it ended: {told}");
+        }
+        let web = listening(&told, "Zipkin");
+        Server { child, err, told, web }
+    }
+
+    /// Where it listens for what a line names.
+    pub fn address(&self, what: &str) -> SocketAddr {
+        listening(&self.told, what)
+    }
+
+    pub fn ask(&self, method: &str, path: &str, headers: &str, body: &[u8]) -> String {
+        let mut stream = send(self.web, method, path, headers, body).expect("a connection");
+        let mut reply = Vec::new();
+        let _ = stream.read_to_end(&mut reply);
+        String::from_utf8_lossy(&reply).into_owned()
+    }
+
+    /// The most memory that it has had, in bytes.
+    pub fn memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(path).expect("it lives");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+        let kib: u64 = line.trim().trim_end_matches(" kB").parse().expect("a number");
+        kib << 10
+    }
+
+    /// Ends it; gives all that it has printed.
+    pub fn end(mut self) -> String {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("it lives");
+        self.err.read_to_string(&mut self.told).expect("text");
+        assert!(self.child.wait().expect("its end").success(), "{}", self.told);
+        std::mem::take(&mut self.told)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn listening(told: &str, what: &str) -> SocketAddr {
+    let mut lines =
+        told.lines().filter_map(|line| line.split_once("listening on ")?.1.split_once(": "));
+    let found = lines.find(|(_, of)| of.starts_with(what)).and_then(|(at, _)| at.parse().ok());
+    found.unwrap_or_else(|| panic!("no address of {what}: {told}"))
+}
+
+/// Sends a request, if somebody listens.
+fn send(
+    to: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: &[u8],
+) -> Option<BufReader<TcpStream>> {
+    let mut stream = TcpStream::connect(to).ok()?;
+    stream.set_read_timeout(Some(HANG)).expect("a timeout");
+    let len = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {to}\r\nconnection: close\r\n{headers}content-length: {len}\r\n\r\n"
+    );
+    // Who is refused early is not read to the end.
+    let _ = stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(body));
+    Some(BufReader::new(stream))
+}
+
+/// What was answered: the status of HTTP, and the body as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub status: u16,
+    pub body: String,
+}
+
+/// Asks any server; `None` if there is no answer of HTTP's.
+pub fn http(to: SocketAddr, method: &str, path: &str, headers: &str, body: &[u8]) -> Option<Reply> {
+    let mut stream = send(to, method, path, headers, body)?;
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        stream.read_line(&mut head).ok().filter(|read| *read > 0)?;
+    }
+    let head = head.to_ascii_lowercase();
+    let status = head.split(' ').nth(1)?.parse().ok()?;
+    // Zipkin's server closes its connections long after it has answered.
+    let len = head.split_once("content-length: ").and_then(|(_, rest)| rest.lines().next());
+    let mut body = vec![0; len.map_or(Some(0), |len| len.parse().ok())?];
+    match len {
+        Some(_) => stream.read_exact(&mut body).ok()?,
+        None => {
+            stream.read_to_end(&mut body).ok()?;
+        }
+    }
+    Some(Reply { status, body: String::from_utf8(body).expect("text") })
+}
