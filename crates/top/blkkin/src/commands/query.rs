@@ -163,6 +163,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     if args.json {
         return print(&format!("{answer}\n"));
     }
+    let is_empty = |list: &str| answer[list].as_array().is_some_and(Vec::is_empty);
+    if is_empty("links") {
+        exit::note("no calls are known; those of spans that have just come are a second later");
+        return Ok(Exit::Ok);
+    }
     print(&match () {
         () if args.trace.is_some() => tree::draw(&answer, &options, args.annotations)?,
         () if args.calls => found::calls(&members(&answer, "links", answers::calls)?, &options),

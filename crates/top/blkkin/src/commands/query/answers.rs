@@ -41,11 +41,14 @@ pub(super) fn latency(of: &Value) -> Result<Latency, Error> {
         Ok((number(bar, "leastNs")?, number(bar, "greatestNs")?, number(bar, "spans")?))
     };
     let example = |example: &Value| Ok((text(example, "traceId")?, number(example, "durationNs")?));
+    let mut examples = members(of, "examples", example)?;
+    // Several spans of a request may take as long as each other.
+    examples.dedup();
     Ok(Latency {
         spans: number(of, "spans")?,
         percentiles: percentiles(of),
         bars: members(of, "histogram", bar)?,
-        examples: members(of, "examples", example)?,
+        examples,
     })
 }
 
