@@ -275,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_histogram_has_few_rows_and_all_spans() {
-        let bars: Vec<_> = (0..400).map(|n| 1000.0 * 1.03_f64.powi(n)).map(|at| at as u64);
+        let bars = (0..400).map(|n| 1000.0 * 1.03_f64.powi(n)).map(|at| at as u64);
         let bars: Vec<_> = bars.map(|at| (at, at + at / 64, 3)).collect();
         let rows = coarse(&bars);
         assert!((16..=26).contains(&rows.len()), "{rows:?}");
