@@ -113,7 +113,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "NAME", help_heading = "Security")]
     host: Vec<String>,
 
-    /// An origin whose pages may use the server, such as https://tools.example; `*` is any
+    /// An origin whose pages may use the server, such as `https://tools.example`; `*` is any
     #[arg(long, value_name = "ORIGIN", help_heading = "Security")]
     origin: Vec<String>,
 
