@@ -27,6 +27,10 @@ pub(crate) struct Options {
     /// Cargo's profile: `dev` is built sooner, and slow
     #[arg(long, value_name = "NAME", default_value = "release")]
     profile: String,
+
+    /// Leave out `blkkin sql`, and with it what takes longest to build
+    #[arg(long)]
+    without_sql: bool,
 }
 
 /// Where to.
@@ -79,7 +83,7 @@ fn is_plain(letter: char) -> bool {
 
 pub(crate) fn run(options: &Options) -> Outcome {
     if !options.no_build {
-        build(&options.profile)?;
+        build(options)?;
     }
     // Cargo's one profile that does not have the folder of its name.
     let folder = if options.profile == "dev" { "debug" } else { &options.profile };
@@ -112,11 +116,12 @@ pub(crate) fn uninstall(place: &Place) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn build(profile: &str) -> Result<(), String> {
+fn build(options: &Options) -> Result<(), String> {
     let status = Command::new(cargo())
         .current_dir(workspace_root())
         .args(["build", "--locked", "--package=blkkin", "--package=blkkin-capi"])
-        .arg(format!("--profile={profile}"))
+        .arg(format!("--profile={}", options.profile))
+        .args(options.without_sql.then_some("--no-default-features"))
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
     if status.success() { Ok(()) } else { Err("it cannot be built; see above".to_owned()) }

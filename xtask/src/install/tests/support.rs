@@ -30,7 +30,9 @@ pub(super) fn installed() -> &'static Path {
         let destdir = folder.join("root");
         let _ = fs::remove_dir_all(&destdir);
         let place = Place { prefix: PREFIX.into(), destdir: Some(destdir.clone()) };
-        run(&Options { place, no_build: false, profile: "dev".to_owned() }).expect("to install");
+        // Nobody here asks in SQL, and cargo would build all of that anew for these two packages.
+        let profile = "dev".to_owned();
+        run(&Options { place, no_build: false, profile, without_sql: true }).expect("to install");
         (destdir.join(&PREFIX[1..]), alone)
     });
     root
