@@ -5,7 +5,9 @@ use blkkin_journal::testing::SimulatedDisk;
 use blkkin_journal::{Disk, File};
 use blkkin_store::{Durations, Window};
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::sync::Arc;
+use std::{env, fs};
 
 struct Random(u64);
 
@@ -212,17 +214,9 @@ fn damage_is_found() {
     }
 }
 
-/// Writes what the fuzzer begins with; run when the form of the file changes.
+/// What the fuzzer begins with is of the form that is written today. With WRITE_SEEDS set it is written anew.
 #[test]
-#[ignore = "writes files of the tree"]
-fn write_seeds() {
-    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus");
-    let corpus = corpus.join("lake_index");
-    std::fs::create_dir_all(&corpus).expect("made");
-    for (name, requests) in [("no-request", 0), ("one-request", 1), ("ten-requests", 10)] {
-        let bytes = bytes_of(&spans(&mut Random(7), requests));
-        std::fs::write(corpus.join(name), bytes).expect("written");
-    }
+fn seeds_are_what_is_written() {
     let link = |minute| LinkCount {
         minute,
         parent: "guest".to_owned(),
@@ -231,6 +225,20 @@ fn write_seeds() {
         errors: -1,
         durations: vec![(7, 2), (900, 1)],
     };
-    let (_, bytes) = Builder::default().finish(&[link(1), link(9)], Vec::new()).expect("encoded");
-    std::fs::write(corpus.join("calls"), bytes).expect("written");
+    let (_, calls) = Builder::default().finish(&[link(1), link(9)], Vec::new()).expect("encoded");
+    let of_requests = |requests| bytes_of(&spans(&mut Random(7), requests));
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../fuzz/corpus/lake_index");
+    for (name, bytes) in [
+        ("no-request", of_requests(0)),
+        ("one-request", of_requests(1)),
+        ("ten-requests", of_requests(10)),
+        ("calls", calls),
+    ] {
+        let path = corpus.join(name);
+        if env::var_os("WRITE_SEEDS").is_some() {
+            fs::write(&path, &bytes).expect("written");
+        }
+        let is_same = fs::read(&path).is_ok_and(|seed| seed == bytes);
+        assert!(is_same, "{name} is old; run this test with WRITE_SEEDS=1");
+    }
 }
