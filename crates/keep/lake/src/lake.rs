@@ -128,7 +128,7 @@ impl Lake {
     pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, Opened), Error> {
         let journal = root.directory("journal").map_err(Error::io("journal"))?;
         // Whoever has the journal has the whole directory.
-        let (journal, _) = Journal::open_on(journal, options.journal.clone())?;
+        let (journal, recovery) = Journal::open_on(journal, options.journal.clone())?;
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
         let mut opened = Opened::default();
         let mut manifest = match Manifest::read(&*root)? {
@@ -140,6 +140,8 @@ impl Lake {
             }
             None => Manifest::default(),
         };
+        // Records that were refused had numbers, too, which the journal gives again: what gets them is in no file.
+        manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
         let cache = Arc::new(Cache::new(options.cache_bytes_max));
         let parts = open_parts(&spans, &cache, &mut manifest, &mut opened)?;
         let mut ledger = Ledger::new(options.links_bytes_max);

@@ -171,6 +171,41 @@ fn operations_that_fail_lose_nothing() {
     }
 }
 
+/// What was refused had a number in the journal. When files had been made up to there, and the journal had not begun a
+/// new segment at the end, what got that number after the next start was taken for something that is in a file: it was
+/// not found after the start that followed.
+#[test]
+fn numbers_of_refused_batches_are_given_again() {
+    for operation in 0..40 {
+        let disk = SimulatedDisk::new(operation);
+        let mut acknowledged = BTreeSet::new();
+        {
+            let (lake, _) = open_patient(&disk).expect("opened");
+            send(&lake, 0, 3, &mut acknowledged);
+            disk.fail(disk.operations()..u64::MAX, Errno::IO);
+            assert!(accept(&lake, &batch(100..104)).is_err());
+            disk.repair();
+            disk.end_power_at(disk.operations() + operation);
+            // It may come too late.
+            let _ = lake.write_files();
+        }
+        disk.cut_power();
+        for life in 2..5 {
+            let (lake, _) = open(&disk).expect("opened");
+            let found = found(&lake);
+            assert!(acknowledged.is_subset(&found), "power ends at {operation}: {found:?}");
+            send(&lake, life * 100, 1, &mut acknowledged);
+        }
+    }
+}
+
+/// With a journal that does not try again by itself.
+fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+    let retry_after = Duration::from_secs(3600);
+    let journal = blkkin_journal::Options { retry_after, ..options().journal };
+    Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
+}
+
 /// A full disk turns batches away, and takes them again when there is room.
 #[test]
 fn a_full_disk_is_a_state() {
