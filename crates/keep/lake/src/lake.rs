@@ -133,6 +133,12 @@ impl Lake {
         let (journal, recovery) = Journal::open_on(journal, options.journal.clone())?;
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
         let mut opened = Opened::default();
+        if recovery.torn_bytes > 0 {
+            let bytes = recovery.torn_bytes;
+            opened.damage.push(format!(
+                "{bytes} bytes at the end of the journal, perhaps never acknowledged"
+            ));
+        }
         let mut manifest = match Manifest::read(&*root)? {
             Some((manifest, is_damaged)) => {
                 if is_damaged {
@@ -179,6 +185,7 @@ impl Lake {
         let mut lake = Lake { shared, threads: Vec::new() };
         lake.start("lake-write", write::run)?;
         lake.shared.recover(&mut opened)?;
+        lake.shared.memory.state().counters.damages = opened.damage.len() as u64;
         lake.start("lake-merge", merge::run)?;
         Ok((lake, opened))
     }
