@@ -128,8 +128,10 @@ fn spans_of(numbers: Range<u64>) -> Vec<String> {
     let services = ["guest", "nbd", "disk"];
     let span = |number: u64, place: u64| {
         let id = |place: u64| format!("{:016x}", number * SPANS + place + 1);
-        let parent =
-            (place > 0).then(|| format!(r#""parentId":"{}","#, id(place - 1))).unwrap_or_default();
+        let parent = match place.checked_sub(1) {
+            Some(above) => format!(r#""parentId":"{}","#, id(above)),
+            None => String::new(),
+        };
         format!(
             r#"{{"traceId":"{}",{parent}"id":"{}","kind":"SERVER","name":"read-{place}","timestamp":{},"duration":{},"localEndpoint":{{"serviceName":"{}"}},"tags":{{"number":"{number}"}}}}"#,
             trace_id(number),

@@ -170,7 +170,7 @@ impl File for Planted<dyn File> {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         match self.plant {
-            Plant::Forgets if WRITES.fetch_add(1, Relaxed) % FORGOTTEN_OF == 0 => Ok(()),
+            Plant::Forgets if WRITES.fetch_add(1, Relaxed).is_multiple_of(FORGOTTEN_OF) => Ok(()),
             Plant::Early => {
                 let (file, bytes) = (Arc::clone(&self.inner), bytes.to_vec());
                 std::thread::spawn(move || {
