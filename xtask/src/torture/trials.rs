@@ -49,6 +49,16 @@ const fn end_to_end(
     part(promise, what, "blkkin", "promises", tests, amounts)
 }
 
+/// What the server does with what it has acknowledged.
+const fn stored(
+    promise: &'static str,
+    what: &'static str,
+    tests: &'static [&'static str],
+    amounts: &'static [Amount],
+) -> Trial {
+    part(promise, what, "blkkin-server", "stored", tests, amounts)
+}
+
 const fn part(
     promise: &'static str,
     what: &'static str,
@@ -146,6 +156,25 @@ pub(super) const TRIALS: &[Trial] = &[
     built(Build::Addresses, "memory: scribbled rings", "blkkin-ring", "hostile", &[]),
     built(Build::Addresses, "memory: types, rules, ids", "blkkin-trace", "", &[]),
     built(Build::Addresses, "memory: C's pointers", "blkkin-capi", "", &[]),
+    stored(
+        "D1",
+        "servers are killed in each system call",
+        &["d1_"],
+        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 16, 120)],
+    ),
+    stored("D3", "files of a store are damaged", &["d3_"], &[amount("TEST_DAMAGES", 60, 2000)]),
+    stored(
+        "D4",
+        "servers on disks and file systems that are full",
+        &["d4_"],
+        &[amount("TEST_FAULTS", 60, 2000), fixed("TEST_SIZES", 11)],
+    ),
+    stored(
+        "D5",
+        "system calls of servers fail",
+        &["d5_"],
+        &[amount("TEST_FAULTS", 60, 2000), fixed("TEST_FAILURES", 30)],
+    ),
     part("D1", "writers of a journal are killed", "blkkin-journal", "kill", &[], &[]),
     part(
         "D2",
@@ -154,6 +183,14 @@ pub(super) const TRIALS: &[Trial] = &[
         "",
         &["power", "journal_and_model"],
         &[amount("TEST_SEEDS", 3000, 300_000)],
+    ),
+    part(
+        "D2",
+        "power is cut while a store is written",
+        "blkkin-lake",
+        "faults",
+        &["outlive_the_power"],
+        &[amount("TEST_POINTS", 100, 5000)],
     ),
     part("D3", "bytes of a journal are flipped", "blkkin-journal", "", &["damage"], &[]),
     part("D4", "journals on full file systems", "blkkin-journal", "full", &[], &[]),
@@ -216,15 +253,17 @@ mod tests {
     #[test]
     fn trials_have_files() {
         for trial in TRIALS {
-            let found = ["base", "capture", "carry", "top"].iter().any(|station| {
-                let package = workspace_root().join("crates").join(station).join(trial.folder());
-                match trial.file {
-                    "" => package.join("src/lib.rs").is_file(),
-                    file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
-                        .iter()
-                        .any(|file| package.join(file).is_file()),
-                }
-            });
+            let found =
+                ["base", "capture", "carry", "keep", "serve", "top"].iter().any(|station| {
+                    let package =
+                        workspace_root().join("crates").join(station).join(trial.folder());
+                    match trial.file {
+                        "" => package.join("src/lib.rs").is_file(),
+                        file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
+                            .iter()
+                            .any(|file| package.join(file).is_file()),
+                    }
+                });
             assert!(found, "{} {}", trial.package, trial.file);
         }
     }

@@ -29,6 +29,16 @@ impl Error {
         let file = file.into();
         move |source| Error::Io { file, source }
     }
+
+    /// Whether it says nothing of what a file holds: the system did not let us look, and may the next time.
+    pub(crate) fn may_pass(&self) -> bool {
+        match self {
+            Error::Io { source, .. } => {
+                source.raw_os_error().is_some() && source.kind() != io::ErrorKind::NotFound
+            }
+            _ => false,
+        }
+    }
 }
 
 impl From<blkkin_journal::Error> for Error {

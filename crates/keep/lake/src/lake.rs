@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) ledger: Mutex<Ledger>,
     /// Links of the head, as they were found last.
     pub(crate) head_links: Mutex<HeadLinks>,
+    /// New files of manifests that could not be written: one copy may name them.
+    doubtful: Mutex<Vec<u64>>,
 }
 
 /// What is in memory. The journal's thread has a part in it, so that it must not have the journal.
@@ -128,9 +130,15 @@ impl Lake {
     pub fn open_on(root: Arc<dyn Disk>, options: Options) -> Result<(Lake, Opened), Error> {
         let journal = root.directory("journal").map_err(Error::io("journal"))?;
         // Whoever has the journal has the whole directory.
-        let (journal, _) = Journal::open_on(journal, options.journal.clone())?;
+        let (journal, recovery) = Journal::open_on(journal, options.journal.clone())?;
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
         let mut opened = Opened::default();
+        if recovery.torn_bytes > 0 {
+            let bytes = recovery.torn_bytes;
+            opened.damage.push(format!(
+                "{bytes} bytes at the end of the journal, perhaps never acknowledged"
+            ));
+        }
         let mut manifest = match Manifest::read(&*root)? {
             Some((manifest, is_damaged)) => {
                 if is_damaged {
@@ -140,6 +148,8 @@ impl Lake {
             }
             None => Manifest::default(),
         };
+        // Records that were refused had numbers, too, which the journal gives again: what gets them is in no file.
+        manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
         let cache = Arc::new(Cache::new(options.cache_bytes_max));
         let parts = open_parts(&spans, &cache, &mut manifest, &mut opened)?;
         let mut ledger = Ledger::new(options.links_bytes_max);
@@ -170,10 +180,12 @@ impl Lake {
             cache,
             ledger: Mutex::new(ledger),
             head_links: Mutex::default(),
+            doubtful: Mutex::default(),
         });
         let mut lake = Lake { shared, threads: Vec::new() };
         lake.start("lake-write", write::run)?;
         lake.shared.recover(&mut opened)?;
+        lake.shared.memory.state().counters.damages = opened.damage.len() as u64;
         lake.start("lake-merge", merge::run)?;
         Ok((lake, opened))
     }
@@ -216,7 +228,8 @@ impl Drop for Lake {
     }
 }
 
-/// Opens the files that a manifest names. One that cannot be read is left out, and where it is.
+/// Opens the files that a manifest names. One that is damaged is left out, and where it is; one that the system does not
+/// let us read is left out until the store is opened again.
 fn open_parts(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,
@@ -224,13 +237,20 @@ fn open_parts(
     opened: &mut Opened,
 ) -> Result<Vec<Arc<Part>>, Error> {
     let mut parts = Vec::new();
-    for entry in std::mem::take(&mut manifest.files) {
+    for entry in manifest.take_files() {
         let lost = entry.spans;
         let name = part::spans_name(entry.number);
         match Part::open(Arc::clone(spans), Arc::clone(cache), entry.clone()) {
             Ok(part) => {
                 parts.push(Arc::new(part));
                 manifest.files.push(entry);
+            }
+            Err(error) if error.may_pass() => {
+                manifest.totals.lost += lost;
+                manifest.unread.push(entry);
+                opened.damage.push(format!(
+                    "{lost} spans of {name}, which is tried again at the next start: {error}"
+                ));
             }
             Err(error) => {
                 manifest.totals.lost += lost;
@@ -247,7 +267,7 @@ fn remove_others(spans: &dyn Disk, manifest: &Manifest) {
     let mut others = Vec::new();
     // What stays takes room, and nothing else.
     let _ = spans.list(&mut |name| {
-        let is_named = |number| manifest.files.iter().any(|file| file.number == number);
+        let is_named = |number| manifest.named().any(|file| file.number == number);
         others.extend(
             part::number_of(name).filter(|&number| !is_named(number)).map(|_| name.to_owned()),
         );
@@ -320,6 +340,30 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Makes `next`, which has these new files, what the store consists of. If that fails, they are kept until it has
+    /// succeeded without them: tries that follow each other must not fill the disk.
+    pub(crate) fn write_manifest(
+        &self,
+        next: &Manifest,
+        new: impl IntoIterator<Item = u64>,
+    ) -> Result<(), Error> {
+        let mut doubtful = lock(&self.doubtful);
+        match next.write(&*self.root) {
+            Ok(()) => doubtful.drain(..).for_each(|number| self.remove_files(number)),
+            Err(error) => {
+                doubtful.extend(new);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes what no manifest names. What stays is removed when the store is opened the next time.
+    pub(crate) fn remove_files(&self, number: u64) {
+        let _ = self.spans.remove(&part::spans_name(number));
+        let _ = self.spans.remove(&part::index_name(number));
     }
 
     /// What the head held becomes a part, or parts become others, and is counted. What was there before is returned:

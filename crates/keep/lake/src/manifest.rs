@@ -32,6 +32,10 @@ pub(crate) struct Manifest {
     pub(crate) totals: Totals,
     /// In order of what was received when.
     pub(crate) files: Vec<FileEntry>,
+    /// Those that could not be read when the store was opened, which says nothing of what they hold. Their spans count
+    /// as lost as long as they are here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unread: Vec<FileEntry>,
 }
 
 /// Spans since the store was made, up to the journal's sequence number.
@@ -70,6 +74,7 @@ impl Default for Manifest {
             next_file: 1,
             totals: Totals::default(),
             files: Vec::new(),
+            unread: Vec::new(),
         }
     }
 }
@@ -85,6 +90,22 @@ impl Manifest {
     /// The same, to be changed and written.
     pub(crate) fn next(&self) -> Manifest {
         Manifest { commit: self.commit + 1, ..self.clone() }
+    }
+
+    /// All files that it has something to say of.
+    pub(crate) fn named(&self) -> impl Iterator<Item = &FileEntry> {
+        self.files.iter().chain(&self.unread)
+    }
+
+    /// Takes out all files, also those that could not be read the last time, in order.
+    pub(crate) fn take_files(&mut self) -> Vec<FileEntry> {
+        let mut files = std::mem::take(&mut self.files);
+        for file in std::mem::take(&mut self.unread) {
+            self.totals.lost = self.totals.lost.saturating_sub(file.spans);
+            let place = files.partition_point(|other| other.received_ns <= file.received_ns);
+            files.insert(place, file);
+        }
+        files
     }
 
     /// The later copy that is whole, and whether the other one was damaged; `None` if there is none.
@@ -156,8 +177,8 @@ pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
     let Ok(read) = parse(&with_checksum(json)) else { return false };
     let text = serde_json::to_string(&read).expect("it was read");
     assert!(parse(&with_checksum(&text)).is_ok_and(|again| again == read));
-    let bytes: u64 = read.files.iter().map(FileEntry::bytes_on_disk).sum();
-    let spans: u64 = read.files.iter().map(|file| file.spans).sum();
+    let bytes: u64 = read.named().map(FileEntry::bytes_on_disk).sum();
+    let spans: u64 = read.named().map(|file| file.spans).sum();
     assert!(bytes <= GREATEST && spans <= GREATEST);
     true
 }
@@ -171,7 +192,7 @@ impl Manifest {
         let Totals { accepted, duplicates, expired, lost } = self.totals;
         let counts = [self.commit, self.journal_sequence, self.next_file];
         let sum = |of: fn(&FileEntry) -> Option<u64>| {
-            let sum = self.files.iter().try_fold(0u64, |sum, file| sum.checked_add(of(file)?));
+            let sum = self.named().try_fold(0u64, |sum, file| sum.checked_add(of(file)?));
             sum.unwrap_or(u64::MAX)
         };
         let sums = [
@@ -180,12 +201,12 @@ impl Manifest {
             accepted,
             duplicates.saturating_add(expired).saturating_add(lost),
         ];
-        let mut numbers: Vec<u64> = self.files.iter().map(|file| file.number).collect();
+        let mut numbers: Vec<u64> = self.named().map(|file| file.number).collect();
         numbers.sort_unstable();
         counts.into_iter().chain(sums).all(|count| count <= GREATEST)
             && numbers.windows(2).all(|pair| pair[0] != pair[1])
             && numbers.last().is_none_or(|&last| last < self.next_file)
-            && self.files.iter().all(|file| file.spans <= u32::MAX.into() && file.tier < u32::MAX)
+            && self.named().all(|file| file.spans <= u32::MAX.into() && file.tier < u32::MAX)
     }
 }
 

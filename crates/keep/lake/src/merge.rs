@@ -4,7 +4,7 @@ use crate::lake::{Expiry, Shared, lock};
 use crate::ledger::Ledger;
 use crate::links::LinkTable;
 use crate::manifest::{FileEntry, Manifest, Totals};
-use crate::part::{Part, PartWriter, index_name, spans_name};
+use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
@@ -97,11 +97,9 @@ fn merge(shared: &Shared) -> Result<(), Error> {
         (parts[range].to_vec(), number)
     };
     let merging = &merging[..];
-    let (part, duplicates) = merged(shared, merging, number).inspect_err(|_| {
-        // What was not finished takes no room.
-        let _ = shared.spans.remove(&spans_name(number));
-        let _ = shared.spans.remove(&index_name(number));
-    })?;
+    // What was not finished takes no room.
+    let (part, duplicates) =
+        merged(shared, merging, number).inspect_err(|_| shared.remove_files(number))?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
@@ -196,7 +194,7 @@ fn commit(
     new: Vec<Arc<Part>>,
     count: impl FnOnce(&mut Ledger, &[Arc<Part>]),
 ) -> Result<(), Error> {
-    next.write(&*shared.root)?;
+    shared.write_manifest(&next, new.iter().map(|part| part.entry.number))?;
     *manifest = next;
     let mut state = shared.memory.state();
     let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));

@@ -392,9 +392,17 @@ fn spans_error(number: u64, error: impl fmt::Display) -> Error {
     Error::Spans(format!("{}: {error}", spans_name(number)))
 }
 
+/// Of reading: what the system refused is told apart from damage.
+fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
+    match error {
+        blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),
+        error => spans_error(number, error),
+    }
+}
+
 fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
     let file = disk.open(&spans_name(number)).map_err(Error::io(spans_name(number)))?;
-    SpanFile::open(Input(file)).map_err(|error| spans_error(number, error))
+    SpanFile::open(Input(file)).map_err(|error| read_error(number, error))
 }
 
 fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> Result<(), Error> {
@@ -402,7 +410,7 @@ fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> 
     match file.rows(wanted.clone(), to) {
         Ok(read) if read == wanted.end - wanted.start => Ok(()),
         Ok(_) => Err(spans_error(number, "more than a block takes")),
-        Err(error) => Err(spans_error(number, error)),
+        Err(error) => Err(read_error(number, error)),
     }
 }
 

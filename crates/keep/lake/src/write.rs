@@ -85,7 +85,9 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     let (part, links, duplicates) = match batches.is_empty() {
         true => (None, Vec::new(), 0),
         false => {
-            let (part, links, duplicates) = part_of(shared, &batches, number)?;
+            // What was not finished takes no room.
+            let (part, links, duplicates) =
+                part_of(shared, &batches, number).inspect_err(|_| shared.remove_files(number))?;
             (Some(Arc::new(part)), links, duplicates)
         }
     };
@@ -98,7 +100,7 @@ fn write(shared: &Shared) -> Result<u64, Error> {
     next.totals.accepted = accepted;
     next.totals.duplicates += duplicates;
     next.files.extend(part.as_ref().map(|part| part.entry.clone()));
-    next.write(&*shared.root)?;
+    shared.write_manifest(&next, part.as_ref().map(|part| part.entry.number))?;
     *manifest = next;
 
     let (written, before) = {

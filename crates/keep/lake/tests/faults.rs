@@ -171,6 +171,111 @@ fn operations_that_fail_lose_nothing() {
     }
 }
 
+/// What was refused had a number in the journal. When files had been made up to there, and the journal had not begun a
+/// new segment at the end, what got that number after the next start was taken for something that is in a file: it was
+/// not found after the start that followed.
+#[test]
+fn numbers_of_refused_batches_are_given_again() {
+    for operation in 0..40 {
+        let disk = SimulatedDisk::new(operation);
+        let mut acknowledged = BTreeSet::new();
+        {
+            let (lake, _) = open_patient(&disk).expect("opened");
+            send(&lake, 0, 3, &mut acknowledged);
+            disk.fail(disk.operations()..u64::MAX, Errno::IO);
+            assert!(accept(&lake, &batch(100..104)).is_err());
+            disk.repair();
+            disk.end_power_at(disk.operations() + operation);
+            // It may come too late.
+            let _ = lake.write_files();
+        }
+        disk.cut_power();
+        for life in 2..5 {
+            let (lake, _) = open(&disk).expect("opened");
+            let found = found(&lake);
+            assert!(acknowledged.is_subset(&found), "power ends at {operation}: {found:?}");
+            send(&lake, life * 100, 1, &mut acknowledged);
+        }
+    }
+}
+
+/// With a journal that does not try again by itself.
+fn open_patient(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+    let retry_after = Duration::from_secs(3600);
+    let journal = blkkin_journal::Options { retry_after, ..options().journal };
+    Lake::open_on(Arc::new(disk.clone()), Options { journal, ..options() })
+}
+
+/// A file that the system does not let us read when the store is opened may be whole. It is told, and is there again
+/// when it can be read; it used to be put aside for good.
+#[test]
+fn files_that_cannot_be_read_for_now_come_back() {
+    let disk = SimulatedDisk::new(6);
+    let mut acknowledged = BTreeSet::new();
+    let once = Options { merge_files: usize::MAX, ..options() };
+    let open_once = || Lake::open_on(Arc::new(disk.clone()), once.clone());
+    {
+        let (lake, _) = open_once().expect("opened");
+        send(&lake, 0, 24, &mut acknowledged);
+        lake.write_files().expect("written");
+    }
+    let mut files = span_files(&disk);
+    files.sort();
+    assert!(files.len() > 2, "{files:?}");
+    for (life, name) in files.iter().enumerate() {
+        disk.set_unreadable(name, 0..u64::MAX);
+        {
+            let (lake, opened) = open_once().expect("opened");
+            assert!(opened.damage[0].contains("tried again at the next start"), "{opened:?}");
+            let counters = lake.counters();
+            assert!(counters.lost > 0 && counters.kept + counters.lost == counters.accepted);
+            // What is written meanwhile does without it.
+            send(&lake, 1000 * (life as u64 + 1), 2, &mut acknowledged);
+            lake.write_files().expect("written");
+        }
+        disk.set_unreadable("", 0..0);
+        let (lake, opened) = open_once().expect("opened");
+        assert!(opened.damage.is_empty(), "{opened:?}");
+        assert_eq!(lake.counters().lost, 0);
+        check(&lake, &acknowledged, name);
+    }
+}
+
+fn span_files(disk: &SimulatedDisk) -> Vec<String> {
+    disk.names().into_iter().filter(|name| name.ends_with(".parquet")).collect()
+}
+
+/// Files are tried to be written again and again while there is no room. What comes of it must not take what becomes
+/// free.
+#[test]
+fn tries_leave_nothing_behind() {
+    let disk = SimulatedDisk::new(8);
+    let one_by_one = Options { merge_files: usize::MAX, ..options() };
+    let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
+    let mut acknowledged = BTreeSet::new();
+    send(&lake, 0, 7, &mut acknowledged);
+    lake.write_files().expect("written");
+    let used = || {
+        disk.names().iter().filter_map(|name| disk.bytes(name)).map(|it| it.len()).sum::<usize>()
+    };
+    let before = span_files(&disk).len();
+    send(&lake, 100, 4, &mut acknowledged);
+    // There is room for some of a file, then for all of it and not for a manifest, or for one copy of that.
+    for free in (0..12 << 10).step_by(512) {
+        disk.set_capacity(Some(used() + free));
+        let _ = lake.write_files();
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    disk.set_capacity(None);
+    let written = (0..500).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        lake.write_files().is_ok()
+    });
+    assert!(written, "it goes on when there is room");
+    assert_eq!(span_files(&disk).len(), before + 1, "{:?}", disk.names());
+    assert_eq!(found(&lake), acknowledged);
+}
+
 /// A full disk turns batches away, and takes them again when there is room.
 #[test]
 fn a_full_disk_is_a_state() {

@@ -82,6 +82,8 @@ pub struct Counters {
     pub lost: u64,
     /// Kept together with something that cannot be read: answers may be without some of them.
     pub damaged: u64,
+    /// Places where something was found damaged when the store was opened, which may have cost spans or not.
+    pub damages: u64,
     /// Bytes in memory.
     pub memory_bytes: u64,
     /// Bytes on disk.

@@ -207,6 +207,10 @@ fn numbers_of_the_server_are_told() {
     let counters = get(&tested, "counters");
     assert_eq!(counters["collector"]["http"]["spans"], 4);
     assert_eq!(counters["store"]["kept"], 4);
+    assert_eq!(
+        (&counters["store"]["damaged"], &counters["store"]["damages"]),
+        (&json!(0), &json!(0))
+    );
     assert_eq!(counters["server"]["requestsDeniedHost"], 0);
     let status = get(&tested, "status");
     assert_eq!((&status["tls"], &status["tokens"]), (&json!(false), &json!(false)));

@@ -1,0 +1,104 @@
+//! D3, D8: bytes of a store's files change, or their ends are missing: the server starts, serves all the rest as it was
+//! sent, and says what is missing.
+
+use crate::life::{Life, Sent, start};
+use crate::program::Plant;
+use crate::{amount, figure};
+use blkkin_sys::testing::Random;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Files below a directory.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).expect("a directory") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() { found.extend(files(&path)) } else { found.push(path) }
+    }
+    found.sort();
+    found
+}
+
+fn copy(from: &Path, to: &Path) {
+    for file in files(from) {
+        let place = to.join(file.strip_prefix(from).expect("below it"));
+        fs::create_dir_all(place.parent().expect("a directory")).expect("made");
+        fs::copy(&file, &place).expect("copied");
+    }
+}
+
+/// A byte has changed, or all from one on is missing.
+fn damage(file: &Path, random: &mut Random) -> String {
+    let mut bytes = fs::read(file).expect("read");
+    // Most of a segment is room for what comes.
+    let end = bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0) + 1;
+    let at = random.below(end);
+    let what = if random.chance(25) {
+        bytes.truncate(at);
+        // Where a journal was cut between two records, nobody can tell; as a rule one is torn.
+        if file.extension().is_some_and(|kind| kind == "segment") {
+            bytes.push(0x5a);
+        }
+        "cut"
+    } else {
+        bytes[at] ^= 1 << random.below(8_u32);
+        "changed"
+    };
+    fs::write(file, bytes).expect("written");
+    format!("{} {what} at {at}", file.display())
+}
+
+/// Whether what is missing was told. Gives how much it is.
+fn check(directory: &Path, sent: &Sent) -> Result<u64, String> {
+    let life = Life::start(&[], directory, Plant::Nothing);
+    let life = life.map_err(|(end, said)| format!("does not start: {end} {said:?}"))?;
+    let found = life.all().ok_or("no answer")??;
+    let missing = sent.compare(&found)?.len() as u64;
+    let told = life.metric("blkkin_store_spans_lost_total")
+        + life.metric("blkkin_store_spans_damaged")
+        + life.metric("blkkin_store_damages_total");
+    if missing > 0 && told == 0 {
+        return Err(format!("{missing} are missing, and nothing was counted: {:?}", life.said));
+    }
+    // It goes on taking spans, and keeps them.
+    let mut new = sent.clone();
+    if new.send_one(life.web) != Some(202) {
+        return Err("it takes nothing more".to_owned());
+    }
+    match life.end().success() {
+        true => Ok(missing),
+        false => Err("it does not end in order".to_owned()),
+    }
+}
+
+#[test]
+fn d3_damage_stays_where_it_is_and_is_told() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let data = directory.path().join("data");
+    let mut sent = Sent::default();
+    let life = start(&data);
+    sent.send(&life, 34);
+    life.kill();
+    let names = files(&data);
+    let count = amount("TEST_DAMAGES", 40);
+    let mut random = Random::new(amount("BLKKIN_SEED", 1));
+    let (mut missing, mut harmed) = (0, 0);
+    for number in 0..count {
+        let other = directory.path().join(format!("copy-{number}"));
+        copy(&data, &other);
+        let file = &names[number as usize % names.len()];
+        let what = damage(&other.join(file.strip_prefix(&data).expect("below it")), &mut random);
+        let lost = check(&other, &sent).unwrap_or_else(|why| panic!("{what}: {why}"));
+        missing += lost;
+        harmed += u64::from(lost > 0);
+        fs::remove_dir_all(&other).expect("removed");
+    }
+    assert!(harmed > 0, "nothing was harmed");
+    figure(
+        "D3",
+        &format!(
+            "{count} stores with a byte changed or an end missing: all start, {harmed} miss {missing} requests and say \
+             so, nothing is served that was not sent"
+        ),
+    );
+}

@@ -1,0 +1,183 @@
+//! D4, D5: a disk that refuses, for once or for good: nothing that was acknowledged is lost, who sends is told to come
+//! again, and what is started again starts.
+
+use crate::kills::{batches, counts};
+use crate::life::{Life, Sent, ask, traced};
+use crate::program::Plant;
+use crate::{amount, figure};
+use blkkin_sys::testing::{is_installed, skip};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Calls of which the disk can refuse one. Sockets are none of its business.
+fn is_of_disk(call: &str) -> bool {
+    !["write", "writev", "sendto"].contains(&call)
+}
+
+/// A refusal: in which call, which of them, how often.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    call: &'static str,
+    number: u64,
+    error: &'static str,
+    /// Whether all that follow are refused, too.
+    stays: bool,
+}
+
+impl Fault {
+    fn starter(self, log: &str) -> Vec<String> {
+        let Fault { call, number, error, stays } = self;
+        let plus = if stays { "+" } else { "" };
+        traced(call, Some(&format!("error={error}:when={number}{plus}")), log)
+    }
+}
+
+/// What a process was told that lives with it.
+#[derive(Clone, Debug, Default)]
+struct Told {
+    faults: u64,
+    /// It did not start, and said why.
+    did_not_start: u64,
+    statuses: BTreeMap<u16, u64>,
+}
+
+/// A life with a fault, then one without.
+fn live(
+    fault: Fault,
+    directory: &Path,
+    plant: Plant,
+    sent: &mut Sent,
+    told: &mut Told,
+) -> Result<(), String> {
+    let words = fault.starter("/dev/null");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    told.faults += 1;
+    match Life::start(&words, directory, plant) {
+        Ok(life) => {
+            sent.send(&life, batches());
+            let (status, _) = ask(life.web, "GET", "/health", "").ok_or("it does not live")?;
+            if status != 200 {
+                return Err(format!("its health is {status}"));
+            }
+            // Something may be missing just now, but nothing else may be there.
+            if let Some(Ok(found)) = life.all() {
+                sent.compare(&found)?;
+            }
+            let end = life.end();
+            if !end.success() {
+                return Err(format!("it ends with {end}"));
+            }
+        }
+        Err((_, said)) => {
+            told.did_not_start += 1;
+            // Before there is a program, the system's loader may be refused.
+            let is_told = said.iter().any(|line| line.starts_with("cannot start: "));
+            if !is_told && fault.call != "openat" {
+                return Err(format!("it did not start, and says {said:?}"));
+            }
+        }
+    }
+    let life = Life::start(&[], directory, Plant::Nothing);
+    let life = life.map_err(|(status, said)| format!("does not start again: {status} {said:?}"))?;
+    sent.check(&life).map_err(|why| format!("{why}, and it says {:?}", life.said))?;
+    life.end();
+    Ok(())
+}
+
+/// All that can be refused, or evenly some.
+fn faults(of: u64, errors: &[&'static str]) -> Vec<Fault> {
+    let mut all = Vec::new();
+    for (call, count) in counts().into_iter().filter(|(call, _)| is_of_disk(call)) {
+        for number in 1..=count {
+            for &error in errors {
+                let fault = |stays| Fault { call, number, error, stays };
+                all.extend([false, true].map(fault));
+            }
+        }
+    }
+    let step = all.len().div_ceil(of.max(1) as usize).max(1);
+    all.into_iter().step_by(step).collect()
+}
+
+fn sweep(faults: &[Fault]) -> (Told, u64) {
+    let mut told = Told::default();
+    let mut acknowledged = 0;
+    // Each meets what the one before has left, and a new one from time to time.
+    for some in faults.chunks(8) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let mut sent = Sent::default();
+        for &fault in some {
+            let held = live(fault, &data, Plant::Nothing, &mut sent, &mut told);
+            if let Err(why) = held {
+                // Who looks into it finds the files.
+                panic!("{fault:?} of {some:?} in {}: {why}", directory.keep().display());
+            }
+        }
+        acknowledged += sent.acknowledged();
+        for (status, count) in sent.statuses {
+            *told.statuses.entry(status).or_default() += count;
+        }
+    }
+    (told, acknowledged)
+}
+
+fn check(promise: &str, errors: &[&'static str], what: &str) {
+    let faults = faults(amount("TEST_FAULTS", 20), errors);
+    let (one, other) = faults.split_at(faults.len() / 2);
+    let results = std::thread::scope(|scope| {
+        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
+    });
+    let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
+    for (status, count) in results.iter().flat_map(|(told, _)| &told.statuses) {
+        *statuses.entry(*status).or_default() += count;
+    }
+    assert!(statuses.keys().all(|status| [202, 503].contains(status)), "{statuses:?}");
+    assert!(statuses.contains_key(&503), "nothing was refused: {statuses:?}");
+    let sum = |of: fn(&Told) -> u64| results.iter().map(|(told, _)| of(told)).sum::<u64>();
+    let acknowledged: u64 = results.iter().map(|it| it.1).sum();
+    figure(
+        promise,
+        &format!(
+            "{} servers with {what}: {acknowledged} requests acknowledged, 0 lost; {} batches told to come again; \
+             {} did not start, and did the next time",
+            sum(|told| told.faults),
+            statuses[&503],
+            sum(|told| told.did_not_start),
+        ),
+    );
+}
+
+#[test]
+fn d5_a_disk_that_fails_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("d5_a_disk_that_fails_loses_nothing", "strace is missing");
+    }
+    check("D5", &["EIO"], "a call that fails, or all from one on");
+}
+
+#[test]
+fn d4_a_disk_that_is_full_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("d4_a_disk_that_is_full_loses_nothing", "strace is missing");
+    }
+    check("D4", &["ENOSPC"], "a call that finds no room, or all from one on");
+}
+
+#[test]
+fn d5_a_server_that_takes_failures_for_success_is_found_out() {
+    if !is_installed("strace") {
+        return skip(
+            "d5_a_server_that_takes_failures_for_success_is_found_out",
+            "strace is missing",
+        );
+    }
+    let found = (4..12).any(|number| {
+        let fault = Fault { call: "pwrite64", number, error: "EIO", stays: true };
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut sent = Sent::default();
+        let held = live(fault, directory.path(), Plant::Shrugs, &mut sent, &mut Told::default());
+        held.is_err_and(|why| why.contains("lost"))
+    });
+    assert!(found);
+}

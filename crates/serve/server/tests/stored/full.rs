@@ -1,0 +1,100 @@
+//! D4, D7: a file system that fills up is a state: the server lives and says so, and goes on by itself when there is room.
+
+use crate::figure;
+use crate::life::{Sent, ask, start};
+use blkkin_sys::testing::skip;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How soon it goes on when there is room.
+const RESUMES: Duration = Duration::from_secs(5);
+
+/// After so many refusals, all that could become free is used.
+const REFUSALS: u64 = 20;
+
+/// A file system in memory. Unmounted when dropped.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    fn new(kib: u64) -> Option<Mounted> {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(directory.path());
+        let mounted = mount.output().is_ok_and(|output| output.status.success());
+        mounted.then(|| Mounted(directory))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn resize(&self, kib: u64) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
+        assert!(mount.status().expect("a program").success());
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        // What is still mounted keeps its directory.
+        let _ = Command::new("umount").arg(self.path()).status();
+    }
+}
+
+/// How many requests were acknowledged, and how soon it went on.
+fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
+    let data = mounted.path().join("data");
+    let mut sent = Sent::default();
+    let life = start(&data);
+    let mut slowest = Duration::ZERO;
+    for round in 0..2 {
+        let mut refused = 0;
+        while refused < REFUSALS {
+            match sent.send_one(life.web) {
+                Some(202) => {}
+                Some(503) => refused += 1,
+                other => panic!("{other:?} on {kib} KiB"),
+            }
+        }
+        let (status, _) = ask(life.web, "GET", "/health", "").expect("it lives");
+        assert_eq!(status, 200);
+        assert!(life.metric("blkkin_store_batches_turned_away_total") >= refused);
+        sent.check(&life).unwrap_or_else(|why| panic!("{kib} KiB, full: {why}"));
+        mounted.resize(kib * (round + 2));
+        let begun = Instant::now();
+        while sent.send_one(life.web) != Some(202) {
+            assert!(begun.elapsed() < RESUMES, "{kib} KiB: it does not go on");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        slowest = slowest.max(begun.elapsed());
+    }
+    assert!(life.end().success());
+    let life = start(&data);
+    sent.check(&life).unwrap_or_else(|why| panic!("{kib} KiB: {why}, {:?}", life.said));
+    assert!(life.end().success());
+    (sent.acknowledged(), slowest)
+}
+
+#[test]
+fn d4_a_full_file_system_is_a_state_that_ends() {
+    let (mut sizes, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
+    for kib in (320..1024).step_by(64).take(crate::amount("TEST_SIZES", 3) as usize) {
+        let Some(mounted) = Mounted::new(kib) else {
+            return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
+        };
+        let (count, took) = fill_and_resume(&mounted, kib);
+        acknowledged += count;
+        slowest = slowest.max(took);
+        sizes += 1;
+    }
+    figure(
+        "D4",
+        &format!(
+            "servers on {sizes} file systems that run full twice: {acknowledged} requests acknowledged, 0 lost; \
+             they go on after {} ms at most",
+            slowest.as_millis()
+        ),
+    );
+}

@@ -1,0 +1,205 @@
+//! D1: what is acknowledged outlives the process, in whichever of its system calls it is killed.
+
+use crate::life::{Life, Sent, start, traced};
+use crate::program::Plant;
+use crate::{amount, figure};
+use blkkin_sys::testing::{is_installed, skip};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// All by which the server changes something on disk, or says something.
+const CALLS: [&str; 13] = [
+    "openat",
+    "mkdirat",
+    "fallocate",
+    "pwrite64",
+    "fdatasync",
+    "fsync",
+    "renameat",
+    "renameat2",
+    "ftruncate",
+    "unlinkat",
+    "write",
+    "writev",
+    "sendto",
+];
+
+/// Batches of a life: enough for a few files, and to merge some.
+pub(crate) fn batches() -> u64 {
+    amount("TEST_BATCHES", 16)
+}
+
+/// So many lives have one directory.
+const LIVES: usize = 10;
+
+/// How many of each call a thread makes, at most.
+pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
+    let directory = tempfile::tempdir().expect("a directory");
+    let log = directory.path().join("log");
+    let words = traced(&CALLS.join(","), None, log.to_str().expect("text"));
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let life = Life::start(&words, &directory.path().join("data"), Plant::Nothing);
+    let life = life.unwrap_or_else(|end| panic!("{end:?}"));
+    Sent::default().send(&life, batches());
+    assert!(life.end().success());
+    let text = std::fs::read_to_string(log).expect("a log");
+    let mut of_threads: BTreeMap<(&str, &str), u64> = BTreeMap::new();
+    for line in text.lines() {
+        let Some((thread, rest)) = line.split_once(' ') else { continue };
+        let Some((call, _)) = rest.trim_start().split_once('(') else { continue };
+        *of_threads.entry((thread, call)).or_default() += 1;
+    }
+    let most =
+        |call| of_threads.iter().filter(|((_, of), _)| *of == call).map(|(_, count)| *count).max();
+    CALLS.into_iter().filter_map(|call| Some((call, most(call)?))).collect()
+}
+
+/// Some of all numbers of calls, evenly, and those that are the n-th of several.
+pub(crate) fn points(of: u64, share: (usize, usize)) -> Vec<(&'static str, u64)> {
+    let all: Vec<(&str, u64)> = counts()
+        .into_iter()
+        .flat_map(|(call, count)| (1..=count).map(move |number| (call, number)))
+        .collect();
+    let step = (all.len() as u64).div_ceil(of.max(1)).max(1) as usize;
+    all.into_iter().step_by(step).skip(share.0).step_by(share.1).collect()
+}
+
+/// Whether it was killed.
+fn kill_in(
+    (call, number): (&str, u64),
+    directory: &Path,
+    plant: Plant,
+    sent: &mut Sent,
+) -> Result<bool, String> {
+    let words = traced(call, Some(&format!("signal=SIGKILL:when={number}")), "/dev/null");
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let place = |why| format!("killed in {call} number {number}: {why}");
+    match Life::start(&words, directory, plant) {
+        Ok(life) => {
+            sent.check(&life).map_err(place)?;
+            sent.send(&life, batches());
+            Ok(!life.end().success())
+        }
+        Err((_, said)) if said.is_empty() => Ok(true),
+        Err((status, said)) => Err(place(format!("does not start: {status} {said:?}"))),
+    }
+}
+
+/// How long it takes until it serves again.
+fn check_at_rest(directory: &Path, sent: &Sent) -> Result<Duration, String> {
+    let life = Life::start(&[], directory, Plant::Nothing).map_err(|end| format!("{end:?}"))?;
+    let (said, took) = (life.said.clone(), life.took);
+    sent.check(&life).map_err(|why| format!("{why}, and it says {said:?}"))?;
+    life.end();
+    Ok(took)
+}
+
+fn sweep(share: (usize, usize)) -> (u64, u64, Duration) {
+    let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
+    for points in points(amount("TEST_POINTS", 1000), share).chunks(LIVES) {
+        let directory = tempfile::tempdir().expect("a directory");
+        let data = directory.path().join("data");
+        let mut sent = Sent::default();
+        for &point in points {
+            let was = kill_in(point, &data, Plant::Nothing, &mut sent);
+            killed += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
+        }
+        slowest = slowest
+            .max(check_at_rest(&data, &sent).unwrap_or_else(|why| panic!("{why} {points:?}")));
+        acknowledged += sent.acknowledged();
+    }
+    (killed, acknowledged, slowest)
+}
+
+#[test]
+fn d1_what_is_acknowledged_outlives_any_system_call() {
+    if !is_installed("strace") {
+        return skip("d1_what_is_acknowledged_outlives_any_system_call", "strace is missing");
+    }
+    // Most of the time each of them waits, for a disk or for strace.
+    let results = std::thread::scope(|scope| {
+        [0, 1]
+            .map(|half| scope.spawn(move || sweep((half, 2))))
+            .map(|it| it.join().expect("all holds"))
+    });
+    let killed: u64 = results.iter().map(|it| it.0).sum();
+    let acknowledged: u64 = results.iter().map(|it| it.1).sum();
+    let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
+    // Threads differ from life to life; a call that was not made kills nobody.
+    assert!(killed >= amount("TEST_POINTS", 1000).min(200) * 3 / 4, "{killed} were killed");
+    figure(
+        "D1",
+        &format!(
+            "servers killed in {killed} system calls: {acknowledged} requests acknowledged, 0 lost, none twice; \
+             serve again after {} ms at most",
+            slowest.as_millis()
+        ),
+    );
+}
+
+#[test]
+fn d1_a_server_that_acknowledges_early_is_found_out() {
+    if !is_installed("strace") {
+        return skip("d1_a_server_that_acknowledges_early_is_found_out", "strace is missing");
+    }
+    let found = (6..16).any(|number| {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut sent = Sent::default();
+        let point = ("sendto", number);
+        let killed = kill_in(point, directory.path(), Plant::Early, &mut sent);
+        killed.and_then(|_| check_at_rest(directory.path(), &sent)).is_err()
+    });
+    assert!(found);
+}
+
+/// Kills at random moments find writes that were said to be done and were not.
+#[test]
+fn d1_a_server_that_forgets_is_found_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut sent = Sent::default();
+    let life = Life::start(&[], directory.path(), Plant::Forgets);
+    let life = life.unwrap_or_else(|end| panic!("{end:?}"));
+    // Not enough for a file.
+    sent.send(&life, 4);
+    life.kill();
+    assert!(check_at_rest(directory.path(), &sent).unwrap_err().contains("lost"));
+}
+
+fn sent_number(all: &serde_json::Value, place: usize) -> u64 {
+    all[place][0]["tags"]["number"].as_str().expect("text").parse().expect("a number")
+}
+
+/// What the comparison says of what is lost, changed, doubled or made up.
+#[test]
+fn d1_what_differs_is_found_out() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut sent = Sent::default();
+    let life = start(directory.path());
+    sent.send(&life, 3);
+    let all = life.all().expect("an answer").expect("requests");
+    life.end();
+    assert_eq!(sent.compare(&all), Ok(vec![]));
+    let check = |change: fn(&mut Vec<serde_json::Value>)| {
+        let mut all = all.clone();
+        change(all.as_array_mut().expect("a list"));
+        sent.compare(&all)
+    };
+    assert_eq!(check(|all| drop(all.remove(2))), Ok(vec![sent_number(&all, 2)]));
+    assert_eq!(
+        check(|all| drop(all[2].as_array_mut().map(|spans| spans.pop()))),
+        Ok(vec![sent_number(&all, 2)])
+    );
+    for change in [
+        // As a reader without checksums would answer.
+        (|all| all[1][0]["name"] = "reed-0".into()) as fn(&mut Vec<serde_json::Value>),
+        |all| all.push(all[0].clone()),
+        |all| {
+            let again = all[0][0].clone();
+            all[0].as_array_mut().expect("spans").push(again);
+        },
+        |all| all[0][0]["tags"]["number"] = "999".into(),
+    ] {
+        assert!(check(change).is_err());
+    }
+}

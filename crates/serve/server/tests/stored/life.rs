@@ -1,0 +1,260 @@
+//! A life of the program, what was sent to it, and what has to be there afterwards. Start at [`Life`] and [`Sent`].
+
+use crate::program::{MARK, Plant};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::ops::Range;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Waits for nothing longer; it is not reached where all is well.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
+
+/// Spans of a request that is sent.
+pub(crate) const SPANS: u64 = 3;
+
+/// Requests of a batch.
+const TOGETHER: u64 = 4;
+
+/// Requests are looked for one by one, so many of those that came last.
+const ASKED_FOR: usize = 8;
+
+/// What has been sent: numbers of requests, and whether they were acknowledged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sent {
+    requests: BTreeMap<u64, bool>,
+    /// Of answers to batches.
+    pub(crate) statuses: BTreeMap<u16, u64>,
+}
+
+impl Sent {
+    pub(crate) fn acknowledged(&self) -> u64 {
+        self.requests.values().filter(|is| **is).count() as u64
+    }
+
+    fn next(&self) -> u64 {
+        self.requests.last_key_value().map_or(1, |(last, _)| last + 1)
+    }
+
+    /// Sends so many batches, or until nobody answers any more.
+    pub(crate) fn send(&mut self, life: &Life, batches: u64) {
+        for _ in 0..batches {
+            if self.send_one(life.web).is_none() {
+                return;
+            }
+        }
+    }
+
+    /// Sends one batch. `None` if there was no answer.
+    pub(crate) fn send_one(&mut self, web: SocketAddr) -> Option<u16> {
+        let numbers = self.next()..self.next() + TOGETHER;
+        let body = format!("[{}]", spans_of(numbers.clone()).join(","));
+        self.requests.extend(numbers.clone().map(|number| (number, false)));
+        let (status, _) = ask(web, "POST", "/api/v2/spans", &body)?;
+        *self.statuses.entry(status).or_default() += 1;
+        if status == 202 {
+            self.requests.extend(numbers.map(|number| (number, true)));
+        }
+        Some(status)
+    }
+
+    /// Whether what is there has been sent, as it is there. Gives the requests that were acknowledged and are missing.
+    pub(crate) fn compare(&self, found: &Value) -> Result<Vec<u64>, String> {
+        let found = found.as_array().ok_or("not a list")?;
+        let mut numbers = BTreeSet::new();
+        for request in found {
+            let spans = request.as_array().filter(|spans| !spans.is_empty()).ok_or("no spans")?;
+            let number = number_of(&spans[0]).ok_or_else(|| format!("no number: {}", spans[0]))?;
+            if !self.requests.contains_key(&number) {
+                return Err(format!("request {number} was never sent"));
+            }
+            if !numbers.insert(number) {
+                return Err(format!("request {number} is there twice"));
+            }
+            let mut expected: Vec<Value> = spans_of(number..number + 1)
+                .iter()
+                .map(|span| serde_json::from_str(span).expect("JSON"))
+                .collect();
+            for span in spans {
+                let place = expected.iter().position(|one| one == span);
+                let place = place.ok_or_else(|| format!("not what was sent, or twice: {span}"))?;
+                expected.remove(place);
+            }
+            if !expected.is_empty() {
+                numbers.remove(&number);
+            }
+        }
+        let is_lost = |(number, is): (&u64, &bool)| *is && !numbers.contains(number);
+        Ok(self.requests.iter().filter(|one| is_lost(*one)).map(|(number, _)| *number).collect())
+    }
+
+    /// That all which was acknowledged is there, and nothing that was not sent. Who does not answer, as he was killed,
+    /// is not wrong.
+    pub(crate) fn check(&self, life: &Life) -> Result<(), String> {
+        let Some(found) = life.all() else { return Ok(()) };
+        let lost = self.compare(&found?)?;
+        if !lost.is_empty() {
+            let of = self.acknowledged();
+            return Err(format!("{} of {of} are lost: {lost:?}", lost.len()));
+        }
+        let last = self.requests.iter().rev().filter(|(_, is)| **is).take(ASKED_FOR);
+        for (&number, _) in last {
+            let path = format!("/api/v2/trace/{}", trace_id(number));
+            let Some((status, body)) = ask(life.web, "GET", &path, "") else { return Ok(()) };
+            let found: Value = serde_json::from_str(&body).map_err(|error| error.to_string())?;
+            let only = Sent { requests: [(number, true)].into(), ..Sent::default() };
+            if status != 200 || !only.compare(&Value::Array(vec![found]))?.is_empty() {
+                return Err(format!("{path} answers {status} {body}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn trace_id(number: u64) -> String {
+    // Neighbours are far from each other, as ids are.
+    format!("{:016x}", number.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+fn number_of(span: &Value) -> Option<u64> {
+    span["tags"]["number"].as_str()?.parse().ok()
+}
+
+/// The spans of requests, each as it is answered too.
+fn spans_of(numbers: Range<u64>) -> Vec<String> {
+    let services = ["guest", "nbd", "disk"];
+    let span = |number: u64, place: u64| {
+        let id = |place: u64| format!("{:016x}", number * SPANS + place + 1);
+        let parent = match place.checked_sub(1) {
+            Some(above) => format!(r#""parentId":"{}","#, id(above)),
+            None => String::new(),
+        };
+        format!(
+            r#"{{"traceId":"{}",{parent}"id":"{}","kind":"SERVER","name":"read-{place}","timestamp":{},"duration":{},"localEndpoint":{{"serviceName":"{}"}},"tags":{{"number":"{number}"}}}}"#,
+            trace_id(number),
+            id(place),
+            1_700_000_000_000_000 + number * 1000 + place,
+            100 * (SPANS - place),
+            services[place as usize],
+        )
+    };
+    numbers.flat_map(|number| (0..SPANS).map(move |place| span(number, place))).collect()
+}
+
+/// Asks; `None` if there is no whole answer.
+pub(crate) fn ask(web: SocketAddr, method: &str, path: &str, body: &str) -> Option<(u16, String)> {
+    let mut stream = TcpStream::connect(web).ok()?;
+    stream.set_read_timeout(Some(HANG)).ok()?;
+    let len = body.len();
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nhost: {web}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {len}\r\n\r\n"
+    );
+    stream.write_all((head + body).as_bytes()).ok()?;
+    let mut reply = BufReader::new(stream);
+    let (mut head, mut text) = (String::new(), String::new());
+    while !head.ends_with("\r\n\r\n") {
+        reply.read_line(&mut head).ok().filter(|read| *read > 0)?;
+    }
+    reply.read_to_string(&mut text).ok()?;
+    let len = head.split("content-length: ").nth(1)?.lines().next()?.parse::<usize>().ok()?;
+    (text.len() == len).then_some((head.split(' ').nth(1)?.parse().ok()?, text))
+}
+
+/// A program that runs.
+pub(crate) struct Life {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    /// What it has said.
+    pub(crate) said: Vec<String>,
+    pub(crate) web: SocketAddr,
+    /// How long it took to start.
+    pub(crate) took: Duration,
+}
+
+impl Life {
+    /// Starts it, by the words before it. If it ends before it listens: how, and what it has said.
+    pub(crate) fn start(
+        starter: &[&str],
+        directory: &Path,
+        plant: Plant,
+    ) -> Result<Life, (ExitStatus, Vec<String>)> {
+        let own = std::env::current_exe().expect("a program");
+        let mut command = match starter {
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(own);
+                command
+            }
+            [] => Command::new(own),
+        };
+        let words = ["program::serves", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+        command.args(words).env("TEST_DATA", directory).env("TEST_PLANT", format!("{plant:?}"));
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let begun = Instant::now();
+        let mut child = command.spawn().expect("a program");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut said = Vec::new();
+        loop {
+            let mut line = String::new();
+            if output.read_line(&mut line).unwrap_or(0) == 0 {
+                return Err((child.wait().expect("its end"), said));
+            }
+            let Some((_, what)) = line.trim_end().split_once(MARK) else { continue };
+            match what.strip_prefix("listening ") {
+                Some(web) => {
+                    let (web, input) = (web.parse().expect("an address"), child.stdin.take());
+                    return Ok(Life { child, input, output, said, web, took: begun.elapsed() });
+                }
+                None => said.push(what.to_owned()),
+            }
+        }
+    }
+
+    /// All that is there, if it answers.
+    pub(crate) fn all(&self) -> Option<Result<Value, String>> {
+        let path = "/api/v2/traces?limit=1000000&endTs=1800000000000&lookback=1800000000000";
+        let (status, body) = ask(self.web, "GET", path, "")?;
+        let parsed = serde_json::from_str(&body).map_err(|error| error.to_string());
+        Some(if status == 200 { parsed } else { Err(format!("{status} {body}")) })
+    }
+
+    /// One of its numbers.
+    pub(crate) fn metric(&self, name: &str) -> u64 {
+        let (_, text) = ask(self.web, "GET", "/metrics", "").expect("an answer");
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().expect("a number")
+    }
+
+    /// Has it end, if it has not been ended.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        drop(self.input.take());
+        // It must not wait for somebody to listen.
+        let _ = self.output.read_to_string(&mut String::new());
+        self.child.wait().expect("its end")
+    }
+
+    /// Ends it at once.
+    pub(crate) fn kill(mut self) {
+        self.child.kill().expect("it lives");
+        self.child.wait().expect("its end");
+    }
+}
+
+/// Starts it undisturbed, which has to succeed.
+pub(crate) fn start(directory: &Path) -> Life {
+    Life::start(&[], directory, Plant::Nothing).unwrap_or_else(|end| panic!("{end:?}"))
+}
+
+/// The words before a program that is traced: what of, and what is done to it.
+pub(crate) fn traced(calls: &str, inject: Option<&str>, to: &str) -> Vec<String> {
+    let mut words = ["strace", "-f", "-qq", "-o", to, "-e"].map(str::to_owned).to_vec();
+    words.push(format!("trace={calls}"));
+    if let Some(inject) = inject {
+        words.extend(["-e".to_owned(), format!("inject={calls}:{inject}")]);
+    }
+    words
+}

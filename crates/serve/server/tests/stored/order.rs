@@ -1,0 +1,108 @@
+//! D1, D5: before an acknowledgement is said, what it is of was written and made durable, by a call that has succeeded.
+//! Kills do not show that, as the system keeps what was written; the order of the calls does.
+
+use crate::life::{Life, Sent, traced};
+use crate::program::Plant;
+use crate::{amount, figure};
+use blkkin_sys::testing::{is_installed, skip};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+const CALLS: &str = "pwrite64,fdatasync,write,writev,sendto";
+
+const ANSWER: &str = "\"HTTP/1.1 202";
+
+/// How many acknowledgements there were, unless one came too early. Who sends waits for each answer.
+fn check(log: &str) -> Result<u64, String> {
+    // The file that a batch was written to last, as long as that is not durable.
+    let mut written: Option<&str> = None;
+    let mut syncing: BTreeMap<&str, &str> = BTreeMap::new();
+    let mut acknowledged = 0;
+    for line in log.lines() {
+        let (thread, rest) = line.split_once(' ').ok_or("no thread")?;
+        let rest = rest.trim_start();
+        let path = rest.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
+        let path = path.map(|(path, _)| path).filter(|path| path.contains("/journal/"));
+        match (rest.starts_with("<..."), path) {
+            (false, Some(path)) if rest.starts_with("pwrite64(") => written = Some(path),
+            (false, Some(path)) if rest.starts_with("fdatasync(") => {
+                if rest.ends_with("<unfinished ...>") {
+                    syncing.insert(thread, path);
+                } else if rest.ends_with(" = 0") && written == Some(path) {
+                    written = None;
+                }
+            }
+            (true, _) if rest.contains("fdatasync resumed") => {
+                let path = syncing.remove(thread);
+                if rest.ends_with(" = 0") && written == path {
+                    written = None;
+                }
+            }
+            (false, None) if rest.contains(ANSWER) => {
+                if let Some(path) = written {
+                    return Err(format!("acknowledged before {path} is durable: {rest}"));
+                }
+                acknowledged += 1;
+            }
+            _ => {}
+        }
+    }
+    Ok(acknowledged)
+}
+
+/// A life, whose calls are looked at.
+fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, String> {
+    let log = directory.join("log");
+    let mut words = traced(CALLS, None, log.to_str().expect("text"));
+    words.extend(["-y", "-s", "16"].map(str::to_owned));
+    if let Some(number) = fails {
+        words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let life = Life::start(&words, &directory.join("data"), plant);
+    let Ok(life) = life else { return Ok(0) };
+    let mut sent = Sent::default();
+    sent.send(&life, 24);
+    assert!(life.end().success());
+    let told = sent.statuses.get(&202).copied().unwrap_or_default();
+    let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
+    let seen = check(&text)?;
+    // What this test looks for must be there to be seen.
+    if seen == told { Ok(seen) } else { Err(format!("{seen} of {told} answers were seen")) }
+}
+
+fn in_new_directory(plant: Plant, fails: Option<u64>) -> Result<u64, String> {
+    observe(tempfile::tempdir().expect("a directory").path(), plant, fails)
+}
+
+#[test]
+fn d1_acknowledged_is_what_is_durable() {
+    if !is_installed("strace") {
+        return skip("d1_acknowledged_is_what_is_durable", "strace is missing");
+    }
+    assert_eq!(in_new_directory(Plant::Nothing, None), Ok(24));
+    let found = in_new_directory(Plant::Unsynced, None).unwrap_err();
+    assert!(found.contains("before"), "{found}");
+    figure("D1", "24 acknowledgements, each behind an fdatasync of what it is of");
+}
+
+#[test]
+fn d5_a_failed_fdatasync_is_no_acknowledgement() {
+    if !is_installed("strace") {
+        return skip("d5_a_failed_fdatasync_is_no_acknowledgement", "strace is missing");
+    }
+    let (mut acknowledged, failures) = (0, amount("TEST_FAILURES", 16));
+    for number in 1..=failures {
+        let seen = in_new_directory(Plant::Nothing, Some(number));
+        acknowledged += seen.unwrap_or_else(|why| panic!("fdatasync {number}: {why}"));
+    }
+    assert!(acknowledged > failures * 12, "{acknowledged}");
+    let found = (3..8).any(|number| in_new_directory(Plant::Shrugs, Some(number)).is_err());
+    assert!(found);
+    figure(
+        "D5",
+        &format!(
+            "{failures} servers whose n-th fdatasync failed: {acknowledged} acknowledgements, all durable"
+        ),
+    );
+}

@@ -1,0 +1,206 @@
+//! The program that the other tests start: a server with a store of small files, on a disk in which faults can be
+//! planted.
+
+use blkkin_journal::{Directory, Disk, File, Lock};
+use blkkin_lake::{Lake, Options, Retention};
+use blkkin_server::{Listen, Server, Settings};
+use std::io::{self, Read, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Before what the program says, as the test harness speaks too.
+pub(crate) const MARK: &str = "says: ";
+
+/// A fault of the program, which tests have to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plant {
+    Nothing,
+    /// Some writes are not done, and said to be.
+    Forgets,
+    /// Writes are said to be done before they are.
+    Early,
+    /// Nothing is made durable.
+    Unsynced,
+    /// What failed is said to have been done.
+    Shrugs,
+}
+
+impl Plant {
+    const ALL: [Plant; 5] =
+        [Plant::Nothing, Plant::Forgets, Plant::Early, Plant::Unsynced, Plant::Shrugs];
+
+    fn here() -> Plant {
+        let name = std::env::var("TEST_PLANT").expect("a plant");
+        let found = Plant::ALL.into_iter().find(|plant| format!("{plant:?}") == name);
+        found.expect("a plant that is known")
+    }
+}
+
+fn options() -> Options {
+    Options {
+        retention: Retention { age: None, bytes: None },
+        file_spans: 60,
+        merge_files: 2,
+        merged_spans_max: 300,
+        cache_bytes_max: 0,
+        journal: blkkin_journal::Options {
+            segment_bytes: 64 << 10,
+            total_bytes_max: 1 << 20,
+            payload_bytes_max: 32 << 10,
+            retry_after: Duration::from_millis(50),
+            ..blkkin_journal::Options::default()
+        },
+        ..Options::default()
+    }
+}
+
+/// Takes spans until nobody holds its standard input.
+#[test]
+#[ignore = "a program of other tests"]
+fn serves() {
+    let directory = std::env::var_os("TEST_DATA").expect("a directory");
+    let disk = Directory::make(Path::new(&directory)).map(|disk| Arc::new(disk) as Arc<dyn Disk>);
+    let opened = disk
+        .map_err(|error| error.to_string())
+        .and_then(|disk| Lake::open_on(planted(disk), options()).map_err(|it| it.to_string()));
+    let (lake, opened) = match opened {
+        Ok(opened) => opened,
+        Err(error) => {
+            say(&format!("cannot start: {error}"));
+            std::process::exit(1);
+        }
+    };
+    opened.damage.iter().for_each(|damage| say(&format!("damaged: {damage}")));
+    let web = vec![([127, 0, 0, 1], 0).into()];
+    let listen = Listen { web, ..Listen::default() };
+    let settings = Settings { listen, ..Settings::default() };
+    let running = match Server::start(Arc::new(lake), settings) {
+        Ok(running) => running,
+        Err(error) => {
+            say(&format!("cannot start: {error}"));
+            std::process::exit(1);
+        }
+    };
+    say(&format!("listening {}", running.web[0]));
+    let _ = io::stdin().read(&mut [0]);
+    running.stop();
+}
+
+fn say(what: &str) {
+    // One write, so that nothing is said by halves. Nobody may be listening, or the call fails by design.
+    let _ = io::stdout().lock().write_all(format!("\n{MARK}{what}\n").as_bytes());
+}
+
+/// The store's directory: what is wrong is its journal, by which batches are acknowledged.
+fn planted(disk: Arc<dyn Disk>) -> Arc<dyn Disk> {
+    match Plant::here() {
+        Plant::Nothing => disk,
+        _ => Arc::new(Planted { inner: disk, plant: Plant::Nothing }),
+    }
+}
+
+/// A disk, or a file, with a fault.
+#[derive(Clone)]
+struct Planted<T: ?Sized> {
+    plant: Plant,
+    inner: Arc<T>,
+}
+
+impl Planted<dyn Disk> {
+    fn file(&self, inner: io::Result<Arc<dyn File>>) -> io::Result<Arc<dyn File>> {
+        Ok(Arc::new(Planted { plant: self.plant, inner: inner? }))
+    }
+}
+
+impl Disk for Planted<dyn Disk> {
+    fn lock(&self, is_exclusive: bool) -> io::Result<Option<Lock>> {
+        self.inner.lock(is_exclusive)
+    }
+
+    fn list(&self, each: &mut dyn FnMut(&str) -> bool) -> io::Result<()> {
+        self.inner.list(each)
+    }
+
+    fn create(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.file(self.inner.create(name))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Arc<dyn File>> {
+        self.file(self.inner.open(name))
+    }
+
+    fn truncate(&self, name: &str, size_bytes: u64) -> io::Result<()> {
+        self.inner.truncate(name, size_bytes)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.inner.rename(from, to)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.inner.remove(name)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.inner.sync()
+    }
+
+    fn directory(&self, name: &str) -> io::Result<Arc<dyn Disk>> {
+        let inner = self.inner.directory(name)?;
+        let plant = if name == "journal" { Plant::here() } else { Plant::Nothing };
+        Ok(Arc::new(Planted { inner, plant }))
+    }
+
+    fn random(&self) -> io::Result<u64> {
+        self.inner.random()
+    }
+}
+
+/// A write that is not done, of so many.
+const FORGOTTEN_OF: u64 = 5;
+
+static WRITES: AtomicU64 = AtomicU64::new(0);
+
+impl File for Planted<dyn File> {
+    fn read_at(&self, to: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(to, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        match self.plant {
+            Plant::Forgets if WRITES.fetch_add(1, Relaxed).is_multiple_of(FORGOTTEN_OF) => Ok(()),
+            Plant::Early => {
+                let (file, bytes) = (Arc::clone(&self.inner), bytes.to_vec());
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_millis(20));
+                    let _ = file.write_at(&bytes, offset);
+                });
+                Ok(())
+            }
+            Plant::Shrugs => self.inner.write_at(bytes, offset).or(Ok(())),
+            _ => self.inner.write_at(bytes, offset),
+        }
+    }
+
+    fn reserve(&self, size_bytes: u64) -> io::Result<()> {
+        self.inner.reserve(size_bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        match self.plant {
+            Plant::Unsynced => Ok(()),
+            Plant::Shrugs => self.inner.sync().or(Ok(())),
+            _ => self.inner.sync(),
+        }
+    }
+
+    fn forget(&self) -> io::Result<()> {
+        self.inner.forget()
+    }
+
+    fn size_bytes(&self) -> io::Result<u64> {
+        self.inner.size_bytes()
+    }
+}
