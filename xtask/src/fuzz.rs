@@ -7,6 +7,8 @@ use crate::{Outcome, at, cargo, target_dir, workspace_root};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 const TRIPLE: &str = "x86_64-unknown-linux-gnu";
 
@@ -53,7 +55,7 @@ pub(crate) struct Options {
     #[arg(long)]
     verbose: bool,
     /// Runs the target once, on this file: to look into a crash
-    #[arg(long)]
+    #[arg(long, value_name = "FILE")]
     input: Option<PathBuf>,
 }
 
@@ -69,14 +71,43 @@ pub(crate) fn run(options: &Options) -> Outcome {
         return Err(format!("no fuzz target `{wanted}`; there are all, {}", targets.join(", ")));
     }
     build(&chosen)?;
-    let mut ok = true;
-    for target in chosen {
-        ok &= match &options.input {
-            Some(input) => run_once(target, input)?,
-            None => fuzz(target, options)?,
-        };
-    }
+    let ok = match &options.input {
+        Some(input) => {
+            let mut ok = true;
+            for target in chosen {
+                ok &= run_once(target, input)?;
+            }
+            ok
+        }
+        None => fuzz_all(&chosen, options)?,
+    };
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Fuzzes as many targets at a time as there are processors for; true if nothing was found.
+fn fuzz_all(targets: &[&str], options: &Options) -> Result<bool, String> {
+    let processors = thread::available_parallelism().map_or(1, usize::from);
+    let threads = match options.verbose {
+        // What they say comes one after the other.
+        true => 1,
+        false => (processors / options.jobs.max(1) as usize).max(1),
+    };
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut ok = true;
+        while let Some(target) = targets.get(next.fetch_add(1, Ordering::Relaxed)) {
+            ok &= fuzz(target, options)?;
+        }
+        Ok(ok)
+    };
+    thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ends =
+            workers.into_iter().map(|worker| worker.join().expect("a panic is told already"));
+        // All end, whichever fails.
+        let ends: Vec<Result<bool, String>> = ends.collect();
+        ends.into_iter().try_fold(true, |ok, end| Ok(ok & end?))
+    })
 }
 
 /// The names of the source files in `folder`.
@@ -157,9 +188,10 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
     let new: Vec<PathBuf> =
         list(&crashes).into_iter().filter(|file| !before.contains(file)).collect();
     if status.success() && new.is_empty() {
-        for line in said.lines().filter_map(|line| line.strip_prefix("stat::")) {
-            println!("  {line}");
-        }
+        // In one piece, as others may tell theirs meanwhile.
+        let stats = said.lines().filter_map(|line| line.strip_prefix("stat::"));
+        let lines: String = stats.map(|line| format!("\n  {line}")).collect();
+        println!("fuzz: {target} found nothing{lines}");
         return Ok(true);
     }
     eprint!("{said}");
