@@ -25,6 +25,8 @@ enum Content {
     Coded(Vec<u32>, Arc<TextList>),
     Numbers(Vec<i64>),
     Flags(Vec<u32>),
+    /// Not read.
+    Unread,
 }
 
 impl Cells {
@@ -92,6 +94,39 @@ impl Cells {
         Ok(Cells { is_same: true, ..cells })
     }
 
+    /// Decodes which rows of a page have a value, of its first levels alone. A column has one value for a row at most.
+    pub(crate) fn presence(
+        column: Column,
+        page: &Page,
+        rows: usize,
+        is_same: bool,
+        levels: &[u8],
+    ) -> Result<Cells> {
+        if column.shape() != Shape::AtMostOne {
+            return Err("it has not one value for a row at most");
+        }
+        let (levels_of, rows) = if is_same { (1, 1) } else { (page.values as usize, rows) };
+        let (starts, _) = at_most_one(&mut Bytes(levels), levels_of, rows)?;
+        Ok(Cells { starts, content: Content::Unread, is_same })
+    }
+
+    /// Whether values were not read.
+    pub(crate) fn has_presence_alone(&self) -> bool {
+        matches!(self.content, Content::Unread)
+    }
+
+    /// About how much memory it takes, beside a dictionary.
+    pub(crate) fn memory(&self) -> usize {
+        let content = match &self.content {
+            Content::Texts(texts) => texts.memory(),
+            Content::Coded(ids, _) => ids.capacity() * 4,
+            Content::Numbers(numbers) => numbers.capacity() * 8,
+            Content::Flags(flags) => flags.capacity() * 4,
+            Content::Unread => 0,
+        };
+        self.starts.capacity() * 4 + content
+    }
+
     /// Which values are those of a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
@@ -107,7 +142,7 @@ impl Cells {
         match &self.content {
             Content::Texts(texts) => texts.get(value),
             Content::Coded(ids, dictionary) => dictionary.get(ids[value] as usize),
-            Content::Numbers(_) | Content::Flags(_) => "",
+            Content::Numbers(_) | Content::Flags(_) | Content::Unread => "",
         }
     }
 
@@ -116,7 +151,7 @@ impl Cells {
         match &self.content {
             Content::Numbers(numbers) => numbers[value],
             Content::Flags(flags) => flags[value].into(),
-            Content::Texts(_) | Content::Coded(..) => 0,
+            Content::Texts(_) | Content::Coded(..) | Content::Unread => 0,
         }
     }
 

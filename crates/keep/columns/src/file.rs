@@ -21,7 +21,7 @@ use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use zstd::bulk::Decompressor;
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 /// What can be read at any place, also by several at once.
 pub trait ReadAt {
@@ -73,7 +73,7 @@ pub struct File<R = std::fs::File> {
 
 /// What reading a page takes, kept for the next one.
 struct Spare {
-    decompressor: Decompressor<'static>,
+    context: DCtx<'static>,
     stored: Vec<u8>,
     body: Vec<u8>,
 }
@@ -82,25 +82,24 @@ struct Spare {
 const SPARE_MAX: usize = 8;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
+/// Of larger pages all is decompressed, as a stream needs as much memory beside it.
+const STREAMED_LOG_MAX: u32 = 20;
+
 impl Spare {
     fn new() -> Result<Spare, Error> {
-        let decompressor = Decompressor::new()?;
-        Ok(Spare { decompressor, stored: Vec::new(), body: Vec::new() })
+        let mut context = DCtx::create();
+        context.set_parameter(DParameter::WindowLogMax(STREAMED_LOG_MAX)).map_err(zstd_error)?;
+        Ok(Spare { context, stored: Vec::new(), body: Vec::new() })
     }
 
     /// The bytes of a page, checked and not compressed any more.
     fn read(&mut self, from: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
         let damaged = |reason| Error::Damaged { offset: page.offset, reason };
-        self.stored.clear();
-        self.stored.resize(page.len() as usize, 0);
-        from.read_at(page.offset, &mut self.stored)?;
-        if crc32c::crc32c(&self.stored) != page.crc {
-            return Err(damaged("a page is not what its checksum says"));
-        }
+        self.store(from, page)?;
         self.body.clear();
         self.body.reserve(page.raw as usize);
-        self.decompressor
-            .decompress_to_buffer(&self.stored[page.header.into()..], &mut self.body)
+        self.context
+            .decompress(&mut self.body, &self.stored[page.header.into()..])
             .map_err(|_| damaged("a page cannot be decompressed"))?;
         if self.body.len() == page.raw as usize {
             Ok(&self.body)
@@ -108,6 +107,56 @@ impl Spare {
             Err(damaged("a page is not as long as it should be"))
         }
     }
+
+    /// The first list of levels of a page, with its length before it. What follows it is another block of zstd, which
+    /// is not decompressed.
+    fn read_levels(&mut self, from: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
+        if page.raw > 1 << STREAMED_LOG_MAX {
+            return self.read(from, page);
+        }
+        let damaged = |reason| Error::Damaged { offset: page.offset, reason };
+        self.store(from, page)?;
+        self.context.reset(ResetDirective::SessionOnly).map_err(zstd_error)?;
+        let mut input = InBuffer::around(&self.stored[page.header.into()..]);
+        self.body.clear();
+        let mut end = size_of::<u32>();
+        while self.body.len() < end {
+            let start = self.body.len();
+            self.body.resize(end, 0);
+            let mut output = OutBuffer::around_pos(&mut self.body[..], start);
+            while output.pos() < end {
+                let before = (output.pos(), input.pos);
+                self.context
+                    .decompress_stream(&mut output, &mut input)
+                    .map_err(|_| damaged("a page cannot be decompressed"))?;
+                if (output.pos(), input.pos) == before {
+                    return Err(damaged("a page is not as long as it should be"));
+                }
+            }
+            let length = decode::Bytes(&self.body).u32().map_err(damaged)?;
+            if length > page.raw {
+                return Err(damaged("it ends early"));
+            }
+            end = size_of::<u32>() + length as usize;
+        }
+        Ok(&self.body)
+    }
+
+    /// Reads the bytes of a page as they are, and checks them.
+    fn store(&mut self, from: &impl ReadAt, page: &Page) -> Result<(), Error> {
+        self.stored.clear();
+        self.stored.resize(page.len() as usize, 0);
+        from.read_at(page.offset, &mut self.stored)?;
+        if crc32c::crc32c(&self.stored) != page.crc {
+            let reason = "a page is not what its checksum says";
+            return Err(Error::Damaged { offset: page.offset, reason });
+        }
+        Ok(())
+    }
+}
+
+fn zstd_error(code: usize) -> Error {
+    Error::Io(io::Error::other(zstd::zstd_safe::get_error_name(code)))
 }
 
 /// Dictionaries that were read, by the place that they have in the file.
@@ -388,6 +437,18 @@ impl<R: ReadAt> File<R> {
         Error::Damaged { offset, reason }
     }
 
+    /// Which rows of a page a column has values of.
+    fn presence(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
+        let chunk = &self.groups[group].columns[column as usize];
+        let rows = self.rows_of_page(group, page).len();
+        let page = chunk.page(page);
+        self.with_spare(|spare| {
+            let levels = spare.read_levels(&self.from, page)?;
+            Cells::presence(column, page, rows, chunk.is_same, levels)
+                .map_err(|reason| Error::Damaged { offset: page.offset, reason })
+        })
+    }
+
     /// What a column says of the rows of a page.
     fn cells(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
         let chunk = &self.groups[group].columns[column as usize];
@@ -428,14 +489,20 @@ impl<R: ReadAt> File<R> {
         page: &Page,
         take: impl FnOnce(&[u8]) -> decode::Result<T>,
     ) -> Result<T, Error> {
+        self.with_spare(|spare| {
+            take(spare.read(&self.from, page)?)
+                .map_err(|reason| Error::Damaged { offset: page.offset, reason })
+        })
+    }
+
+    fn with_spare<T>(&self, take: impl FnOnce(&mut Spare) -> Result<T, Error>) -> Result<T, Error> {
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = spare().pop();
         let mut used = match kept {
             Some(kept) => kept,
             None => Spare::new()?,
         };
-        let taken = take(used.read(&self.from, page)?)
-            .map_err(|reason| Error::Damaged { offset: page.offset, reason })?;
+        let taken = take(&mut used)?;
         let mut spare = spare();
         if spare.len() < SPARE_MAX
             && used.stored.capacity() + used.body.capacity() < SPARE_BYTES_MAX
@@ -474,28 +541,79 @@ impl<R: ReadAt> File<R> {
         }
     }
 
-    /// Hands over some columns of a group, page by page.
-    pub fn scan(
-        &self,
-        group: usize,
-        columns: &[Column],
-        mut visit: impl FnMut(&PageColumns) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Error> {
-        for page in 0..self.groups[group].page_rows.len() {
-            let rows = self.rows_of_page(group, page);
-            let mut of_page = PageColumns {
-                first_row: self.groups[group].first_row + rows.start as u64,
-                rows: rows.len(),
-                columns: [const { None }; COLUMNS.len()],
-            };
-            for column in columns {
-                of_page.columns[*column as usize] = Some(self.cells(group, page, *column)?);
-            }
-            if visit(&of_page).is_break() {
-                return Ok(ControlFlow::Break(()));
+    /// The pages that have some of these rows. No column of them is read yet.
+    pub fn pages(&self, rows: Range<u64>) -> impl Iterator<Item = PageColumns> + '_ {
+        let first = self
+            .groups
+            .partition_point(|group| group.first_row + u64::from(group.rows) <= rows.start);
+        let of_rows = self.groups.iter().enumerate().skip(first);
+        let of_rows = of_rows.take_while(move |(_, group)| group.first_row < rows.end);
+        of_rows.flat_map(move |(number, group)| {
+            let starts = &group.page_rows;
+            let row = |row: &u32| group.first_row + u64::from(*row);
+            let first = starts.partition_point(|start| row(start) <= rows.start);
+            let behind = starts.partition_point(|start| row(start) < rows.end);
+            (first.saturating_sub(1)..behind).map(move |page| self.page(number, page))
+        })
+    }
+
+    /// The pages of a group. No column of them is read yet.
+    pub fn pages_of_group(&self, group: usize) -> impl Iterator<Item = PageColumns> + '_ {
+        (0..self.groups[group].page_rows.len()).map(move |page| self.page(group, page))
+    }
+
+    fn page(&self, group: usize, page: usize) -> PageColumns {
+        let rows = self.rows_of_page(group, page);
+        let first_row = self.groups[group].first_row + rows.start as u64;
+        let columns = [const { None }; COLUMNS.len()];
+        PageColumns { group, page, first_row, rows: rows.len(), columns }
+    }
+
+    /// Reads those of these columns of one of its pages that were not read yet.
+    pub fn read_columns(&self, of: &mut PageColumns, columns: &[Column]) -> Result<(), Error> {
+        for column in columns {
+            let cells = &mut of.columns[*column as usize];
+            if cells.as_ref().is_none_or(Cells::has_presence_alone) {
+                *cells = Some(self.cells(of.group, of.page, *column)?);
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
+    }
+
+    /// Reads which rows of one of its pages a column has values of, which costs less than to read the values. The
+    /// column must be one of those that have one value for a row at most.
+    pub fn read_presence(&self, of: &mut PageColumns, column: Column) -> Result<(), Error> {
+        let cells = &mut of.columns[column as usize];
+        if cells.is_none() {
+            *cells = Some(self.presence(of.group, of.page, column)?);
+        }
+        Ok(())
+    }
+
+    /// Whether there are spans of requests whose ids have this lower half.
+    pub fn holds(&self, low: u64) -> Result<bool, Error> {
+        for group in 0..self.groups.len() {
+            if !self.rows_between(group, &(low..=low))?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The texts that values of a column in a group are numbers of, if they are.
+    pub fn texts(&self, group: usize, column: Column) -> Result<Option<Texts>, Error> {
+        let chunk = &self.groups[group].columns[column as usize];
+        chunk.dictionary.as_ref().map(|page| self.dictionary(page).map(Texts)).transpose()
+    }
+}
+
+/// Texts of a column that values are numbers of.
+pub struct Texts(Arc<TextList>);
+
+impl Texts {
+    /// All of them, by number.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.0.len()).map(|number| self.0.get(number))
     }
 }
 
@@ -514,6 +632,8 @@ fn crc(from: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
 
 /// Some columns of a page.
 pub struct PageColumns {
+    group: usize,
+    page: usize,
     first_row: u64,
     rows: usize,
     columns: [Option<Cells>; COLUMNS.len()],
@@ -528,6 +648,17 @@ impl PageColumns {
     /// How many rows it has.
     pub fn rows(&self) -> usize {
         self.rows
+    }
+
+    /// Whether a column was read.
+    pub fn has(&self, column: Column) -> bool {
+        self.columns[column as usize].is_some()
+    }
+
+    /// How much memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let columns = self.columns.iter().flatten().map(Cells::memory);
+        size_of::<PageColumns>() + columns.sum::<usize>()
     }
 
     fn of(&self, column: Column) -> &Cells {
@@ -574,25 +705,7 @@ impl PageColumns {
         self.of(column).number(value) as u64
     }
 
-    /// How many texts the dictionary of a column has, if it has one. With [`PageColumns::code`] a condition is
-    /// evaluated once for each text.
-    ///
-    /// # Panics
-    /// If the column was not asked for.
-    pub fn codes(&self, column: Column) -> Option<usize> {
-        self.of(column).coded().map(|(_, dictionary)| dictionary.len())
-    }
-
-    /// A text of a column's dictionary; empty if there is none of that number.
-    ///
-    /// # Panics
-    /// If the column was not asked for.
-    pub fn code_text(&self, column: Column, code: usize) -> &str {
-        let coded = self.of(column).coded().filter(|(_, dictionary)| code < dictionary.len());
-        coded.map_or("", |(_, dictionary)| dictionary.get(code))
-    }
-
-    /// The number of a value in its column's dictionary.
+    /// The number of a value's text, if the column has numbers of texts ([`File::texts`]).
     ///
     /// # Panics
     /// If the column was not asked for.

@@ -1,6 +1,6 @@
 //! Finds in an index. Start at [`Index`].
 
-use super::directory::{Directory, Group, LinkCount};
+use super::directory::{Directory, Group, LinkCount, Widths};
 use super::{CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
 use crate::bloom;
 use crate::bytes::{read, read_exact};
@@ -41,6 +41,32 @@ pub(crate) struct Entry {
     pub(crate) is_error: bool,
     /// Of its duration, or [`NO_DURATION`].
     pub(crate) code: u16,
+}
+
+/// The rows of requests.
+pub(crate) struct Requests {
+    rows: Vec<u8>,
+    spans: Vec<u8>,
+    widths: Widths,
+    rows_max: u32,
+    timed: u32,
+    of: Range<u32>,
+}
+
+impl Requests {
+    /// The ordinals and rows of each.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Range<u32>)> + '_ {
+        let len = self.timed as usize;
+        let rows = Packed::new(&self.rows, self.widths.rows, len);
+        let spans = Packed::new(&self.spans, self.widths.spans, len);
+        rows.zip(spans).into_iter().flat_map(move |(rows, spans)| {
+            self.of.clone().map(move |ordinal| {
+                let first = rows.get(ordinal as usize) as u32;
+                let end = first.saturating_add(spans.get(ordinal as usize) as u32);
+                (ordinal, first.min(self.rows_max)..end.min(self.rows_max))
+            })
+        })
+    }
 }
 
 /// Why an index cannot be used; it can be made again.
@@ -143,6 +169,15 @@ impl Index {
         let spans = self.one(&self.sections.spans, widths.spans, ordinal)? as u32;
         let rows = self.directory.rows;
         Ok(first.min(rows)..first.saturating_add(spans).min(rows))
+    }
+
+    /// The rows of requests.
+    pub(crate) fn requests(&self, of: Range<u32>) -> io::Result<Requests> {
+        let rows = read(&*self.file, self.sections.rows.clone())?;
+        let spans = read(&*self.file, self.sections.spans.clone())?;
+        let (widths, rows_max) = (self.directory.widths, self.directory.rows);
+        let of = of.start..of.end.min(self.directory.timed);
+        Ok(Requests { rows, spans, widths, rows_max, timed: self.directory.timed, of })
     }
 
     /// The codes of all requests' durations, by ordinal.
