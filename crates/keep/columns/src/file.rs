@@ -357,24 +357,31 @@ impl<R: ReadAt> File<R> {
             return Ok(0..0);
         }
         let page = group.page_lows.partition_point(|low| *low < first).saturating_sub(1);
-        let of_page = self.lows(number, page)?;
-        let start = group.page_rows[page] as usize + of_page.partition_point(|low| *low < first);
+        let of_page = self.cells(number, page, Column::TraceId)?;
+        let before = self.rows_before(number, page, &of_page, |low| low < first)?;
+        let start = group.page_rows[page] as usize + before;
         let end_page = group.page_lows.partition_point(|low| *low <= last) - 1;
-        let of_page = if end_page == page { of_page } else { self.lows(number, end_page)? };
-        let behind = of_page.partition_point(|low| *low <= last);
-        Ok(start..(group.page_rows[end_page] as usize + behind).max(start))
+        let of_page = match end_page == page {
+            true => of_page,
+            false => self.cells(number, end_page, Column::TraceId)?,
+        };
+        let before = self.rows_before(number, end_page, &of_page, |low| low <= last)?;
+        Ok(start..(group.page_rows[end_page] as usize + before).max(start))
     }
 
-    /// The lower halves of the request ids of a page.
-    fn lows(&self, group: usize, page: usize) -> Result<Vec<u64>, Error> {
+    /// How many rows of a page come before the first one for whose request's id it does not hold.
+    fn rows_before(
+        &self,
+        group: usize,
+        page: usize,
+        cells: &Cells,
+        holds: impl Fn(u64) -> bool,
+    ) -> Result<usize, Error> {
+        let not_ids = "an id is none";
+        let ids = cells.ids().ok_or_else(|| self.damaged(group, page, Column::TraceId, not_ids))?;
+        let place = ids.ids.partition_point(|id| holds(*id as u64));
         let rows = self.rows_of_page(group, page).len();
-        let cells = self.cells(group, page, Column::TraceId)?;
-        let low = |row| {
-            let text = cells.row_text(row).as_bytes();
-            decode::hex(&text[text.len().saturating_sub(16)..])
-        };
-        let lows: decode::Result<Vec<u64>> = (0..rows).map(low).collect();
-        lows.map_err(|reason| self.damaged(group, page, Column::TraceId, reason))
+        Ok(ids.starts.get(place).map_or(rows, |start| *start as usize))
     }
 
     fn read_group(
@@ -566,15 +573,17 @@ impl<R: ReadAt> File<R> {
         let rows = self.rows_of_page(group, page);
         let first_row = self.groups[group].first_row + rows.start as u64;
         let columns = [const { None }; COLUMNS.len()];
-        PageColumns { group, page, first_row, rows: rows.len(), columns }
+        PageColumns { group, page, first_row, rows: 0..rows.len(), columns }
     }
 
     /// Reads those of these columns of one of its pages that were not read yet.
     pub fn read_columns(&self, of: &mut PageColumns, columns: &[Column]) -> Result<(), Error> {
+        let rows = self.rows_of_page(of.group, of.page).len();
         for column in columns {
-            let cells = &mut of.columns[*column as usize];
+            let cells = &of.columns[*column as usize];
             if cells.as_ref().is_none_or(Cells::has_presence_alone) {
-                *cells = Some(self.cells(of.group, of.page, *column)?);
+                let all = self.cells(of.group, of.page, *column)?;
+                of.columns[*column as usize] = Some(all.of_rows(of.rows.clone(), rows));
             }
         }
         Ok(())
@@ -583,9 +592,10 @@ impl<R: ReadAt> File<R> {
     /// Reads which rows of one of its pages a column has values of, which costs less than to read the values. The
     /// column must be one of those that have one value for a row at most.
     pub fn read_presence(&self, of: &mut PageColumns, column: Column) -> Result<(), Error> {
-        let cells = &mut of.columns[column as usize];
-        if cells.is_none() {
-            *cells = Some(self.presence(of.group, of.page, column)?);
+        if of.columns[column as usize].is_none() {
+            let all = self.presence(of.group, of.page, column)?;
+            let rows = self.rows_of_page(of.group, of.page).len();
+            of.columns[column as usize] = Some(all.of_rows(of.rows.clone(), rows));
         }
         Ok(())
     }
@@ -630,24 +640,41 @@ fn crc(from: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
     Ok(crc)
 }
 
-/// Some columns of a page.
+/// Some columns of a page, or of some of its rows.
 pub struct PageColumns {
     group: usize,
     page: usize,
+    /// The number of the page's first row in the file.
     first_row: u64,
-    rows: usize,
+    /// Rows of the page.
+    rows: Range<usize>,
     columns: [Option<Cells>; COLUMNS.len()],
 }
 
 impl PageColumns {
     /// The number of its first row in the file.
     pub fn first_row(&self) -> u64 {
-        self.first_row
+        self.first_row + self.rows.start as u64
     }
 
     /// How many rows it has.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.rows.len()
+    }
+
+    /// Those of its rows that are among these rows of the file. No column of them is read yet.
+    #[must_use]
+    pub fn only(&self, rows: &Range<u64>) -> PageColumns {
+        let within = |row: u64| {
+            let row = row.saturating_sub(self.first_row).min(self.rows.end as u64);
+            (row as usize).max(self.rows.start)
+        };
+        let start = within(rows.start);
+        PageColumns {
+            rows: start..within(rows.end).max(start),
+            columns: [const { None }; COLUMNS.len()],
+            ..*self
+        }
     }
 
     /// Whether a column was read.
@@ -665,7 +692,15 @@ impl PageColumns {
         self.columns[column as usize].as_ref().expect("a column that was asked for")
     }
 
-    /// The text of a row of the page. Empty is none.
+    /// The request of a row of the page.
+    ///
+    /// # Panics
+    /// If [`Column::TraceId`] was not asked for.
+    pub fn trace_id(&self, row: usize) -> Option<TraceId> {
+        self.of(Column::TraceId).ids().and_then(|ids| TraceId::from_number(ids.get(row)))
+    }
+
+    /// The text of a row of the page. Empty is none; requests' ids are no text ([`PageColumns::trace_id`]).
     ///
     /// # Panics
     /// If the column was not asked for.
@@ -780,7 +815,9 @@ impl<'c> Spans<'c> {
         let text = |column| self.of(column).row_text(row);
         let number = |column| self.of(column).row_number(row).map(|number| number as u64);
         let flag = |column| number(column) == Some(1);
-        let trace_id = of_column(Column::TraceId, trace_id(text(Column::TraceId)))?;
+        let ids = self.of(Column::TraceId).ids();
+        let trace_id = ids.and_then(|ids| TraceId::from_number(ids.get(row)));
+        let trace_id = trace_id.ok_or((Column::TraceId, "an id is none"))?;
         let id = of_column(Column::SpanId, span_id(text(Column::SpanId)))?;
         let parent = Some(text(Column::ParentId)).filter(|text| !text.is_empty()).map(span_id);
         let parent_id = of_column(Column::ParentId, parent.transpose())?;
@@ -869,13 +906,6 @@ impl<'c> Spans<'c> {
 
 fn of_column<T>(column: Column, result: decode::Result<T>) -> OfColumn<T> {
     result.map_err(|reason| (column, reason))
-}
-
-fn trace_id(text: &str) -> decode::Result<TraceId> {
-    let text = text.as_bytes();
-    let (high, low) = text.split_at(text.len().saturating_sub(16));
-    let high = if high.is_empty() { 0 } else { decode::hex(high)? };
-    TraceId::from_number(u128::from(high) << 64 | u128::from(decode::hex(low)?)).ok_or("an id is 0")
 }
 
 fn span_id(text: &str) -> decode::Result<SpanId> {

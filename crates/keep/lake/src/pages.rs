@@ -1,5 +1,4 @@
-//! Pages of files that a question has read some columns of, kept in memory until they are too many. Start at
-//! [`Pages`].
+//! What a question has read of pages of files, kept in memory until it is too much. Start at [`Pages`].
 
 use crate::Error;
 use crate::part::{Loaded, Part};
@@ -10,13 +9,21 @@ use std::ops::Range;
 /// What pages may take in memory, beside those that are needed at once.
 const BYTES_MAX: usize = 16 << 20;
 
+/// Of a page that was asked for so often only rows that were asked for are kept; then all, so that it is read once.
+const ASKED_MAX: u32 = 12;
+
 /// Pages.
 #[derive(Default)]
 pub(crate) struct Pages {
-    /// By the file's number and the page's first row.
-    kept: HashMap<(u64, u64), PageColumns>,
+    /// Whole pages, and some rows of others.
+    kept: HashMap<Key, PageColumns>,
+    /// How often a page was asked for, by the file's number and the page's first row.
+    asked: HashMap<(u64, u64), u32>,
     bytes: usize,
 }
+
+/// The file's number, the first row, and how many there are.
+type Key = (u64, u64, usize);
 
 impl Pages {
     /// The pages that have some of these rows, and which rows of each that are. These columns of them are read.
@@ -35,18 +42,21 @@ impl Pages {
         let number = part.entry.number;
         let mut keys = Vec::new();
         for page in loaded.columns().pages(rows.clone()) {
-            let key = (number, page.first_row());
-            let page = self.kept.entry(key).or_insert(page);
+            let of_page = (number, page.first_row());
+            let asked = self.asked.entry(of_page).or_default();
+            *asked = asked.saturating_add(1);
+            let wanted = if *asked > ASKED_MAX { page } else { page.only(&rows) };
+            let key = (number, wanted.first_row(), wanted.rows());
+            let page = self.kept.entry(key).or_insert(wanted);
             let before = page.memory_bytes();
             part.read_columns(loaded, page, columns)?;
             self.bytes += page.memory_bytes() - before;
             keys.push(key);
         }
-        let of_page = |key: &(u64, u64)| {
+        let of_page = |key: &Key| {
             let page = self.kept.get(key)?;
-            let first = rows.start.saturating_sub(page.first_row()) as usize;
-            let behind = (rows.end - page.first_row()).min(page.rows() as u64) as usize;
-            Some((page, first..behind))
+            let within = |row: u64| row.saturating_sub(page.first_row()).min(page.rows() as u64);
+            Some((page, within(rows.start) as usize..within(rows.end) as usize))
         };
         Ok(keys.iter().filter_map(of_page).collect())
     }

@@ -123,8 +123,7 @@ pub(crate) fn span(
 
 /// The request of a row. Its column must have been read.
 pub(crate) fn trace_id(page: &PageColumns, row: usize) -> Result<TraceId, Fault> {
-    let number = u128::from_str_radix(page.text(Column::TraceId, row), 16).ok();
-    number.and_then(TraceId::from_number).ok_or("an id is none")
+    page.trace_id(row).ok_or("an id is none")
 }
 
 pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {

@@ -22,9 +22,8 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// What summaries are made of.
-const SUMMARY: [Column; 7] = [
-    Column::TraceId,
+/// What summaries are made of, beside the request's id.
+const SUMMARY: [Column; 6] = [
     Column::ParentId,
     Column::Error,
     Column::Name,
@@ -49,6 +48,9 @@ const KNOWN_MAX: usize = 2 << 20;
 
 /// So many files, the newest ones, are asked how many spans may meet a condition.
 const FILES_TO_ESTIMATE: usize = 16;
+
+/// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
+const SOME_ORDINALS: u32 = 4096;
 
 /// So many of the spans in memory are put in order at once.
 const SOME_MATCHES: usize = 4096;
@@ -240,15 +242,21 @@ impl<'q> Search<'q> {
 
     /// Tries the requests of a file, the newest first, until there are enough.
     fn look(&mut self, part: &'q Part) -> Result<(), Error> {
-        let ordinals = self.ordinals(part)?;
+        let all = self.within(part)?;
         let mut look = Look::of(part);
-        for &ordinal in ordinals.iter().rev() {
-            let is_full = self.found.len() > self.query.limit;
-            if is_full && self.is_enough(part.load()?.index.start_ns(ordinal).map_err(io_error)?) {
-                return Ok(());
+        let (mut end, mut some) = (all.end, SOME_ORDINALS);
+        while end > all.start {
+            let start = end.saturating_sub(some).max(all.start);
+            for &ordinal in self.ordinals(part, start..end)?.iter().rev() {
+                let is_full = self.found.len() > self.query.limit;
+                let began = || part.load()?.index.start_ns(ordinal).map_err(io_error);
+                if is_full && self.is_enough(began()?) {
+                    return Ok(());
+                }
+                // The others may be well.
+                let _ = self.try_ordinal(&mut look, ordinal);
             }
-            // The others may be well.
-            let _ = self.try_ordinal(&mut look, ordinal);
+            (end, some) = (start, some.saturating_mul(4));
         }
         Ok(())
     }
@@ -351,8 +359,7 @@ impl<'q> Search<'q> {
     }
 
     fn id_of(&mut self, part: &Part, loaded: &Loaded, rows: &Range<u32>) -> Result<TraceId, Error> {
-        let first = rows.start..rows.start.saturating_add(1);
-        let pages = self.pages.of(part, loaded, first, &[Column::TraceId])?;
+        let pages = self.pages.of(part, loaded, rows.clone(), &[Column::TraceId])?;
         let Some((page, of_page)) = pages.first() else {
             return part.note(Err(part.error("it has not as many rows as its index says")));
         };
@@ -446,7 +453,7 @@ impl<'q> Search<'q> {
     }
 
     fn part_candidates(&self, place: usize, part: &Part) -> Result<Vec<Candidate>, Error> {
-        let ordinals = self.ordinals(part)?;
+        let ordinals = self.ordinals(part, self.within(part)?)?;
         let codes = part.note(part.load()?.index.length_codes().map_err(io_error))?;
         let candidate = |ordinal: u32| {
             let code = codes.get(ordinal as usize).copied();
@@ -456,10 +463,15 @@ impl<'q> Search<'q> {
         Ok(ordinals.into_iter().map(candidate).collect())
     }
 
-    /// Requests of a file that began in the window and have a span that meets the driving condition, or may.
-    fn ordinals(&self, part: &Part) -> Result<Vec<u32>, Error> {
+    /// Requests of a file that began in the window.
+    fn within(&self, part: &Part) -> Result<Range<u32>, Error> {
         let loaded = part.load()?;
-        let among = part.note(loaded.index.ordinals(self.query.window).map_err(io_error))?;
+        part.note(loaded.index.ordinals(self.query.window).map_err(io_error))
+    }
+
+    /// Those among them that have a span that meets the driving condition, or may.
+    fn ordinals(&self, part: &Part, among: Range<u32>) -> Result<Vec<u32>, Error> {
+        let loaded = part.load()?;
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
         part.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
@@ -589,11 +601,10 @@ fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Vec<Known>, E
     for (projection, bit) in projections.iter().zip(0..) {
         let mut id = None;
         for_each_holding(part, &loaded, projection, &[Column::TraceId], |page, row| {
-            if id.as_deref() != Some(page.text(Column::TraceId, row)) {
-                let low = trace_id(page, row)?.low();
-                id = Some(page.text(Column::TraceId, row).to_owned());
+            let this = trace_id(page, row)?;
+            if id.replace(this) != Some(this) {
                 let row = page.first_row() as u32 + row as u32;
-                requests.push(Known { row, met: 1 << bit, low });
+                requests.push(Known { row, met: 1 << bit, low: this.low() });
             }
             Ok(())
         })?;
