@@ -34,7 +34,7 @@ use crate::quarantine::Quarantine;
 use crate::reader::{Damage, lock_directory};
 use crate::scan::Bounds;
 use crate::shared::Shared;
-use crate::table::{Loaded, Segment, load};
+use crate::table::{Loaded, Segment, State, load};
 use std::sync::Arc;
 
 /// How far ahead zeros are written.
@@ -90,7 +90,7 @@ impl Log {
     pub(crate) fn open(disk: Arc<dyn Disk>, options: Options) -> Result<(Log, Recovery), Error> {
         options.check()?;
         let lock = lock_directory(&*disk, true)?;
-        let loaded = load(&*disk)?;
+        let loaded = load(&*disk, State::AtRest)?;
         let identity = match loaded.identity {
             Some(identity) => identity,
             None => Identity::new(disk.random().map_err(Error::io("", "get a random number"))?),

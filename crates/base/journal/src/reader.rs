@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind};
 use crate::layout::{Identity, RecordHeader, SECTOR_BYTES, segment_name};
 use crate::scan::{Bounds, Gap, Scan, Step};
 use crate::shared::Shared;
-use crate::table::{Beyond, Segment, load};
+use crate::table::{Beyond, Segment, State, load};
 use crate::window::Window;
 use std::io;
 use std::ops::Range;
@@ -98,11 +98,21 @@ impl Reader {
     /// The same on another kind of disk.
     pub fn open_on(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
         let lock = lock_directory(&*disk, false)?;
-        let loaded = load(&*disk)?;
+        Ok(Reader { _lock: Some(lock), ..Reader::look(disk, from, State::AtRest)? })
+    }
+
+    /// Reads what is in a journal at this moment, while another process may write it: the end may not be durable yet.
+    /// What is trimmed meanwhile is gone, or fails to be opened.
+    pub fn beside_writer(disk: Arc<dyn Disk>, from: u64) -> Result<Reader, Error> {
+        Reader::look(disk, from, State::Written)
+    }
+
+    fn look(disk: Arc<dyn Disk>, from: u64, state: State) -> Result<Reader, Error> {
+        let loaded = load(&*disk, state)?;
         // Without an identity nothing is found, whatever this one is.
         let identity = loaded.identity.unwrap_or(Identity::new(0));
         let shared = Shared::new(disk, identity, loaded.table, None);
-        Ok(Reader { _lock: Some(lock), ..Reader::of(Arc::new(shared), from) })
+        Ok(Reader::of(Arc::new(shared), from))
     }
 
     /// Reads a journal behind its writer.

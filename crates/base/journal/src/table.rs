@@ -110,8 +110,15 @@ pub(crate) struct Loaded {
     pub(crate) leftovers: Vec<String>,
 }
 
+/// Whether somebody may be writing what is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    AtRest,
+    Written,
+}
+
 /// Looks through the directory, and through all of its last segment.
-pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, Error> {
+pub(crate) fn load(disk: &dyn Disk, state: State) -> Result<Loaded, Error> {
     let (numbers, new) = list(disk)?;
     let next_number = numbers.iter().chain(&new).max().map_or(Some(1), |last| last.checked_add(1));
     let mut leftovers: Vec<String> = new.into_iter().map(crate::layout::new_name).collect();
@@ -140,7 +147,7 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Loaded, Error> {
     }
     let mut table = Table { segments, to_remove: VecDeque::new() };
     let tail = match (table.segments.back_mut(), identity) {
-        (Some(last), Some(identity)) => Some(read_tail(disk, last, identity)?),
+        (Some(last), Some(identity)) => Some(read_tail(disk, last, identity, state)?),
         _ => None,
     };
     let next_sequence = next_sequence(disk, &table, identity)?;
@@ -199,14 +206,21 @@ fn read_segment(disk: &dyn Disk, number: u64) -> Result<(Segment, Option<Segment
 }
 
 /// Finds out where the last segment ends.
-fn read_tail(disk: &dyn Disk, last: &mut Segment, identity: Identity) -> Result<Tail, Error> {
+fn read_tail(
+    disk: &dyn Disk,
+    last: &mut Segment,
+    identity: Identity,
+    state: State,
+) -> Result<Tail, Error> {
     let name = segment_name(last.number);
     let file = disk.open(&name).map_err(Error::io(&name, "open it"))?;
     // Who wrote it may have been killed before it was durable, and what is read now will be believed. If they were
     // killed after an attempt that failed, memory may hold what the disk does not, hence `forget`. Its name was
     // durable before there were records in it.
-    file.sync().map_err(Error::io(&name, "make it durable"))?;
-    file.forget().map_err(Error::io(&name, "read it from the disk"))?;
+    if state == State::AtRest {
+        file.sync().map_err(Error::io(&name, "make it durable"))?;
+        file.forget().map_err(Error::io(&name, "read it from the disk"))?;
+    }
     let tail = scan(file, last, identity).map_err(Error::io(&name, "read it"))?;
     last.bounds = tail.bounds;
     Ok(tail)

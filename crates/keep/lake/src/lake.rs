@@ -14,13 +14,12 @@ use crate::part::{self, Part};
 use crate::record::{Gathered, Gathering, payloads};
 use crate::retain::Allowance;
 use crate::snapshot::Snapshot;
-use crate::{Error, Options, merge, write};
-use blkkin_columns::{Block, Refused};
+use crate::{Error, Options, batch, merge, write};
+use blkkin_columns::Block;
 use blkkin_journal::{Directory, Disk, Item, Journal};
-use blkkin_model::{SpanRef, SpanSink};
-use blkkin_store::{Accepted, Batch, Counters, Done, Policy, Refusal};
-use blkkin_wire::{Decoder, End, Fault, Outcome, Reason};
-use std::ops::{ControlFlow, RangeInclusive};
+use blkkin_store::{Accepted, Batch, Counters, Done, Refusal};
+use blkkin_wire::{Decoder, End, Outcome};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -29,9 +28,6 @@ use std::time::{Duration, Instant};
 /// How long who brings a batch waits for room before it is turned away.
 const WAIT_FOR_ROOM: Duration = Duration::from_secs(1);
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-
-/// The most that one span may take, whatever the limits of a batch are.
-const SPAN_BYTES_MAX: u64 = 8 << 20;
 
 /// Decoders and blocks that are kept for the next batch.
 const SPARE_MAX: usize = 16;
@@ -524,19 +520,7 @@ impl Memory {
     fn decode(&self, batch: &Batch<'_>) -> (Outcome, Vec<Block>) {
         let spare = lock(&self.spare_decoders).pop();
         let mut decoder = spare.unwrap_or_else(|| Decoder::new(self.options.limits));
-        let mut blocks = Blocks { memory: self, blocks: vec![self.block()], is_too_large: false };
-        let mut outcome = decoder.decode(batch.format, batch.bytes, &mut blocks);
-        let Blocks { mut blocks, is_too_large, .. } = blocks;
-        if is_too_large {
-            let reason = Reason::TooMany { what: "bytes", count_max: SPAN_BYTES_MAX };
-            let fault = Fault { offset: 0, field: "span", reason };
-            let span = outcome.given + outcome.refused;
-            outcome.end = End::Broken(blkkin_wire::Refusal { span, fault });
-        }
-        if batch.policy == Policy::Whole && !outcome.is_good() {
-            outcome.given = 0;
-            blocks.drain(..).for_each(|block| self.give_back(block));
-        }
+        let (outcome, blocks) = batch::read(&mut decoder, batch, &|| self.block());
         let mut spare = lock(&self.spare_decoders);
         if spare.len() < SPARE_MAX {
             spare.push(decoder);
@@ -597,32 +581,6 @@ impl Memory {
 /// How many spans a batch had that were refused.
 fn refused(outcome: &Outcome) -> u64 {
     outcome.refused + u64::from(matches!(outcome.end, End::Broken(_)))
-}
-
-/// Takes the spans of a batch.
-struct Blocks<'s> {
-    memory: &'s Memory,
-    blocks: Vec<Block>,
-    is_too_large: bool,
-}
-
-impl SpanSink for Blocks<'_> {
-    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
-        let last = self.blocks.last_mut().expect("there is always one");
-        match last.push(span) {
-            Ok(_) => ControlFlow::Continue(()),
-            Err(Refused::Full) => {
-                let mut next = self.memory.block();
-                let pushed = next.push(span);
-                self.blocks.push(next);
-                if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-            }
-            Err(Refused::TooLarge) => {
-                self.is_too_large = true;
-                ControlFlow::Break(())
-            }
-        }
-    }
 }
 
 /// How long went by, and how much went for its age.

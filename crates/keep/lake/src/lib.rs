@@ -17,6 +17,7 @@
 //! requests are put in order by what one file knows of them (the one that began last, or took longest), such a request
 //! can come a page late.
 
+mod batch;
 mod bloom;
 mod bytes;
 mod cache;
@@ -50,6 +51,6 @@ mod write;
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
 pub use lake::{Lake, Opened};
-pub use listing::{SpanFile, span_files};
+pub use listing::{Listing, Rest, SpanFile};
 pub use options::Options;
 pub use retain::Retention;

@@ -1,8 +1,15 @@
-//! Which files a store has at the moment, for those who only read it, beside whoever writes it.
+//! What a store has at the moment, for those who only read it, beside whoever writes it. Start at [`Listing::of`].
 
-use crate::Error;
+use crate::batch;
+use crate::head::Head;
 use crate::manifest::{FileEntry, Manifest};
-use blkkin_journal::Disk;
+use crate::record::{Gathered, Gathering};
+use crate::{Error, Options};
+use blkkin_columns::{Block, Sorted, Writer};
+use blkkin_journal::{Disk, Item, Reader};
+use blkkin_wire::Decoder;
+use std::io::{self, Write};
+use std::sync::Arc;
 
 /// A file of spans.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,14 +22,129 @@ pub struct SpanFile {
     pub bytes: u64,
 }
 
-/// The files of spans that a store consists of, in order of what was received when; `None` if there is no store. They
-/// may be merged with others at any moment, and be gone then: who does not find one asks again.
-pub fn span_files(disk: &dyn Disk) -> Result<Option<Vec<SpanFile>>, Error> {
-    let read = Manifest::read(disk)?;
-    Ok(read.map(|(manifest, _)| manifest.files.iter().map(span_file).collect()))
+/// What a store consists of: files, and the rest of a journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listing {
+    /// In order of what was received when. They may be merged with others at any moment, and be gone then: who does not
+    /// find one makes another listing.
+    pub files: Vec<SpanFile>,
+    /// From where on the journal is in no file.
+    journal_sequence: u64,
+}
+
+/// Spans that were only in the journal.
+#[derive(Debug)]
+pub struct Rest<W> {
+    /// Files like the others, each with its number of spans.
+    pub files: Vec<(W, u64)>,
+    /// What could not be read: one line each.
+    pub damage: Vec<String>,
+    /// Whether some of them are not in the journal any more: in files, if another listing has those.
+    pub is_behind: bool,
+}
+
+impl Listing {
+    /// What the store in this directory consists of; `None` if it has never written a file.
+    pub fn of(disk: &dyn Disk) -> Result<Option<Listing>, Error> {
+        let read = Manifest::read(disk)?;
+        Ok(read.map(|(manifest, _)| Listing {
+            files: manifest.files.iter().map(span_file).collect(),
+            journal_sequence: manifest.journal_sequence,
+        }))
+    }
+
+    /// That of a store that has only a journal.
+    pub fn empty() -> Listing {
+        Listing { files: Vec::new(), journal_sequence: 0 }
+    }
+
+    /// Makes files of what the journal has and none of these files: as many as memory is bounded by, in what `create`
+    /// makes.
+    pub fn rest<W: Write + Send>(
+        &self,
+        journal: Arc<dyn Disk>,
+        create: impl FnMut() -> io::Result<W>,
+    ) -> Result<Rest<W>, Error> {
+        let options = Options::default();
+        let mut decoder = Decoder::new(options.limits);
+        let mut reader = Reader::beside_writer(journal, self.journal_sequence)?;
+        let mut gathered = Gathered::default();
+        let rest = Rest { files: Vec::new(), damage: Vec::new(), is_behind: false };
+        let mut files = Files { create, options, head: Head::default(), rest };
+        while let Some(item) = reader.next()? {
+            match item {
+                Item::Record(record) => match gathered.push(record.kind, record.payload) {
+                    Gathering::Begun => {}
+                    Gathering::Batch(batch) => {
+                        files.add(batch::read(&mut decoder, &batch, &Block::new).1)?;
+                    }
+                    Gathering::Unknown => {
+                        files
+                            .rest
+                            .damage
+                            .push(format!("record {} of the journal", record.sequence));
+                    }
+                },
+                Item::Damage(damage) => {
+                    gathered.clear();
+                    // What is being written looks so, too.
+                    if !damage.may_be_torn {
+                        let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
+                        files
+                            .rest
+                            .damage
+                            .push(format!("{bytes} bytes at {offset} of journal/{file}"));
+                    }
+                }
+                Item::Gone(_) => {
+                    gathered.clear();
+                    files.rest.is_behind = true;
+                }
+            }
+        }
+        files.finish()
+    }
 }
 
 fn span_file(entry: &FileEntry) -> SpanFile {
     let path = format!("spans/{:010}.parquet", entry.number);
     SpanFile { path, spans: entry.spans, bytes: entry.bytes }
+}
+
+/// Makes files of what a head would, each of as many spans.
+struct Files<W, C> {
+    create: C,
+    options: Options,
+    head: Head,
+    rest: Rest<W>,
+}
+
+impl<W: Write + Send, C: FnMut() -> io::Result<W>> Files<W, C> {
+    fn add(&mut self, blocks: Vec<Block>) -> Result<(), Error> {
+        blocks.into_iter().for_each(|block| self.head.push(block, 0));
+        let is_full = self.head.spans() >= self.options.file_spans
+            || self.head.bytes() >= self.options.file_memory_bytes;
+        if is_full { self.write() } else { Ok(()) }
+    }
+
+    fn write(&mut self) -> Result<(), Error> {
+        let batches = std::mem::take(&mut self.head).snapshot();
+        let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
+        let sorted = Sorted::of(&blocks);
+        if sorted.is_empty() {
+            return Ok(());
+        }
+        let file = (self.create)().map_err(Error::io("what is in the journal"))?;
+        let written = Writer::create(file, blkkin_columns::Options::default())
+            .and_then(|mut writer| writer.append(&sorted).map(|()| writer))
+            .and_then(Writer::finish);
+        let (file, written) = written.map_err(|error| Error::Spans(error.to_string()))?;
+        self.rest.files.push((file, written.rows));
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Rest<W>, Error> {
+        self.write()?;
+        Ok(self.rest)
+    }
 }

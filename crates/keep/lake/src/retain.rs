@@ -39,11 +39,11 @@ impl Retention {
         let bytes: u64 = files.iter().map(FileEntry::bytes_on_disk).sum();
         let mut left = bytes;
         let mut count = 0;
-        for file in files {
+        for (file, received_ns) in files.iter().zip(received(files, now_ns)) {
             let is_too_much = self.bytes.is_some_and(|bytes_max| left > bytes_max);
             let is_too_old = || {
                 let age_ns = self.age.map(|age| u64::try_from(age.as_nanos()).unwrap_or(u64::MAX));
-                age_ns.is_some_and(|age_ns| now_ns.saturating_sub(file.received_ns) > age_ns)
+                age_ns.is_some_and(|age_ns| now_ns.saturating_sub(received_ns) > age_ns)
             };
             let goes = is_too_much
                 || is_too_old()
@@ -63,6 +63,24 @@ impl Retention {
         let must = (bytes as f64 * (MINUTE.as_secs_f64() / age.as_secs_f64()).min(1.0)) as u64;
         (bytes / PART_A_MINUTE).max(must.saturating_mul(2))
     }
+}
+
+/// When each of the files was received, as far as that is known. Where the clock was ahead then, it was before the next
+/// file at least: such a file must not keep all that are behind it for years.
+fn received(files: &[FileEntry], now_ns: u64) -> Vec<u64> {
+    let mut before_ns = now_ns;
+    let mut received: Vec<u64> = files
+        .iter()
+        .rev()
+        .map(|file| {
+            if file.received_ns <= now_ns {
+                before_ns = file.received_ns;
+            }
+            before_ns
+        })
+        .collect();
+    received.reverse();
+    received
 }
 
 impl Allowance {
@@ -121,6 +139,24 @@ mod tests {
         let by_bytes = Retention { age: None, bytes: Some(250) };
         assert_eq!(expired(by_bytes, 0), 8);
         assert_eq!(expired(Retention { age: None, bytes: None }, 1 << 30), 0);
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_keeps_nothing_for_years() {
+        let mut files = files(10);
+        for file in &mut files[1..4] {
+            file.received_ns += 365 * 86400 * SECOND;
+        }
+        let retention = Retention { age: Some(Duration::from_secs(60)), bytes: None };
+        let expired = |files: &[FileEntry], now_seconds: u64| {
+            let mut allowance = Allowance::default();
+            retention.expired(files, now_seconds * SECOND, Duration::ZERO, &mut allowance)
+        };
+        assert_eq!([61, 62, 64, 65, 66].map(|now| expired(&files, now)), [1, 1, 1, 5, 6]);
+        for file in &mut files {
+            file.received_ns += 365 * 86400 * SECOND;
+        }
+        assert_eq!(expired(&files, 1000), 0, "whoever is ahead now came now");
     }
 
     #[test]

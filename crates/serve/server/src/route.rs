@@ -106,6 +106,7 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
         return Target::Grpc;
     }
     match path {
+        "/" => return Target::Page(Page::Start),
         "/api/v1/spans" => return Target::Zipkin(Version::V1),
         "/api/v2/spans" if is_post => return Target::Zipkin(Version::V2),
         "/v1/traces" => return Target::Otlp,
@@ -163,6 +164,7 @@ fn template(target: Target<'_>) -> &'static str {
             _ => "unknown",
         },
         Target::Page(page) => match page {
+            Page::Start => "/",
             Page::Health => "/health",
             Page::Info => "/info",
             Page::Metrics => "/metrics",

@@ -23,7 +23,6 @@ enum Kind {
     Failed,
     /// What files hold could not be decoded.
     Data,
-    Missing,
     Stopped,
     Output(std::io::ErrorKind),
 }
@@ -60,11 +59,6 @@ impl Error {
         Error::new(Kind::Failed, message)
     }
 
-    /// A file is not there.
-    pub(crate) fn missing_file(message: impl Into<String>) -> Error {
-        Error::new(Kind::Missing, message)
-    }
-
     /// A limit was reached.
     pub(crate) fn stopped(message: impl Into<String>) -> Error {
         Error::new(Kind::Stopped, message)
@@ -98,10 +92,6 @@ impl Error {
     /// Whether nobody reads the answer any more.
     pub fn is_closed_pipe(&self) -> bool {
         self.kind == Kind::Output(std::io::ErrorKind::BrokenPipe)
-    }
-
-    pub(crate) fn is_missing_file(&self) -> bool {
-        self.kind == Kind::Missing
     }
 
     /// Whether it is the SQL that is wrong.

@@ -3,12 +3,14 @@
 
 use crate::error::Error;
 use blkkin_journal::Directory;
+use blkkin_lake::Listing;
 use bytes::Bytes;
 use parquet::errors::ParquetError;
 use parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{ChunkReader, FileReader, Length};
 use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader};
+use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
@@ -16,10 +18,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-/// Files that are open, in the order of the manifest.
-#[derive(Debug)]
+/// Files that are open, in the order of the manifest, and behind them those of what is only in the journal.
+#[derive(Debug, Default)]
 pub(crate) struct Snapshot {
     pub(crate) files: Vec<Arc<SpanFile>>,
+    /// Whether some of the journal has gone to files that are not here.
+    is_behind: bool,
+    /// What of the journal could not be read: one line each.
+    damage: Vec<String>,
 }
 
 /// A file, and its footer once somebody has read it.
@@ -33,37 +39,70 @@ pub(crate) struct SpanFile {
     footer: OnceLock<Arc<ParquetMetaData>>,
 }
 
+/// Why the files of a store could not be opened.
+enum Trouble {
+    /// The store has changed meanwhile.
+    Passing(Error),
+    Lasting(Error),
+}
+
 /// How often a manifest is read anew because a file that it names is gone.
 const TRIES: usize = 5;
 
 impl Snapshot {
-    /// Opens all files of the store in `directory`.
+    /// Opens all files of the store in `directory`, and makes one of what is only in its journal.
     pub(crate) fn take(directory: &Path) -> Result<Snapshot, Error> {
-        let cannot = |error: &dyn std::fmt::Display| {
-            Error::failed(format!("cannot read the store in {}: {error}", directory.display()))
-                .hint("--data names the directory that `blkkin server --data` was started with")
-        };
-        let disk = Directory::open(directory).map_err(|error| cannot(&error))?;
+        let disk = Directory::open(directory).map_err(|error| cannot_read(directory, &error))?;
         allow_descriptors();
-        let mut gone = None;
-        for _ in 0..TRIES {
-            let files = blkkin_lake::span_files(&disk)
-                .map_err(|error| cannot(&error))?
-                .ok_or_else(|| cannot(&"there is no manifest in it"))?;
-            let opened: Result<Vec<_>, Error> =
-                files.iter().map(|file| open(directory, file)).collect();
-            match opened {
-                Ok(files) => return Ok(Snapshot { files }),
-                Err(error) if error.is_missing_file() => gone = Some(error),
-                Err(error) => return Err(error),
+        let mut tries = TRIES;
+        loop {
+            tries -= 1;
+            match Snapshot::try_take(directory, &disk) {
+                Ok(mut snapshot) if snapshot.is_behind && tries == 0 => {
+                    snapshot.damage.push("records of the journal, which are missing".to_owned());
+                    return Ok(snapshot);
+                }
+                Ok(snapshot) if !snapshot.is_behind => return Ok(snapshot),
+                Err(Trouble::Lasting(error)) => return Err(error),
+                Err(Trouble::Passing(error)) if tries == 0 => return Err(error),
+                _ => {}
             }
         }
-        Err(gone.unwrap_or_else(|| cannot(&"its files change too fast")))
+    }
+
+    fn try_take(directory: &Path, disk: &Directory) -> Result<Snapshot, Trouble> {
+        let cannot = |error: &dyn std::fmt::Display| cannot_read(directory, error);
+        let journal = Directory::open(&directory.join("journal"));
+        let listing = Listing::of(disk).map_err(|error| Trouble::Lasting(cannot(&error)))?;
+        let listing = match (listing, &journal) {
+            (Some(listing), _) => listing,
+            (None, Ok(_)) => Listing::empty(),
+            (None, Err(_)) => return Err(Trouble::Lasting(cannot(&"there is no manifest in it"))),
+        };
+        let opened = listing.files.iter().map(|file| open(directory, file));
+        let mut files = opened.collect::<Result<Vec<_>, Trouble>>()?;
+        let Ok(journal) = journal else { return Ok(Snapshot { files, ..Snapshot::default() }) };
+        // Segments of the journal go when files have them.
+        let rest = listing.rest(Arc::new(journal), memory_file);
+        let rest = rest.map_err(|error| Trouble::Passing(cannot(&error)))?;
+        for (number, (file, spans)) in rest.files.into_iter().enumerate() {
+            let name = format!("journal/{number}");
+            files.push(
+                SpanFile::new(name, spans, file)
+                    .map_err(|error| Trouble::Lasting(cannot(&error)))?,
+            );
+        }
+        Ok(Snapshot { files, damage: rest.damage, is_behind: rest.is_behind })
+    }
+
+    /// What of the journal could not be read: one line each.
+    pub(crate) fn damage(&self) -> &[String] {
+        &self.damage
     }
 
     /// Leaves out files that are damaged, each read as a whole; gives what is wrong with each.
     pub(crate) fn leave_out_damaged(&mut self) -> Vec<String> {
-        let mut damaged = Vec::new();
+        let mut damaged = std::mem::take(&mut self.damage);
         self.files.retain(|file| match file.check() {
             Ok(()) => true,
             Err(error) => {
@@ -88,26 +127,36 @@ fn allow_descriptors() {
     }
 }
 
-fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, Error> {
-    let cannot = |error: io::Error| {
-        let message = format!("cannot open {}: {error}", directory.join(&file.path).display());
+fn cannot_read(directory: &Path, error: &dyn std::fmt::Display) -> Error {
+    Error::failed(format!("cannot read the store in {}: {error}", directory.display()))
+        .hint("--data names the directory that `blkkin server --data` was started with")
+}
+
+fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, Trouble> {
+    let opened = File::open(directory.join(&file.path));
+    let opened = opened.and_then(|opened| SpanFile::new(file.path.clone(), file.spans, opened));
+    opened.map_err(|error| {
+        let path = directory.join(&file.path);
+        let told = Error::failed(format!("cannot open {}: {error}", path.display()));
         match error.kind() {
-            ErrorKind::NotFound => Error::missing_file(message),
-            _ => Error::failed(message),
+            ErrorKind::NotFound => Trouble::Passing(told),
+            _ => Trouble::Lasting(told),
         }
-    };
-    let opened = File::open(directory.join(&file.path)).map_err(cannot)?;
-    let bytes = opened.metadata().map_err(cannot)?.len();
-    Ok(Arc::new(SpanFile {
-        name: file.path.clone(),
-        spans: file.spans,
-        bytes,
-        file: Arc::new(opened),
-        footer: OnceLock::new(),
-    }))
+    })
+}
+
+/// A file that has no name.
+fn memory_file() -> io::Result<File> {
+    Ok(memfd_create("journal", MemfdFlags::CLOEXEC)?.into())
 }
 
 impl SpanFile {
+    fn new(name: String, spans: u64, file: File) -> io::Result<Arc<SpanFile>> {
+        let bytes = file.metadata()?.len();
+        let (file, footer) = (Arc::new(file), OnceLock::new());
+        Ok(Arc::new(SpanFile { name, spans, bytes, file, footer }))
+    }
+
     /// Its bytes in a range.
     pub(crate) fn read(&self, start: u64, length: u64) -> Result<Bytes, ParquetError> {
         let is_within = start.checked_add(length).is_some_and(|end| end <= self.bytes);

@@ -5,6 +5,7 @@
 //! the one that asked looks every few milliseconds at the clock and at what the process has grown by. What does not
 //! stop is left behind: it ends with the process, so who cannot end asks by a process of its own.
 
+use crate::access::Access;
 use crate::error::Error;
 use crate::files::Snapshot;
 use crate::guard::{self, Asked};
@@ -87,6 +88,9 @@ pub fn run<W: Write>(
     let watch = Watch::start(options);
     let mut snapshot = Snapshot::take(&options.directory)?;
     let left_out = if options.skip_damaged { snapshot.leave_out_damaged() } else { Vec::new() };
+    if let (Some(damaged), false) = (snapshot.damage().first(), options.skip_damaged) {
+        return Err(damage(format!("cannot be read: {damaged}")));
+    }
     let snapshot = Arc::new(snapshot);
     let mut summary = Summary { files: snapshot.files.len(), left_out, ..Summary::default() };
     let bytes_read = Arc::new(AtomicU64::new(0));
@@ -144,13 +148,17 @@ fn cannot_print(error: io::Error) -> Error {
     Error::output(error)
 }
 
+fn damage(message: String) -> Error {
+    Error::failed(message).hint("--skip-damaged answers from all other files")
+}
+
 /// What DataFusion says of a file that cannot be decoded does not tell which one it is.
 fn name_damaged(error: Error, snapshot: &Snapshot) -> Error {
     if !error.is_of_data() {
         return error;
     }
     match snapshot.files.iter().find_map(|file| file.check().err()) {
-        Some(damaged) => Error::failed(damaged).hint("--skip-damaged answers from all other files"),
+        Some(damaged) => damage(damaged),
         None => error,
     }
 }
@@ -293,12 +301,14 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     options.execution.parquet.reorder_filters = true;
     options.execution.collect_statistics = false;
     options.sql_parser.collect_spans = true;
-    let state = SessionStateBuilder::new()
-        .with_config(config)
-        .with_runtime_env(runtime)
-        .with_default_features()
-        .build();
-    Ok(SessionContext::new_with_state(state))
+    let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime);
+    Ok(with_functions(state))
+}
+
+fn with_functions(state: SessionStateBuilder) -> SessionContext {
+    let mut state = state.with_default_features();
+    state.expr_planners().get_or_insert_default().push(Arc::new(Access));
+    SessionContext::new_with_state(state.build())
 }
 
 /// Makes the tables that users see. The one that they are made of is in a session of its own, where nobody sees it.
@@ -307,7 +317,7 @@ async fn add_tables(
     snapshot: &Arc<Snapshot>,
     bytes_read: &Arc<AtomicU64>,
 ) -> Result<(), DataFusionError> {
-    let inner = SessionContext::new();
+    let inner = with_functions(SessionStateBuilder::new());
     inner.register_udf(ScalarUDF::new_from_impl(SpanTags::new()));
     let files = Files::new(snapshot.clone(), bytes_read.clone());
     inner.register_table("files", Arc::new(files))?;

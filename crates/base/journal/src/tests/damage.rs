@@ -7,7 +7,7 @@ use crate::layout::{HEADER_BYTES, RECORD_HEADER_BYTES, RecordHeader, segment_nam
 use crate::log::Log;
 use crate::plant::{self, Plant};
 use crate::reader::{Item, Reader};
-use crate::table::load;
+use crate::table::{State, load};
 use crate::testing::{Random, SimulatedDisk};
 use crate::{Damage, Options};
 use std::collections::BTreeMap;
@@ -85,7 +85,7 @@ impl Sample {
     }
 
     fn read(&self) -> Result<Told, String> {
-        let tail = load(&self.disk).map_err(|error| error.to_string())?.tail;
+        let tail = load(&self.disk, State::AtRest).map_err(|error| error.to_string())?.tail;
         let mut told = Told {
             was_closed: tail.is_some_and(|tail| tail.was_closed),
             sequences: Vec::new(),

@@ -104,6 +104,32 @@ fn a_journal_belongs_to_one_writer_or_to_readers() {
     open(&disk).unwrap();
 }
 
+/// Who looks beside the writer sees what is there, and whatever is being written looks like a torn end.
+#[test]
+fn others_look_while_it_is_written() {
+    let disk = SimulatedDisk::new(1);
+    let (mut log, _) = open(&disk).unwrap();
+    let look = |from| tell(&mut Reader::beside_writer(Arc::new(disk.clone()), from).unwrap());
+    let mut last = 0;
+    for group in 0..40 {
+        write(&mut log, group * 3, 3).unwrap();
+        last = group * 3 + 2;
+        assert_eq!(look(0), format!("0-{last}"));
+    }
+    assert_eq!(look(7), format!("7-{last}"));
+    let end = disk.names().into_iter().filter(|name| name.ends_with(".seg")).max();
+    let end = end.expect("a segment");
+    let mut bytes = disk.bytes(&end).unwrap();
+    let written = bytes.iter().rposition(|byte| *byte != 0).unwrap();
+    bytes[written] ^= 1;
+    disk.set_bytes(&end, bytes);
+    let told = look(0);
+    assert!(told.starts_with(&format!("0-{}", last - 1)), "{told}");
+    log.shared().trim_before(60).unwrap();
+    let told = look(0);
+    assert!(told.starts_with("gone 0-"), "{told}");
+}
+
 #[test]
 fn opening_again_and_again_leaves_nothing_behind() {
     let disk = journal(2);

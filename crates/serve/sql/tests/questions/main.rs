@@ -1,5 +1,6 @@
 //! Questions to small stores, in one program, since each that has DataFusion in it takes long to link.
 
 mod answers;
+mod journal;
 mod refusals;
 mod support;

@@ -83,13 +83,7 @@ impl Store {
     }
 
     pub(crate) fn options(&self) -> Options {
-        Options {
-            directory: self.path().to_owned(),
-            rows_max: Some(1000),
-            timeout: Duration::from_secs(60),
-            memory_bytes: 512 << 20,
-            skip_damaged: false,
-        }
+        options(self.path())
     }
 
     #[track_caller]
@@ -110,6 +104,16 @@ impl Store {
             (Ok(answer), _) => panic!("has an answer: {answer}"),
             (Err(error), _) => error,
         }
+    }
+}
+
+pub(crate) fn options(directory: &Path) -> Options {
+    Options {
+        directory: directory.to_owned(),
+        rows_max: Some(1000),
+        timeout: Duration::from_secs(60),
+        memory_bytes: 512 << 20,
+        skip_damaged: false,
     }
 }
 

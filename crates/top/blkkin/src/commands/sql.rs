@@ -2,6 +2,7 @@
 
 use crate::exit::{self, Error, Exit};
 use crate::output::{plural, unless_closed, write};
+use crate::places::state_directory;
 use crate::table::{Align, Table};
 use crate::values;
 use blkkin_sql::{EXAMPLES, Format, Options, Printer, Summary, TABLES, run as answer};
@@ -15,8 +16,8 @@ use std::time::Duration;
 /// can do is there (joins, WITH, window functions, percentiles, dates, regular expressions), and EXPLAIN, SHOW TABLES
 /// and DESCRIBE. Nothing is ever changed, and no other file is read.
 ///
-/// Asked are the files that the store has written. What a running server has received last is in its memory first,
-/// and not found until it is in a file.
+/// All that the store has acknowledged is asked, whether its server runs or not: its files, and what is only in its
+/// journal yet.
 #[derive(clap::Args, Debug)]
 #[command(before_help = examples(), after_help = format!("{NOTES}{}", crate::EXIT_HELP))]
 pub(crate) struct Args {
@@ -24,9 +25,9 @@ pub(crate) struct Args {
     #[arg(value_name = "SQL")]
     sql: Option<String>,
 
-    /// The store's directory, as `blkkin server --data` names it
-    #[arg(long, value_name = "DIR", default_value = ".", help_heading = "Input")]
-    data: PathBuf,
+    /// The store's directory, if `blkkin server --data` names another than it has anyway
+    #[arg(long, value_name = "DIR", help_heading = "Input")]
+    data: Option<PathBuf>,
 
     /// Leave out files that are damaged, and say which; all are read as a whole first
     #[arg(long, help_heading = "Input")]
@@ -98,7 +99,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     let sql = question(args.sql)?;
     let options = Options {
-        directory: args.data,
+        directory: directory(args.data)?,
         rows_max: Some(args.limit).filter(|limit| *limit > 0),
         timeout: args.timeout,
         memory_bytes: usize::try_from(args.memory).unwrap_or(usize::MAX),
@@ -116,6 +117,12 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         Err(error) if error.is_closed_pipe() => Ok(Exit::Ok),
         Err(error) => Err(told(&error, &sql)),
     }
+}
+
+fn directory(data: Option<PathBuf>) -> Result<PathBuf, Error> {
+    data.or_else(|| state_directory("spans")).ok_or_else(|| {
+        Error::usage("there is no home to look for a store in").hint("--data DIR says where it is")
+    })
 }
 
 /// Longer SQL than is read from standard input is refused anyway.

@@ -1,0 +1,58 @@
+//! Reads a batch into blocks, as its policy wants it: the same whether it comes from the network or from the journal.
+
+use blkkin_columns::{Block, Refused};
+use blkkin_model::{SpanRef, SpanSink};
+use blkkin_store::{Batch, Policy};
+use blkkin_wire::{Decoder, End, Fault, Outcome, Reason, Refusal};
+use std::ops::ControlFlow;
+
+/// The most that one span may take, whatever the limits of a batch are.
+const SPAN_BYTES_MAX: u64 = 8 << 20;
+
+/// What became of a batch's spans, and the blocks that have them: empty ones are taken from `empty_block`.
+pub(crate) fn read(
+    decoder: &mut Decoder,
+    batch: &Batch<'_>,
+    empty_block: &dyn Fn() -> Block,
+) -> (Outcome, Vec<Block>) {
+    let mut taken = Taken { empty_block, blocks: vec![empty_block()], is_too_large: false };
+    let mut outcome = decoder.decode(batch.format, batch.bytes, &mut taken);
+    let Taken { mut blocks, is_too_large, .. } = taken;
+    if is_too_large {
+        let reason = Reason::TooMany { what: "bytes", count_max: SPAN_BYTES_MAX };
+        let fault = Fault { offset: 0, field: "span", reason };
+        let span = outcome.given + outcome.refused;
+        outcome.end = End::Broken(Refusal { span, fault });
+    }
+    if batch.policy == Policy::Whole && !outcome.is_good() {
+        outcome.given = 0;
+        blocks.iter_mut().for_each(Block::clear);
+    }
+    (outcome, blocks)
+}
+
+/// Takes the spans of a batch.
+struct Taken<'s> {
+    empty_block: &'s dyn Fn() -> Block,
+    blocks: Vec<Block>,
+    is_too_large: bool,
+}
+
+impl SpanSink for Taken<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        let last = self.blocks.last_mut().expect("there is always one");
+        match last.push(span) {
+            Ok(_) => ControlFlow::Continue(()),
+            Err(Refused::Full) => {
+                let mut next = (self.empty_block)();
+                let pushed = next.push(span);
+                self.blocks.push(next);
+                if pushed.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            }
+            Err(Refused::TooLarge) => {
+                self.is_too_large = true;
+                ControlFlow::Break(())
+            }
+        }
+    }
+}
