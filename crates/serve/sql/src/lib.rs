@@ -2,7 +2,6 @@
 //!
 //! This is the only crate that knows DataFusion. What it costs is in `docs/sql.md`.
 
-mod access;
 mod error;
 mod files;
 mod guard;

@@ -5,7 +5,6 @@
 //! the one that asked looks every few milliseconds at the clock and at what the process has grown by. What does not
 //! stop is left behind: it ends with the process, so who cannot end asks by a process of its own.
 
-use crate::access::Access;
 use crate::error::Error;
 use crate::files::Snapshot;
 use crate::guard::{self, Asked};
@@ -301,14 +300,12 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
     options.execution.parquet.reorder_filters = true;
     options.execution.collect_statistics = false;
     options.sql_parser.collect_spans = true;
-    let state = SessionStateBuilder::new().with_config(config).with_runtime_env(runtime);
-    Ok(with_functions(state))
-}
-
-fn with_functions(state: SessionStateBuilder) -> SessionContext {
-    let mut state = state.with_default_features();
-    state.expr_planners().get_or_insert_default().push(Arc::new(Access));
-    SessionContext::new_with_state(state.build())
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime)
+        .with_default_features()
+        .build();
+    Ok(SessionContext::new_with_state(state))
 }
 
 /// Makes the tables that users see. The one that they are made of is in a session of its own, where nobody sees it.
@@ -317,7 +314,7 @@ async fn add_tables(
     snapshot: &Arc<Snapshot>,
     bytes_read: &Arc<AtomicU64>,
 ) -> Result<(), DataFusionError> {
-    let inner = with_functions(SessionStateBuilder::new());
+    let inner = SessionContext::new();
     inner.register_udf(ScalarUDF::new_from_impl(SpanTags::new()));
     let files = Files::new(snapshot.clone(), bytes_read.clone());
     inner.register_table("files", Arc::new(files))?;
