@@ -117,7 +117,7 @@ fn others_look_while_it_is_written() {
         assert_eq!(look(0), format!("0-{last}"));
     }
     assert_eq!(look(7), format!("7-{last}"));
-    let end = disk.names().into_iter().filter(|name| name.ends_with(".seg")).max();
+    let end = disk.names().into_iter().filter(|name| name.ends_with(".segment")).max();
     let end = end.expect("a segment");
     let mut bytes = disk.bytes(&end).unwrap();
     let written = bytes.iter().rposition(|byte| *byte != 0).unwrap();

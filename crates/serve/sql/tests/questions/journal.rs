@@ -67,6 +67,7 @@ fn answers_are_whole_while_files_are_made() {
         merge_files: 2,
         journal: blkkin_journal::Options {
             segment_bytes: 64 << 10,
+            payload_bytes_max: 32 << 10,
             ..blkkin_lake::Options::default().journal
         },
         ..blkkin_lake::Options::default()
