@@ -12,7 +12,7 @@
 //! a NUL. Two pointers of one call may be equal: everything is read before anything is written.
 //!
 //! No panic may reach a caller. There is nothing here that panics, which the lints below watch over;
-//! what other crates do is called through [`guard::quietly`], but for the quick way of an annotation into
+//! what other crates do is called through `guard::quietly`, but for the quick way of an annotation into
 //! the ring, on which nothing panics, and which the guard would make a tenth longer.
 
 #![allow(unsafe_code)]

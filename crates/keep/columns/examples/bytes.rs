@@ -1,5 +1,5 @@
 //! How long it takes to keep spans in columns, to sort, write and find them, and how many bytes they take, in memory and
-//! in a file. `cargo run --release -p blkkin-columns --example measure [SPANS [FILE]]`; single-threaded.
+//! in a file. `cargo run --release -p blkkin-columns --example bytes [SPANS [FILE]]`; single-threaded.
 //!
 //! The spans are those of `blkkin_store::testing::requests`.
 #![allow(clippy::print_stdout, reason = "a program")]
