@@ -37,7 +37,9 @@ fuzz_target!(|text: &str| {
         let answer = ask(&API, &question);
         assert!(matches!(answer.status, 200 | 400 | 404), "{answer:?}");
         match answer.kind {
-            Kind::Json => drop(serde_json::from_slice::<serde_json::Value>(&answer.body).expect("JSON")),
+            Kind::Json => {
+                drop(serde_json::from_slice::<serde_json::Value>(&answer.body).expect("JSON"))
+            }
             Kind::Text => assert!(std::str::from_utf8(&answer.body).is_ok()),
         }
     }

@@ -42,7 +42,8 @@ fuzz_target!(|input: &[u8]| {
     }
     let request = request.body(Full::new(Bytes::copy_from_slice(body))).expect("a request");
     let store = Arc::new(MemoryStore::new(Room::default(), Limits::default()));
-    let settings = Settings { message_bytes: 1 << 20, flight_bytes: 8 << 20, ..Settings::default() };
+    let settings =
+        Settings { message_bytes: 1 << 20, flight_bytes: 8 << 20, ..Settings::default() };
     let collector = Collector::new(store.clone(), settings);
     let answer = RUNTIME.block_on(async {
         match way {
