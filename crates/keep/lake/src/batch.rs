@@ -31,6 +31,17 @@ pub(crate) fn read(
     (outcome, blocks)
 }
 
+/// What is wrong with a batch that the journal has: what was bad as a whole did not come there.
+pub(crate) fn damage(batch: &Batch<'_>, outcome: &Outcome, sequence: u64) -> Option<String> {
+    let refusal = outcome.first_refusal().filter(|_| batch.policy == Policy::Whole)?;
+    Some(format!("the batch up to record {sequence} of the journal: {refusal}"))
+}
+
+/// Told of a record that is none of ours, or lacks what comes before it.
+pub(crate) fn unknown(sequence: u64) -> String {
+    format!("record {sequence} of the journal")
+}
+
 /// Takes the spans of a batch.
 struct Taken<'s> {
     empty_block: &'s dyn Fn() -> Block,

@@ -339,7 +339,7 @@ impl Shared {
     }
 
     /// Makes `next`, which has these new files, what the store consists of. If that fails, they are kept until it has
-    /// succeeded without them: tries that follow each other must not fill the disk.
+    /// succeeded without them, as one copy may name them.
     pub(crate) fn write_manifest(
         &self,
         next: &Manifest,
@@ -353,6 +353,19 @@ impl Shared {
                 return Err(error);
             }
         }
+        Ok(())
+    }
+
+    /// Before more files are made, those of manifests that could not be written go: tries that follow each other must
+    /// not fill the disk.
+    pub(crate) fn settle(&self) -> Result<(), Error> {
+        if lock(&self.doubtful).is_empty() {
+            return Ok(());
+        }
+        let mut manifest = lock(&self.manifest);
+        let next = manifest.next();
+        self.write_manifest(&next, [])?;
+        *manifest = next;
         Ok(())
     }
 
@@ -389,24 +402,23 @@ impl Shared {
         while let Some(item) = reader.next()? {
             match item {
                 Item::Record(record) => {
-                    let records = record.sequence + 1 - before;
-                    before = record.sequence + 1;
-                    match gathered.push(record.kind, record.payload) {
-                        Gathering::Begun => {
-                            memory.publish(Vec::new(), records, &Outcome::default())
-                        }
+                    let end = record.sequence + 1;
+                    let (outcome, blocks) = match gathered.push(record.kind, record.payload) {
+                        // What is in files must end where a batch ends.
+                        Gathering::Begun => continue,
                         Gathering::Batch(batch) => {
                             let (outcome, blocks) = memory.decode(&batch);
                             opened.recovered += outcome.given;
-                            memory.publish(blocks, records, &outcome);
+                            opened.damage.extend(batch::damage(&batch, &outcome, record.sequence));
+                            (outcome, blocks)
                         }
                         Gathering::Unknown => {
-                            opened
-                                .damage
-                                .push(format!("record {} of the journal", record.sequence));
-                            memory.publish(Vec::new(), records, &Outcome::default());
+                            opened.damage.push(batch::unknown(record.sequence));
+                            (Outcome::default(), Vec::new())
                         }
-                    }
+                    };
+                    memory.publish(blocks, end - before, &outcome);
+                    before = end;
                 }
                 Item::Damage(damage) => {
                     gathered.clear();

@@ -76,19 +76,19 @@ impl Listing {
                 Item::Record(record) => match gathered.push(record.kind, record.payload) {
                     Gathering::Begun => {}
                     Gathering::Batch(batch) => {
-                        files.add(batch::read(&mut decoder, &batch, &Block::new).1)?;
+                        let (outcome, blocks) = batch::read(&mut decoder, &batch, &Block::new);
+                        let damage = batch::damage(&batch, &outcome, record.sequence);
+                        files.rest.damage.extend(damage);
+                        files.add(blocks)?;
                     }
                     Gathering::Unknown => {
-                        files
-                            .rest
-                            .damage
-                            .push(format!("record {} of the journal", record.sequence));
+                        files.rest.damage.push(batch::unknown(record.sequence));
                     }
                 },
                 Item::Damage(damage) => {
                     gathered.clear();
-                    // What is being written looks so, too.
-                    if !damage.may_be_torn {
+                    // What is being written looks so, too; and of a segment's header there are two copies.
+                    if !damage.may_be_torn && damage.records != Some(0) {
                         let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
                         files
                             .rest

@@ -88,6 +88,7 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
 
 /// Merges files of one size that follow each other, if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
+    shared.settle()?;
     let (merging, number) = {
         let mut manifest = lock(&shared.manifest);
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));

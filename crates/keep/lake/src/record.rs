@@ -5,6 +5,8 @@ use blkkin_journal::Payload;
 use blkkin_store::{Batch, Policy};
 use blkkin_wire::Format;
 
+/// A piece before this one has the beginning. Who was ended after a first piece never comes back with the rest.
+const FOLLOWS: u8 = 1 << 5;
 const EACH_SPAN: u8 = 1 << 6;
 /// Another piece follows.
 const MORE: u8 = 1 << 7;
@@ -28,8 +30,11 @@ pub(crate) fn payloads<'a>(batch: &Batch<'a>, bytes_max: u32) -> Vec<Payload<'a>
     let mut payloads: Vec<Payload<'a>> = batch
         .bytes
         .chunks(bytes_max as usize)
-        .map(|bytes| Payload { kind: format | policy | MORE, bytes })
+        .map(|bytes| Payload { kind: format | policy | FOLLOWS | MORE, bytes })
         .collect();
+    if let Some(first) = payloads.first_mut() {
+        first.kind &= !FOLLOWS;
+    }
     if let Some(last) = payloads.last_mut() {
         last.kind &= !MORE;
     }
@@ -55,12 +60,15 @@ pub(crate) enum Gathering<'g> {
 impl Gathered {
     /// Takes the next record.
     pub(crate) fn push<'g>(&'g mut self, kind: u8, payload: &'g [u8]) -> Gathering<'g> {
-        let of = kind & !MORE;
+        let of = kind & !(MORE | FOLLOWS);
         let Some(&format) = FORMATS.get(usize::from(of & !EACH_SPAN)) else {
             return Gathering::Unknown;
         };
-        if self.kind != Some(of) {
+        if kind & FOLLOWS == 0 || self.kind != Some(of) {
             self.clear();
+        }
+        if kind & FOLLOWS != 0 && self.kind.is_none() {
+            return Gathering::Unknown;
         }
         let policy = if of & EACH_SPAN != 0 { Policy::EachSpan } else { Policy::Whole };
         if kind & MORE != 0 {
@@ -116,6 +124,35 @@ mod tests {
                 }
             }
         }
-        assert!(matches!(gathered.push(63, b""), Gathering::Unknown));
+        assert!(matches!(gathered.push(31, b""), Gathering::Unknown));
+    }
+
+    /// Whoever wrote a batch may have been ended after some of its pieces.
+    #[test]
+    fn pieces_of_two_batches_are_not_joined() {
+        let large = vec![7; 2 * PIECE_BYTES + 1];
+        let batch = |bytes| Batch { format: Format::ZipkinJson, bytes, policy: Policy::Whole };
+        let pieces = payloads(&batch(&large), PIECE_BYTES as u32);
+        let other = payloads(&batch(b"other"), PIECE_BYTES as u32);
+        let mut gathered = Gathered::default();
+        for begun in 1..pieces.len() {
+            for piece in &pieces[..begun] {
+                assert!(matches!(gathered.push(piece.kind, piece.bytes), Gathering::Begun));
+            }
+            for next in [&other, &pieces] {
+                let mut found = Vec::new();
+                for piece in next {
+                    if let Gathering::Batch(batch) = gathered.push(piece.kind, piece.bytes) {
+                        found.push(batch.bytes.to_vec());
+                    }
+                }
+                assert_eq!(
+                    found,
+                    [next.iter().flat_map(|piece| piece.bytes).copied().collect::<Vec<u8>>()]
+                );
+            }
+        }
+        let rest = &pieces[1];
+        assert!(matches!(gathered.push(rest.kind, rest.bytes), Gathering::Unknown));
     }
 }

@@ -70,6 +70,7 @@ fn has_waited(shared: &Shared, state: &State) -> bool {
 
 /// Makes a file of all that is in memory now. All records of the journal before the one that it returns are in files.
 fn write(shared: &Shared) -> Result<u64, Error> {
+    shared.settle()?;
     let (batches, sequence, accepted) = {
         let mut state = shared.memory.state();
         let (batches, sequence) = state.head.start_writing();

@@ -24,7 +24,8 @@ fn options() -> Options {
         journal: blkkin_journal::Options {
             segment_bytes: 64 << 10,
             total_bytes_max: 1 << 20,
-            payload_bytes_max: 32 << 10,
+            // Batches are some records each.
+            payload_bytes_max: 256,
             retry_after: Duration::from_millis(5),
             ..blkkin_journal::Options::default()
         },

@@ -17,6 +17,8 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
 
 /// Files that are open, in the order of the manifest, and behind them those of what is only in the journal.
 #[derive(Debug, Default)]
@@ -47,7 +49,9 @@ enum Trouble {
 }
 
 /// How often a manifest is read anew because a file that it names is gone.
-const TRIES: usize = 5;
+const TRIES: usize = 20;
+/// Until then, as many files may be removed one after the other.
+const PAUSE: Duration = Duration::from_millis(20);
 
 impl Snapshot {
     /// Opens all files of the store in `directory`, and makes one of what is only in its journal.
@@ -65,7 +69,7 @@ impl Snapshot {
                 Ok(snapshot) if !snapshot.is_behind => return Ok(snapshot),
                 Err(Trouble::Lasting(error)) => return Err(error),
                 Err(Trouble::Passing(error)) if tries == 0 => return Err(error),
-                _ => {}
+                _ => thread::sleep(PAUSE),
             }
         }
     }
@@ -81,7 +85,13 @@ impl Snapshot {
         };
         let opened = listing.files.iter().map(|file| open(directory, file));
         let mut files = opened.collect::<Result<Vec<_>, Trouble>>()?;
-        let Ok(journal) = journal else { return Ok(Snapshot { files, ..Snapshot::default() }) };
+        let journal = match journal {
+            Ok(journal) => journal,
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Snapshot { files, ..Snapshot::default() });
+            }
+            Err(error) => return Err(Trouble::Lasting(cannot(&error))),
+        };
         // Segments of the journal go when files have them.
         let rest = listing.rest(Arc::new(journal), memory_file);
         let rest = rest.map_err(|error| Trouble::Passing(cannot(&error)))?;
