@@ -268,7 +268,8 @@ fn other_methods_and_paths() {
         let found = request(tested.web(), method, path, &[], b"").status;
         assert_eq!(found, expected, "{method} {path}");
     };
-    check("GET", "/", 404);
+    check("GET", "/nothing", 404);
+    check("POST", "/", 405);
     check("GET", "/api/v2/", 404);
     check("GET", "/api/v2/nothing", 404);
     check("GET", "/api/v2/trace/a/b", 404);

@@ -79,7 +79,9 @@ fn d3_damage_stays_where_it_is_and_is_told() {
     let life = start(&data);
     sent.send(&life, 34);
     life.kill();
-    let names = files(&data);
+    // What was just being made when it was killed may have nothing to damage.
+    let mut names = files(&data);
+    names.retain(|file| file.metadata().is_ok_and(|file| file.len() > 0));
     let count = amount("TEST_DAMAGES", 40);
     let mut random = Random::new(amount("BLKKIN_SEED", 1));
     let (mut missing, mut harmed) = (0, 0);
