@@ -1,6 +1,6 @@
 //! Spans that are in no file yet, in memory, in the order in which the journal has them. Start at [`Head`].
 
-use crate::bloom;
+use crate::{Options, bloom};
 use blkkin_columns::Block;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -138,6 +138,11 @@ impl Head {
     /// What those take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes + self.small.as_ref().map_or(0, Block::memory_bytes)
+    }
+
+    /// Whether that is enough for a file.
+    pub(crate) fn is_full(&self, options: &Options) -> bool {
+        self.spans() >= options.file_spans || self.bytes() >= options.file_memory_bytes
     }
 
     /// What all take.

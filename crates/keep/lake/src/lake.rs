@@ -569,17 +569,11 @@ impl Memory {
         for block in blocks {
             state.head.push(block, sequence);
         }
-        let is_full = self.is_full(&state);
+        let is_full = state.head.is_full(&self.options);
         drop(state);
         if is_full {
             self.work.notify_all();
         }
-    }
-
-    /// Whether there is enough for a file.
-    pub(crate) fn is_full(&self, state: &State) -> bool {
-        state.head.spans() >= self.options.file_spans
-            || state.head.bytes() >= self.options.file_memory_bytes
     }
 
     fn wait_until_written(&self) {

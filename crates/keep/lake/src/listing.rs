@@ -122,9 +122,7 @@ struct Files<W, C> {
 impl<W: Write + Send, C: FnMut() -> io::Result<W>> Files<W, C> {
     fn add(&mut self, blocks: Vec<Block>) -> Result<(), Error> {
         blocks.into_iter().for_each(|block| self.head.push(block, 0));
-        let is_full = self.head.spans() >= self.options.file_spans
-            || self.head.bytes() >= self.options.file_memory_bytes;
-        if is_full { self.write() } else { Ok(()) }
+        if self.head.is_full(&self.options) { self.write() } else { Ok(()) }
     }
 
     fn write(&mut self) -> Result<(), Error> {

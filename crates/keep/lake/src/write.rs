@@ -49,7 +49,7 @@ fn wait(shared: &Shared) -> bool {
     let mut state = shared.memory.state();
     loop {
         if state.wanted > state.written
-            || shared.memory.is_full(&state)
+            || state.head.is_full(&shared.memory.options)
             || has_waited(shared, &state)
         {
             return true;

@@ -1,5 +1,5 @@
-//! The files of a store as they are at one moment, all of them open, so that merging them away meanwhile hurts nobody.
-//! Start at [`Snapshot::take`].
+//! What a store has at one moment: its files, all of them open, so that merging them away meanwhile hurts nobody, and
+//! what is only in its journal, made into files of the same kind. Start at [`Snapshot::take`].
 
 use crate::error::Error;
 use blkkin_journal::Directory;
