@@ -160,7 +160,7 @@ pub(super) const TRIALS: &[Trial] = &[
         "D1",
         "servers are killed in each system call",
         &["d1_"],
-        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 16, 120)],
+        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 22, 120)],
     ),
     stored("D3", "files of a store are damaged", &["d3_"], &[amount("TEST_DAMAGES", 60, 2000)]),
     stored(

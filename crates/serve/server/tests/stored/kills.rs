@@ -27,7 +27,7 @@ const CALLS: [&str; 13] = [
 
 /// Batches of a life: enough for a few files, and to merge some.
 pub(crate) fn batches() -> u64 {
-    amount("TEST_BATCHES", 16)
+    amount("TEST_BATCHES", 22)
 }
 
 /// So many lives have one directory.
@@ -127,7 +127,7 @@ fn d1_what_is_acknowledged_outlives_any_system_call() {
     let acknowledged: u64 = results.iter().map(|it| it.1).sum();
     let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
     // Threads differ from life to life; a call that was not made kills nobody.
-    assert!(killed >= amount("TEST_POINTS", 1000).min(200) * 3 / 4, "{killed} were killed");
+    assert!(killed >= amount("TEST_POINTS", 1000).min(200), "{killed} were killed");
     figure(
         "D1",
         &format!(
