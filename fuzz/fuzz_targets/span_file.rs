@@ -24,12 +24,14 @@ fuzz_target!(|bytes: &[u8]| {
     }
     for group in 0..file.groups() {
         let columns = [blkkin_columns::Column::Name, blkkin_columns::Column::StartTime];
-        let _ = file.scan(group, &columns, |page| {
-            for row in 0..page.rows() {
-                page.text(columns[0], row);
-                page.number(columns[1], row);
+        for mut page in file.pages_of_group(group) {
+            let _ = file.read_presence(&mut page, blkkin_columns::Column::ParentId);
+            if file.read_columns(&mut page, &columns).is_ok() {
+                for row in 0..page.rows() {
+                    page.text(columns[0], row);
+                    page.number(columns[1], row);
+                }
             }
-            std::ops::ControlFlow::Continue(())
-        });
+        }
     }
 });

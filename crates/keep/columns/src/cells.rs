@@ -1,13 +1,10 @@
 //! A page, decoded: what a column says of each of its rows. Start at [`Cells::decode`].
 
-use crate::decode::{self, Bytes, Result, TextList};
+use crate::decode::{self, Bytes, Ids, Result, TextList};
 use crate::index::Page;
 use crate::schema::{Column, Shape, Values};
 use std::ops::Range;
 use std::sync::Arc;
-
-/// Most digits of a request's id.
-const ID_MAX: usize = 32;
 
 /// What a column says of the rows of a page.
 #[derive(Debug)]
@@ -25,6 +22,9 @@ enum Content {
     Coded(Vec<u32>, Arc<TextList>),
     Numbers(Vec<i64>),
     Flags(Vec<u32>),
+    Ids(Ids),
+    /// Not read.
+    Unread,
 }
 
 impl Cells {
@@ -61,9 +61,7 @@ impl Cells {
                 Content::Texts(texts)
             }
             (Values::Texts, 7) if column == Column::TraceId => {
-                let most = count.saturating_mul(ID_MAX);
-                decode::beginnings(&mut bytes, count, most, &mut numbers, &mut texts)?;
-                Content::Texts(texts)
+                Content::Ids(decode::ids(&mut bytes, count)?)
             }
             (Values::Texts, 8) => {
                 let dictionary = dictionary.ok_or("its dictionary is missing")?;
@@ -92,6 +90,40 @@ impl Cells {
         Ok(Cells { is_same: true, ..cells })
     }
 
+    /// Decodes which rows of a page have a value, of its first levels alone. A column has one value for a row at most.
+    pub(crate) fn presence(
+        column: Column,
+        page: &Page,
+        rows: usize,
+        is_same: bool,
+        levels: &[u8],
+    ) -> Result<Cells> {
+        if column.shape() != Shape::AtMostOne {
+            return Err("it has not one value for a row at most");
+        }
+        let (levels_of, rows) = if is_same { (1, 1) } else { (page.values as usize, rows) };
+        let (starts, _) = at_most_one(&mut Bytes(levels), levels_of, rows)?;
+        Ok(Cells { starts, content: Content::Unread, is_same })
+    }
+
+    /// Whether values were not read.
+    pub(crate) fn has_presence_alone(&self) -> bool {
+        matches!(self.content, Content::Unread)
+    }
+
+    /// About how much memory it takes, beside a dictionary.
+    pub(crate) fn memory(&self) -> usize {
+        let content = match &self.content {
+            Content::Texts(texts) => texts.memory(),
+            Content::Coded(ids, _) => ids.capacity() * 4,
+            Content::Numbers(numbers) => numbers.capacity() * 8,
+            Content::Flags(flags) => flags.capacity() * 4,
+            Content::Ids(ids) => ids.starts.capacity() * 4 + ids.ids.capacity() * 16,
+            Content::Unread => 0,
+        };
+        self.starts.capacity() * 4 + content
+    }
+
     /// Which values are those of a row.
     #[inline]
     pub(crate) fn range(&self, row: usize) -> Range<usize> {
@@ -102,12 +134,43 @@ impl Cells {
         }
     }
 
+    /// The ids of rows, by the first row that has them, if that is what they say.
+    pub(crate) fn ids(&self) -> Option<&Ids> {
+        match &self.content {
+            Content::Ids(ids) => Some(ids),
+            _ => None,
+        }
+    }
+
+    /// What it says of some rows alone.
+    pub(crate) fn of_rows(self, rows: Range<usize>, all_rows: usize) -> Cells {
+        let Cells { starts, content, is_same } = self;
+        if is_same || rows.len() == all_rows {
+            return Cells { starts, content, is_same };
+        }
+        let values = match (starts.get(rows.start), starts.get(rows.end)) {
+            (Some(start), Some(end)) => *start as usize..*end as usize,
+            _ => rows.clone(),
+        };
+        let of_rows = starts.get(rows.start..=rows.end).unwrap_or_default();
+        let starts = of_rows.iter().map(|start| start - values.start as u32).collect();
+        let content = match content {
+            Content::Texts(texts) => Content::Texts(texts.of(values)),
+            Content::Coded(ids, dictionary) => Content::Coded(ids[values].to_vec(), dictionary),
+            Content::Numbers(numbers) => Content::Numbers(numbers[values].to_vec()),
+            Content::Flags(flags) => Content::Flags(flags[values].to_vec()),
+            Content::Ids(ids) => Content::Ids(ids.of(values)),
+            Content::Unread => Content::Unread,
+        };
+        Cells { starts, content, is_same }
+    }
+
     #[inline]
     pub(crate) fn text(&self, value: usize) -> &str {
         match &self.content {
             Content::Texts(texts) => texts.get(value),
             Content::Coded(ids, dictionary) => dictionary.get(ids[value] as usize),
-            Content::Numbers(_) | Content::Flags(_) => "",
+            _ => "",
         }
     }
 
@@ -116,7 +179,7 @@ impl Cells {
         match &self.content {
             Content::Numbers(numbers) => numbers[value],
             Content::Flags(flags) => flags[value].into(),
-            Content::Texts(_) | Content::Coded(..) => 0,
+            _ => 0,
         }
     }
 

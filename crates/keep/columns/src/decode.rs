@@ -2,6 +2,7 @@
 //! but for values that are there. Their other direction is `encode`.
 
 use crate::encode::{BLOCK, PART};
+use std::ops::Range;
 
 /// What is wrong with a page's bytes.
 pub(crate) type Result<T> = std::result::Result<T, &'static str>;
@@ -132,11 +133,16 @@ pub(crate) fn numbers(
 ) -> Result<()> {
     let all = bytes.take(count.checked_mul(size).ok_or("it ends early")?)?;
     out.clear();
-    out.extend(all.chunks_exact(size).map(|bytes| {
-        let mut number = [0; 8];
-        number[..size].copy_from_slice(bytes);
-        i64::from_le_bytes(number)
-    }));
+    if size == size_of::<i64>() {
+        let (numbers, _) = all.as_chunks();
+        out.extend(numbers.iter().map(|bytes| i64::from_le_bytes(*bytes)));
+    } else {
+        out.extend(all.chunks_exact(size).map(|bytes| {
+            let mut number = [0; 8];
+            number[..size].copy_from_slice(bytes);
+            i64::from_le_bytes(number)
+        }));
+    }
     Ok(())
 }
 
@@ -207,6 +213,16 @@ impl TextList {
         self.texts.capacity() + self.ends.capacity() * 4
     }
 
+    /// Some of them.
+    pub(crate) fn of(&self, which: Range<usize>) -> TextList {
+        let mut some = TextList::default();
+        for index in which {
+            some.texts.push_str(self.get(index));
+            some.ends.push(some.texts.len() as u32);
+        }
+        some
+    }
+
     /// Takes over bytes that are to be texts that end there.
     fn set(&mut self, bytes: &[u8]) -> Result<()> {
         self.texts.clear();
@@ -240,37 +256,71 @@ pub(crate) fn lengths(
     out.set(bytes.take(end)?)
 }
 
-/// So many texts, of each of which only what follows the beginning that it shares with the one before is there. The
-/// result may have no more bytes than `most`.
-pub(crate) fn beginnings(
-    bytes: &mut Bytes<'_>,
-    count: usize,
-    most: usize,
-    numbers: &mut Vec<i64>,
-    out: &mut TextList,
-) -> Result<()> {
-    let mut shared = Vec::new();
-    differences(bytes, count, &mut shared)?;
-    let mut rest = TextList::default();
-    lengths(bytes, count, numbers, &mut rest)?;
-    let mut all: Vec<u8> = Vec::new();
-    out.ends.clear();
-    let (mut before, mut length) = (0, 0);
-    for (index, shared) in shared.into_iter().enumerate() {
-        let shared = usize::try_from(shared)
-            .ok()
-            .filter(|shared| *shared <= length)
-            .ok_or("a text shares more than there is")?;
-        let start = all.len();
-        if start + shared > most {
-            return Err("its texts are too long");
-        }
-        all.extend_from_within(before..before + shared);
-        all.extend_from_slice(rest.get(index).as_bytes());
-        (before, length) = (start, all.len() - start);
-        out.ends.push(all.len() as u32);
+/// Ids of requests, of which those of rows behind each other are the same.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ids {
+    /// The row from which on it is the next one.
+    pub(crate) starts: Vec<u32>,
+    /// Not 0.
+    pub(crate) ids: Vec<u128>,
+}
+
+impl Ids {
+    /// That of a row.
+    #[inline]
+    pub(crate) fn get(&self, row: usize) -> u128 {
+        let place = self.starts.partition_point(|start| *start as usize <= row);
+        self.ids.get(place.wrapping_sub(1)).copied().unwrap_or(0)
     }
-    out.set(&all)
+
+    /// Those of some rows alone.
+    pub(crate) fn of(&self, rows: Range<usize>) -> Ids {
+        let first = self.starts.partition_point(|start| *start as usize <= rows.start);
+        let behind = self.starts.partition_point(|start| (*start as usize) < rows.end);
+        let places = first.saturating_sub(1)..behind.max(first);
+        let starts = self.starts[places.clone()].iter();
+        let starts = starts.map(|start| start.saturating_sub(rows.start as u32)).collect();
+        Ids { starts, ids: self.ids[places].to_vec() }
+    }
+}
+
+/// Most digits of an id.
+const DIGITS_MAX: usize = 32;
+
+/// So many ids in hexadecimal digits, of each of which only what follows the beginning that it shares with the one
+/// before is there.
+pub(crate) fn ids(bytes: &mut Bytes<'_>, count: usize) -> Result<Ids> {
+    let (mut shared, mut lengths) = (Vec::new(), Vec::new());
+    differences(bytes, count, &mut shared)?;
+    differences(bytes, count, &mut lengths)?;
+    let mut ids = Ids::default();
+    let (mut digits, mut before) = ([0; DIGITS_MAX], 0);
+    for (row, (shared, length)) in (0..).zip(shared.iter().zip(&lengths)) {
+        if (*shared, *length) == (before as i64, 0) && row > 0 {
+            continue;
+        }
+        let shared = usize::try_from(*shared)
+            .ok()
+            .filter(|shared| *shared <= before)
+            .ok_or("a text shares more than there is")?;
+        let rest = bytes.take(usize::try_from(*length).map_err(|_| "it ends early")?)?;
+        before = shared + rest.len();
+        digits.get_mut(shared..before).ok_or("its texts are too long")?.copy_from_slice(rest);
+        let id = id_of(&digits[..before])?;
+        if ids.ids.last() != Some(&id) {
+            ids.starts.push(row);
+            ids.ids.push(id);
+        }
+    }
+    Ok(ids)
+}
+
+/// The number of an id, in 16 or 32 hexadecimal digits, which is not 0.
+fn id_of(digits: &[u8]) -> Result<u128> {
+    let (high, low) = digits.split_at(digits.len().saturating_sub(16));
+    let high = if high.is_empty() { 0 } else { hex(high)? };
+    let id = u128::from(high) << 64 | u128::from(hex(low)?);
+    if id == 0 { Err("an id is 0") } else { Ok(id) }
 }
 
 /// So many texts, each with its length before it: how dictionaries are written.
@@ -285,19 +335,32 @@ pub(crate) fn plain_texts(bytes: &mut Bytes<'_>, count: usize, out: &mut TextLis
     out.set(&all)
 }
 
+/// What each byte says as a hexadecimal digit; [`NO_DIGIT`] if it is none.
+const DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        digits[b"0123456789abcdef"[digit as usize] as usize] = digit;
+        digit += 1;
+    }
+    digits
+};
+const NO_DIGIT: u8 = 0x10;
+
 /// The number that 16 hexadecimal digits say.
 pub(crate) fn hex(text: &[u8]) -> Result<u64> {
     if text.len() != 16 {
         return Err("an id does not have 16 digits");
     }
-    let mut number = 0;
+    let (mut number, mut all) = (0, 0);
     for byte in text {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => return Err("an id has other characters than hexadecimal digits"),
-        };
-        number = number << 4 | u64::from(digit);
+        let digit = DIGITS[usize::from(*byte)];
+        all |= digit;
+        number = number << 4 | u64::from(digit & 15);
     }
-    Ok(number)
+    if all < NO_DIGIT {
+        Ok(number)
+    } else {
+        Err("an id has other characters than hexadecimal digits")
+    }
 }

@@ -21,7 +21,7 @@ use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use zstd::bulk::Decompressor;
+use zstd::zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 /// What can be read at any place, also by several at once.
 pub trait ReadAt {
@@ -73,7 +73,7 @@ pub struct File<R = std::fs::File> {
 
 /// What reading a page takes, kept for the next one.
 struct Spare {
-    decompressor: Decompressor<'static>,
+    context: DCtx<'static>,
     stored: Vec<u8>,
     body: Vec<u8>,
 }
@@ -82,25 +82,24 @@ struct Spare {
 const SPARE_MAX: usize = 8;
 const SPARE_BYTES_MAX: usize = 1 << 20;
 
+/// Of larger pages all is decompressed, as a stream needs as much memory beside it.
+const STREAMED_LOG_MAX: u32 = 20;
+
 impl Spare {
     fn new() -> Result<Spare, Error> {
-        let decompressor = Decompressor::new()?;
-        Ok(Spare { decompressor, stored: Vec::new(), body: Vec::new() })
+        let mut context = DCtx::create();
+        context.set_parameter(DParameter::WindowLogMax(STREAMED_LOG_MAX)).map_err(zstd_error)?;
+        Ok(Spare { context, stored: Vec::new(), body: Vec::new() })
     }
 
     /// The bytes of a page, checked and not compressed any more.
     fn read(&mut self, from: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
         let damaged = |reason| Error::Damaged { offset: page.offset, reason };
-        self.stored.clear();
-        self.stored.resize(page.len() as usize, 0);
-        from.read_at(page.offset, &mut self.stored)?;
-        if crc32c::crc32c(&self.stored) != page.crc {
-            return Err(damaged("a page is not what its checksum says"));
-        }
+        self.store(from, page)?;
         self.body.clear();
         self.body.reserve(page.raw as usize);
-        self.decompressor
-            .decompress_to_buffer(&self.stored[page.header.into()..], &mut self.body)
+        self.context
+            .decompress(&mut self.body, &self.stored[page.header.into()..])
             .map_err(|_| damaged("a page cannot be decompressed"))?;
         if self.body.len() == page.raw as usize {
             Ok(&self.body)
@@ -108,6 +107,56 @@ impl Spare {
             Err(damaged("a page is not as long as it should be"))
         }
     }
+
+    /// The first list of levels of a page, with its length before it. What follows it is another block of zstd, which
+    /// is not decompressed.
+    fn read_levels(&mut self, from: &impl ReadAt, page: &Page) -> Result<&[u8], Error> {
+        if page.raw > 1 << STREAMED_LOG_MAX {
+            return self.read(from, page);
+        }
+        let damaged = |reason| Error::Damaged { offset: page.offset, reason };
+        self.store(from, page)?;
+        self.context.reset(ResetDirective::SessionOnly).map_err(zstd_error)?;
+        let mut input = InBuffer::around(&self.stored[page.header.into()..]);
+        self.body.clear();
+        let mut end = size_of::<u32>();
+        while self.body.len() < end {
+            let start = self.body.len();
+            self.body.resize(end, 0);
+            let mut output = OutBuffer::around_pos(&mut self.body[..], start);
+            while output.pos() < end {
+                let before = (output.pos(), input.pos);
+                self.context
+                    .decompress_stream(&mut output, &mut input)
+                    .map_err(|_| damaged("a page cannot be decompressed"))?;
+                if (output.pos(), input.pos) == before {
+                    return Err(damaged("a page is not as long as it should be"));
+                }
+            }
+            let length = decode::Bytes(&self.body).u32().map_err(damaged)?;
+            if length > page.raw {
+                return Err(damaged("it ends early"));
+            }
+            end = size_of::<u32>() + length as usize;
+        }
+        Ok(&self.body)
+    }
+
+    /// Reads the bytes of a page as they are, and checks them.
+    fn store(&mut self, from: &impl ReadAt, page: &Page) -> Result<(), Error> {
+        self.stored.clear();
+        self.stored.resize(page.len() as usize, 0);
+        from.read_at(page.offset, &mut self.stored)?;
+        if crc32c::crc32c(&self.stored) != page.crc {
+            let reason = "a page is not what its checksum says";
+            return Err(Error::Damaged { offset: page.offset, reason });
+        }
+        Ok(())
+    }
+}
+
+fn zstd_error(code: usize) -> Error {
+    Error::Io(io::Error::other(zstd::zstd_safe::get_error_name(code)))
 }
 
 /// Dictionaries that were read, by the place that they have in the file.
@@ -308,24 +357,31 @@ impl<R: ReadAt> File<R> {
             return Ok(0..0);
         }
         let page = group.page_lows.partition_point(|low| *low < first).saturating_sub(1);
-        let of_page = self.lows(number, page)?;
-        let start = group.page_rows[page] as usize + of_page.partition_point(|low| *low < first);
+        let of_page = self.cells(number, page, Column::TraceId)?;
+        let before = self.rows_before(number, page, &of_page, |low| low < first)?;
+        let start = group.page_rows[page] as usize + before;
         let end_page = group.page_lows.partition_point(|low| *low <= last) - 1;
-        let of_page = if end_page == page { of_page } else { self.lows(number, end_page)? };
-        let behind = of_page.partition_point(|low| *low <= last);
-        Ok(start..(group.page_rows[end_page] as usize + behind).max(start))
+        let of_page = match end_page == page {
+            true => of_page,
+            false => self.cells(number, end_page, Column::TraceId)?,
+        };
+        let before = self.rows_before(number, end_page, &of_page, |low| low <= last)?;
+        Ok(start..(group.page_rows[end_page] as usize + before).max(start))
     }
 
-    /// The lower halves of the request ids of a page.
-    fn lows(&self, group: usize, page: usize) -> Result<Vec<u64>, Error> {
+    /// How many rows of a page come before the first one for whose request's id it does not hold.
+    fn rows_before(
+        &self,
+        group: usize,
+        page: usize,
+        cells: &Cells,
+        holds: impl Fn(u64) -> bool,
+    ) -> Result<usize, Error> {
+        let not_ids = "an id is none";
+        let ids = cells.ids().ok_or_else(|| self.damaged(group, page, Column::TraceId, not_ids))?;
+        let place = ids.ids.partition_point(|id| holds(*id as u64));
         let rows = self.rows_of_page(group, page).len();
-        let cells = self.cells(group, page, Column::TraceId)?;
-        let low = |row| {
-            let text = cells.row_text(row).as_bytes();
-            decode::hex(&text[text.len().saturating_sub(16)..])
-        };
-        let lows: decode::Result<Vec<u64>> = (0..rows).map(low).collect();
-        lows.map_err(|reason| self.damaged(group, page, Column::TraceId, reason))
+        Ok(ids.starts.get(place).map_or(rows, |start| *start as usize))
     }
 
     fn read_group(
@@ -388,6 +444,18 @@ impl<R: ReadAt> File<R> {
         Error::Damaged { offset, reason }
     }
 
+    /// Which rows of a page a column has values of.
+    fn presence(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
+        let chunk = &self.groups[group].columns[column as usize];
+        let rows = self.rows_of_page(group, page).len();
+        let page = chunk.page(page);
+        self.with_spare(|spare| {
+            let levels = spare.read_levels(&self.from, page)?;
+            Cells::presence(column, page, rows, chunk.is_same, levels)
+                .map_err(|reason| Error::Damaged { offset: page.offset, reason })
+        })
+    }
+
     /// What a column says of the rows of a page.
     fn cells(&self, group: usize, page: usize, column: Column) -> Result<Cells, Error> {
         let chunk = &self.groups[group].columns[column as usize];
@@ -428,14 +496,20 @@ impl<R: ReadAt> File<R> {
         page: &Page,
         take: impl FnOnce(&[u8]) -> decode::Result<T>,
     ) -> Result<T, Error> {
+        self.with_spare(|spare| {
+            take(spare.read(&self.from, page)?)
+                .map_err(|reason| Error::Damaged { offset: page.offset, reason })
+        })
+    }
+
+    fn with_spare<T>(&self, take: impl FnOnce(&mut Spare) -> Result<T, Error>) -> Result<T, Error> {
         let spare = || self.spare.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = spare().pop();
         let mut used = match kept {
             Some(kept) => kept,
             None => Spare::new()?,
         };
-        let taken = take(used.read(&self.from, page)?)
-            .map_err(|reason| Error::Damaged { offset: page.offset, reason })?;
+        let taken = take(&mut used)?;
         let mut spare = spare();
         if spare.len() < SPARE_MAX
             && used.stored.capacity() + used.body.capacity() < SPARE_BYTES_MAX
@@ -474,28 +548,82 @@ impl<R: ReadAt> File<R> {
         }
     }
 
-    /// Hands over some columns of a group, page by page.
-    pub fn scan(
-        &self,
-        group: usize,
-        columns: &[Column],
-        mut visit: impl FnMut(&PageColumns) -> ControlFlow<()>,
-    ) -> Result<ControlFlow<()>, Error> {
-        for page in 0..self.groups[group].page_rows.len() {
-            let rows = self.rows_of_page(group, page);
-            let mut of_page = PageColumns {
-                first_row: self.groups[group].first_row + rows.start as u64,
-                rows: rows.len(),
-                columns: [const { None }; COLUMNS.len()],
-            };
-            for column in columns {
-                of_page.columns[*column as usize] = Some(self.cells(group, page, *column)?);
-            }
-            if visit(&of_page).is_break() {
-                return Ok(ControlFlow::Break(()));
+    /// The pages that have some of these rows. No column of them is read yet.
+    pub fn pages(&self, rows: Range<u64>) -> impl Iterator<Item = PageColumns> + '_ {
+        let first = self
+            .groups
+            .partition_point(|group| group.first_row + u64::from(group.rows) <= rows.start);
+        let of_rows = self.groups.iter().enumerate().skip(first);
+        let of_rows = of_rows.take_while(move |(_, group)| group.first_row < rows.end);
+        of_rows.flat_map(move |(number, group)| {
+            let starts = &group.page_rows;
+            let row = |row: &u32| group.first_row + u64::from(*row);
+            let first = starts.partition_point(|start| row(start) <= rows.start);
+            let behind = starts.partition_point(|start| row(start) < rows.end);
+            (first.saturating_sub(1)..behind).map(move |page| self.page(number, page))
+        })
+    }
+
+    /// The pages of a group. No column of them is read yet.
+    pub fn pages_of_group(&self, group: usize) -> impl Iterator<Item = PageColumns> + '_ {
+        (0..self.groups[group].page_rows.len()).map(move |page| self.page(group, page))
+    }
+
+    fn page(&self, group: usize, page: usize) -> PageColumns {
+        let rows = self.rows_of_page(group, page);
+        let first_row = self.groups[group].first_row + rows.start as u64;
+        let columns = [const { None }; COLUMNS.len()];
+        PageColumns { group, page, first_row, rows: 0..rows.len(), columns }
+    }
+
+    /// Reads those of these columns of one of its pages that were not read yet.
+    pub fn read_columns(&self, of: &mut PageColumns, columns: &[Column]) -> Result<(), Error> {
+        let rows = self.rows_of_page(of.group, of.page).len();
+        for column in columns {
+            let cells = &of.columns[*column as usize];
+            if cells.as_ref().is_none_or(Cells::has_presence_alone) {
+                let all = self.cells(of.group, of.page, *column)?;
+                of.columns[*column as usize] = Some(all.of_rows(of.rows.clone(), rows));
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(())
+    }
+
+    /// Reads which rows of one of its pages a column has values of, which costs less than to read the values. The
+    /// column must be one of those that have one value for a row at most.
+    pub fn read_presence(&self, of: &mut PageColumns, column: Column) -> Result<(), Error> {
+        if of.columns[column as usize].is_none() {
+            let all = self.presence(of.group, of.page, column)?;
+            let rows = self.rows_of_page(of.group, of.page).len();
+            of.columns[column as usize] = Some(all.of_rows(of.rows.clone(), rows));
+        }
+        Ok(())
+    }
+
+    /// Whether there are spans of requests whose ids have this lower half.
+    pub fn holds(&self, low: u64) -> Result<bool, Error> {
+        for group in 0..self.groups.len() {
+            if !self.rows_between(group, &(low..=low))?.is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The texts that values of a column in a group are numbers of, if they are.
+    pub fn texts(&self, group: usize, column: Column) -> Result<Option<Texts>, Error> {
+        let chunk = &self.groups[group].columns[column as usize];
+        chunk.dictionary.as_ref().map(|page| self.dictionary(page).map(Texts)).transpose()
+    }
+}
+
+/// Texts of a column that values are numbers of.
+pub struct Texts(Arc<TextList>);
+
+impl Texts {
+    /// All of them, by number.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &str> {
+        (0..self.0.len()).map(|number| self.0.get(number))
     }
 }
 
@@ -512,29 +640,67 @@ fn crc(from: &impl ReadAt, mut bytes: Range<u64>) -> Result<u32, Error> {
     Ok(crc)
 }
 
-/// Some columns of a page.
+/// Some columns of a page, or of some of its rows.
 pub struct PageColumns {
+    group: usize,
+    page: usize,
+    /// The number of the page's first row in the file.
     first_row: u64,
-    rows: usize,
+    /// Rows of the page.
+    rows: Range<usize>,
     columns: [Option<Cells>; COLUMNS.len()],
 }
 
 impl PageColumns {
     /// The number of its first row in the file.
     pub fn first_row(&self) -> u64 {
-        self.first_row
+        self.first_row + self.rows.start as u64
     }
 
     /// How many rows it has.
     pub fn rows(&self) -> usize {
-        self.rows
+        self.rows.len()
+    }
+
+    /// Those of its rows that are among these rows of the file. No column of them is read yet.
+    #[must_use]
+    pub fn only(&self, rows: &Range<u64>) -> PageColumns {
+        let within = |row: u64| {
+            let row = row.saturating_sub(self.first_row).min(self.rows.end as u64);
+            (row as usize).max(self.rows.start)
+        };
+        let start = within(rows.start);
+        PageColumns {
+            rows: start..within(rows.end).max(start),
+            columns: [const { None }; COLUMNS.len()],
+            ..*self
+        }
+    }
+
+    /// Whether a column was read.
+    pub fn has(&self, column: Column) -> bool {
+        self.columns[column as usize].is_some()
+    }
+
+    /// How much memory it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let columns = self.columns.iter().flatten().map(Cells::memory);
+        size_of::<PageColumns>() + columns.sum::<usize>()
     }
 
     fn of(&self, column: Column) -> &Cells {
         self.columns[column as usize].as_ref().expect("a column that was asked for")
     }
 
-    /// The text of a row of the page. Empty is none.
+    /// The request of a row of the page.
+    ///
+    /// # Panics
+    /// If [`Column::TraceId`] was not asked for.
+    pub fn trace_id(&self, row: usize) -> Option<TraceId> {
+        self.of(Column::TraceId).ids().and_then(|ids| TraceId::from_number(ids.get(row)))
+    }
+
+    /// The text of a row of the page. Empty is none; requests' ids are no text ([`PageColumns::trace_id`]).
     ///
     /// # Panics
     /// If the column was not asked for.
@@ -574,25 +740,7 @@ impl PageColumns {
         self.of(column).number(value) as u64
     }
 
-    /// How many texts the dictionary of a column has, if it has one. With [`PageColumns::code`] a condition is
-    /// evaluated once for each text.
-    ///
-    /// # Panics
-    /// If the column was not asked for.
-    pub fn codes(&self, column: Column) -> Option<usize> {
-        self.of(column).coded().map(|(_, dictionary)| dictionary.len())
-    }
-
-    /// A text of a column's dictionary; empty if there is none of that number.
-    ///
-    /// # Panics
-    /// If the column was not asked for.
-    pub fn code_text(&self, column: Column, code: usize) -> &str {
-        let coded = self.of(column).coded().filter(|(_, dictionary)| code < dictionary.len());
-        coded.map_or("", |(_, dictionary)| dictionary.get(code))
-    }
-
-    /// The number of a value in its column's dictionary.
+    /// The number of a value's text, if the column has numbers of texts ([`File::texts`]).
     ///
     /// # Panics
     /// If the column was not asked for.
@@ -667,7 +815,9 @@ impl<'c> Spans<'c> {
         let text = |column| self.of(column).row_text(row);
         let number = |column| self.of(column).row_number(row).map(|number| number as u64);
         let flag = |column| number(column) == Some(1);
-        let trace_id = of_column(Column::TraceId, trace_id(text(Column::TraceId)))?;
+        let ids = self.of(Column::TraceId).ids();
+        let trace_id = ids.and_then(|ids| TraceId::from_number(ids.get(row)));
+        let trace_id = trace_id.ok_or((Column::TraceId, "an id is none"))?;
         let id = of_column(Column::SpanId, span_id(text(Column::SpanId)))?;
         let parent = Some(text(Column::ParentId)).filter(|text| !text.is_empty()).map(span_id);
         let parent_id = of_column(Column::ParentId, parent.transpose())?;
@@ -756,13 +906,6 @@ impl<'c> Spans<'c> {
 
 fn of_column<T>(column: Column, result: decode::Result<T>) -> OfColumn<T> {
     result.map_err(|reason| (column, reason))
-}
-
-fn trace_id(text: &str) -> decode::Result<TraceId> {
-    let text = text.as_bytes();
-    let (high, low) = text.split_at(text.len().saturating_sub(16));
-    let high = if high.is_empty() { 0 } else { decode::hex(high)? };
-    TraceId::from_number(u128::from(high) << 64 | u128::from(decode::hex(low)?)).ok_or("an id is 0")
 }
 
 fn span_id(text: &str) -> decode::Result<SpanId> {

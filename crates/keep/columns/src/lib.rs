@@ -25,7 +25,7 @@ mod writer;
 pub use block::{Block, Refused, Row, Scratch};
 pub use endpoint::EndpointId;
 pub use error::Error;
-pub use file::{File, PageColumns, ReadAt};
+pub use file::{File, PageColumns, ReadAt, Texts};
 pub use layout::{Layout, LayoutId, Shape, ValueType};
 pub use schema::Column;
 pub use sorted::Sorted;

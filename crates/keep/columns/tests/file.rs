@@ -2,8 +2,8 @@
 
 mod support;
 
-use blkkin_columns::{Block, File, Options, Scratch, Sorted, Writer};
-use blkkin_model::Span;
+use blkkin_columns::{Block, Column, File, Options, Scratch, Sorted, Writer};
+use blkkin_model::{Origin, Span};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -81,6 +81,50 @@ proptest! {
                 }
             }
             prop_assert_eq!(all(&read), of_trace);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    /// Columns say of rows what the rows say, of whole pages and of some of their rows.
+    #[test]
+    fn columns_say_what_rows_say(all in spans(40), range in (0..40_u64, 0..40_u64)) {
+        let block = block(&all);
+        let sorted = Sorted::of(&[&block]);
+        let file = File::open(write(&[&sorted], small())).expect("ours");
+        let mut scratch = Scratch::default();
+        let rows = range.0..range.1.min(file.len());
+        let columns = [Column::TraceId, Column::Name, Column::StartTime, Column::TagKey];
+        for is_whole in [true, false] {
+            let mut next = rows.start;
+            for page in file.pages(rows.clone()) {
+                let mut page = if is_whole { page } else { page.only(&rows) };
+                file.read_presence(&mut page, Column::ParentId).expect("whole");
+                file.read_columns(&mut page, &columns).expect("whole");
+                prop_assert!(page.rows() > 0);
+                prop_assert!(is_whole || page.first_row() == next);
+                for row in 0..page.rows() {
+                    let span = sorted.span(page.first_row() as usize + row, &mut scratch);
+                    let has_parent = !page.values(Column::ParentId, row).is_empty();
+                    prop_assert_eq!(has_parent, span.parent_id.is_some());
+                    prop_assert_eq!(page.trace_id(row), Some(span.trace_id));
+                    prop_assert_eq!(page.text(Column::Name, row), span.name);
+                    prop_assert_eq!(page.number(Column::StartTime, row), span.start_ns);
+                    let keys = page.values(Column::TagKey, row);
+                    let keys = keys.map(|value| page.value_text(Column::TagKey, value));
+                    let own = span.tags.iter().filter(|tag| tag.origin == Origin::Span);
+                    prop_assert!(keys.eq(own.map(|tag| tag.key)));
+                }
+                next = page.first_row() + page.rows() as u64;
+            }
+            prop_assert!(rows.is_empty() || next >= rows.end);
+            prop_assert!(is_whole || rows.is_empty() || next == rows.end);
+        }
+        for low in all.iter().map(|span| span.trace_id.low()).chain([0, 77]) {
+            let is_there = all.iter().any(|span| span.trace_id.low() == low);
+            prop_assert_eq!(file.holds(low).expect("whole"), is_there);
         }
     }
 }

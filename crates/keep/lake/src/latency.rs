@@ -5,7 +5,7 @@ use crate::Error;
 use crate::index::{Entry, Group, NO_DURATION};
 use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
-use crate::project::{Projection, scan};
+use crate::project::{Projection, for_each_holding, span_id, trace_id};
 use crate::search::{asks_spans, for_each_match, groups};
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, Row, Scratch};
@@ -197,49 +197,33 @@ impl<'p> Sum<'p> {
         Ok(())
     }
 
-    /// Looks at all spans of a file.
+    /// Looks at the columns that a condition is about.
     fn add_rows(
         &mut self,
-        part: &'p Part,
+        part: &Part,
         loaded: &Loaded,
         window: Window,
         condition: &Condition,
     ) -> Result<(), Error> {
-        const COLUMNS: [Column; 5] = [
-            Column::TraceId,
-            Column::SpanId,
-            Column::ParentId,
-            Column::StartTime,
-            Column::Duration,
-        ];
-        let projection = Projection::of(condition);
-        let mut request = String::new();
-        let mut began = None;
-        let mut matches: Vec<Example> = Vec::new();
-        let columns = [&COLUMNS, projection.columns()].concat();
-        scan(part, loaded, &columns, |page, row| {
-            let id = page.text(Column::TraceId, row);
-            if request != id {
-                self.add_examples(&mut matches, began.take(), window);
-                id.clone_into(&mut request);
-            }
-            let start = page.number(Column::StartTime, row);
-            let has_parent = !page.text(Column::ParentId, row).is_empty();
-            let this = start.map(|start| (has_parent, start));
-            began = [began, this].into_iter().flatten().min();
-            if let Some(duration_ns) = page.number(Column::Duration, row)
-                && projection.holds(page, row)?
-            {
-                let trace = u128::from_str_radix(id, 16).ok().and_then(TraceId::from_number);
-                let span = u64::from_str_radix(page.text(Column::SpanId, row), 16).ok();
-                let ids = trace.zip(span.and_then(SpanId::from_number));
-                let (trace_id, id) = ids.ok_or("an id is none")?;
-                matches.push(Example { trace_id, id, duration_ns });
+        const EXAMPLE: [Column; 2] = [Column::TraceId, Column::SpanId];
+        let ordinals = part.note(loaded.index.ordinals(window).map_err(Error::io("an index")))?;
+        if ordinals.is_empty() {
+            return Ok(());
+        }
+        let are_all = ordinals.len() == loaded.index.directory.requests as usize;
+        let within = if are_all { None } else { Some(rows_of(part, loaded, ordinals)?) };
+        let lasting = Condition::All(vec![Condition::Duration(0, u64::MAX), condition.clone()]);
+        let projection = Projection::of(&lasting);
+        for_each_holding(part, loaded, &projection, &EXAMPLE, |page, row| {
+            let number = page.first_row() as usize + row;
+            let is_within = within.as_ref().is_none_or(|rows| rows.get(number) == Some(&true));
+            if let Some(duration_ns) = page.number(Column::Duration, row).filter(|_| is_within) {
+                let trace_id = trace_id(page, row)?;
+                let id = span_id(page.text(Column::SpanId, row))?;
+                self.add(Example { trace_id, id, duration_ns });
             }
             Ok(())
-        })?;
-        self.add_examples(&mut matches, began, window);
-        Ok(())
+        })
     }
 
     /// Adds spans of one request, if it began in the window.
@@ -292,6 +276,16 @@ impl<'p> Sum<'p> {
         examples.sort_by_key(|it| (it.duration_ns, it.trace_id, it.id));
         Latency { durations, examples }
     }
+}
+
+/// Which rows of a file are of these requests.
+fn rows_of(part: &Part, loaded: &Loaded, ordinals: Range<u32>) -> Result<Vec<bool>, Error> {
+    let requests = loaded.index.requests(ordinals).map_err(Error::io("an index"));
+    let mut rows = vec![false; loaded.index.directory.rows as usize];
+    for (_, of_request) in part.note(requests)?.iter() {
+        rows[of_request.start as usize..of_request.end as usize].fill(true);
+    }
+    Ok(rows)
 }
 
 /// Whether the code of a span's duration does not say whether a condition holds.

@@ -62,10 +62,6 @@ impl<'a> Packed<'a> {
         fits.then_some(Packed { bytes, width, len })
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.len
-    }
-
     /// The number at `index`, which must be less than their number.
     #[inline]
     pub(crate) fn get(&self, index: usize) -> u64 {

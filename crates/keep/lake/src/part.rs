@@ -7,7 +7,7 @@ use crate::index::{self, Builder, Directory, Index, KeyValues, LinkCount, OpenEr
 use crate::links::LinkTable;
 use crate::manifest::FileEntry;
 use crate::tags::TagTable;
-use blkkin_columns::{Block, Options, ReadAt, Sorted, Writer};
+use blkkin_columns::{Block, Column, Options, PageColumns, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
 use std::fmt;
 use std::io::{self, BufWriter};
@@ -99,45 +99,6 @@ impl Loaded {
     pub(crate) fn columns(&self) -> &blkkin_columns::File<impl ReadAt + use<>> {
         &self.file
     }
-
-    /// The rows of the pages on which there may be spans of requests whose ids have this lower half.
-    pub(crate) fn pages_of_low(&self, low: u64) -> Vec<Range<u32>> {
-        let file = &self.file;
-        let mut found = Vec::new();
-        for group in 0..file.groups() {
-            let (first, last) = file.group_lows(group);
-            if (first..=last).contains(&low) {
-                let starts: Vec<(u64, u64)> = file.group_pages(group).collect();
-                // The request may begin on the page before the first one that begins with it.
-                let first = starts.partition_point(|(_, of)| *of < low).saturating_sub(1);
-                let behind = starts.partition_point(|(_, of)| *of <= low);
-                found.extend(pages(&starts, first..behind, file.group_rows(group).end));
-            }
-        }
-        found
-    }
-
-    /// The rows of the pages that have some of these rows.
-    pub(crate) fn pages_of_rows(&self, rows: &Range<u32>) -> Vec<Range<u32>> {
-        let file = &self.file;
-        let mut found = Vec::new();
-        for group in 0..file.groups() {
-            let of_group = file.group_rows(group);
-            if u64::from(rows.start) < of_group.end && of_group.start < u64::from(rows.end) {
-                let starts: Vec<(u64, u64)> = file.group_pages(group).collect();
-                let first = starts.partition_point(|(row, _)| *row <= rows.start.into());
-                let behind = starts.partition_point(|(row, _)| *row < rows.end.into());
-                found.extend(pages(&starts, first.saturating_sub(1)..behind, of_group.end));
-            }
-        }
-        found
-    }
-}
-
-/// The rows of some pages of a group that ends with a row, of which it is known where each starts.
-fn pages(starts: &[(u64, u64)], which: Range<usize>, end: u64) -> Vec<Range<u32>> {
-    let next = |page: usize| starts.get(page + 1).map_or(end, |(row, _)| *row);
-    which.map(|page| starts[page].0 as u32..next(page) as u32).collect()
 }
 
 impl Part {
@@ -194,11 +155,6 @@ impl Part {
     }
 
     /// The rows of a range.
-    pub(crate) fn rows(&self, rows: Range<u32>, to: &mut Block) -> Result<(), Error> {
-        self.rows_of(&*self.load()?, rows, to)
-    }
-
-    /// The same of what is in memory of this file.
     pub(crate) fn rows_of(
         &self,
         loaded: &Loaded,
@@ -206,6 +162,29 @@ impl Part {
         to: &mut Block,
     ) -> Result<(), Error> {
         self.note(read_rows(&loaded.file, self.entry.number, rows, to))
+    }
+
+    /// Reads those of these columns of a page that were not read yet. Of parents it is read only which spans have one.
+    pub(crate) fn read_columns(
+        &self,
+        loaded: &Loaded,
+        page: &mut PageColumns,
+        columns: &[Column],
+    ) -> Result<(), Error> {
+        let read = columns.iter().try_for_each(|&column| match column {
+            Column::ParentId => loaded.file.read_presence(page, column),
+            _ => loaded.file.read_columns(page, &[column]),
+        });
+        self.note(read.map_err(|error| self.error(error)))
+    }
+
+    /// Whether there are spans of requests whose ids have this lower half, as far as can be read.
+    pub(crate) fn holds(&self, low: u64) -> bool {
+        let looked = || {
+            let held = self.load()?.file.holds(low);
+            self.note(held.map_err(|error| self.error(error)))
+        };
+        self.may_hold(low) && looked().unwrap_or(true)
     }
 
     /// The spans of requests whose ids have lower halves in this range.

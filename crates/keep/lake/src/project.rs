@@ -3,12 +3,11 @@
 
 use crate::Error;
 use crate::part::{Loaded, Part};
-use blkkin_columns::{Column, PageColumns};
+use blkkin_columns::{Column, PageColumns, Texts};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
 };
-use blkkin_store::{Condition, TextField};
-use std::ops::ControlFlow;
+use blkkin_store::{Condition, TagTest, TextField};
 
 /// What a condition is about.
 pub(crate) struct Projection<'c> {
@@ -31,35 +30,228 @@ enum Value<'p> {
     Bytes(Vec<u8>),
 }
 
+impl Value<'_> {
+    fn borrow(&self) -> ValueRef<'_> {
+        match self {
+            Value::Plain(value) => *value,
+            Value::Bytes(bytes) => ValueRef::Bytes(bytes),
+        }
+    }
+}
+
 /// What is wrong with a row.
 pub(crate) type Fault = &'static str;
 
-/// Calls `each` with all rows of a file, page by page, of which these columns are read.
-pub(crate) fn scan(
+/// Calls `each` with the rows of a file for which a condition holds, page by page. Of pages that have some, these columns
+/// are read too.
+pub(crate) fn for_each_holding(
     part: &Part,
     loaded: &Loaded,
+    projection: &Projection<'_>,
     columns: &[Column],
     mut each: impl FnMut(&PageColumns, usize) -> Result<(), Fault>,
 ) -> Result<(), Error> {
-    let mut columns = columns.to_vec();
-    columns.sort_unstable();
-    columns.dedup();
     let file = loaded.columns();
     for group in 0..file.groups() {
-        let mut fault = None;
-        let flow = file.scan(group, &columns, |page| {
-            fault = (0..page.rows()).find_map(|row| each(page, row).err());
-            if fault.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        let _ = part.note(flow.map_err(|error| part.error(error)))?;
-        if let Some(fault) = fault {
-            let rows = file.group_rows(group);
-            let (first, end) = (rows.start, rows.end);
-            let text = format!("a row between {first} and {end}: {fault}");
-            part.note(Err(part.error(text)))?;
+        let sieve = part.note(
+            Sieve::of(projection.condition, &|column| file.texts(group, column))
+                .map_err(|error| part.error(error)),
+        )?;
+        if sieve.lets_none_through() {
+            continue;
+        }
+        for mut page in file.pages_of_group(group) {
+            part.read_columns(loaded, &mut page, &sieve.columns())?;
+            let marks = sieve.marks(&page);
+            if marks.as_ref().is_some_and(|marks| !marks.contains(&true)) {
+                continue;
+            }
+            part.read_columns(loaded, &mut page, projection.columns())?;
+            let may_hold = |row: &usize| marks.as_ref().is_none_or(|marks| marks[*row]);
+            let rows = (0..page.rows()).filter(may_hold);
+            let holding = rows.filter_map(|row| match projection.holds(&page, row) {
+                Ok(holds) => holds.then_some(Ok(row)),
+                Err(fault) => Some(Err(fault)),
+            });
+            let holding = holding.collect::<Result<Vec<usize>, Fault>>();
+            let holding = part.note(holding.map_err(|fault| fault_of(part, &page, fault)))?;
+            if !holding.is_empty() {
+                part.read_columns(loaded, &mut page, columns)?;
+            }
+            let said = holding.into_iter().try_for_each(|row| each(&page, row));
+            part.note(said.map_err(|fault| fault_of(part, &page, fault)))?;
         }
     }
     Ok(())
+}
+
+/// Something is wrong with a row of a page.
+pub(crate) fn fault_of(part: &Part, page: &PageColumns, fault: Fault) -> Error {
+    let first = page.first_row();
+    part.error(format!("a row between {first} and {}: {fault}", first + page.rows() as u64))
+}
+
+/// What those columns of a page that were read say of the span of a row, but for annotations and tags. Of its parent
+/// it says no more than whether there is one.
+pub(crate) fn span(
+    page: &PageColumns,
+    row: usize,
+    trace_id: TraceId,
+) -> Result<SpanRef<'_>, Fault> {
+    let text = |column| if page.has(column) { page.text(column, row) } else { "" };
+    let number = |column| if page.has(column) { page.number(column, row) } else { None };
+    let some_id = SpanId::from_number(1).ok_or("an id is 0")?;
+    let id = match text(Column::SpanId) {
+        "" => some_id,
+        text => span_id(text)?,
+    };
+    let has_parent = page.has(Column::ParentId) && !page.values(Column::ParentId, row).is_empty();
+    let is_error = number(Column::Error) == Some(1);
+    Ok(SpanRef {
+        parent_id: has_parent.then_some(some_id),
+        kind: kind(text(Column::Kind))?,
+        status: if is_error { Status::Error } else { Status::Ok },
+        shared: number(Column::Shared) == Some(1),
+        name: text(Column::Name),
+        start_ns: number(Column::StartTime),
+        duration_ns: number(Column::Duration),
+        local: EndpointRef { service: text(Column::Service), ..EndpointRef::NONE },
+        remote: EndpointRef { service: text(Column::RemoteService), ..EndpointRef::NONE },
+        ..SpanRef::new(trace_id, id)
+    })
+}
+
+/// The request of a row. Its column must have been read.
+pub(crate) fn trace_id(page: &PageColumns, row: usize) -> Result<TraceId, Fault> {
+    page.trace_id(row).ok_or("an id is none")
+}
+
+pub(crate) fn span_id(text: &str) -> Result<SpanId, Fault> {
+    let number = u64::from_str_radix(text, 16).ok();
+    number.and_then(SpanId::from_number).ok_or("an id is none")
+}
+
+/// Which rows of a group's pages may meet a condition, by the texts of their tags, which are looked at once for each
+/// group. What else a condition is about may be as it will.
+enum Sieve<'c> {
+    /// All rows may.
+    Open,
+    /// Those that have a tag, of the span, of its process or of its library.
+    Tag(Vec<Wanted<'c>>),
+    All(Vec<Sieve<'c>>),
+    Any(Vec<Sieve<'c>>),
+}
+
+/// A tag in one of the [`TAGS`].
+struct Wanted<'c> {
+    keys: Column,
+    values: Column,
+    /// The number of its key.
+    key: u32,
+    /// Whether a value may be what it should be, by its number; `None` if values have no numbers.
+    may_be: Option<Vec<bool>>,
+    test: &'c TagTest,
+}
+
+impl<'c> Sieve<'c> {
+    fn of<E>(
+        condition: &'c Condition,
+        texts: &impl Fn(Column) -> Result<Option<Texts>, E>,
+    ) -> Result<Sieve<'c>, E> {
+        let all = |parts: &'c [Condition]| {
+            parts.iter().map(|part| Sieve::of(part, texts)).collect::<Result<Vec<_>, E>>()
+        };
+        Ok(match condition {
+            Condition::All(parts) => Sieve::All(all(parts)?),
+            Condition::Any(parts) => Sieve::Any(all(parts)?),
+            Condition::Tag(key, test) => {
+                let mut wanted = Vec::new();
+                for (keys, values) in TAGS {
+                    let Some(known) = texts(keys)? else { return Ok(Sieve::Open) };
+                    let Some(key) = known.iter().position(|text| text == key) else { continue };
+                    let may_be = texts(values)?
+                        .map(|texts| texts.iter().map(|text| may_be(test, text)).collect());
+                    let is_possible = |may_be: &Vec<bool>| may_be.contains(&true);
+                    if may_be.as_ref().is_none_or(is_possible) {
+                        wanted.push(Wanted { keys, values, key: key as u32, may_be, test });
+                    }
+                }
+                Sieve::Tag(wanted)
+            }
+            _ => Sieve::Open,
+        })
+    }
+
+    fn lets_none_through(&self) -> bool {
+        match self {
+            Sieve::Open => false,
+            Sieve::Tag(wanted) => wanted.is_empty(),
+            Sieve::All(parts) => parts.iter().any(Sieve::lets_none_through),
+            Sieve::Any(parts) => parts.iter().all(Sieve::lets_none_through),
+        }
+    }
+
+    /// Those that must be read.
+    fn columns(&self) -> Vec<Column> {
+        match self {
+            Sieve::Open => Vec::new(),
+            Sieve::Tag(wanted) => wanted.iter().flat_map(|it| [it.keys, it.values]).collect(),
+            Sieve::All(parts) | Sieve::Any(parts) => {
+                parts.iter().flat_map(Sieve::columns).collect()
+            }
+        }
+    }
+
+    /// Which rows of a page may; `None` if all may.
+    fn marks(&self, page: &PageColumns) -> Option<Vec<bool>> {
+        match self {
+            Sieve::Open => None,
+            Sieve::Tag(wanted) => {
+                let mut marks = vec![false; page.rows()];
+                for wanted in wanted {
+                    for (row, mark) in marks.iter_mut().enumerate() {
+                        *mark |= wanted.may_be_of(page, row);
+                    }
+                }
+                Some(marks)
+            }
+            Sieve::All(parts) => {
+                parts.iter().filter_map(|part| part.marks(page)).reduce(|one, of| {
+                    one.into_iter().zip(of).map(|(one, other)| one && other).collect()
+                })
+            }
+            Sieve::Any(parts) => {
+                let mut marks = vec![false; page.rows()];
+                for part in parts {
+                    let of = part.marks(page)?;
+                    marks.iter_mut().zip(of).for_each(|(mark, of)| *mark |= of);
+                }
+                Some(marks)
+            }
+        }
+    }
+}
+
+impl Wanted<'_> {
+    /// Whether a row may have it.
+    fn may_be_of(&self, page: &PageColumns, row: usize) -> bool {
+        let (keys, values) = (page.values(self.keys, row), page.values(self.values, row));
+        let mut pairs = keys.zip(values);
+        pairs.any(|(key, value)| {
+            page.code(self.keys, key) == Some(self.key)
+                && match (&self.may_be, page.code(self.values, value)) {
+                    (Some(may_be), Some(code)) => may_be.get(code as usize) != Some(&false),
+                    _ => may_be(self.test, page.value_text(self.values, value)),
+                }
+        })
+    }
+}
+
+/// Whether a value of which this is the text may be what it should be, of whatever type it is.
+fn may_be(test: &TagTest, text: &str) -> bool {
+    b"sibdx"
+        .iter()
+        .any(|&letter| value_of(letter, text).is_ok_and(|value| test.holds_of(value.borrow())))
 }
 
 impl<'c> Projection<'c> {
@@ -101,46 +293,24 @@ impl<'c> Projection<'c> {
         &self.columns
     }
 
-    /// Whether the condition holds for a row.
+    /// Whether the condition holds for a row of a page of which its columns were read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
-        let reads = |column: Column| self.columns.contains(&column);
-        let text = |column| if reads(column) { page.text(column, row) } else { "" };
-        let number = |column| if reads(column) { page.number(column, row) } else { None };
         let values = if self.keys.is_empty() { Vec::new() } else { self.tags(page, row)? };
         let tags: Vec<TagRef<'_>> = values
             .iter()
-            .map(|(key, value, origin)| {
-                let value = match value {
-                    Value::Plain(value) => *value,
-                    Value::Bytes(bytes) => ValueRef::Bytes(bytes),
-                };
-                TagRef { key, value, origin: *origin }
-            })
+            .map(|(key, value, origin)| TagRef { key, value: value.borrow(), origin: *origin })
             .collect();
-        let annotations: Vec<AnnotationRef<'_>> = if reads(Column::AnnotationValue) {
+        let annotations: Vec<AnnotationRef<'_>> = if page.has(Column::AnnotationValue) {
             let values = page.values(Column::AnnotationValue, row);
             let text = |value| page.value_text(Column::AnnotationValue, value);
             values.map(|value| AnnotationRef { time_ns: 0, value: text(value) }).collect()
         } else {
             Vec::new()
         };
-        let is_error = number(Column::Error) == Some(1);
-        // Who it is does not matter here, nor whose child.
-        let (trace_id, id) = (TraceId::from_number(1), SpanId::from_number(1));
-        let (trace_id, id) = trace_id.zip(id).ok_or("an id is 0")?;
-        Ok(self.condition.holds(&SpanRef {
-            parent_id: (!text(Column::ParentId).is_empty()).then_some(id),
-            kind: kind(text(Column::Kind))?,
-            status: if is_error { Status::Error } else { Status::Ok },
-            name: text(Column::Name),
-            start_ns: number(Column::StartTime),
-            duration_ns: number(Column::Duration),
-            local: EndpointRef { service: text(Column::Service), ..EndpointRef::NONE },
-            remote: EndpointRef { service: text(Column::RemoteService), ..EndpointRef::NONE },
-            annotations: &annotations,
-            tags: &tags,
-            ..SpanRef::new(trace_id, id)
-        }))
+        // Whose it is does not matter here.
+        let trace_id = TraceId::from_number(1).ok_or("an id is 0")?;
+        let span = span(page, row, trace_id)?;
+        Ok(self.condition.holds(&SpanRef { annotations: &annotations, tags: &tags, ..span }))
     }
 
     /// The tags that the condition is about, in their order.

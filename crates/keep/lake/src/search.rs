@@ -1,8 +1,10 @@
 //! Finds requests. Start at [`search`].
 //!
 //! One condition is asked of what files are found by: the one that the fewest spans meet, as far as that is known. Each
-//! request that has such a span is a candidate, and is read as a whole to see whether all holds. Candidates come in
-//! order, so that this ends when there are enough requests.
+//! request that has such a span is a candidate. Candidates come in order, so that this ends when there are enough
+//! requests. Of those that lie in one file alone, as most do, only the columns are read that conditions are about, and
+//! those that a summary is made of if all hold. Others are read as a whole, since a span that was sent twice counts once,
+//! and only all that spans say tells whether they are the same.
 
 use crate::Error;
 use crate::head::Batch;
@@ -10,20 +12,33 @@ use crate::index::{Entry, Group, NO_DURATION};
 use crate::pages::Pages;
 use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
-use crate::project::{Projection, scan};
-use crate::snapshot::{Snapshot, in_order, take};
-use blkkin_columns::{Block, Column, Row, Scratch};
+use crate::project::{Projection, fault_of, for_each_holding, span, trace_id};
+use crate::snapshot::Snapshot;
+use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
 use blkkin_model::{Held, Span, SpanRef, TraceId};
-use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns};
+use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns, root_of};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
+/// What summaries are made of, beside the request's id.
+const SUMMARY: [Column; 6] = [
+    Column::ParentId,
+    Column::Error,
+    Column::Name,
+    Column::Service,
+    Column::StartTime,
+    Column::Duration,
+];
+
+/// What tells which of two spans that start at once is the root.
+const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
+
 /// When so many requests of a file were read in vain, or one for each so many rows, its columns are read instead: that
 /// takes about as long again.
 const IN_VAIN_MAX: u32 = 64;
-const ROWS_OF_READ: u32 = 1024;
+const ROWS_OF_READ: u32 = 8192;
 
 /// Of no more conditions than this columns are asked.
 const CONDITIONS_MAX: usize = 32;
@@ -33,6 +48,9 @@ const KNOWN_MAX: usize = 2 << 20;
 
 /// So many files, the newest ones, are asked how many spans may meet a condition.
 const FILES_TO_ESTIMATE: usize = 16;
+
+/// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
+const SOME_ORDINALS: u32 = 4096;
 
 /// So many of the spans in memory are put in order at once.
 const SOME_MATCHES: usize = 4096;
@@ -46,11 +64,14 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query) -> Result<Page, Error> 
         entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
     });
     let parts: Vec<&Part> = parts.collect();
-    let driver = query.conditions.iter().min_by_key(|condition| estimate(&parts, condition));
+    let conditions = query.conditions.iter().enumerate();
+    let driver = conditions.min_by_key(|(_, condition)| estimate(&parts, condition));
     let mut search = Search {
         snapshot,
         query,
-        driver: driver.unwrap_or(&any),
+        driver: driver.map_or(&any, |(_, condition)| condition),
+        driver_bit: driver.map_or(0, |(place, _)| place),
+        projections: query.conditions.iter().map(Projection::of).collect(),
         found: Vec::new(),
         seen: HashSet::new(),
         pages: Pages::default(),
@@ -70,6 +91,10 @@ struct Search<'q> {
     snapshot: &'q Snapshot,
     query: &'q Query,
     driver: &'q Condition,
+    /// Its place among the query's conditions.
+    driver_bit: usize,
+    /// Of each condition.
+    projections: Vec<Projection<'q>>,
     /// In the query's order, without those before its page.
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
@@ -93,11 +118,15 @@ struct Candidate {
 struct Look<'q> {
     part: &'q Part,
     in_vain: u32,
+    /// Those that have a span that meets the driving condition, in order, once columns say which.
+    only: Option<Vec<u32>>,
 }
 
-/// What the columns of a file say of a request.
+/// What the columns of a file say of a request: there is at least one for each condition that it meets.
+#[derive(Clone, Copy)]
 struct Known {
-    first_row: u32,
+    /// One of its rows.
+    row: u32,
     /// A bit for each of the query's conditions that a span of it in this file meets.
     met: u32,
     low: u64,
@@ -105,7 +134,7 @@ struct Known {
 
 impl<'q> Look<'q> {
     fn of(part: &'q Part) -> Look<'q> {
-        Look { part, in_vain: 0 }
+        Look { part, in_vain: 0, only: None }
     }
 }
 
@@ -213,15 +242,21 @@ impl<'q> Search<'q> {
 
     /// Tries the requests of a file, the newest first, until there are enough.
     fn look(&mut self, part: &'q Part) -> Result<(), Error> {
-        let ordinals = self.ordinals(part)?;
+        let all = self.within(part)?;
         let mut look = Look::of(part);
-        for &ordinal in ordinals.iter().rev() {
-            let is_full = self.found.len() > self.query.limit;
-            if is_full && self.is_enough(part.load()?.index.start_ns(ordinal).map_err(io_error)?) {
-                return Ok(());
+        let (mut end, mut some) = (all.end, SOME_ORDINALS);
+        while end > all.start {
+            let start = end.saturating_sub(some).max(all.start);
+            for &ordinal in self.ordinals(part, start..end)?.iter().rev() {
+                let is_full = self.found.len() > self.query.limit;
+                let began = || part.load()?.index.start_ns(ordinal).map_err(io_error);
+                if is_full && self.is_enough(began()?) {
+                    return Ok(());
+                }
+                // The others may be well.
+                let _ = self.try_ordinal(&mut look, ordinal);
             }
-            // The others may be well.
-            let _ = self.try_ordinal(&mut look, ordinal);
+            (end, some) = (start, some.saturating_mul(4));
         }
         Ok(())
     }
@@ -229,21 +264,37 @@ impl<'q> Search<'q> {
     /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
     /// which ones to read.
     fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
+        let is_left_out = |only: &Vec<u32>| only.binary_search(&ordinal).is_err();
+        if look.only.as_ref().is_some_and(is_left_out) {
+            return Ok(());
+        }
         let loaded = look.part.load()?;
         let rows = loaded.index.rows(ordinal).map_err(io_error)?;
         let in_vain_max = IN_VAIN_MAX.max(loaded.index.directory.rows / ROWS_OF_READ);
         if look.in_vain < in_vain_max || self.may_be_asked_for(look.part, &rows) {
-            look.in_vain += u32::from(!self.try_rows(look.part, rows)?);
+            look.in_vain += u32::from(!self.try_rows(look.part, &loaded, rows)?);
+            if look.in_vain == in_vain_max && look.only.is_none() {
+                look.only = self.driven(look.part, &loaded)?;
+            }
         }
         Ok(())
+    }
+
+    /// The requests of a file that have a span that meets the driving condition by what columns say, if that is known.
+    fn driven(&mut self, part: &Part, loaded: &Loaded) -> Result<Option<Vec<u32>>, Error> {
+        let Some(known) = self.known(part) else { return Ok(None) };
+        let all = 0..loaded.index.directory.timed;
+        let requests = part.note(loaded.index.requests(all).map_err(io_error))?;
+        let met = |(_, rows): &(u32, Range<u32>)| met(&known, rows) >> self.driver_bit & 1 == 1;
+        Ok(Some(requests.iter().filter(met).map(|(ordinal, _)| ordinal).collect()))
     }
 
     /// Whether a request meets all conditions by what columns say, or may be in memory, or in files of which that is not
     /// known.
     fn may_be_asked_for(&mut self, part: &Part, rows: &Range<u32>) -> bool {
         let Some(known) = self.known(part) else { return true };
-        let at = known.binary_search_by_key(&rows.start, |request| request.first_row);
-        let Some(&Known { mut met, low, .. }) = at.ok().map(|at| &known[at]) else { return true };
+        let Some(low) = of_rows(&known, rows).next().map(|known| known.low) else { return false };
+        let mut met = met(&known, rows);
         let all = ((1u64 << self.query.conditions.len()) - 1) as u32;
         let snapshot = self.snapshot;
         let head = self.head_lows.get_or_insert_with(|| {
@@ -263,72 +314,98 @@ impl<'q> Search<'q> {
         met == all
     }
 
-    /// What columns say of the requests of a file, unless that cannot be known, or of too many already.
+    /// What columns say of the requests of a file, in its order, unless that cannot be known, or of too many already.
     fn known(&mut self, part: &Part) -> Option<Arc<Vec<Known>>> {
         let number = part.entry.number;
         if let Some(known) = self.known.get(&number) {
             return known.clone();
         }
-        let conditions = &self.query.conditions;
-        let is_possible = (1..=CONDITIONS_MAX).contains(&conditions.len());
+        let is_possible = (1..=CONDITIONS_MAX).contains(&self.projections.len());
         let known = Some(()).filter(|()| is_possible && self.known_requests < KNOWN_MAX);
-        let known = known.and_then(|()| known_of(part, conditions).ok()).map(Arc::new);
+        let known = known.and_then(|()| known_of(part, &self.projections).ok()).map(Arc::new);
         self.known_requests += known.as_ref().map_or(0, |known| known.len());
         self.known.insert(number, known.clone());
         known
     }
 
     /// Reads the request that rows of a file are of, and keeps it if it is asked for.
-    fn try_rows(&mut self, part: &Part, rows: Range<u32>) -> Result<bool, Error> {
-        let mut spans = Vec::new();
-        self.pages.rows(part, rows, &mut spans)?;
-        let Some(id) = spans.first().map(|span| span.trace_id) else { return Ok(false) };
+    fn try_rows(&mut self, part: &Part, loaded: &Loaded, rows: Range<u32>) -> Result<bool, Error> {
+        let id = self.id_of(part, loaded, &rows)?;
         if !self.seen.insert(id) {
             return Ok(false);
         }
-        self.gather(id.low(), Some(part.entry.number), |it| it == id, &mut spans);
-        Ok(self.try_request(&in_order(spans)))
+        let snapshot = self.snapshot;
+        let number = part.entry.number;
+        let mut others = snapshot.parts.iter().filter(|other| other.entry.number != number);
+        let is_elsewhere = snapshot.batches.iter().any(|batch| batch.may_hold(id.low()))
+            || others.any(|other| other.holds(id.low()));
+        if is_elsewhere {
+            let spans = snapshot.spans_of(id.low(), |it| it == id)?;
+            return Ok(self.try_request(&spans));
+        }
+        if !self.all_hold(part, loaded, &rows)? {
+            return Ok(false);
+        }
+        let pages = self.pages.of(part, loaded, rows.clone(), &SUMMARY)?;
+        let spans = spans_of(part, &pages, id)?;
+        if !has_ties(&spans) {
+            let found = found_of(self.query, &spans);
+            return Ok(self.keep(found));
+        }
+        drop(spans);
+        let pages = self.pages.of(part, loaded, rows, &[&SUMMARY[..], &TIES].concat())?;
+        let found = found_of(self.query, &spans_of(part, &pages, id)?);
+        Ok(self.keep(found))
+    }
+
+    fn id_of(&mut self, part: &Part, loaded: &Loaded, rows: &Range<u32>) -> Result<TraceId, Error> {
+        let pages = self.pages.of(part, loaded, rows.clone(), &[Column::TraceId])?;
+        let Some((page, of_page)) = pages.first() else {
+            return part.note(Err(part.error("it has not as many rows as its index says")));
+        };
+        let id = trace_id(page, of_page.start);
+        part.note(id.map_err(|fault| fault_of(part, page, fault)))
+    }
+
+    /// Whether each condition holds for one of these rows.
+    fn all_hold(&mut self, part: &Part, loaded: &Loaded, rows: &Range<u32>) -> Result<bool, Error> {
+        for projection in &self.projections {
+            let pages = self.pages.of(part, loaded, rows.clone(), projection.columns())?;
+            let mut holds = false;
+            for (page, of_page) in pages {
+                for row in of_page {
+                    let of_row = projection.holds(page, row);
+                    holds |= part.note(of_row.map_err(|fault| fault_of(part, page, fault)))?;
+                }
+            }
+            if !holds {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Reads requests in memory, and keeps those that are asked for.
     fn try_low(&mut self, low: u64) {
-        let mut spans = Vec::new();
-        self.gather(low, None, |_| true, &mut spans);
-        for request in in_order(spans).chunk_by(|one, other| one.trace_id == other.trace_id) {
+        // What of it cannot be read is counted.
+        let spans = self.snapshot.spans_of(low, |_| true).unwrap_or_default();
+        for request in spans.chunk_by(|one, other| one.trace_id == other.trace_id) {
             if self.seen.insert(request[0].trace_id) {
                 self.try_request(request);
             }
         }
     }
 
-    /// Adds the spans of requests with this lower half of the id, but for those of one file.
-    fn gather(
-        &mut self,
-        low: u64,
-        but_for: Option<u64>,
-        is_wanted: impl Fn(TraceId) -> bool,
-        spans: &mut Vec<Span>,
-    ) {
-        for batch in self.snapshot.batches.iter().filter(|batch| batch.may_hold(low)) {
-            take(batch, low, &is_wanted, spans);
-        }
-        let others = self.snapshot.parts.iter().filter(|part| Some(part.entry.number) != but_for);
-        for part in others.filter(|part| part.may_hold(low)) {
-            // What of it cannot be read is counted.
-            let _ = self.pages.of_low(part, low, &is_wanted, spans);
-        }
-    }
-
     fn try_request(&mut self, request: &[Span]) -> bool {
-        let query = self.query;
         let held: Vec<Held<'_>> = request.iter().map(Span::hold).collect();
         let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
-        let Some(began) = began_ns(&spans).filter(|_| query.holds(&spans)) else { return false };
-        let Some(summary) = Summary::of(&spans) else { return false };
-        let place = query.order.place(summary.trace_id, began, summary.duration_ns);
-        if query.after.is_some_and(|after| query.order.compare(&after, &place).is_ge()) {
-            return false;
-        }
+        self.query.holds(&spans) && self.keep(found_of(self.query, &spans))
+    }
+
+    /// Keeps a request that is asked for.
+    fn keep(&mut self, found: Option<(Place, Summary)>) -> bool {
+        let Some((place, summary)) = found else { return false };
+        let query = self.query;
         let at = self.found.partition_point(|(it, _)| query.order.compare(it, &place).is_lt());
         self.found.insert(at, (place, summary));
         // One more than the page says that there are more.
@@ -376,7 +453,7 @@ impl<'q> Search<'q> {
     }
 
     fn part_candidates(&self, place: usize, part: &Part) -> Result<Vec<Candidate>, Error> {
-        let ordinals = self.ordinals(part)?;
+        let ordinals = self.ordinals(part, self.within(part)?)?;
         let codes = part.note(part.load()?.index.length_codes().map_err(io_error))?;
         let candidate = |ordinal: u32| {
             let code = codes.get(ordinal as usize).copied();
@@ -386,10 +463,15 @@ impl<'q> Search<'q> {
         Ok(ordinals.into_iter().map(candidate).collect())
     }
 
-    /// Requests of a file that began in the window and have a span that meets the driving condition, or may.
-    fn ordinals(&self, part: &Part) -> Result<Vec<u32>, Error> {
+    /// Requests of a file that began in the window.
+    fn within(&self, part: &Part) -> Result<Range<u32>, Error> {
         let loaded = part.load()?;
-        let among = part.note(loaded.index.ordinals(self.query.window).map_err(io_error))?;
+        part.note(loaded.index.ordinals(self.query.window).map_err(io_error))
+    }
+
+    /// Those among them that have a span that meets the driving condition, or may.
+    fn ordinals(&self, part: &Part, among: Range<u32>) -> Result<Vec<u32>, Error> {
+        let loaded = part.load()?;
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
         part.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
@@ -397,6 +479,53 @@ impl<'q> Search<'q> {
         ordinals.dedup();
         Ok(ordinals)
     }
+}
+
+/// The place and the summary of a request that meets all conditions, if it began in the window and is not on a page
+/// before.
+fn found_of(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
+    let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
+    let summary = Summary::of(spans)?;
+    let place = query.order.place(summary.trace_id, began, summary.duration_ns);
+    let is_before = query.after.is_some_and(|after| query.order.compare(&after, &place).is_ge());
+    (!is_before).then_some((place, summary))
+}
+
+/// What columns say of the spans of a request.
+fn spans_of<'p>(
+    part: &Part,
+    pages: &[(&'p PageColumns, Range<usize>)],
+    id: TraceId,
+) -> Result<Vec<SpanRef<'p>>, Error> {
+    let of_page = |(page, rows): &(&'p PageColumns, Range<usize>)| {
+        let page = *page;
+        let of_row = move |row| span(page, row, id).map_err(|fault| fault_of(part, page, fault));
+        rows.clone().map(of_row)
+    };
+    part.note(pages.iter().flat_map(of_page).collect())
+}
+
+/// Whether other columns than those of a summary say which span is the root, and it matters.
+fn has_ties(spans: &[SpanRef<'_>]) -> bool {
+    let root = root_of(spans);
+    root.is_some_and(|root| {
+        let place = |span: &SpanRef<'_>| (span.parent_id.is_some(), span.start_ns);
+        let said =
+            |span: &SpanRef<'_>| (span.local.service, span.name) != (root.local.service, root.name);
+        spans.iter().any(|span| place(span) == place(root) && said(span))
+    })
+}
+
+/// What is known of requests that have some of these rows.
+fn of_rows<'k>(known: &'k [Known], rows: &Range<u32>) -> impl Iterator<Item = &'k Known> + use<'k> {
+    let first = known.partition_point(|request| request.row < rows.start);
+    let end = rows.end;
+    known[first..].iter().take_while(move |request| request.row < end)
+}
+
+/// The conditions that a request of these rows meets.
+fn met(known: &[Known], rows: &Range<u32>) -> u32 {
+    of_rows(known, rows).fold(0, |met, request| met | request.met)
 }
 
 fn io_error(error: std::io::Error) -> Error {
@@ -466,29 +595,21 @@ fn for_each_entry(
 }
 
 /// What columns say of the requests of a file, in its order.
-fn known_of(part: &Part, conditions: &[Condition]) -> Result<Vec<Known>, Error> {
+fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Vec<Known>, Error> {
+    let loaded = part.load()?;
     let mut requests: Vec<Known> = Vec::new();
-    let projections: Vec<Projection<'_>> = conditions.iter().map(Projection::of).collect();
-    let columns = projections.iter().flat_map(Projection::columns).copied();
-    let columns: Vec<Column> = columns.chain([Column::TraceId]).collect();
-    let mut id = String::new();
-    scan(part, &*part.load()?, &columns, |page, row| {
-        let this = page.text(Column::TraceId, row);
-        if this != id {
-            this.clone_into(&mut id);
-            let low = this.get(this.len().saturating_sub(16)..).unwrap_or_default();
-            let low = u64::from_str_radix(low, 16).map_err(|_| "an id is none")?;
-            let first_row = page.first_row() as u32 + row as u32;
-            requests.push(Known { first_row, met: 0, low });
-        }
-        let Some(request) = requests.last_mut() else { return Ok(()) };
-        for (projection, bit) in projections.iter().zip(0..) {
-            if request.met >> bit & 1 == 0 && projection.holds(page, row)? {
-                request.met |= 1 << bit;
+    for (projection, bit) in projections.iter().zip(0..) {
+        let mut id = None;
+        for_each_holding(part, &loaded, projection, &[Column::TraceId], |page, row| {
+            let this = trace_id(page, row)?;
+            if id.replace(this) != Some(this) {
+                let row = page.first_row() as u32 + row as u32;
+                requests.push(Known { row, met: 1 << bit, low: this.low() });
             }
-        }
-        Ok(())
-    })?;
+            Ok(())
+        })?;
+    }
+    requests.sort_by_key(|request| request.row);
     Ok(requests)
 }
 

@@ -48,7 +48,7 @@ impl Snapshot {
 }
 
 /// In order of id, and of what they say of their start, each once.
-pub(crate) fn in_order(mut spans: Vec<Span>) -> Vec<Span> {
+fn in_order(mut spans: Vec<Span>) -> Vec<Span> {
     let compare = |one: &Span, other: &Span| {
         let ids = one.trace_id.cmp(&other.trace_id);
         ids.then_with(|| blkkin_store::compare(&one.hold().as_ref(), &other.hold().as_ref()))
@@ -58,12 +58,7 @@ pub(crate) fn in_order(mut spans: Vec<Span>) -> Vec<Span> {
     spans
 }
 
-pub(crate) fn take(
-    block: &Block,
-    low: u64,
-    is_wanted: impl Fn(TraceId) -> bool,
-    found: &mut Vec<Span>,
-) {
+fn take(block: &Block, low: u64, is_wanted: impl Fn(TraceId) -> bool, found: &mut Vec<Span>) {
     let mut scratch = Scratch::default();
     for (row, _) in block.trace_lows().iter().enumerate().filter(|(_, it)| **it == low) {
         let row = row as u32;

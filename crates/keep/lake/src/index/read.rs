@@ -1,6 +1,6 @@
 //! Finds in an index. Start at [`Index`].
 
-use super::directory::{Directory, Group, LinkCount};
+use super::directory::{Directory, Group, LinkCount, Widths};
 use super::{CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
 use crate::bloom;
 use crate::bytes::{read, read_exact};
@@ -13,6 +13,9 @@ use std::sync::Arc;
 
 /// More than any directory takes that was written here.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
+
+/// What does not take more than this is read at once to look into it, not number by number.
+const READ_WHOLE_BYTES: u64 = 16 << 10;
 
 /// A file's index: its directory in memory, and the rest where it lies.
 pub(crate) struct Index {
@@ -41,6 +44,32 @@ pub(crate) struct Entry {
     pub(crate) is_error: bool,
     /// Of its duration, or [`NO_DURATION`].
     pub(crate) code: u16,
+}
+
+/// The rows of requests.
+pub(crate) struct Requests {
+    rows: Vec<u8>,
+    spans: Vec<u8>,
+    widths: Widths,
+    rows_max: u32,
+    timed: u32,
+    of: Range<u32>,
+}
+
+impl Requests {
+    /// The ordinals and rows of each.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u32, Range<u32>)> + '_ {
+        let len = self.timed as usize;
+        let rows = Packed::new(&self.rows, self.widths.rows, len);
+        let spans = Packed::new(&self.spans, self.widths.spans, len);
+        rows.zip(spans).into_iter().flat_map(move |(rows, spans)| {
+            self.of.clone().map(move |ordinal| {
+                let first = rows.get(ordinal as usize) as u32;
+                let end = first.saturating_add(spans.get(ordinal as usize) as u32);
+                (ordinal, first.min(self.rows_max)..end.min(self.rows_max))
+            })
+        })
+    }
 }
 
 /// Why an index cannot be used; it can be made again.
@@ -122,12 +151,7 @@ impl Index {
 
     /// The first ordinal that began at this time or later.
     fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
-        let (mut low, mut high) = (0, self.directory.timed);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            if self.start_ns(middle)? < time_ns { low = middle + 1 } else { high = middle }
-        }
-        Ok(low)
+        partition_point(self.directory.timed, |ordinal| Ok(self.start_ns(ordinal)? < time_ns))
     }
 
     /// When a request began.
@@ -145,6 +169,15 @@ impl Index {
         Ok(first.min(rows)..first.saturating_add(spans).min(rows))
     }
 
+    /// The rows of requests.
+    pub(crate) fn requests(&self, of: Range<u32>) -> io::Result<Requests> {
+        let rows = read(&*self.file, self.sections.rows.clone())?;
+        let spans = read(&*self.file, self.sections.spans.clone())?;
+        let (widths, rows_max) = (self.directory.widths, self.directory.rows);
+        let of = of.start..of.end.min(self.directory.timed);
+        Ok(Requests { rows, spans, widths, rows_max, timed: self.directory.timed, of })
+    }
+
     /// The codes of all requests' durations, by ordinal.
     pub(crate) fn length_codes(&self) -> io::Result<Vec<u16>> {
         let bytes = read(&*self.file, self.sections.lengths.clone())?;
@@ -154,14 +187,38 @@ impl Index {
 
     /// The entries of a group, in order of time, whose requests are among these.
     pub(crate) fn entries(&self, group: usize, of: &Range<u32>) -> io::Result<Vec<Entry>> {
-        let bytes = read(&*self.file, self.sections.groups[group].clone())?;
+        let section = &self.sections.groups[group];
         let width = self.directory.widths.ordinals + FLAG_BITS;
-        let len = self.directory.groups[group].entries as usize;
-        let Some(packed) = Packed::new(&bytes, width, len) else { return Ok(Vec::new()) };
-        let ordinal = |index| (packed.get(index) >> FLAG_BITS) as u32;
-        let first = partition_point(packed.len(), |index| ordinal(index) < of.start);
-        let end = partition_point(packed.len(), |index| ordinal(index) < of.end);
-        Ok((first..end).map(|index| Entry::of(packed.get(index))).collect())
+        let len = self.directory.groups[group].entries;
+        let are_all = *of == (0..self.directory.timed);
+        let (first, end) = if are_all || section.end - section.start <= READ_WHOLE_BYTES {
+            (0, len)
+        } else {
+            (self.entries_before(group, of.start)?, self.entries_before(group, of.end)?)
+        };
+        let first_bit = u64::from(first) * u64::from(width);
+        let end_bit = u64::from(end.max(first)) * u64::from(width);
+        let start = section.start + first_bit / 8;
+        let bytes = start..section.start + end_bit.div_ceil(8) + PADDING_BYTES as u64;
+        let bytes = read(&*self.file, bytes)?;
+        let entry = |index: u64| {
+            let bit = (first_bit % 8 + index * u64::from(width)) as usize;
+            let bytes = bytes[bit / 8..].first_chunk().expect("padding");
+            Entry::of(extract(*bytes, bit, width))
+        };
+        let entries = (0..u64::from(end.saturating_sub(first))).map(entry);
+        Ok(entries.filter(|entry| of.contains(&entry.ordinal)).collect())
+    }
+
+    /// How many entries of a group are of requests before this one.
+    fn entries_before(&self, group: usize, ordinal: u32) -> io::Result<u32> {
+        let width = self.directory.widths.ordinals + FLAG_BITS;
+        let section = &self.sections.groups[group];
+        let is_before = |index| {
+            let number = self.one(section, width, index)?;
+            Ok(((number >> FLAG_BITS) as u32) < ordinal)
+        };
+        partition_point(self.directory.groups[group].entries, is_before)
     }
 
     /// One packed number, from its own bytes alone.
@@ -244,11 +301,11 @@ impl Sections {
 }
 
 /// The first index for which it does not hold.
-fn partition_point(len: usize, holds: impl Fn(usize) -> bool) -> usize {
+fn partition_point(len: u32, holds: impl Fn(u32) -> io::Result<bool>) -> io::Result<u32> {
     let (mut low, mut high) = (0, len);
     while low < high {
         let middle = low + (high - low) / 2;
-        if holds(middle) { low = middle + 1 } else { high = middle }
+        if holds(middle)? { low = middle + 1 } else { high = middle }
     }
-    low
+    Ok(low)
 }
