@@ -12,12 +12,17 @@
 //!             spans   of ordinals: how many rows             packed
 //!             lengths of ordinals: the code of the duration  packed
 //!             entries of each group: ordinal, error, code    packed
+//!             the same of groups of spans that are elsewhere
 //!             filter of the lower halves of ids
 //!             calls of requests by minute, by postcard
 //! ```
 //!
 //! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory and the
 //! filter are in memory while the file is used ([`crate::cache`]); of the rest what is asked for is read.
+//!
+//! Spans of one request may come to several files. What they are found by is in the index of the last one, too, as that
+//! of spans that are *elsewhere*: when the request began, how long it took and which conditions it meets is what all of
+//! them say together, and is not what a search could put together of files.
 
 mod build;
 mod directory;
@@ -43,7 +48,7 @@ pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-const MAGIC: &[u8; 8] = b"blkkidx2";
+const MAGIC: &[u8; 8] = b"blkkidx3";
 const HEADER_BYTES: usize = 24;
 
 /// Stands for the duration of a span that has none.

@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::head::Head;
 use crate::index::LinkCount;
 use crate::ledger::{Calls, Ledger};
-use crate::links::LinkTable;
+use crate::links::{LinkTable, Linked};
 use crate::manifest::{Manifest, Totals};
 use crate::part::{self, Part};
 use crate::record::{Gathered, Gathering, payloads};
@@ -102,10 +102,12 @@ pub(crate) struct State {
     pub(crate) ends: bool,
 }
 
-/// Links of what the head had.
+/// Links of what the head had, and what they were found by.
 #[derive(Default)]
 pub(crate) struct HeadLinks {
     links: Arc<Vec<LinkCount>>,
+    /// What files have of its requests.
+    earlier: Arc<Block>,
     added: u64,
     written: u64,
 }
@@ -284,7 +286,8 @@ impl Shared {
     fn snapshot_of(&self, state: &mut State) -> Snapshot {
         let batches = state.head.snapshot();
         let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
-        Snapshot { batches, parts }
+        let earlier = Arc::clone(&lock(&self.head_links).earlier);
+        Snapshot { batches, earlier, parts }
     }
 
     /// Takes a batch.
@@ -478,8 +481,9 @@ impl Shared {
                 return;
             }
         }
-        let (table, _) = LinkTable::of(&snapshot.sorted(), &snapshot.parts);
-        *lock(&self.head_links) = HeadLinks { links: Arc::new(table.counts()), added, written };
+        let Linked { table, earlier, .. } = LinkTable::of(&snapshot.sorted(), &snapshot.parts);
+        let (links, earlier) = (Arc::new(table.counts()), Arc::new(earlier));
+        *lock(&self.head_links) = HeadLinks { links, earlier, added, written };
     }
 
     /// Calls in some minutes: those of files, as far as they are known, the files, and the calls of what is in none as

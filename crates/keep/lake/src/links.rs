@@ -4,7 +4,7 @@ use crate::index::LinkCount;
 use crate::ledger::Calls;
 use crate::part::Part;
 use blkkin_columns::{Block, Row, Scratch, Sorted};
-use blkkin_model::{Span, SpanRef, Status};
+use blkkin_model::{Span, SpanId, SpanRef, Status};
 use blkkin_store::{Call, Durations, Link, Linker, Window, began_ns, compare};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -30,16 +30,29 @@ struct Sum {
 const LATE_NS: u64 = 2_000_000_000;
 
 /// So often one of the files of before is read for a request: when more spans come late than that, their calls may be
-/// counted wrongly, rather than that all goes slowly.
-const READS_MAX: usize = 512;
+/// counted wrongly, and their requests found late, rather than that all goes slowly.
+pub(crate) const READS_MAX: usize = 1024;
+
+/// So many of the spans that are read so are kept.
+pub(crate) const EARLIER_MAX: usize = 64 << 10;
+
+/// What requests show, together with their spans that are in files of before.
+pub(crate) struct Linked {
+    /// Calls that were not shown before.
+    pub(crate) table: LinkTable,
+    /// Which spans are in those files already.
+    pub(crate) known: HashSet<usize>,
+    /// Those that are there.
+    pub(crate) earlier: Block,
+}
 
 impl LinkTable {
-    /// Adds the calls that requests show, and did not show by those of their spans that are in files of before.
-    /// Also tells which spans are there already.
-    pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<Part>]) -> (LinkTable, HashSet<usize>) {
+    /// Finds the calls that requests show, and did not show by those of their spans that are in files of before.
+    pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<Part>]) -> Linked {
         let mut adding = Adding {
             table: LinkTable::default(),
             known: HashSet::new(),
+            all_earlier: Block::new(),
             linker: Linker::default(),
             before,
             reads: 0,
@@ -55,7 +68,8 @@ impl LinkTable {
             adding.request(sorted, start..start + count, of);
             start += count;
         }
-        (adding.table, adding.known)
+        let Adding { table, known, all_earlier: earlier, .. } = adding;
+        Linked { table, known, earlier }
     }
 
     fn add(&mut self, minute: u64, call: &Call<'_>, times: i64) {
@@ -111,6 +125,7 @@ impl Sum {
 struct Adding<'p> {
     table: LinkTable,
     known: HashSet<usize>,
+    all_earlier: Block,
     linker: Linker,
     before: &'p [Arc<Part>],
     reads: usize,
@@ -127,6 +142,10 @@ impl Adding<'_> {
         if all.is_empty() {
             self.link(&spans, 1);
             return;
+        }
+        if self.all_earlier.len() + all.len() <= EARLIER_MAX {
+            // A block has room for far more.
+            let _ = self.all_earlier.append(&all);
         }
         // What all of it shows, but for what was counted when the files of before were made.
         self.link_block(&all, -1);
@@ -169,15 +188,21 @@ impl Adding<'_> {
     /// The spans of a request that are in files of before.
     fn earlier(&mut self, spans: &[SpanRef<'_>], low: u64) -> Block {
         let mut earlier = Block::new();
-        let starts = || spans.iter().filter_map(|span| span.start_ns);
-        let times = starts().min().zip(starts().max());
+        let first = spans.iter().filter_map(|span| span.start_ns).min();
+        let end = |span: &SpanRef<'_>| {
+            Some(span.start_ns?.saturating_add(span.duration_ns.unwrap_or_default()))
+        };
+        let times = first.zip(spans.iter().filter_map(end).max());
+        let mut lacks_some = None;
         for part in self.before {
             let entry = &part.entry;
             let is_near = !part.facts.all_have_times
                 || times.is_none_or(|(first, last)| {
                     entry.min_start_ns <= last.saturating_add(LATE_NS)
                         && first.saturating_sub(LATE_NS) <= entry.max_start_ns
-                });
+                })
+                // Whoever caused it must be somewhere, however long ago that was.
+                || *lacks_some.get_or_insert_with(|| lacks_parents(spans));
             if is_near && self.reads < READS_MAX && part.may_hold(low) {
                 self.reads += 1;
                 // What cannot be read is told by who asks for it.
@@ -186,6 +211,14 @@ impl Adding<'_> {
         }
         earlier
     }
+}
+
+/// Whether parents of spans are not among them.
+fn lacks_parents(spans: &[SpanRef<'_>]) -> bool {
+    let mut ids: Vec<SpanId> = spans.iter().map(|span| span.id).collect();
+    ids.sort_unstable();
+    let mut parents = spans.iter().filter_map(|span| span.parent_id);
+    parents.any(|parent| ids.binary_search(&parent).is_err())
 }
 
 /// The minutes that a window has a part in.

@@ -2,12 +2,13 @@
 
 use crate::lake::{Expiry, Shared, lock};
 use crate::ledger::Ledger;
-use crate::links::LinkTable;
+use crate::links::{EARLIER_MAX, LinkTable, READS_MAX};
 use crate::manifest::{FileEntry, Manifest, Totals};
 use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
@@ -89,18 +90,18 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
 /// Merges files of one size that follow each other, if there are enough of them.
 fn merge(shared: &Shared) -> Result<(), Error> {
     shared.settle()?;
-    let (merging, number) = {
+    let (merging, before, number) = {
         let mut manifest = lock(&shared.manifest);
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
         let Some(range) = to_merge(&parts, &shared.memory.options) else { return Ok(()) };
         let number = manifest.next_file;
         manifest.next_file += 1;
-        (parts[range].to_vec(), number)
+        (parts[range.clone()].to_vec(), parts[..range.start].to_vec(), number)
     };
     let merging = &merging[..];
     // What was not finished takes no room.
     let (part, duplicates) =
-        merged(shared, merging, number).inspect_err(|_| shared.remove_files(number))?;
+        merged(shared, merging, &before, number).inspect_err(|_| shared.remove_files(number))?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
@@ -152,7 +153,12 @@ fn to_merge(parts: &[Arc<Part>], options: &Options) -> Option<Range<usize>> {
 }
 
 /// One part of several. Each step takes the requests whose ids lie in a range, of all of them.
-fn merged(shared: &Shared, parts: &[Arc<Part>], number: u64) -> Result<(Part, u64), Error> {
+fn merged(
+    shared: &Shared,
+    parts: &[Arc<Part>],
+    before: &[Arc<Part>],
+    number: u64,
+) -> Result<(Part, u64), Error> {
     let spans: u64 = parts.iter().map(|part| part.entry.spans).sum();
     let steps = spans.div_ceil(STEP_SPANS).max(1);
     let mut writer =
@@ -180,10 +186,31 @@ fn merged(shared: &Shared, parts: &[Arc<Part>], number: u64) -> Result<(Part, u6
         links.merge(&part.links()?);
         keys.merge(&part.load()?.index.directory.keys);
     }
+    writer.append_elsewhere(&earlier(parts, before)?);
     let tier = parts.iter().map(|part| part.entry.tier).max().unwrap_or(0) + 1;
     let received = parts.iter().map(|part| part.entry.received_ns).max().unwrap_or(0);
     let part = writer.finish(tier, received, &links.counts(), keys.keys())?;
     Ok((part, duplicates))
+}
+
+/// What files of before have of requests that parts know to be there, too.
+fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Block, Error> {
+    let mut lows = BTreeSet::new();
+    for part in parts {
+        lows.extend(&part.load()?.index.directory.lows_elsewhere);
+    }
+    let (mut earlier, mut reads) = (Block::new(), 0);
+    for low in lows {
+        for part in before.iter().filter(|part| part.may_hold(low)) {
+            if reads == READS_MAX * parts.len() || earlier.len() >= EARLIER_MAX {
+                return Ok(earlier);
+            }
+            reads += 1;
+            // What cannot be read is told by who asks for it.
+            let _ = part.between(low..=low, &mut earlier);
+        }
+    }
+    Ok(earlier)
 }
 
 /// Makes `next` the manifest, and its files what is asked. Those that it does without go.

@@ -26,6 +26,8 @@ pub struct Options {
     pub cache_bytes_max: usize,
     /// What may be in memory of the calls of all files. Of more, files are asked.
     pub links_bytes_max: usize,
+    /// So many requests of a file are read in vain, before its columns are read to see which ones are asked for.
+    pub in_vain_max: u32,
     /// The journal.
     pub journal: blkkin_journal::Options,
     /// Of batches.
@@ -49,6 +51,7 @@ impl Default for Options {
             memory_bytes_max: 256 << 20,
             cache_bytes_max: 64 << 20,
             links_bytes_max: 24 << 20,
+            in_vain_max: 64,
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,

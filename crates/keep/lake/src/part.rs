@@ -269,6 +269,12 @@ impl PartWriter {
         Ok(())
     }
 
+    /// Adds spans that are in other files, of whichever requests.
+    pub(crate) fn append_elsewhere(&mut self, spans: &Block) {
+        let rows = 0..spans.len() as blkkin_columns::Row;
+        rows.for_each(|row| self.builder.push_elsewhere(&row_of(spans, row)));
+    }
+
     /// Makes it durable.
     pub(crate) fn finish(
         self,
@@ -329,7 +335,7 @@ fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<In
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
         // Of the request that lies on both sides of a step, some calls may be missing.
         let sorted = Sorted::of(&[&block]);
-        links.merge(&LinkTable::of(&sorted, &[]).0.counts());
+        links.merge(&LinkTable::of(&sorted, &[]).table.counts());
         tags.merge(&TagTable::of(&sorted).keys());
         start = next;
     }

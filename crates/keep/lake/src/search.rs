@@ -2,13 +2,13 @@
 //!
 //! One condition is asked of what files are found by: the one that the fewest spans meet, as far as that is known. Each
 //! request that has such a span is a candidate. Candidates come in order, so that this ends when there are enough
-//! requests. Of those that lie in one file alone, as most do, only the columns are read that conditions are about, and
+//! requests. A request that lies in several files is a candidate of the last one by all of its spans
+//! ([`crate::index`]), and one that lies in memory and in files is one of those in memory. Of candidates that lie in one file alone, as most do, only the columns are read that conditions are about, and
 //! those that a summary is made of if all hold. Others are read as a whole, since a span that was sent twice counts once,
 //! and only all that spans say tells whether they are the same.
 
 use crate::Error;
-use crate::head::Batch;
-use crate::index::{Entry, Group, NO_DURATION};
+use crate::index::{Directory, Entry, Group, NO_DURATION};
 use crate::pages::Pages;
 use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
@@ -20,7 +20,6 @@ use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, beg
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use std::sync::Arc;
 
 /// What summaries are made of, beside the request's id.
 const SUMMARY: [Column; 6] = [
@@ -35,9 +34,8 @@ const SUMMARY: [Column; 6] = [
 /// What tells which of two spans that start at once is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
 
-/// When so many requests of a file were read in vain, or one for each so many rows, its columns are read instead: that
-/// takes about as long again.
-const IN_VAIN_MAX: u32 = 64;
+/// When one request for each so many rows of a file was read in vain, its columns are read instead: that takes about as
+/// long again.
 const ROWS_OF_READ: u32 = 8192;
 
 /// Of no more conditions than this columns are asked.
@@ -56,7 +54,11 @@ const SOME_ORDINALS: u32 = 4096;
 const SOME_MATCHES: usize = 4096;
 
 /// Requests that are asked for.
-pub(crate) fn search(snapshot: &Snapshot, query: &Query) -> Result<Page, Error> {
+pub(crate) fn search(
+    snapshot: &Snapshot,
+    query: &Query,
+    in_vain_max: u32,
+) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
     let parts = snapshot.parts.iter().map(|part| &**part).filter(|part| {
@@ -64,20 +66,17 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query) -> Result<Page, Error> 
         entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
     });
     let parts: Vec<&Part> = parts.collect();
-    let conditions = query.conditions.iter().enumerate();
-    let driver = conditions.min_by_key(|(_, condition)| estimate(&parts, condition));
+    let driver = query.conditions.iter().min_by_key(|condition| estimate(&parts, condition));
     let mut search = Search {
         snapshot,
         query,
-        driver: driver.map_or(&any, |(_, condition)| condition),
-        driver_bit: driver.map_or(0, |(place, _)| place),
+        driver: driver.unwrap_or(&any),
         projections: query.conditions.iter().map(Projection::of).collect(),
         found: Vec::new(),
         seen: HashSet::new(),
         pages: Pages::default(),
-        known: HashMap::new(),
+        in_vain_max,
         known_requests: 0,
-        head_lows: None,
     };
     search.run(parts);
     let mut summaries: HashMap<_, _> =
@@ -91,19 +90,15 @@ struct Search<'q> {
     snapshot: &'q Snapshot,
     query: &'q Query,
     driver: &'q Condition,
-    /// Its place among the query's conditions.
-    driver_bit: usize,
     /// Of each condition.
     projections: Vec<Projection<'q>>,
     /// In the query's order, without those before its page.
     found: Vec<(Place, Summary)>,
     seen: HashSet<TraceId>,
     pages: Pages,
-    /// What columns say of the requests of files, by the number of the file, once it was worth reading them.
-    known: HashMap<u64, Option<Arc<Vec<Known>>>>,
+    in_vain_max: u32,
+    /// Of how many requests it is remembered what columns say.
     known_requests: usize,
-    /// The lower halves of the ids of requests in memory, once they are asked for.
-    head_lows: Option<HashSet<u64, RandomState>>,
 }
 
 /// A request that may be asked for.
@@ -118,7 +113,8 @@ struct Candidate {
 struct Look<'q> {
     part: &'q Part,
     in_vain: u32,
-    /// Those that have a span that meets the driving condition, in order, once columns say which.
+    has_read_columns: bool,
+    /// Those that may be asked for by what columns say, in order, once they were read.
     only: Option<Vec<u32>>,
 }
 
@@ -129,12 +125,11 @@ struct Known {
     row: u32,
     /// A bit for each of the query's conditions that a span of it in this file meets.
     met: u32,
-    low: u64,
 }
 
 impl<'q> Look<'q> {
     fn of(part: &'q Part) -> Look<'q> {
-        Look { part, in_vain: 0, only: None }
+        Look { part, in_vain: 0, has_read_columns: false, only: None }
     }
 }
 
@@ -264,68 +259,40 @@ impl<'q> Search<'q> {
     /// Reads a request of a file, and keeps it if it is asked for. Once too many were read in vain, columns say first
     /// which ones to read.
     fn try_ordinal(&mut self, look: &mut Look<'_>, ordinal: u32) -> Result<(), Error> {
+        let loaded = look.part.load()?;
+        let in_vain_max = self.in_vain_max.max(loaded.index.directory.rows / ROWS_OF_READ);
+        if look.in_vain >= in_vain_max && !look.has_read_columns {
+            look.has_read_columns = true;
+            look.only = self.only(look.part, &loaded)?;
+        }
         let is_left_out = |only: &Vec<u32>| only.binary_search(&ordinal).is_err();
         if look.only.as_ref().is_some_and(is_left_out) {
             return Ok(());
         }
-        let loaded = look.part.load()?;
         let rows = loaded.index.rows(ordinal).map_err(io_error)?;
-        let in_vain_max = IN_VAIN_MAX.max(loaded.index.directory.rows / ROWS_OF_READ);
-        if look.in_vain < in_vain_max || self.may_be_asked_for(look.part, &rows) {
-            look.in_vain += u32::from(!self.try_rows(look.part, &loaded, rows)?);
-            if look.in_vain == in_vain_max && look.only.is_none() {
-                look.only = self.driven(look.part, &loaded)?;
-            }
-        }
+        look.in_vain += u32::from(!self.try_rows(look.part, &loaded, rows)?);
         Ok(())
     }
 
-    /// The requests of a file that have a span that meets the driving condition by what columns say, if that is known.
-    fn driven(&mut self, part: &Part, loaded: &Loaded) -> Result<Option<Vec<u32>>, Error> {
-        let Some(known) = self.known(part) else { return Ok(None) };
-        let all = 0..loaded.index.directory.timed;
-        let requests = part.note(loaded.index.requests(all).map_err(io_error))?;
-        let met = |(_, rows): &(u32, Range<u32>)| met(&known, rows) >> self.driver_bit & 1 == 1;
-        Ok(Some(requests.iter().filter(met).map(|(ordinal, _)| ordinal).collect()))
-    }
-
-    /// Whether a request meets all conditions by what columns say, or may be in memory, or in files of which that is not
-    /// known.
-    fn may_be_asked_for(&mut self, part: &Part, rows: &Range<u32>) -> bool {
-        let Some(known) = self.known(part) else { return true };
-        let Some(low) = of_rows(&known, rows).next().map(|known| known.low) else { return false };
-        let mut met = met(&known, rows);
-        let all = ((1u64 << self.query.conditions.len()) - 1) as u32;
-        let snapshot = self.snapshot;
-        let head = self.head_lows.get_or_insert_with(|| {
-            snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
-        });
-        if met == all || head.contains(&low) {
-            return true;
-        }
-        for other in snapshot.parts.iter().filter(|it| it.entry.number != part.entry.number) {
-            if other.may_hold(low) {
-                let Some(known) = self.known(other) else { return true };
-                let first = known.partition_point(|request| request.low < low);
-                let alike = known[first..].iter().take_while(|request| request.low == low);
-                met = alike.fold(met, |met, request| met | request.met);
-            }
-        }
-        met == all
-    }
-
-    /// What columns say of the requests of a file, in its order, unless that cannot be known, or of too many already.
-    fn known(&mut self, part: &Part) -> Option<Arc<Vec<Known>>> {
-        let number = part.entry.number;
-        if let Some(known) = self.known.get(&number) {
-            return known.clone();
-        }
+    /// The requests of a file that meet all conditions by what columns say, or have spans elsewhere; unless that cannot be
+    /// known, or of too many already. Where one has spans that columns do not speak of, it is in a later file or in memory,
+    /// and found there.
+    fn only(&mut self, part: &Part, loaded: &Loaded) -> Result<Option<Vec<u32>>, Error> {
         let is_possible = (1..=CONDITIONS_MAX).contains(&self.projections.len());
-        let known = Some(()).filter(|()| is_possible && self.known_requests < KNOWN_MAX);
-        let known = known.and_then(|()| known_of(part, &self.projections).ok()).map(Arc::new);
-        self.known_requests += known.as_ref().map_or(0, |known| known.len());
-        self.known.insert(number, known.clone());
-        known
+        if !is_possible || self.known_requests >= KNOWN_MAX {
+            return Ok(None);
+        }
+        let Ok(known) = known_of(part, &self.projections) else { return Ok(None) };
+        self.known_requests += known.len();
+        let all = ((1u64 << self.projections.len()) - 1) as u32;
+        let requests = loaded.index.requests(0..loaded.index.directory.timed);
+        let requests = part.note(requests.map_err(io_error))?;
+        let elsewhere = part.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
+        let mut elsewhere = elsewhere.into_iter().peekable();
+        let may_be = |(ordinal, rows): &(u32, Range<u32>)| {
+            elsewhere.next_if_eq(ordinal).is_some() || met(&known, rows) == all
+        };
+        Ok(Some(requests.iter().filter(may_be).map(|(ordinal, _)| ordinal).collect()))
     }
 
     /// Reads the request that rows of a file are of, and keeps it if it is asked for.
@@ -416,10 +383,10 @@ impl<'q> Search<'q> {
     /// Requests in memory that have a span that meets the driving condition, and have a time.
     fn head_requests(&self) -> HashMap<TraceId, Times, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
-        for batch in &self.snapshot.batches {
+        for block in self.snapshot.blocks() {
             let mut last = None;
-            for_each_match(batch, self.driver, |row| {
-                let low = batch.trace_low(row);
+            for_each_match(block, self.driver, |row| {
+                let low = block.trace_low(row);
                 if last != Some(low) {
                     last = Some(low);
                     matching.insert(low);
@@ -430,15 +397,15 @@ impl<'q> Search<'q> {
         if matching.is_empty() {
             return requests;
         }
-        for batch in &self.snapshot.batches {
+        for block in self.snapshot.blocks() {
             let mut last = (0, false);
-            for (row, &low) in batch.trace_lows().iter().enumerate() {
+            for (row, &low) in block.trace_lows().iter().enumerate() {
                 if last.0 != low || row == 0 {
                     last = (low, matching.contains(&low));
                 }
-                if let (true, Some(start)) = (last.1, batch.start_ns(row as Row)) {
-                    let id = batch.trace_id(row as Row);
-                    requests.entry(id).or_default().add(batch, row as Row, start);
+                if let (true, Some(start)) = (last.1, block.start_ns(row as Row)) {
+                    let id = block.trace_id(row as Row);
+                    requests.entry(id).or_default().add(block, row as Row, start);
                 }
             }
         }
@@ -551,7 +518,7 @@ fn estimate_of(loaded: &Loaded, condition: &Condition) -> u64 {
         let may_without = residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
         of_durations + if may_without == Truth::No { 0 } else { without }
     };
-    groups(loaded, condition).map(of_group).sum()
+    all_groups(loaded, condition).map(of_group).sum()
 }
 
 /// The groups of a file some of whose spans may meet a condition, and what is left of it for them.
@@ -559,8 +526,23 @@ pub(crate) fn groups<'p>(
     loaded: &'p Loaded,
     condition: &'p Condition,
 ) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
-    let directory = &loaded.index.directory;
-    directory.groups.iter().enumerate().filter_map(move |(place, group)| {
+    residuals(&loaded.index.directory, &loaded.index.directory.groups, condition)
+}
+
+/// The same also of those whose spans are elsewhere.
+fn all_groups<'p>(
+    loaded: &'p Loaded,
+    condition: &'p Condition,
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    residuals(&loaded.index.directory, loaded.index.directory.all_groups(), condition)
+}
+
+fn residuals<'p>(
+    directory: &'p Directory,
+    groups: impl IntoIterator<Item = &'p Group>,
+    condition: &'p Condition,
+) -> impl Iterator<Item = (usize, Residual, &'p Group)> {
+    groups.into_iter().enumerate().filter_map(move |(place, group)| {
         let common = Common {
             service: directory.text(group.service),
             name: directory.text(group.name),
@@ -583,7 +565,7 @@ fn for_each_entry(
     among: &Range<u32>,
     mut each: impl FnMut(usize, Entry, Truth),
 ) -> std::io::Result<()> {
-    for (place, residual, _) in groups(loaded, condition) {
+    for (place, residual, _) in all_groups(loaded, condition) {
         for entry in loaded.index.entries(place, among)? {
             let truth = residual.truth(entry.code, entry.is_error);
             if truth != Truth::No {
@@ -603,8 +585,7 @@ fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Vec<Known>, E
         for_each_holding(part, &loaded, projection, &[Column::TraceId], |page, row| {
             let this = trace_id(page, row)?;
             if id.replace(this) != Some(this) {
-                let row = page.first_row() as u32 + row as u32;
-                requests.push(Known { row, met: 1 << bit, low: this.low() });
+                requests.push(Known { row: page.first_row() as u32 + row as u32, met: 1 << bit });
             }
             Ok(())
         })?;
@@ -614,25 +595,25 @@ fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Vec<Known>, E
 }
 
 /// Calls `each` with the rows of spans that meet a condition.
-pub(crate) fn for_each_match(batch: &Batch, condition: &Condition, mut each: impl FnMut(Row)) {
+pub(crate) fn for_each_match(block: &Block, condition: &Condition, mut each: impl FnMut(Row)) {
     let mut residuals: HashMap<[u32; 3], Residual> = HashMap::new();
     let mut last = None;
     let mut residual = Residual::Unknown;
-    for row in 0..batch.len() as Row {
-        let key = [batch.service_id(row), batch.name_id(row), batch.remote_service_id(row)];
+    for row in 0..block.len() as Row {
+        let key = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
         if last != Some(key) {
             last = Some(key);
             let of = || {
-                let [service, name, remote] = key.map(|id| Some(batch.text(id)));
+                let [service, name, remote] = key.map(|id| Some(block.text(id)));
                 Residual::of(condition, Common { service, name, remote })
             };
             residual = residuals.entry(key).or_insert_with(of).clone();
         }
-        let code = batch.duration_ns(row).map_or(NO_DURATION, Durations::code);
-        let holds = match residual.truth(code, batch.is_error(row)) {
+        let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
+        let holds = match residual.truth(code, block.is_error(row)) {
             Truth::No => false,
             Truth::Yes => true,
-            Truth::Maybe => condition.holds(&batch.span(row, &mut Scratch::default())),
+            Truth::Maybe => condition.holds(&block.span(row, &mut Scratch::default())),
         };
         if holds {
             each(row);

@@ -10,10 +10,18 @@ use std::sync::Arc;
 /// All that is there at a moment. It stays, whatever comes and goes.
 pub(crate) struct Snapshot {
     pub(crate) batches: Vec<Arc<Batch>>,
+    /// What files have of requests in memory, as it was found last.
+    pub(crate) earlier: Arc<Block>,
     pub(crate) parts: Arc<Vec<Arc<Part>>>,
 }
 
 impl Snapshot {
+    /// Spans of requests in memory: those that are there, and then those that files have of them.
+    pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let batches = self.batches.iter().map(|batch| &***batch);
+        batches.chain([&*self.earlier])
+    }
+
     /// What is in no file, in order.
     pub(crate) fn sorted(&self) -> Sorted<'_> {
         let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();

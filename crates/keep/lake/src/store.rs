@@ -38,7 +38,8 @@ impl SpanStore for Lake {
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
-        Ok(search(&self.shared.snapshot(), query)?)
+        let in_vain_max = self.shared.memory.options.in_vain_max;
+        Ok(search(&self.shared.snapshot(), query, in_vain_max)?)
     }
 
     fn services(&self) -> Result<Vec<String>, Error> {

@@ -20,9 +20,9 @@ pub fn index(bytes: &[u8]) -> bool {
     for (start_ns, end_ns) in windows {
         if let Ok(ordinals) = index.ordinals(Window { start_ns, end_ns }) {
             assert!(ordinals.end <= directory.timed);
-            for group in 0..directory.groups.len().min(ASKED_MAX) {
-                let entries = index.entries(group, &ordinals).unwrap_or_default();
-                assert!(entries.len() <= directory.groups[group].entries as usize);
+            for (place, group) in directory.all_groups().enumerate().take(ASKED_MAX) {
+                let entries = index.entries(place, &ordinals).unwrap_or_default();
+                assert!(entries.len() <= group.entries as usize);
             }
         }
     }
@@ -32,6 +32,7 @@ pub fn index(bytes: &[u8]) -> bool {
             assert!(rows.end <= directory.rows);
         }
     }
+    let _ = index.ordinals_elsewhere();
     let codes = index.length_codes().unwrap_or_default();
     assert!(codes.len() <= directory.timed as usize);
     let of_file = may_hold(&*file, &index.sections.bloom, first);

@@ -4,7 +4,7 @@ use crate::Error;
 use crate::head::Batch;
 use crate::index::LinkCount;
 use crate::lake::{Shared, State, lock};
-use crate::links::LinkTable;
+use crate::links::{LinkTable, Linked};
 use crate::manifest::Totals;
 use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
@@ -133,13 +133,14 @@ fn part_of(
     let blocks: Vec<&Block> = batches.iter().map(|batch| &***batch).collect();
     let mut sorted = Sorted::of(&blocks);
     let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
-    let (links, known) = LinkTable::of(&sorted, &before);
+    let Linked { table, known, earlier } = LinkTable::of(&sorted, &before);
     sorted.retain(|index| !known.contains(&index));
-    let links = links.counts();
+    let links = table.counts();
     let keys = TagTable::of(&sorted).keys();
     let mut writer =
         PartWriter::create(Arc::clone(&shared.spans), Arc::clone(&shared.cache), number)?;
     writer.append(&sorted)?;
+    writer.append_elsewhere(&earlier);
     let part = writer.finish(0, shared.memory.options.clock.now_ns(), &links, keys)?;
     Ok((part, links, sorted.duplicates() as u64))
 }

@@ -21,7 +21,7 @@ fn subject(options: Options) -> Subject {
         }
         lake.link();
     });
-    if in_files { subject.of_whole_requests() } else { subject }
+    if in_files { subject.measuring_parts() } else { subject }
 }
 
 mod in_memory {
@@ -46,6 +46,16 @@ mod in_files_that_are_merged {
     fn make() -> super::Subject {
         let options = super::Options::default();
         super::subject(super::Options { file_spans: 1, merge_files: 2, ..options })
+    }
+
+    blkkin_store::conformance_tests!(make);
+}
+
+/// With columns read before any request is.
+mod in_files_by_columns {
+    fn make() -> super::Subject {
+        let options = super::Options { in_vain_max: 0, ..super::Options::default() };
+        super::subject(super::Options { file_spans: 1, merge_files: 4, ..options })
     }
 
     blkkin_store::conformance_tests!(make);

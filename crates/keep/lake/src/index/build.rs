@@ -40,6 +40,9 @@ pub(crate) struct Builder {
     groups: HashMap<GroupKey, u32, RandomState>,
     /// By group.
     samples: Vec<Samples>,
+    /// Spans of these requests that are in other files, and what those have in common.
+    elsewhere: Vec<Elsewhere>,
+    elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
     /// The last row's, as spans of a request are often alike.
     last_id: Option<(u64, u64)>,
 }
@@ -51,6 +54,12 @@ struct RowEntry {
     group: u32,
     /// Code and error.
     flags: u16,
+}
+
+/// A span of a request, by its place, that is in another file.
+struct Elsewhere {
+    place: u32,
+    row: RowEntry,
 }
 
 /// Spans of a group, to be looked at. Their requests' places stand for the ordinals, which are not known yet.
@@ -89,15 +98,30 @@ impl Samples {
 #[derive(Clone, Copy)]
 struct Request {
     low: u64,
+    high: u64,
     first_row: u32,
-    /// The root's start, or else the earliest.
-    start_ns: Option<u64>,
-    has_root: bool,
+    /// The earliest of spans without a parent.
+    root_ns: Option<u64>,
     first_ns: Option<u64>,
     end_ns: u64,
 }
 
 impl Request {
+    fn add(&mut self, row: &Row<'_>) {
+        let Some(start) = row.start_ns else { return };
+        let earlier = |known: Option<u64>| Some(known.map_or(start, |known| known.min(start)));
+        self.first_ns = earlier(self.first_ns);
+        if row.is_root {
+            self.root_ns = earlier(self.root_ns);
+        }
+        self.end_ns = self.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
+    }
+
+    /// When it began.
+    fn start_ns(&self) -> Option<u64> {
+        self.root_ns.or(self.first_ns)
+    }
+
     /// From the start of its first span to the end of its last.
     fn duration_code(&self) -> u16 {
         let length = self.first_ns.map(|first| self.end_ns.saturating_sub(first));
@@ -113,34 +137,32 @@ impl Builder {
             self.last_id = Some(id);
             self.requests.push(Request {
                 low: row.trace_low,
+                high: row.trace_high,
                 first_row: self.rows.len() as u32,
-                start_ns: None,
-                has_root: false,
+                root_ns: None,
                 first_ns: None,
                 end_ns: 0,
             });
         }
-        let request = self.requests.last_mut().expect("one was pushed");
-        if let Some(start) = row.start_ns {
-            let first = request.first_ns.map_or(start, |first| first.min(start));
-            request.first_ns = Some(first);
-            request.end_ns =
-                request.end_ns.max(start.saturating_add(row.duration_ns.unwrap_or_default()));
-            if row.is_root && !request.has_root {
-                request.has_root = true;
-                request.start_ns = Some(start);
-            } else if !request.has_root {
-                request.start_ns = Some(first);
-            }
-        }
-        let code = row.duration_ns.map_or(NO_DURATION, Durations::code);
-        let flags = code | u16::from(row.is_error) << CODE_BITS;
+        self.requests.last_mut().expect("one was pushed").add(row);
         let group = self.group(row);
         if let Some(duration_ns) = row.duration_ns {
             let place = self.requests.len() as u32 - 1;
             self.samples[group as usize].add(row, duration_ns, place);
         }
-        self.rows.push(RowEntry { group, flags });
+        self.rows.push(RowEntry::of(row, group));
+    }
+
+    /// A span of a request of which there are rows, that is in another file: the request is found by it here, too.
+    pub(crate) fn push_elsewhere(&mut self, row: &Row<'_>) {
+        let id = (row.trace_low, row.trace_high);
+        let place = self.requests.binary_search_by_key(&id, |of| (of.low, of.high));
+        let Ok(place) = place else { return };
+        self.requests[place].add(row);
+        let key = self.group_key(row, self.elsewhere_groups.len());
+        let next = self.elsewhere_groups.len() as u32;
+        let group = *self.elsewhere_groups.entry(key).or_insert(next);
+        self.elsewhere.push(Elsewhere { place: place as u32, row: RowEntry::of(row, group) });
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -148,15 +170,19 @@ impl Builder {
     }
 
     fn group(&mut self, row: &Row<'_>) -> u32 {
-        let count = self.groups.len();
+        let key = self.group_key(row, self.groups.len());
+        let next = self.groups.len() as u32;
+        let group = *self.groups.entry(key).or_insert(next);
+        self.samples.resize_with(self.groups.len(), Samples::default);
+        group
+    }
+
+    fn group_key(&mut self, row: &Row<'_>, count: usize) -> GroupKey {
         let service = if count < 2 * GROUPS_MAX { self.text(row.service) } else { ANY_TEXT };
         let is_named = count < GROUPS_MAX;
         let name = if is_named { self.text(row.name) } else { ANY_TEXT };
         let remote = if is_named { self.text(row.remote) } else { ANY_TEXT };
-        let next = count as u32;
-        let group = *self.groups.entry([service, name, remote]).or_insert(next);
-        self.samples.resize_with(self.groups.len(), Samples::default);
-        group
+        [service, name, remote]
     }
 
     fn text(&mut self, text: &str) -> u32 {
@@ -175,9 +201,9 @@ impl Builder {
         keys: Vec<KeyValues>,
     ) -> Result<(Directory, Vec<u8>), postcard::Error> {
         let mut by_time: Vec<u32> = (0..self.requests.len() as u32)
-            .filter(|&place| self.requests[place as usize].start_ns.is_some())
+            .filter(|&place| self.requests[place as usize].start_ns().is_some())
             .collect();
-        let start = |place: u32| self.requests[place as usize].start_ns.unwrap_or_default();
+        let start = |place: u32| self.requests[place as usize].start_ns().unwrap_or_default();
         by_time.sort_by_key(|&place| start(place));
         let ends = by_time.first().zip(by_time.last());
         let (min_start_ns, max_start_ns) =
@@ -206,7 +232,8 @@ impl Builder {
         for (&place, ordinal) in by_time.iter().zip(0..) {
             ordinals[place as usize] = Some(ordinal);
         }
-        let mut groups = self.empty_groups();
+        let mut groups = empty_groups(&self.groups);
+        self.rows.iter().for_each(|row| groups[row.group as usize].spans += 1);
         for (group, samples) in groups.iter_mut().zip(std::mem::take(&mut self.samples)) {
             group.samples = samples.samples;
             group.samples.retain_mut(|sample| {
@@ -223,10 +250,24 @@ impl Builder {
                 entries[row.group as usize].push(entry);
             }
         }
-        for (group, entries) in groups.iter_mut().zip(entries) {
+        let mut elsewhere = empty_groups(&self.elsewhere_groups);
+        let mut entries_elsewhere: Vec<Vec<u64>> = vec![Vec::new(); elsewhere.len()];
+        for Elsewhere { place, row } in &self.elsewhere {
+            if let Some(ordinal) = ordinals[*place as usize] {
+                let entry = u64::from(ordinal) << FLAG_BITS | u64::from(row.flags);
+                entries_elsewhere[row.group as usize].push(entry);
+            }
+        }
+        entries_elsewhere.iter_mut().for_each(|entries| entries.sort_unstable());
+        entries.append(&mut entries_elsewhere);
+        for (group, entries) in groups.iter_mut().chain(&mut elsewhere).zip(entries) {
             count(group, &entries);
             pack(entries, widths.ordinals + FLAG_BITS, &mut body);
         }
+        let lows = self.elsewhere.iter().map(|it| self.requests[it.place as usize].low);
+        let mut lows_elsewhere: Vec<u64> = lows.collect();
+        lows_elsewhere.sort_unstable();
+        lows_elsewhere.dedup();
 
         let body_links = postcard::to_allocvec(links)?;
         let lows: Vec<u64> = self.requests.iter().map(|request| request.low).collect();
@@ -249,22 +290,28 @@ impl Builder {
             link_minutes: links.first().zip(links.last()).map(|(a, b)| (a.minute, b.minute)),
             texts,
             groups,
+            elsewhere,
+            lows_elsewhere,
             keys,
         };
         let bytes = assemble(&directory, &body)?;
         Ok((directory, bytes))
     }
+}
 
-    fn empty_groups(&self) -> Vec<Group> {
-        let mut groups = vec![Group::default(); self.groups.len()];
-        for (&[service, name, remote], &index) in &self.groups {
-            groups[index as usize] = Group { service, name, remote, ..Group::default() };
-        }
-        for row in &self.rows {
-            groups[row.group as usize].spans += 1;
-        }
-        groups
+impl RowEntry {
+    fn of(row: &Row<'_>, group: u32) -> RowEntry {
+        let code = row.duration_ns.map_or(NO_DURATION, Durations::code);
+        RowEntry { group, flags: code | u16::from(row.is_error) << CODE_BITS }
     }
+}
+
+fn empty_groups(keys: &HashMap<GroupKey, u32, RandomState>) -> Vec<Group> {
+    let mut groups = vec![Group::default(); keys.len()];
+    for (&[service, name, remote], &index) in keys {
+        groups[index as usize] = Group { service, name, remote, ..Group::default() };
+    }
+    groups
 }
 
 fn count(group: &mut Group, entries: &[u64]) {

@@ -27,6 +27,10 @@ pub(crate) struct Directory {
     pub(crate) texts: Vec<String>,
     /// In the order of their entries.
     pub(crate) groups: Vec<Group>,
+    /// The groups of spans of these requests that are in other files, whose entries are behind those of the others.
+    pub(crate) elsewhere: Vec<Group>,
+    /// The lower halves of the ids of those requests, in order.
+    pub(crate) lows_elsewhere: Vec<u64>,
     /// Tags, in order of key.
     pub(crate) keys: Vec<KeyValues>,
 }
@@ -102,14 +106,26 @@ impl Directory {
         self.texts.get(index as usize).map(String::as_str)
     }
 
+    /// The groups of the file's spans, and then those of spans that are elsewhere.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.iter().chain(&self.elsewhere)
+    }
+
+    /// One of them all.
+    pub(crate) fn group(&self, place: usize) -> Option<&Group> {
+        let elsewhere = || self.elsewhere.get(place - self.groups.len());
+        self.groups.get(place).or_else(elsewhere)
+    }
+
     /// What it takes in memory, about.
     pub(crate) fn memory_bytes(&self) -> usize {
         let texts = |texts: &[String]| texts.iter().map(|text| text.len() + 24).sum::<usize>();
-        let groups = self.groups.iter().map(|group| {
+        let groups = self.all_groups().map(|group| {
             let counts = group.durations.len() + group.failed.len();
             size_of::<Group>() + 8 * counts + size_of_val(&*group.samples)
         });
         let keys = self.keys.iter().map(|key| 56 + key.key.len() + texts(&key.values));
-        texts(&self.texts) + groups.sum::<usize>() + keys.sum::<usize>()
+        let lows = 8 * self.lows_elsewhere.len();
+        texts(&self.texts) + groups.sum::<usize>() + keys.sum::<usize>() + lows
     }
 }

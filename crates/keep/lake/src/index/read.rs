@@ -189,7 +189,7 @@ impl Index {
     pub(crate) fn entries(&self, group: usize, of: &Range<u32>) -> io::Result<Vec<Entry>> {
         let section = &self.sections.groups[group];
         let width = self.directory.widths.ordinals + FLAG_BITS;
-        let len = self.directory.groups[group].entries;
+        let len = self.directory.group(group).map_or(0, |group| group.entries);
         let are_all = *of == (0..self.directory.timed);
         let (first, end) = if are_all || section.end - section.start <= READ_WHOLE_BYTES {
             (0, len)
@@ -210,6 +210,18 @@ impl Index {
         Ok(entries.filter(|entry| of.contains(&entry.ordinal)).collect())
     }
 
+    /// Requests some of whose spans are in other files, in order.
+    pub(crate) fn ordinals_elsewhere(&self) -> io::Result<Vec<u32>> {
+        let mut ordinals = Vec::new();
+        for group in self.directory.groups.len()..self.sections.groups.len() {
+            let entries = self.entries(group, &(0..self.directory.timed))?;
+            ordinals.extend(entries.iter().map(|entry| entry.ordinal));
+        }
+        ordinals.sort_unstable();
+        ordinals.dedup();
+        Ok(ordinals)
+    }
+
     /// How many entries of a group are of requests before this one.
     fn entries_before(&self, group: usize, ordinal: u32) -> io::Result<u32> {
         let width = self.directory.widths.ordinals + FLAG_BITS;
@@ -218,7 +230,8 @@ impl Index {
             let number = self.one(section, width, index)?;
             Ok(((number >> FLAG_BITS) as u32) < ordinal)
         };
-        partition_point(self.directory.groups[group].entries, is_before)
+        let len = self.directory.group(group).map_or(0, |group| group.entries);
+        partition_point(len, is_before)
     }
 
     /// One packed number, from its own bytes alone.
@@ -283,8 +296,7 @@ impl Sections {
             spans: take(*timed, widths.spans)?,
             lengths: take(*timed, CODE_BITS)?,
             groups: directory
-                .groups
-                .iter()
+                .all_groups()
                 .map(|Group { entries, .. }| {
                     take(*entries, widths.ordinals.checked_add(FLAG_BITS)?)
                 })

@@ -1,7 +1,7 @@
 //! In which order requests come, page by page.
 
-use super::subject::{MS, Subject, With, condition, span};
-use crate::{Order, Place, Query};
+use super::subject::{MS, NOON, Subject, With, condition, span};
+use crate::{Order, Place, Query, Window};
 use blkkin_model::Span;
 
 /// From the start of the first span to the end of the last, whatever a span alone took.
@@ -19,6 +19,41 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
     assert_eq!(subject.found(&Query { limit: 2, ..slowest.clone() }), [2, 3]);
     let conditions = vec![condition("duration <= 5ms")];
     assert_eq!(subject.found(&Query { conditions, ..slowest }), [3, 1, 5]);
+}
+
+/// A request is where all of its parts say it is, in whatever order they came, and whichever of them was asked for.
+pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
+    let root = |trace: u128, start_ms: u64, ms: u64| {
+        span(trace, 1, 0, start_ms, "a", "x").lasting(ms * MS)
+    };
+    let asked = |trace: u128| span(trace, 2, 1, 20, "b", "y").tag("pool", "rbd");
+    let late = span(2, 3, 1, 30, "c", "z").lasting(90 * MS);
+    let apart: [&[Span]; 4] = [
+        &[asked(1), root(2, 3, 5), root(3, 11, 60)],
+        &[root(1, 10, 50), asked(2), root(4, 1, 5)],
+        &[asked(3), root(5, 0, 5), root(6, 30, 5)],
+        &[late, asked(7), root(7, 40, 5)],
+    ];
+    for spans in apart {
+        subject.accept(spans);
+        subject.settle();
+    }
+    for filters in [&[r#"service == "b""#][..], &[r#"pool == "rbd""#], &[r#"pool == "rbd""#, "root"]] {
+        let conditions: Vec<_> = filters.iter().map(|filter| condition(filter)).collect();
+        let query = Query { conditions, ..Query::new(10) };
+        for (order, all) in [(Order::Slowest, [2, 3, 1, 7]), (Order::Newest, [7, 3, 1, 2])] {
+            for limit in 1..=5 {
+                let found = subject.found(&Query { order, limit, ..query.clone() });
+                assert_eq!(found, all[..limit.min(4)], "{order:?} {filters:?}");
+            }
+        }
+        let within = |first_ms: u64, last_ms: u64| {
+            let window = Window { start_ns: NOON + first_ms * MS, end_ns: NOON + last_ms * MS };
+            subject.found(&Query { window, ..query.clone() })
+        };
+        assert_eq!(within(0, 5), [2], "it began when its first part says: {filters:?}");
+        assert_eq!(within(15, 35), [0; 0], "{filters:?}");
+    }
 }
 
 /// Each request is on one page, also where many are alike, and the last page says that it is.

@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub struct Subject {
     store: Arc<dyn SpanStore>,
     settle: Box<dyn Fn()>,
-    pub(super) wants_whole_requests: bool,
+    pub(super) measures_parts: bool,
 }
 
 impl Subject {
@@ -33,12 +33,12 @@ impl Subject {
     /// A store that takes a while to link requests; `settle` returns when all that was accepted is linked. It may also
     /// hold on to what must not be gone before the store is.
     pub fn settling(store: Arc<dyn SpanStore>, settle: impl Fn() + 'static) -> Subject {
-        Subject { store, settle: Box::new(settle), wants_whole_requests: false }
+        Subject { store, settle: Box::new(settle), measures_parts: false }
     }
 
-    /// A store that may find a request late which came in parts: random requests come whole, each at once.
-    pub fn of_whole_requests(self) -> Subject {
-        Subject { wants_whole_requests: true, ..self }
+    /// A store that measures latency in a window by when the parts of a request began, if it came in parts.
+    pub fn measuring_parts(self) -> Subject {
+        Subject { measures_parts: true, ..self }
     }
 
     pub(super) fn store(&self) -> &dyn SpanStore {
