@@ -13,9 +13,10 @@ use parquet::file::serialized_reader::{ReadOptionsBuilder, SerializedFileReader}
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
@@ -54,14 +55,18 @@ const TRIES: usize = 20;
 const PAUSE: Duration = Duration::from_millis(20);
 
 impl Snapshot {
-    /// Opens all files of the store in `directory`, and makes one of what is only in its journal.
-    pub(crate) fn take(directory: &Path) -> Result<Snapshot, Error> {
+    /// Opens all files of the store in `directory`, and makes some of what is only in its journal. How much memory those
+    /// take is in `made_bytes` all the while.
+    pub(crate) fn take(
+        directory: &Path,
+        made_bytes: &Arc<AtomicUsize>,
+    ) -> Result<Snapshot, Error> {
         let disk = Directory::open(directory).map_err(|error| cannot_read(directory, &error))?;
         allow_descriptors();
         let mut tries = TRIES;
         loop {
             tries -= 1;
-            match Snapshot::try_take(directory, &disk) {
+            match Snapshot::try_take(directory, &disk, made_bytes) {
                 Ok(mut snapshot) if snapshot.is_behind && tries == 0 => {
                     snapshot.damage.push("records of the journal, which are missing".to_owned());
                     return Ok(snapshot);
@@ -74,7 +79,12 @@ impl Snapshot {
         }
     }
 
-    fn try_take(directory: &Path, disk: &Directory) -> Result<Snapshot, Trouble> {
+    fn try_take(
+        directory: &Path,
+        disk: &Directory,
+        made_bytes: &Arc<AtomicUsize>,
+    ) -> Result<Snapshot, Trouble> {
+        made_bytes.store(0, Ordering::Relaxed);
         let cannot = |error: &dyn std::fmt::Display| cannot_read(directory, error);
         let journal = Directory::open(&directory.join("journal"));
         let listing = Listing::of(disk).map_err(|error| Trouble::Lasting(cannot(&error)))?;
@@ -93,12 +103,12 @@ impl Snapshot {
             Err(error) => return Err(Trouble::Lasting(cannot(&error))),
         };
         // Segments of the journal go when files have them.
-        let rest = listing.rest(Arc::new(journal), memory_file);
+        let rest = listing.rest(Arc::new(journal), || MemoryFile::create(made_bytes));
         let rest = rest.map_err(|error| Trouble::Passing(cannot(&error)))?;
         for (number, (file, spans)) in rest.files.into_iter().enumerate() {
             let name = format!("journal/{number}");
             files.push(
-                SpanFile::new(name, spans, file)
+                SpanFile::new(name, spans, file.0)
                     .map_err(|error| Trouble::Lasting(cannot(&error)))?,
             );
         }
@@ -155,9 +165,26 @@ fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>,
     })
 }
 
-/// A file that has no name.
-fn memory_file() -> io::Result<File> {
-    Ok(memfd_create("journal", MemfdFlags::CLOEXEC)?.into())
+/// A file that has no name, and what all of them take.
+struct MemoryFile(File, Arc<AtomicUsize>);
+
+impl MemoryFile {
+    fn create(made_bytes: &Arc<AtomicUsize>) -> io::Result<MemoryFile> {
+        let file = memfd_create("journal", MemfdFlags::CLOEXEC)?;
+        Ok(MemoryFile(file.into(), Arc::clone(made_bytes)))
+    }
+}
+
+impl Write for MemoryFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.0.write(bytes)?;
+        self.1.fetch_add(written, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 impl SpanFile {

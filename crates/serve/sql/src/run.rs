@@ -29,7 +29,7 @@ use futures_util::StreamExt;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -85,8 +85,7 @@ pub fn run<W: Write>(
     printer: &mut Printer<W>,
 ) -> Result<Summary, Error> {
     let watch = Watch::start(options);
-    let mut snapshot = Snapshot::take(&options.directory)?;
-    let left_out = if options.skip_damaged { snapshot.leave_out_damaged() } else { Vec::new() };
+    let (snapshot, left_out) = take(options, &watch)?;
     if let (Some(damaged), false) = (snapshot.damage().first(), options.skip_damaged) {
         return Err(damage(format!("cannot be read: {damaged}")));
     }
@@ -105,11 +104,7 @@ pub fn run<W: Write>(
         pool_bytes: options.memory_bytes / 4 * 3,
         tell,
     };
-    thread::Builder::new()
-        .name("sql".into())
-        .stack_size(STACK_BYTES)
-        .spawn(move || query.run(unwanted))
-        .map_err(|error| Error::failed(format!("cannot start a thread: {error}")))?;
+    start_thread(move || query.run(unwanted))?;
     let done = wait(&watch, &told, printer, &mut summary);
     summary.bytes_read = bytes_read.load(Ordering::Relaxed);
     match done {
@@ -118,6 +113,36 @@ pub fn run<W: Write>(
     }
     printer.end().map_err(cannot_print)?;
     Ok(summary)
+}
+
+/// Opens the store's files, without those that are damaged if they are to be left out. That may take long, too.
+fn take(options: &Options, watch: &Watch) -> Result<(Snapshot, Vec<String>), Error> {
+    let (tell, told) = sync_channel(1);
+    let (directory, skips) = (options.directory.clone(), options.skip_damaged);
+    let made_bytes = Arc::clone(&watch.made_bytes);
+    let taking = move || {
+        let taken = Snapshot::take(&directory, &made_bytes).map(|mut snapshot| {
+            let left_out = if skips { snapshot.leave_out_damaged() } else { Vec::new() };
+            (snapshot, left_out)
+        });
+        let _ = tell.send(taken);
+    };
+    start_thread(taking)?;
+    loop {
+        match told.recv_timeout(TICK) {
+            Ok(taken) => return taken,
+            Err(RecvTimeoutError::Timeout) => watch.look()?,
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Error::failed("what reads the store ended unexpectedly"));
+            }
+        }
+    }
+}
+
+fn start_thread(run: impl FnOnce() + Send + 'static) -> Result<(), Error> {
+    let thread = thread::Builder::new().name("sql".into()).stack_size(STACK_BYTES).spawn(run);
+    let started = thread.map(drop);
+    started.map_err(|error| Error::failed(format!("cannot start a thread: {error}")))
 }
 
 fn wait<W: Write>(
@@ -168,6 +193,8 @@ struct Watch {
     timeout: Duration,
     memory_before: usize,
     memory_max: usize,
+    /// What files in memory take, which is not the process's.
+    made_bytes: Arc<AtomicUsize>,
 }
 
 impl Watch {
@@ -177,6 +204,7 @@ impl Watch {
             timeout: options.timeout,
             memory_before: resident_bytes(),
             memory_max: options.memory_bytes,
+            made_bytes: Arc::default(),
         }
     }
 
@@ -186,7 +214,8 @@ impl Watch {
             return Err(Error::stopped(message)
                 .hint("ask for less: a shorter time, a LIMIT; or raise --timeout"));
         }
-        if resident_bytes().saturating_sub(self.memory_before) > self.memory_max {
+        let grown_by = resident_bytes().saturating_sub(self.memory_before);
+        if grown_by + self.made_bytes.load(Ordering::Relaxed) > self.memory_max {
             return Err(Error::too_much_memory());
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::support::{asked, options};
 use blkkin_lake::Lake;
-use blkkin_sql::Format;
+use blkkin_sql::{Format, Options};
 use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
 use blkkin_wire::Format as WireFormat;
 use std::fs::{self, OpenOptions};
@@ -12,6 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
+use std::time::Duration;
 
 const COUNT: &str = "SELECT count(*) AS spans, count(DISTINCT trace_id) AS requests FROM spans";
 
@@ -56,6 +57,22 @@ fn what_is_acknowledged_is_found() {
     assert_eq!(count(directory), (15, 15), "in a file and in the journal");
     drop(lake);
     assert_eq!(count(directory), (15, 15), "when nobody writes it any more");
+}
+
+#[test]
+fn limits_hold_while_the_journal_is_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path();
+    let lake = open(directory);
+    (0..40).for_each(|batch| send(&lake, 1 + batch * 5000..1 + (batch + 1) * 5000));
+    assert_eq!(count(directory), (200_000, 200_000));
+    let none = Options { timeout: Duration::from_millis(1), ..options(directory) };
+    let little = Options { memory_bytes: 1 << 20, ..options(directory) };
+    for (options, expected) in [(none, "longer than"), (little, "memory")] {
+        let (answer, _) = asked(&options, Format::Csv, "SELECT 1");
+        let error = answer.expect_err(expected);
+        assert!(error.is_stopped() && error.to_string().contains(expected), "{error}");
+    }
 }
 
 /// Files are made and merged, and segments of the journal go, while it is asked: nothing is missing or there twice.
