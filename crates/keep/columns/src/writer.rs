@@ -21,14 +21,17 @@ use blkkin_model::{Kind, Origin, Status, ValueRef};
 use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
+use parquet::column::writer::ColumnCloseResult;
 use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{BloomFilterPosition, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::types::{ColumnDescPtr, SchemaDescriptor};
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
+use std::thread;
 
 /// How files are written.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +44,13 @@ pub struct Options {
     pub rows_of_page: usize,
     /// Whether other programs get a bloom filter of request ids.
     pub bloom: bool,
+    /// So many row groups are encoded at once.
+    pub threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { level: 1, rows_of_group: 1 << 16, rows_of_page: 2048, bloom: true }
+        Options { level: 1, rows_of_group: 1 << 16, rows_of_page: 2048, bloom: true, threads: 2 }
     }
 }
 
@@ -64,9 +69,8 @@ pub struct Written {
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<Tail<W>>,
     options: Options,
-    press: Press,
+    encoders: Vec<Encoder>,
     groups: Vec<Group>,
-    numbering: Numbering,
     index_len: usize,
     rows: u64,
 }
@@ -110,9 +114,8 @@ impl<W: Write + Send> Writer<W> {
         Ok(Writer {
             file: SerializedFileWriter::new(to, schema()?, Arc::new(properties))?,
             options,
-            press: Press::new(options.level)?,
+            encoders: Vec::new(),
             groups: Vec::new(),
-            numbering: Numbering::default(),
             index_len: 4,
             rows: 0,
         })
@@ -120,62 +123,52 @@ impl<W: Write + Send> Writer<W> {
 
     /// Adds spans, in row groups of their own, behind those that are there.
     pub fn append(&mut self, spans: &Sorted<'_>) -> Result<(), Error> {
-        let blocks: Vec<Known<'_>> = {
-            let mut texts = Texts::new();
-            let known = spans.blocks().iter().map(|block| Known::new(block, &mut texts)).collect();
-            self.numbering.texts = texts;
-            known
-        };
-        for places in spans.places().chunks(self.options.rows_of_group.max(1)) {
-            let rows: Vec<(&Known<'_>, Row)> =
-                places.iter().map(|(block, row)| (&blocks[*block as usize], *row)).collect();
-            self.group(&rows)?;
+        let groups: Vec<&[(u32, Row)]> =
+            spans.places().chunks(self.options.rows_of_group.max(1)).collect();
+        let threads = self.options.threads.clamp(1, groups.len().max(1));
+        while self.encoders.len() < threads {
+            self.encoders.push(Encoder::new(self.options)?);
         }
-        Ok(())
+        let mut encoders = std::mem::take(&mut self.encoders);
+        let mut shares = groups.chunks(groups.len().div_ceil(threads).max(1));
+        let written = thread::scope(|scope| {
+            let Some((own, others)) = encoders.split_first_mut() else { return Ok(()) };
+            let own_share = shares.next().unwrap_or_default();
+            let others: Vec<_> = others
+                .iter_mut()
+                .zip(shares)
+                .map(|(encoder, share)| {
+                    scope.spawn(move || {
+                        let mut encoded = Vec::with_capacity(share.len());
+                        encoder.groups(spans, share, |group| {
+                            encoded.push(group);
+                            Ok(())
+                        })?;
+                        Ok(encoded)
+                    })
+                })
+                .collect();
+            own.groups(spans, own_share, |group| self.write(group))?;
+            for other in others {
+                let encoded: Result<Vec<Encoded>, Error> =
+                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                encoded?.into_iter().try_for_each(|group| self.write(group))?;
+            }
+            Ok(())
+        });
+        self.encoders = encoders;
+        written
     }
 
-    fn group(&mut self, rows: &[(&Known<'_>, Row)]) -> Result<(), Error> {
-        let pages = pages(rows, self.options.rows_of_page.clamp(1, PAGE_ROWS_MAX));
-        self.index_len += index::len(pages.len());
+    fn write(&mut self, encoded: Encoded) -> Result<(), Error> {
+        let Encoded { columns, mut group } = encoded;
+        self.index_len += index::len(group.page_rows.len());
         if self.index_len > INDEX_MAX || self.groups.len() == GROUPS_MAX {
             return Err(Error::Full);
         }
-        let low = |at: usize| rows[at].0.block.trace_low(rows[at].1);
-        let mut group = Group {
-            rows: rows.len() as u32,
-            last_low: low(rows.len() - 1),
-            page_rows: pages.iter().map(|page| page.start as u32).collect(),
-            page_lows: pages.iter().map(|page| low(page.start)).collect(),
-            starts: (u64::MAX, 0),
-            ..Group::default()
-        };
-        for start in rows.iter().filter_map(|(of, row)| of.block.start_ns(*row)) {
-            group.starts = (group.starts.0.min(start), group.starts.1.max(start));
-        }
-        let schema = self.file.schema_descr().columns().to_vec();
         let mut of_file = self.file.next_row_group()?;
-        let mut columns = Columns {
-            rows,
-            locals: rows.iter().map(|(of, row)| of.local(*row)).collect(),
-            remotes: rows.iter().map(|(of, row)| of.remote(*row)).collect(),
-            pages: &pages,
-            press: &mut self.press,
-            numbering: &mut self.numbering,
-        };
-        let mut spaced = Spaced::default();
-        for (column, descriptor) in crate::schema::COLUMNS.into_iter().zip(schema) {
-            let mut chunk = Chunk::new(descriptor);
-            let mut bloom = None;
-            if column == Column::TraceId {
-                let ids = TraceIds::of(rows);
-                if self.options.bloom {
-                    bloom = Some(ids.bloom()?);
-                }
-                columns.trace_ids(&mut chunk, &ids)?;
-            } else {
-                columns.column(column, &mut chunk, &mut spaced)?;
-            }
-            finish(&mut of_file, chunk, bloom, &mut group)?;
+        for (bytes, close) in columns {
+            of_file.append_column(&bytes, close)?;
         }
         let metadata = of_file.close()?;
         for (chunk, of) in group.columns.iter_mut().zip(metadata.columns()) {
@@ -235,17 +228,89 @@ impl<W: Write + Send> Writer<W> {
     }
 }
 
-fn finish<W: Write + Send>(
-    group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, W>,
-    chunk: Chunk,
-    bloom: Option<Sbbf>,
-    index: &mut Group,
-) -> Result<(), Error> {
-    let (bytes, mut close, of_chunk) = chunk.finish()?;
-    close.bloom_filter = bloom;
-    group.append_column(&Bytes::from(bytes), close)?;
-    index.columns.push(of_chunk);
-    Ok(())
+/// A row group that is to be written: the bytes of each column, and what is known of it.
+struct Encoded {
+    columns: Vec<(Bytes, ColumnCloseResult)>,
+    group: Group,
+}
+
+/// Makes bytes of row groups.
+struct Encoder {
+    options: Options,
+    schema: Vec<ColumnDescPtr>,
+    press: Press,
+    numbering: Numbering,
+}
+
+impl Encoder {
+    fn new(options: Options) -> Result<Encoder, Error> {
+        let schema = SchemaDescriptor::new(schema()?).columns().to_vec();
+        let press = Press::new(options.level)?;
+        Ok(Encoder { options, schema, press, numbering: Numbering::default() })
+    }
+
+    /// Encodes groups of spans, one after the other.
+    fn groups(
+        &mut self,
+        spans: &Sorted<'_>,
+        groups: &[&[(u32, Row)]],
+        mut each: impl FnMut(Encoded) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut texts = Texts::new();
+        let blocks: Vec<Known<'_>> =
+            spans.blocks().iter().map(|block| Known::new(block, &mut texts)).collect();
+        self.numbering.texts = texts;
+        for places in groups {
+            let rows: Vec<(&Known<'_>, Row)> =
+                places.iter().map(|(block, row)| (&blocks[*block as usize], *row)).collect();
+            each(self.group(&rows)?)?;
+        }
+        Ok(())
+    }
+
+    fn group(&mut self, rows: &[(&Known<'_>, Row)]) -> Result<Encoded, Error> {
+        let pages = pages(rows, self.options.rows_of_page.clamp(1, PAGE_ROWS_MAX));
+        let low = |at: usize| rows[at].0.block.trace_low(rows[at].1);
+        let mut group = Group {
+            rows: rows.len() as u32,
+            last_low: low(rows.len() - 1),
+            page_rows: pages.iter().map(|page| page.start as u32).collect(),
+            page_lows: pages.iter().map(|page| low(page.start)).collect(),
+            starts: (u64::MAX, 0),
+            ..Group::default()
+        };
+        for start in rows.iter().filter_map(|(of, row)| of.block.start_ns(*row)) {
+            group.starts = (group.starts.0.min(start), group.starts.1.max(start));
+        }
+        let mut of_rows = Columns {
+            rows,
+            locals: rows.iter().map(|(of, row)| of.local(*row)).collect(),
+            remotes: rows.iter().map(|(of, row)| of.remote(*row)).collect(),
+            pages: &pages,
+            press: &mut self.press,
+            numbering: &mut self.numbering,
+        };
+        let mut spaced = Spaced::default();
+        let mut columns = Vec::with_capacity(self.schema.len());
+        for (column, descriptor) in crate::schema::COLUMNS.into_iter().zip(&self.schema) {
+            let mut chunk = Chunk::new(descriptor.clone());
+            let mut bloom = None;
+            if column == Column::TraceId {
+                let ids = TraceIds::of(rows);
+                if self.options.bloom {
+                    bloom = Some(ids.bloom()?);
+                }
+                of_rows.trace_ids(&mut chunk, &ids)?;
+            } else {
+                of_rows.column(column, &mut chunk, &mut spaced)?;
+            }
+            let (bytes, mut close, of_chunk) = chunk.finish()?;
+            close.bloom_filter = bloom;
+            columns.push((Bytes::from(bytes), close));
+            group.columns.push(of_chunk);
+        }
+        Ok(Encoded { columns, group })
+    }
 }
 
 /// Where pages begin and end.

@@ -10,6 +10,7 @@ use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
+use std::thread;
 
 const MINUTE_NS: u64 = 60_000_000_000;
 
@@ -31,10 +32,10 @@ const LATE_NS: u64 = 2_000_000_000;
 
 /// So often one of the files of before is read for a request: when more spans come late than that, their calls may be
 /// counted wrongly, and their requests found late, rather than that all goes slowly.
-pub(crate) const READS_MAX: usize = 1024;
+pub(crate) const READS_MAX: usize = 512;
 
 /// So many of the spans that are read so are kept.
-pub(crate) const EARLIER_MAX: usize = 64 << 10;
+pub(crate) const EARLIER_MAX: usize = 32 << 10;
 
 /// What requests show, together with their spans that are in files of before.
 pub(crate) struct Linked {
@@ -49,27 +50,20 @@ pub(crate) struct Linked {
 impl LinkTable {
     /// Finds the calls that requests show, and did not show by those of their spans that are in files of before.
     pub(crate) fn of(sorted: &Sorted<'_>, before: &[Arc<Part>]) -> Linked {
-        let mut adding = Adding {
-            table: LinkTable::default(),
-            known: HashSet::new(),
-            all_earlier: Block::new(),
-            linker: Linker::default(),
-            before,
-            reads: 0,
-        };
-        let low = |index: usize| {
-            let (block, row) = sorted.row(index);
-            block.trace_low(row)
-        };
-        let mut start = 0;
-        while start < sorted.len() {
-            let of = low(start);
-            let count = (start..sorted.len()).take_while(|&index| low(index) == of).count();
-            adding.request(sorted, start..start + count, of);
-            start += count;
-        }
-        let Adding { table, known, all_earlier: earlier, .. } = adding;
-        Linked { table, known, earlier }
+        let low = |index: usize| low_of(sorted, index);
+        // A request is not cut in two.
+        let half = sorted.len() / 2;
+        let middle = half + (half..sorted.len()).take_while(|&at| low(at) == low(half)).count();
+        let (mut linked, other) = thread::scope(|scope| {
+            let other = scope.spawn(|| Linked::of(sorted, middle..sorted.len(), before));
+            let one = Linked::of(sorted, 0..middle, before);
+            (one, other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        });
+        linked.table.merge(&other.table.counts());
+        linked.known.extend(other.known);
+        // Both have room for twice as much.
+        let _ = linked.earlier.append(&other.earlier);
+        linked
     }
 
     fn add(&mut self, minute: u64, call: &Call<'_>, times: i64) {
@@ -107,6 +101,34 @@ impl LinkTable {
         counts
             .sort_by(|a, b| (a.minute, &a.parent, &a.child).cmp(&(b.minute, &b.parent, &b.child)));
         counts
+    }
+}
+
+fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
+    let (block, row) = sorted.row(index);
+    block.trace_low(row)
+}
+
+impl Linked {
+    fn of(sorted: &Sorted<'_>, places: Range<usize>, before: &[Arc<Part>]) -> Linked {
+        let mut adding = Adding {
+            table: LinkTable::default(),
+            known: HashSet::new(),
+            all_earlier: Block::new(),
+            linker: Linker::default(),
+            before,
+            reads: 0,
+        };
+        let mut start = places.start;
+        while start < places.end {
+            let low = low_of(sorted, start);
+            let of_request = |&index: &usize| low_of(sorted, index) == low;
+            let end = start + (start..places.end).take_while(of_request).count();
+            adding.request(sorted, start..end, low);
+            start = end;
+        }
+        let Adding { table, known, all_earlier: earlier, .. } = adding;
+        Linked { table, known, earlier }
     }
 }
 
@@ -293,6 +315,8 @@ fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),
         kind: block.kind(row),
+        // Which of several parts of a span come first depends on it.
+        name: block.text(block.name_id(row)),
         status: if block.is_error(row) { Status::Error } else { Status::Unset },
         shared: block.is_shared(row),
         start_ns: block.start_ns(row),

@@ -14,6 +14,7 @@ use std::io::{self, BufWriter};
 use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::thread;
 
 /// A file of spans and its index. Removed when nobody reads it any more, if that was said.
 pub(crate) struct Part {
@@ -261,12 +262,16 @@ impl PartWriter {
 
     /// Adds spans, all of requests behind those that were added before.
     pub(crate) fn append(&mut self, sorted: &Sorted<'_>) -> Result<(), Error> {
-        self.writer.append(sorted).map_err(|error| spans_error(self.number, error))?;
-        for index in 0..sorted.len() {
-            let (block, row) = sorted.row(index);
-            self.builder.push(&row_of(block, row));
-        }
-        Ok(())
+        let PartWriter { writer, builder, .. } = self;
+        let appended = thread::scope(|scope| {
+            let appending = scope.spawn(|| writer.append(sorted));
+            for index in 0..sorted.len() {
+                let (block, row) = sorted.row(index);
+                builder.push(&row_of(block, row));
+            }
+            appending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        });
+        appended.map_err(|error| spans_error(self.number, error))
     }
 
     /// Adds spans that are in other files, of whichever requests.

@@ -54,11 +54,7 @@ const SOME_ORDINALS: u32 = 4096;
 const SOME_MATCHES: usize = 4096;
 
 /// Requests that are asked for.
-pub(crate) fn search(
-    snapshot: &Snapshot,
-    query: &Query,
-    in_vain_max: u32,
-) -> Result<Page, Error> {
+pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
     let any = Condition::All(Vec::new());
     let window = query.window;
     let parts = snapshot.parts.iter().map(|part| &**part).filter(|part| {

@@ -57,10 +57,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 impl Snapshot {
     /// Opens all files of the store in `directory`, and makes some of what is only in its journal. How much memory those
     /// take is in `made_bytes` all the while.
-    pub(crate) fn take(
-        directory: &Path,
-        made_bytes: &Arc<AtomicUsize>,
-    ) -> Result<Snapshot, Error> {
+    pub(crate) fn take(directory: &Path, made_bytes: &Arc<AtomicUsize>) -> Result<Snapshot, Error> {
         let disk = Directory::open(directory).map_err(|error| cannot_read(directory, &error))?;
         allow_descriptors();
         let mut tries = TRIES;

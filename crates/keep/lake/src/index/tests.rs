@@ -78,9 +78,9 @@ fn open(bytes: &[u8]) -> Result<Index, OpenError> {
     Index::open(file_of(bytes))
 }
 
-/// The start of a request's root, or else of its earliest span.
+/// The start of a request's earliest root, or else of its earliest span.
 fn start_of(request: &[Span]) -> Option<u64> {
-    let root = request.iter().filter(|span| span.is_root).find_map(|span| span.start);
+    let root = request.iter().filter(|span| span.is_root).filter_map(|span| span.start).min();
     root.or_else(|| request.iter().filter_map(|span| span.start).min())
 }
 
@@ -121,6 +121,52 @@ fn what_is_put_in_is_found() {
         check_windows(&index, &timed.iter().map(|(start, ..)| *start).collect::<Vec<_>>());
         check_groups(&index, &timed.iter().map(|(_, _, request)| *request).collect::<Vec<_>>());
     }
+}
+
+/// A request is found by its spans that are elsewhere, and is there when all of them say; what is counted of the file is
+/// not changed by them.
+#[test]
+fn what_is_elsewhere_is_found_and_not_counted() {
+    let row =
+        |low: u64, start_ns: u64, duration_ns: u64, is_root: bool, service: &'static str| Row {
+            trace_low: low,
+            trace_high: 0,
+            id: 1,
+            start_ns: Some(start_ns),
+            duration_ns: Some(duration_ns),
+            is_root,
+            is_error: false,
+            service,
+            name: "x",
+            remote: "",
+        };
+    let mut builder = Builder::default();
+    for low in [3, 5, 8] {
+        builder.push(&row(low, 100 * low, 10, false, "here"));
+    }
+    builder.push_elsewhere(&row(3, 900, 100, true, "there"));
+    builder.push_elsewhere(&row(8, 850, 10, false, "here"));
+    builder.push_elsewhere(&row(4, 1, 1, true, "of a request that is not here"));
+    let index = open(&builder.finish(&[], Vec::new()).expect("encoded").1).expect("opened");
+    let directory = &index.directory;
+    assert_eq!((directory.rows, directory.requests), (3, 3));
+    assert_eq!((directory.min_start_ns, directory.max_start_ns), (500, 900));
+    let starts: Vec<u64> = (0..3).map(|at| index.start_ns(at).expect("read")).collect();
+    assert_eq!(starts, [500, 800, 900], "the root of the first one is elsewhere");
+    let lengths = [10, 60, 700].map(Durations::code);
+    assert_eq!(index.length_codes().expect("read"), lengths);
+    assert_eq!(index.ordinals_elsewhere().expect("read"), [1, 2]);
+    assert_eq!(directory.lows_elsewhere, [3, 8]);
+    assert_eq!(directory.groups.iter().map(|group| group.spans).sum::<u32>(), 3);
+    let found = |service: &str| -> Vec<u32> {
+        let groups = directory.all_groups().enumerate();
+        let of = groups.filter(|(_, group)| directory.text(group.service) == Some(service));
+        let entries = of.flat_map(|(place, _)| index.entries(place, &(0..3)).expect("read"));
+        entries.map(|entry| entry.ordinal).collect()
+    };
+    assert_eq!(found("there"), [2]);
+    assert_eq!(found("here"), [0, 1, 2, 1]);
+    assert!(found("of a request that is not here").is_empty());
 }
 
 fn check_windows(index: &Index, starts: &[u64]) {

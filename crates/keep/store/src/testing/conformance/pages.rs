@@ -38,7 +38,9 @@ pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
         subject.accept(spans);
         subject.settle();
     }
-    for filters in [&[r#"service == "b""#][..], &[r#"pool == "rbd""#], &[r#"pool == "rbd""#, "root"]] {
+    for filters in
+        [&[r#"service == "b""#][..], &[r#"pool == "rbd""#], &[r#"pool == "rbd""#, "root"]]
+    {
         let conditions: Vec<_> = filters.iter().map(|filter| condition(filter)).collect();
         let query = Query { conditions, ..Query::new(10) };
         for (order, all) in [(Order::Slowest, [2, 3, 1, 7]), (Order::Newest, [7, 3, 1, 2])] {

@@ -36,7 +36,7 @@ impl Subject {
         Subject { store, settle: Box::new(settle), measures_parts: false }
     }
 
-    /// A store that measures latency in a window by when the parts of a request began, if it came in parts.
+    /// A store that measures latency by when the parts of a request began, if it came in parts.
     pub fn measuring_parts(self) -> Subject {
         Subject { measures_parts: true, ..self }
     }
