@@ -220,7 +220,7 @@ int requests_begin(int client, const struct message *message)
 	request->length = header->length;
 	request->object = 0;
 	blkin_unpack_trace_info((const struct blkin_trace_info_packed *)header->trace, &info);
-	request->is_followed = info.trace_id != 0 && blkkin_enabled();
+	request->is_followed = info.trace_id != 0;
 	if (request->is_followed) {
 		blkin_set_trace_properties(&request->trace, &info, SPAN_NAMES[request->kind],
 					   &endpoint);
