@@ -17,10 +17,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
-const CLIENTS_MAX: usize = 64;
+const CLIENTS_MAX: usize = 32;
 /// How much of one client's may be under way.
 const REQUESTS_MAX: usize = 128;
-const BYTES_MAX: usize = 2 * LENGTH_MAX as usize;
+const BYTES_MAX: usize = LENGTH_MAX as usize;
 /// How long a client may take until it has chosen a volume.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the composer may take to say which volumes there are.
