@@ -10,7 +10,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 /// So many files may wait for the thread; then records are appended to the last one, however large it gets.
 const WAITING_MAX: usize = 2;
@@ -180,13 +180,14 @@ fn files(directory: &Path) -> io::Result<Vec<(u64, PathBuf)>> {
 /// more.
 fn start_thread(objects: PathBuf, waiting: Arc<AtomicUsize>) -> io::Result<Sender<Full>> {
     let (sender, receiver) = channel::<Full>();
-    let receiver = Mutex::new(receiver);
     std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
-        let Ok(receiver) = receiver.into_inner() else { return };
         for Full { path, changed } in receiver {
-            // What cannot be made durable stays in the journal.
-            if objects::sync(&objects, changed).is_ok() {
-                let _ = fs::remove_file(path);
+            // What cannot be made durable stays in the journal. Files go in their order also for the disk: an old
+            // one alone would take objects back to what they were.
+            let synced = objects::sync(&objects, changed);
+            if synced.and_then(|()| fs::remove_file(&path)).is_ok() {
+                let directory = path.parent().map_or_else(|| Path::new("."), |parent| parent);
+                let _ = File::open(directory).and_then(|directory| directory.sync_all());
             }
             waiting.fetch_sub(1, Ordering::AcqRel);
         }

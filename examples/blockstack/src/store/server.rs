@@ -40,6 +40,8 @@ struct Waiting {
     /// Where in the batch the bytes to be written are.
     bytes: Range<usize>,
     span: Span<'static>,
+    /// While the journal is written.
+    journal: Option<Span<'static>>,
 }
 
 struct Store {
@@ -163,6 +165,7 @@ impl Store {
                 length,
                 bytes,
                 span,
+                journal: None,
             });
             client.link.take(size);
         }
@@ -173,9 +176,15 @@ impl Store {
         if self.waiting.is_empty() {
             return;
         }
+        for waiting in self.waiting.iter_mut().filter(|waiting| waiting.span.is_followed()) {
+            waiting.journal = Some(waiting.span.child("journal").span());
+        }
         let journaled = self.write_journal();
+        for waiting in &mut self.waiting {
+            waiting.journal = None;
+        }
         for waiting in self.waiting.drain(..) {
-            let Waiting { client, id, kind, object, offset, length, bytes, span } = waiting;
+            let Waiting { client, id, kind, object, offset, length, bytes, span, .. } = waiting;
             let change = match kind {
                 Kind::Write => Some(Change::Write(&self.batch[bytes])),
                 Kind::Zero => Some(Change::Zero(length)),
@@ -203,9 +212,6 @@ impl Store {
     /// Writes the batch to the journal, and syncs it if one of its requests wants that. All of them wait for it, so
     /// each has a span of it.
     fn write_journal(&mut self) -> io::Result<()> {
-        let changes = self.waiting.iter().filter(|waiting| waiting.span.is_followed());
-        let _spans: Vec<Span<'_>> =
-            changes.map(|waiting| waiting.span.child("journal").span()).collect();
         if !self.batch.is_empty() {
             let changes = self.waiting.iter().filter(|waiting| waiting.kind != Kind::Flush);
             self.journal.append(&self.batch, changes.map(|waiting| waiting.object))?;
