@@ -15,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// And how long until it has ended.
 const END_PATIENCE: Duration = Duration::from_secs(10);
 
+/// What a role says when it listens, before its address.
+const SAID: &str = "listening ";
+
 /// How a chain is started.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -267,12 +270,14 @@ fn start(
     let output = child.stdout.take().ok_or("no pipe")?;
     let (say, said) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut line = String::new();
-        let _ = BufReader::new(output).read_line(&mut line);
-        let _ = say.send(line);
+        // Whatever has started the role may have something to say before.
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let found = lines.filter_map(|line| Some(line.split_once(SAID)?.1.trim_end().to_owned()));
+        for address in found.take(1) {
+            let _ = say.send(address);
+        }
     });
-    let line = said.recv_timeout(PATIENCE).unwrap_or_default();
-    let address = line.trim_end().strip_prefix("listening ").and_then(|text| text.parse().ok());
+    let address = said.recv_timeout(PATIENCE).ok().and_then(|text| text.parse().ok());
     match address {
         Some(address) => Ok(Role { name, arguments, child, address, has_ended: false }),
         None => {
