@@ -162,7 +162,14 @@ fn finish(requests: &mut Slab<Request>, id: u64, payload: &[u8], hub: &mut Hub<(
         span.keyval("error", status);
     }
     let Some(client) = hub.client(client) else { return };
-    answer(kind, id, length, status, if read.is_empty() { payload } else { &read }, &mut client.link.output);
+    answer(
+        kind,
+        id,
+        length,
+        status,
+        if read.is_empty() { payload } else { &read },
+        &mut client.link.output,
+    );
 }
 
 fn answer(kind: Kind, id: u64, length: u32, status: u32, payload: &[u8], output: &mut Vec<u8>) {

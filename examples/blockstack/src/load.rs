@@ -69,7 +69,8 @@ impl Load {
             return Err("a block has a multiple of 512 bytes, and at most 8M".to_owned());
         }
         let connect = |_| Connection::open(&self.to, &self.volume);
-        let connections: Vec<Connection> = (0..self.clients).map(connect).collect::<Result<_, _>>()?;
+        let connections: Vec<Connection> =
+            (0..self.clients).map(connect).collect::<Result<_, _>>()?;
         let size = connections.first().map_or(0, |connection| connection.size);
         let region = self.region.unwrap_or(REGION_DEFAULT).min(size);
         let blocks = region / self.block / self.clients.max(1) as u64;

@@ -143,9 +143,8 @@ pub(crate) fn next(bytes: &[u8]) -> Next<'_> {
 
 #[inline]
 fn read(bytes: &[u8; HEADER_SIZE]) -> Option<(Header, usize)> {
-    let u32_at = |at: usize| {
-        u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-    };
+    let u32_at =
+        |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
     let kind = match bytes[4] {
         1 => Kind::Read,
@@ -214,7 +213,9 @@ mod tests {
                 damaged[at] = value;
                 match next(&damaged) {
                     Next::Message(message) => assert!(message.size <= bytes.len()),
-                    Next::Short(size) => assert!(size <= HEADER_SIZE + NAME_MAX + PAYLOAD_MAX as usize),
+                    Next::Short(size) => {
+                        assert!(size <= HEADER_SIZE + NAME_MAX + PAYLOAD_MAX as usize)
+                    }
                     Next::Bad => {}
                 }
             }

@@ -83,7 +83,10 @@ mod tests {
         let c = slab.insert('c');
         assert_eq!(next, c);
         assert_ne!(a, c);
-        assert_eq!((slab.get_mut(a), slab.get_mut(b), slab.get_mut(c)), (None, Some(&mut 'b'), Some(&mut 'c')));
+        assert_eq!(
+            (slab.get_mut(a), slab.get_mut(b), slab.get_mut(c)),
+            (None, Some(&mut 'b'), Some(&mut 'c'))
+        );
         assert_eq!((slab.remove(u64::MAX), slab.get_mut(7)), (None, None));
         let mut ids = slab.ids();
         ids.sort_unstable();

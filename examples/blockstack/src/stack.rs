@@ -99,29 +99,27 @@ impl Stack {
             .map_err(|error| format!("{}: {error}", options.directory.display()))?;
         let mut stack = Stack { options: Options { directory, ..options }, roles: Vec::new() };
         for (name, number) in [("store.1", "store1"), ("store.2", "store2")] {
-            let mut arguments = vec!["--name".into(), name.into(), "--dir".into()];
-            arguments.push(stack.options.directory.join(number).into());
-            let journal_size = stack.options.journal_size.to_string();
-            arguments.extend(["--journal-size".into(), journal_size.into()]);
+            let mut arguments = option("--name", name).to_vec();
+            arguments.extend(option("--dir", stack.options.directory.join(number)));
+            arguments.extend(option("--journal-size", stack.options.journal_size.to_string()));
             if stack.options.sync {
                 arguments.push("--sync".into());
             }
             stack.add(name, "store", arguments, None)?;
         }
-        let mut arguments: Vec<OsString> = vec!["--map".into()];
-        arguments.push(stack.options.directory.join("map").into());
+        let mut arguments = option("--map", stack.options.directory.join("map")).to_vec();
         for store in &stack.roles {
-            arguments.extend(["--store".into(), store.address.to_string().into()]);
+            arguments.extend(option("--store", store.address.to_string()));
         }
         stack.add("mapper", "mapper", arguments, None)?;
-        let mut arguments: Vec<OsString> = stack.asks("--mapper");
+        let mut arguments = stack.asks("--mapper");
         for volume in &stack.options.volumes {
-            arguments.extend(["--volume".into(), volume.to_string().into()]);
+            arguments.extend(option("--volume", volume.to_string()));
         }
         stack.add("composer", "composer", arguments, None)?;
         let mut arguments = stack.asks("--composer");
         if let Some(rules) = &stack.options.sample {
-            arguments.extend(["--sample".into(), rules.into()]);
+            arguments.extend(option("--sample", rules));
         }
         let listen = stack.options.nbd.clone();
         let listen = listen.unwrap_or(Address::Path(stack.options.directory.join("nbd.sock")));
@@ -130,9 +128,9 @@ impl Stack {
     }
 
     /// That the next role asks the last one.
-    fn asks(&self, option: &str) -> Vec<OsString> {
-        let last = self.roles.last().map(|role| role.address.to_string().into());
-        std::iter::once(option.into()).chain(last).collect()
+    fn asks(&self, name: &str) -> Vec<OsString> {
+        let last = self.roles.last().map(|role| option(name, role.address.to_string()));
+        last.into_iter().flatten().collect()
     }
 
     fn add(
@@ -146,9 +144,10 @@ impl Stack {
             true => Address::Net("127.0.0.1:0".to_owned()),
             false => Address::Path(self.options.directory.join(format!("{name}.sock"))),
         });
-        let first = [role.into(), "--until-eof".into(), "--listen".into(), listen.to_string().into()];
-        let arguments = first.into_iter().chain(arguments).collect();
-        let role = start(&self.options.program, name, arguments)?;
+        let mut all: Vec<OsString> = vec![role.into(), "--until-eof".into()];
+        all.extend(option("--listen", listen.to_string()));
+        all.extend(arguments);
+        let role = start(&self.options.program, name, all)?;
         self.roles.push(role);
         Ok(())
     }
@@ -177,9 +176,10 @@ impl Stack {
 
     /// A role that has ended by itself, told once.
     pub fn ended(&mut self) -> Option<&'static str> {
-        let ended = self.roles.iter_mut().find(|role| {
-            !role.has_ended && !matches!(role.child.try_wait(), Ok(None))
-        })?;
+        let ended = self
+            .roles
+            .iter_mut()
+            .find(|role| !role.has_ended && !matches!(role.child.try_wait(), Ok(None)))?;
         ended.has_ended = true;
         Some(ended.name)
     }
@@ -250,6 +250,10 @@ impl Drop for Stack {
     fn drop(&mut self) {
         let _ = self.end();
     }
+}
+
+fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
+    [name.into(), value.into()]
 }
 
 /// Starts a process, and waits until it says where it listens.

@@ -121,7 +121,9 @@ mod tests {
         check("disk=1G", Some(("disk", 1 << 30)));
         check("a-b_c.d=4096", Some(("a-b_c.d", 4096)));
         check("disk=16384T", Some(("disk", 1 << 54)));
-        for wrong in ["disk", "disk=", "=1G", "a b=1", "disk=0", "disk=1X", "disk=16385T", "disk=-1"] {
+        for wrong in
+            ["disk", "disk=", "=1G", "a b=1", "disk=0", "disk=1X", "disk=16385T", "disk=-1"]
+        {
             check(wrong, None);
         }
         check(&format!("{}=1", "n".repeat(48)), None);
@@ -137,7 +139,11 @@ mod tests {
         };
         check(4096, 4096, &[(0, 4096, 4096, 0)]);
         check((4 << 20) - 1, 2, &[(0, (4 << 20) - 1, 1, 0), (1, 0, 1, 1)]);
-        check(4 << 20, 9 << 20, &[(1, 0, 4 << 20, 0), (2, 0, 4 << 20, 4 << 20), (3, 0, 1 << 20, 8 << 20)]);
+        check(
+            4 << 20,
+            9 << 20,
+            &[(1, 0, 4 << 20, 0), (2, 0, 4 << 20, 4 << 20), (3, 0, 1 << 20, 8 << 20)],
+        );
         check(0, 0, &[]);
     }
 

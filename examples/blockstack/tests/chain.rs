@@ -7,9 +7,7 @@ use blkkin_blockstack::{Address, Load};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use support::{
-    Chain, Client, FUA, Random, TRIM, WRITE, WRITE_ZEROES, connect, eventually, runs,
-};
+use support::{Chain, Client, FUA, Random, TRIM, WRITE, WRITE_ZEROES, connect, eventually, runs};
 
 #[test]
 fn many_requests_at_once() {
@@ -138,10 +136,12 @@ fn all_stores_are_gone() {
     eventually("it is missed", || client.ask(0, 0, 0, &[]) == 0 && client.ask(3, 0, 0, &[]) == 5);
     assert_eq!(client.ask(0, 0, 4096, &[]), 5);
     chain.stack().restart("store.2").unwrap();
-    eventually("one is there", || client.ask(0, 0, 512, &[]) == 0 && {
-        // Its bytes are behind the answer.
-        client.skip(512);
-        true
+    eventually("one is there", || {
+        client.ask(0, 0, 512, &[]) == 0 && {
+            // Its bytes are behind the answer.
+            client.skip(512);
+            true
+        }
     });
     chain.stack().restart("store.1").unwrap();
     eventually("both are there", || client.ask(3, 0, 0, &[]) == 0);
@@ -244,7 +244,8 @@ fn nothing_is_left_running() {
         }
         assert_eq!(ids.len(), 5);
         assert!(ids.iter().all(|id| runs(*id)));
-        let kill = Command::new("kill").arg(format!("-{signal}")).arg(all.id().to_string()).status();
+        let kill =
+            Command::new("kill").arg(format!("-{signal}")).arg(all.id().to_string()).status();
         assert!(kill.unwrap().success());
         let status = all.wait().unwrap();
         assert_eq!(status.success(), signal != "KILL", "{status}");

@@ -2,9 +2,9 @@
 
 mod support;
 
-use support::{Chain, is_installed, skip};
 use std::path::Path;
 use std::process::Command;
+use support::{Chain, is_installed, skip};
 
 /// Whether all of these can be had.
 fn have(test: &str, programs: &[&str]) -> bool {
@@ -64,7 +64,8 @@ fn qemu_img() {
         run("qemu-img", &["convert", "-n", "-f", "raw", "-O", "raw", &image, uri]);
         run("qemu-img", &["compare", "-f", "raw", "-F", "raw", &image, uri]);
         let steps = ["write -P 7 1k 9000k", "write -z 3M 3M", "discard 10M 1M", "flush"];
-        let checks = ["read -P 7 1k 3071k", "read -P 0 3M 3M", "read -P 7 6M 2857k", "read -P 0 10M 1M"];
+        let checks =
+            ["read -P 7 1k 3071k", "read -P 0 3M 3M", "read -P 7 6M 2857k", "read -P 0 10M 1M"];
         let mut arguments = vec!["-f", "raw"];
         arguments.extend(steps.iter().chain(&checks).flat_map(|step| ["-c", step]));
         arguments.push(uri);

@@ -174,9 +174,8 @@ fn requests_cross_all_services() {
         for span in spans {
             let Some(parent) = span["parent"].as_u64() else { continue };
             let parent = &spans[parent as usize];
-            let end = |span: &Value| {
-                span["start"].as_u64().unwrap() + span["duration"].as_u64().unwrap()
-            };
+            let end =
+                |span: &Value| span["start"].as_u64().unwrap() + span["duration"].as_u64().unwrap();
             assert!(span["start"].as_u64() >= parent["start"].as_u64(), "{span} {parent}");
             // What each end is rounded to is a nanosecond.
             assert!(end(span) <= end(parent) + 1, "{span} {parent}");
@@ -189,7 +188,11 @@ fn requests_cross_all_services() {
 #[test]
 fn some_requests_are_followed() {
     let (requests, count) = recorded(Some("1/10"));
-    assert!(!requests.is_empty() && requests.len() as u64 * 3 < count, "{} {count}", requests.len());
+    assert!(
+        !requests.is_empty() && requests.len() as u64 * 3 < count,
+        "{} {count}",
+        requests.len()
+    );
     assert!(requests.iter().all(|spans| spans[0]["service"] == "nbd" && spans.len() >= 5));
     let (requests, _) = recorded(Some("0/s"));
     assert!(requests.is_empty());

@@ -210,8 +210,7 @@ impl<'l> Client<'l> {
     fn flush(&mut self, time: Instant) {
         self.writes_since_flush = 0;
         let Some(cookie) = self.free.pop() else { return };
-        self.requests[cookie] =
-            Some(Request { command: FLUSH, block: 0, version: 0, begin: time });
+        self.requests[cookie] = Some(Request { command: FLUSH, block: 0, version: 0, begin: time });
         self.connection.request(FLUSH, cookie, 0, 0);
     }
 
@@ -269,7 +268,8 @@ impl<'l> Client<'l> {
     /// An answer that went well.
     fn note(&mut self, request: &Request, found: Option<Found>, now: Option<Instant>) {
         let latency = now.map(|now| {
-            u32::try_from(now.saturating_duration_since(request.begin).as_nanos()).unwrap_or(u32::MAX)
+            u32::try_from(now.saturating_duration_since(request.begin).as_nanos())
+                .unwrap_or(u32::MAX)
         });
         let block = &mut self.blocks[request.block];
         match request.command {

@@ -133,7 +133,10 @@ mod tests {
     #[test]
     fn percentiles() {
         let mut report = Report { duration: Duration::from_secs(2), ..Report::default() };
-        report.add(Report { reads: (1..=101).rev().map(|at| at * 1000).collect(), ..Report::default() });
+        report.add(Report {
+            reads: (1..=101).rev().map(|at| at * 1000).collect(),
+            ..Report::default()
+        });
         report.finish();
         assert_eq!(report.iops(), 50.5);
         let latency = Latency(&report.reads);

@@ -112,7 +112,7 @@ impl Handshake {
             LIST => {
                 for volume in volumes {
                     let size = (volume.name.len() as u32).to_be_bytes();
-                    reply(option, SERVER, &[&size, volume.name.as_bytes()].concat(), output);
+                    reply(option, SERVER, &[&size[..], volume.name.as_bytes()].concat(), output);
                 }
                 reply(option, ACK, &[], output);
             }
@@ -157,7 +157,7 @@ impl Wanted<'_> {
 
     fn answer(&self, option: u32, volume: &Volume, output: &mut Vec<u8>) {
         let mut info = |number: u16, data: &[u8]| {
-            reply(option, REPLY_INFO, &[&number.to_be_bytes(), data].concat(), output);
+            reply(option, REPLY_INFO, &[&number.to_be_bytes()[..], data].concat(), output);
         };
         let flags = TRANSMISSION_FLAGS.to_be_bytes();
         info(INFO_EXPORT, &[&volume.size.to_be_bytes()[..], &flags].concat());

@@ -195,7 +195,10 @@ mod tests {
         reply(0xabcd, ENOSPC, &mut output);
         // One that the protocol does not know.
         reply(1, 110, &mut output);
-        assert_eq!(output[..16], [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0xab, 0xcd]);
+        assert_eq!(
+            output[..16],
+            [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0xab, 0xcd]
+        );
         assert_eq!(output[20..24], [0, 0, 0, 5]);
     }
 }

@@ -8,9 +8,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::Arc;
 
 /// So many files may wait for the thread; then records are appended to the last one, however large it gets.
 const WAITING_MAX: usize = 2;

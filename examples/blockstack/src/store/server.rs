@@ -122,7 +122,8 @@ impl Store {
                 continue;
             }
             let offset = offset as u32;
-            if kind == Kind::Read && self.waiting.iter().any(|it| it.changes(object, offset, length))
+            if kind == Kind::Read
+                && self.waiting.iter().any(|it| it.changes(object, offset, length))
             {
                 // What was asked for before is done before.
                 self.commit();

@@ -125,14 +125,17 @@ fn hostile_clients() {
     long[12..16].copy_from_slice(&u32::MAX.to_be_bytes());
     end(&long, begun(3));
     // Lengths that do not fit.
-    for data in [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x04disk\0\x01", b"\0\0\0\0\0\0x"] {
+    for data in
+        [&b""[..], b"\0\0\0", b"\xff\xff\xff\xff", b"\0\0\0\x04disk\0\x01", b"\0\0\0\0\0\0x"]
+    {
         check(GO, data, Step::Took(16 + data.len()), &[INVALID]);
     }
     // No end of options.
     let mut handshake = begun(3);
     let mut output = Vec::new();
     let list = option(LIST, b"");
-    let steps = (0..1000).take_while(|_| handshake.step(&list, &volumes(), &mut output) != Step::End);
+    let steps =
+        (0..1000).take_while(|_| handshake.step(&list, &volumes(), &mut output) != Step::End);
     assert_eq!(steps.count(), 256);
 }
 
