@@ -55,12 +55,7 @@ static socklen_t parse(const char *text, union any_address *address)
 
 static int open_socket(const union any_address *address)
 {
-	int one = 1;
-	int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-	if (fd >= 0 && address->any.sa_family == AF_INET)
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	return fd;
+	return socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
 int link_listen(const char *text, char *shown, size_t shown_size)
@@ -116,9 +111,13 @@ int link_connect(const char *text)
 
 void link_open(struct link *link, int fd)
 {
+	int one = 1;
+
 	link_close(link);
 	link->fd = fd;
 	link->generation++;
+	/* No harm where it is no socket of TCP. */
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 }
 
 void link_close(struct link *link)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 enum { REQUESTS = 1024, OBJECT_SIZE = 4 << 20, NOBODY = -1 };
 
@@ -151,9 +152,9 @@ static void ask(struct request *request, int store, const unsigned char *payload
 	request->waiting_for |= 1u << store;
 	if (link_append(link, &header, NULL, payload,
 			request->kind == KIND_WRITE ? request->length : 0) < 0) {
-		/* Found out by the next look at the socket. */
+		/* The next look at the socket finds that the store is lost, and has the request fail. */
 		fprintf(stderr, "blockstack mapper: no memory for store %d\n", store + 1);
-		link->output.end = link->output.start;
+		shutdown(link->fd, SHUT_RDWR);
 	}
 }
 
