@@ -45,7 +45,7 @@ pub(crate) enum Environment {
 /// The programs for node that tests run, and what they need.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 14] = [
+const PEERS: [Peer; 15] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -94,6 +94,15 @@ const PEERS: [Peer; 14] = [
         fetch: Fetch::Nothing,
         is_there: || ["cmake", "make", "pkg-config"].iter().all(|name| in_path(name)),
         tests: "programs that find what was installed",
+    },
+    Peer {
+        name: "nbd-clients",
+        packages: &["qemu-utils", "libnbd-bin", "fio"],
+        fetch: Fetch::Nothing,
+        is_there: || {
+            ["qemu-img", "qemu-io", "nbdinfo", "nbdcopy", "fio"].iter().all(|name| in_path(name))
+        },
+        tests: "what others' clients of network block devices do with the example of block storage",
     },
     Peer {
         name: "man",

@@ -178,6 +178,8 @@ fn unsafe_code() {
     check("crates/base/systems/src/lib.rs", "unsafe { f() }", 1);
     check("crates/capture/trace/src/start.rs", "#[unsafe(link_section = \".init_array\")]", 0);
     check("crates/capture/trace/src/event.rs", "#[unsafe(link_section = \".init_array\")]", 1);
+    check("examples/blockstack/src/mapper.rs", "unsafe extern \"C\" {", 0);
+    check("examples/blockstack/src/hub.rs", "unsafe extern \"C\" {", 1);
     check("crates/decode/reader/src/lib.rs", "let x = unsafe { f() };\n\nunsafe fn g() {}", 2);
     check("crates/decode/reader/src/lib.rs", "#![allow(unsafe_code)]", 1);
     check("crates/decode/reader/src/lib.rs", "#[unsafe(no_mangle)]", 1);

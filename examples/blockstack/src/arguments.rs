@@ -1,0 +1,296 @@
+//! The command line: a role and what it needs to know.
+
+use crate::address::Address;
+use crate::load::Load;
+use crate::stack::{self, Stack};
+use crate::volume::{Volume, parse_size};
+use crate::{composer, mapper, nbd, store};
+use blkkin_trace::sample::{Sampling, set_default};
+use clap::Parser;
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// A chain of block storage that BlkKin follows: NBD server, volume composer, mapper, two object stores
+///
+/// An ADDRESS is the path of a Unix socket, if it has a slash in it, or HOST:PORT.
+#[derive(Parser, Debug)]
+#[command(name = "blockstack", no_binary_name = true)]
+enum Command {
+    /// Run the whole chain, each role as a process, until Ctrl-C
+    All(All),
+    /// Read and write through an NBD server, and check what is read
+    Load(LoadArgs),
+    /// The NBD server
+    Nbd(Nbd),
+    /// The volume composer, which makes volumes of objects
+    Composer(Composer),
+    /// The mapper, which knows where the copies of objects are
+    #[command(disable_help_flag = true)]
+    Mapper(Mapper),
+    /// An object store
+    Store(Store),
+}
+
+#[derive(clap::Args, Debug)]
+struct All {
+    /// Where everything is kept, and sockets are
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// Where the NBD server listens [default: DIR/nbd.sock]
+    #[arg(long, value_name = "ADDRESS")]
+    nbd: Option<Address>,
+    /// A volume and its size; more than once for several
+    #[arg(long = "volume", value_name = "NAME=SIZE", default_value = "disk=1G")]
+    volumes: Vec<Volume>,
+    /// Roles talk to each other over TCP on the loopback interface, not over Unix sockets
+    #[arg(long)]
+    tcp: bool,
+    #[command(flatten)]
+    durability: Durability,
+    /// Which requests are followed: 1/100, 50/s, 0/s [default: what BLKKIN_SAMPLE says, or all]
+    #[arg(long, value_name = "RULES")]
+    sample: Option<String>,
+}
+
+#[derive(clap::Args, Debug, Clone, Copy)]
+struct Durability {
+    /// Stores sync their journals before they answer a write; else when a client flushes
+    #[arg(long)]
+    sync: bool,
+    /// How large a file of a store's journal gets
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "64M")]
+    journal_size: u64,
+}
+
+#[derive(clap::Args, Debug)]
+struct LoadArgs {
+    /// The NBD server
+    #[arg(long, value_name = "ADDRESS")]
+    to: Address,
+    /// The volume [default: the server's first]
+    #[arg(long, value_name = "NAME", default_value = "")]
+    volume: String,
+    /// Requests under way for each client
+    #[arg(long, value_name = "COUNT", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=128))]
+    depth: u32,
+    /// Clients, each with a connection and a part of the volume of its own
+    #[arg(long, value_name = "COUNT", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=32))]
+    clients: u32,
+    /// Bytes of a request
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, default_value = "4k")]
+    block: u64,
+    /// How many of a hundred requests read
+    #[arg(long, value_name = "PERCENT", default_value_t = 70, value_parser = clap::value_parser!(u32).range(0..=100))]
+    mix: u32,
+    /// How long
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    seconds: f64,
+    /// Requests a second in all [default: as fast as they are answered]
+    #[arg(long, value_name = "COUNT")]
+    rate: Option<f64>,
+    /// How much of the volume is used [default: all, at most 256M]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    region: Option<u64>,
+    /// Every so many writes of a client, it flushes
+    #[arg(long, value_name = "COUNT", default_value_t = 0)]
+    flush_every: u32,
+    /// Go on when requests fail, and count them
+    #[arg(long)]
+    allow_errors: bool,
+    /// Where random numbers begin
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+    /// Print one line of JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(clap::Args, Debug)]
+struct Nbd {
+    /// Where clients connect
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Address,
+    /// The volume composer
+    #[arg(long, value_name = "ADDRESS")]
+    composer: Address,
+    /// Which requests are followed: 1/100, 50/s, 0/s [default: what BLKKIN_SAMPLE says, or all]
+    #[arg(long, value_name = "RULES")]
+    sample: Option<String>,
+    #[command(flatten)]
+    life: Life,
+}
+
+#[derive(clap::Args, Debug)]
+struct Composer {
+    /// Where NBD servers connect
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Address,
+    /// The mapper
+    #[arg(long, value_name = "ADDRESS")]
+    mapper: Address,
+    /// A volume and its size; more than once for several
+    #[arg(long = "volume", value_name = "NAME=SIZE", default_value = "disk=1G")]
+    volumes: Vec<Volume>,
+    #[command(flatten)]
+    life: Life,
+}
+
+#[derive(clap::Args, Debug)]
+struct Mapper {
+    /// --listen ADDRESS --map FILE --store ADDRESS --store ADDRESS
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+#[derive(clap::Args, Debug)]
+struct Store {
+    /// Where the mapper connects
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Address,
+    /// Where objects and the journal are kept
+    #[arg(long, value_name = "DIR")]
+    dir: PathBuf,
+    /// What the service is called in traces
+    #[arg(long, value_name = "NAME", default_value = "store.1")]
+    name: String,
+    #[command(flatten)]
+    durability: Durability,
+    #[command(flatten)]
+    life: Life,
+}
+
+#[derive(clap::Args, Debug, Clone, Copy)]
+struct Life {
+    /// End when standard input does: when whoever started this has ended, however
+    #[arg(long)]
+    until_eof: bool,
+}
+
+/// Runs a role, with the arguments behind the program's name.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let command = match Command::try_parse_from(arguments) {
+        Ok(command) => command,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let (role, ended) = match command {
+        Command::All(args) => ("all", all(args)),
+        Command::Load(args) => ("load", load(args)),
+        Command::Nbd(args) => ("nbd", nbd(args)),
+        Command::Composer(args) => ("composer", {
+            let Composer { listen, mapper, volumes, life } = args;
+            let Life { until_eof } = life.heed();
+            done(composer::run(composer::Options { listen, mapper, volumes, until_eof }))
+        }),
+        Command::Mapper(args) => {
+            ("mapper", mapper::run(args.arguments).map(ExitCode::from).map_err(text))
+        }
+        Command::Store(args) => ("store", {
+            let Store { listen, dir: directory, name, durability, life } = args;
+            let Durability { sync, journal_size } = durability;
+            let Life { until_eof } = life.heed();
+            let options =
+                store::server::Options { listen, directory, name, sync, journal_size, until_eof };
+            done(store::server::run(options))
+        }),
+    };
+    ended.unwrap_or_else(|error| {
+        let _ = writeln!(io::stderr(), "blockstack {role}: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+type Ended = Result<ExitCode, String>;
+
+fn text(error: impl Display) -> String {
+    error.to_string()
+}
+
+fn done(result: io::Result<()>) -> Ended {
+    result.map(|()| ExitCode::SUCCESS).map_err(text)
+}
+
+impl Life {
+    /// Ctrl-C is for whoever started all roles: he ends them.
+    fn heed(self) -> Life {
+        if self.until_eof {
+            let _ = signal_hook::flag::register(SIGINT, Arc::default());
+        }
+        self
+    }
+}
+
+fn nbd(args: Nbd) -> Ended {
+    let Nbd { listen, composer, sample, life } = args;
+    if let Some(rules) = sample {
+        let rules: Sampling = rules.parse().map_err(|error| format!("--sample: {error}"))?;
+        set_default(rules);
+    }
+    let Life { until_eof } = life.heed();
+    done(nbd::server::run(nbd::server::Options { listen, composer, until_eof }))
+}
+
+fn load(args: LoadArgs) -> Ended {
+    let load = Load {
+        to: args.to,
+        volume: args.volume,
+        depth: args.depth as usize,
+        clients: args.clients as usize,
+        block: args.block,
+        mix: args.mix,
+        duration: Duration::try_from_secs_f64(args.seconds).map_err(text)?,
+        rate: args.rate,
+        region: args.region,
+        flush_every: args.flush_every,
+        allow_errors: args.allow_errors,
+        seed: args.seed,
+    };
+    let report = load.run()?;
+    let shown = if args.json { report.json() } else { report.to_string() };
+    writeln!(io::stdout(), "{shown}").map_err(text)?;
+    Ok(if report.is_right() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn all(args: All) -> Ended {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, asked.clone()).map_err(text)?;
+    }
+    let own = std::env::current_exe().map_err(text)?;
+    let mut stack = Stack::start(stack::Options {
+        directory: args.dir,
+        nbd: args.nbd,
+        volumes: args.volumes,
+        tcp: args.tcp,
+        sync: args.durability.sync,
+        journal_size: args.durability.journal_size,
+        sample: args.sample,
+        program: vec![own.into()],
+    })?;
+    let mut output = io::stdout().lock();
+    for role in stack.roles() {
+        writeln!(output, "{:<9} process {:<7} at {}", role.name(), role.id(), role.address())
+            .map_err(text)?;
+    }
+    writeln!(output, "ready: {}", stack.nbd_uri()).and_then(|()| output.flush()).map_err(text)?;
+    while !asked.load(Ordering::Relaxed) {
+        std::thread::sleep(Duration::from_millis(50));
+        if let Some(ended) = stack.ended() {
+            let _ = writeln!(io::stderr(), "blockstack: {ended} has ended");
+            if stack.is_over() {
+                return Err("no role is left that clients could reach".to_owned());
+            }
+        }
+    }
+    stack.stop()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,176 @@
+//! A connection that waits for nothing: what has come and was not looked at yet, and what is to be sent.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+/// As much is read at once.
+const CHUNK: usize = 256 << 10;
+
+/// A socket with bytes on both sides.
+#[derive(Debug)]
+pub(crate) struct Link {
+    fd: OwnedFd,
+    input: Input,
+    /// What is to be sent: append to it.
+    pub(crate) output: Vec<u8>,
+    /// So much of it has been.
+    sent: usize,
+}
+
+/// Bytes that have come.
+#[derive(Debug, Default)]
+struct Input {
+    /// All of it is room; what has come is from `start` to `end`.
+    room: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl Link {
+    /// Of a descriptor that waits for nothing.
+    pub(crate) fn new(fd: OwnedFd) -> Link {
+        Link { fd, input: Input::default(), output: Vec::new(), sent: 0 }
+    }
+
+    /// Reads what there is, up to a limit. An end is an error.
+    pub(crate) fn receive(&mut self) -> io::Result<()> {
+        let count = match rustix::io::read(&self.fd, self.input.free(CHUNK)) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if is_nothing(error) => 0,
+            Err(error) => return Err(error.into()),
+        };
+        self.input.end += count;
+        Ok(())
+    }
+
+    /// Sends what the socket takes.
+    pub(crate) fn send(&mut self) -> io::Result<()> {
+        while self.sent < self.output.len() {
+            match rustix::io::write(&self.fd, &self.output[self.sent..]) {
+                Ok(count) => self.sent += count,
+                Err(error) if is_nothing(error) => return Ok(()),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        self.output.clear();
+        self.sent = 0;
+        Ok(())
+    }
+
+    /// What has come and was not taken yet.
+    pub(crate) fn unread(&self) -> &[u8] {
+        &self.input.room[self.input.start..self.input.end]
+    }
+
+    /// The same, and where to answer.
+    pub(crate) fn unread_and_output(&mut self) -> (&[u8], &mut Vec<u8>) {
+        (&self.input.room[self.input.start..self.input.end], &mut self.output)
+    }
+
+    /// Is done with so many bytes of it.
+    pub(crate) fn take(&mut self, count: usize) {
+        self.input.take(count);
+    }
+
+    /// Makes sure that a message of so many bytes finds room.
+    pub(crate) fn expect(&mut self, size: usize) {
+        let has = self.input.end - self.input.start;
+        self.input.free(size.saturating_sub(has));
+    }
+
+    /// How much waits to be sent.
+    pub(crate) fn backlog(&self) -> usize {
+        self.output.len() - self.sent
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+impl Input {
+    /// Room for at least so many more bytes.
+    fn free(&mut self, more: usize) -> &mut [u8] {
+        let used = self.end - self.start;
+        if self.room.len() - self.end < more {
+            if self.start < used || self.room.len() - used < more {
+                self.room.resize((used + more).max(2 * used), 0);
+            }
+            self.room.copy_within(self.start..self.end, 0);
+            (self.start, self.end) = (0, used);
+        }
+        &mut self.room[self.end..]
+    }
+
+    fn take(&mut self, count: usize) {
+        self.start = (self.start + count).min(self.end);
+        if self.start == self.end {
+            (self.start, self.end) = (0, 0);
+        }
+    }
+}
+
+fn is_nothing(error: rustix::io::Errno) -> bool {
+    use rustix::io::Errno;
+    matches!(error, Errno::AGAIN | Errno::INTR)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::os::unix::net::UnixStream;
+
+    /// Bytes come out as they went in, however they were cut, also through a socket that is full at times.
+    #[test]
+    fn bytes_stay_in_order() {
+        let (near, mut far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let mut link = Link::new(near.into());
+        let bytes: Vec<u8> = (0..3_000_000u32).map(|at| (at ^ at >> 8) as u8).collect();
+        let sent = bytes.clone();
+        let sender = std::thread::spawn(move || {
+            for piece in sent.chunks(7001) {
+                far.write_all(piece).unwrap();
+            }
+        });
+        let mut got = Vec::new();
+        let mut step = 1;
+        while got.len() < bytes.len() {
+            let _ = link.receive();
+            while link.unread().len() >= step {
+                got.extend_from_slice(&link.unread()[..step]);
+                link.take(step);
+                step = (step * 31 + 7) % 90_000 + 1;
+            }
+            link.expect(step);
+            if sender.is_finished() {
+                step = step.min(bytes.len() - got.len()).max(1);
+            }
+        }
+        sender.join().unwrap();
+        assert!(got == bytes);
+        assert!(link.receive().is_err(), "the other side has gone");
+    }
+
+    #[test]
+    fn what_does_not_fit_waits() {
+        let (near, far) = UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        far.set_nonblocking(true).unwrap();
+        let (mut near, mut far) = (Link::new(near.into()), Link::new(far.into()));
+        let bytes: Vec<u8> = (0..5_000_000u32).map(|at| (at >> 3) as u8).collect();
+        near.output.extend_from_slice(&bytes);
+        near.send().unwrap();
+        assert!(near.backlog() > 0);
+        while far.unread().len() < bytes.len() {
+            near.send().unwrap();
+            far.receive().unwrap();
+        }
+        assert!(far.unread() == bytes);
+        assert_eq!((near.backlog(), near.output.len()), (0, 0));
+    }
+}

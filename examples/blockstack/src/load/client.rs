@@ -1,0 +1,313 @@
+//! One client of the load: a connection, and what it knows of its blocks.
+
+use super::pattern::{self, Found, mixed};
+use super::{Load, Report};
+use crate::address::Address;
+use crate::link::Link;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::time::{Duration, Instant};
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const DISCONNECT: u16 = 2;
+const FLUSH: u16 = 3;
+
+/// How long nothing may be answered.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A connection on which requests can be sent.
+pub(super) struct Connection {
+    link: Link,
+    /// The volume's.
+    pub(super) size: u64,
+}
+
+/// What is known of a block.
+#[derive(Clone, Copy, Debug, Default)]
+struct Block {
+    /// The version that was written last; 0 before the first.
+    written: u32,
+    /// The version that was tried last. Those between may be there, or not.
+    tried: u32,
+    is_busy: bool,
+}
+
+/// A request under way.
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    command: u16,
+    block: usize,
+    version: u32,
+    begin: Instant,
+}
+
+pub(super) struct Client<'l> {
+    load: &'l Load,
+    connection: Connection,
+    first_block: u64,
+    blocks: Vec<Block>,
+    /// By their cookies.
+    requests: Vec<Option<Request>>,
+    free: Vec<usize>,
+    random: u64,
+    writes_since_flush: u32,
+    report: Report,
+}
+
+impl Connection {
+    /// Connects and chooses a volume, in the oldest way that there is.
+    pub(super) fn open(address: &Address, volume: &str) -> Result<Connection, String> {
+        let failed = |error: std::io::Error| format!("{address}: {error}");
+        let stream = address.connect().map_err(failed)?;
+        let mut stream = File::from(stream.into_fd());
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).map_err(failed)?;
+        if greeting[..16] != *b"NBDMAGICIHAVEOPT" {
+            return Err(format!("{address}: no NBD server"));
+        }
+        let mut bytes = vec![0, 0, 0, 3];
+        bytes.extend_from_slice(b"IHAVEOPT\0\0\0\x01");
+        bytes.extend_from_slice(&(volume.len() as u32).to_be_bytes());
+        bytes.extend_from_slice(volume.as_bytes());
+        stream.write_all(&bytes).map_err(failed)?;
+        let mut answer = [0; 10];
+        stream.read_exact(&mut answer).map_err(|_| format!("{address}: no volume `{volume}`"))?;
+        let (size, _) = answer.split_first_chunk().ok_or("no size")?;
+        rustix::io::ioctl_fionbio(&stream, true).map_err(|error| error.to_string())?;
+        let link = Link::new(stream.into());
+        Ok(Connection { link, size: u64::from_be_bytes(*size) })
+    }
+
+    fn request(&mut self, command: u16, cookie: usize, offset: u64, length: u32) {
+        let output = &mut self.link.output;
+        output.extend_from_slice(&0x2560_9513u32.to_be_bytes());
+        output.extend_from_slice(&u32::from(command).to_be_bytes());
+        output.extend_from_slice(&(cookie as u64).to_be_bytes());
+        output.extend_from_slice(&offset.to_be_bytes());
+        output.extend_from_slice(&length.to_be_bytes());
+    }
+
+    /// Sends, and waits until something has come, at most so long; whether something has.
+    fn wait(&mut self, timeout: Duration) -> Result<bool, String> {
+        let failed = |error: std::io::Error| format!("the connection has ended: {error}");
+        self.link.send().map_err(failed)?;
+        let mut flags = PollFlags::IN;
+        flags.set(PollFlags::OUT, self.link.backlog() > 0);
+        let mut polled = [PollFd::new(&self.link, flags)];
+        let timeout = Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: i64::from(timeout.subsec_nanos()),
+        };
+        let count = poll(&mut polled, Some(&timeout)).map_err(|error| failed(error.into()))?;
+        if count > 0 {
+            self.link.receive().map_err(failed)?;
+        }
+        Ok(count > 0)
+    }
+}
+
+impl<'l> Client<'l> {
+    /// A client that has so many blocks from that one on.
+    pub(super) fn new(
+        load: &'l Load,
+        connection: Connection,
+        first_block: u64,
+        blocks: u64,
+        seed: u64,
+    ) -> Client<'l> {
+        Client {
+            load,
+            connection,
+            first_block,
+            blocks: vec![Block::default(); blocks as usize],
+            requests: vec![None; load.depth],
+            free: (0..load.depth).collect(),
+            random: mixed(seed),
+            writes_since_flush: 0,
+            report: Report::default(),
+        }
+    }
+
+    pub(super) fn run(mut self, begin: Instant) -> Result<Report, String> {
+        let end = begin + self.load.duration;
+        let rate = self.load.rate.map(|rate| rate / self.load.clients as f64);
+        let step = rate.map(|rate| Duration::from_secs_f64(1.0 / rate.max(0.001)));
+        let mut due = begin;
+        loop {
+            let now = Instant::now();
+            while now < end && due <= now && !self.free.is_empty() {
+                // With a rate, a request begins when it is due, also if nobody could send it then.
+                self.begin(if step.is_some() { due } else { now });
+                due += step.unwrap_or_default();
+            }
+            if now >= end && self.free.len() == self.load.depth {
+                break;
+            }
+            let wait = match step {
+                Some(_) if now < end && !self.free.is_empty() => due.saturating_duration_since(now),
+                _ => PATIENCE,
+            };
+            self.take_answers(wait, true)?;
+        }
+        self.report.duration = begin.elapsed();
+        self.verify()?;
+        Ok(self.report)
+    }
+
+    /// Flushes, and reads all again that was written.
+    fn verify(&mut self) -> Result<(), String> {
+        self.flush(Instant::now());
+        self.finish()?;
+        for block in 0..self.blocks.len() {
+            if self.blocks[block].tried == 0 {
+                continue;
+            }
+            while self.free.is_empty() {
+                self.take_answers(PATIENCE, false)?;
+            }
+            self.send(READ, block, 0, Instant::now());
+            self.report.verified += 1;
+        }
+        self.finish()?;
+        self.connection.request(DISCONNECT, 0, 0, 0);
+        let _ = self.connection.link.send();
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), String> {
+        while self.free.len() < self.load.depth {
+            self.take_answers(PATIENCE, false)?;
+        }
+        Ok(())
+    }
+
+    fn draw(&mut self, below: u64) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mixed(self.random) % below
+    }
+
+    /// Sends a request, of any kind, to any block that has none.
+    fn begin(&mut self, time: Instant) {
+        let flush_every = self.load.flush_every;
+        if flush_every > 0 && self.writes_since_flush >= flush_every {
+            return self.flush(time);
+        }
+        let mut block = self.draw(self.blocks.len() as u64) as usize;
+        // There are more blocks than requests.
+        while self.blocks[block].is_busy {
+            block = (block + 1) % self.blocks.len();
+        }
+        if self.draw(100) < u64::from(self.load.mix) {
+            return self.send(READ, block, 0, time);
+        }
+        self.writes_since_flush += 1;
+        self.blocks[block].tried += 1;
+        self.send(WRITE, block, self.blocks[block].tried, time);
+    }
+
+    fn flush(&mut self, time: Instant) {
+        self.writes_since_flush = 0;
+        let Some(cookie) = self.free.pop() else { return };
+        self.requests[cookie] = Some(Request { command: FLUSH, block: 0, version: 0, begin: time });
+        self.connection.request(FLUSH, cookie, 0, 0);
+    }
+
+    fn send(&mut self, command: u16, block: usize, version: u32, begin: Instant) {
+        let Some(cookie) = self.free.pop() else { return };
+        self.blocks[block].is_busy = true;
+        self.requests[cookie] = Some(Request { command, block, version, begin });
+        let number = self.first_block + block as u64;
+        let size = self.load.block;
+        self.connection.request(command, cookie, number * size, size as u32);
+        if command == WRITE {
+            pattern::write(number, version, size as usize, &mut self.connection.link.output);
+        }
+    }
+
+    /// Waits for answers, and looks at all that have come.
+    fn take_answers(&mut self, wait: Duration, is_timed: bool) -> Result<(), String> {
+        if !self.connection.wait(wait)? && wait >= PATIENCE {
+            return Err(format!("no answer for {} s", PATIENCE.as_secs()));
+        }
+        let now = Instant::now();
+        loop {
+            let unread = self.connection.link.unread();
+            let Some((head, payload)) = unread.split_first_chunk::<16>() else { return Ok(()) };
+            let word = |at: usize| {
+                u32::from_be_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]])
+            };
+            let (magic, error, cookie) = (word(0), word(4), word(12) as usize);
+            let request = self.requests.get(cookie).copied().flatten();
+            let Some(request) = request.filter(|_| magic == 0x6744_6698 && word(8) == 0) else {
+                return Err("an answer to nothing that was asked".to_owned());
+            };
+            let has_payload = request.command == READ && error == 0;
+            let size = if has_payload { self.load.block as usize } else { 0 };
+            let Some(payload) = payload.get(..size) else {
+                self.connection.link.expect(16 + size);
+                return Ok(());
+            };
+            let number = self.first_block + request.block as u64;
+            let found = has_payload.then(|| pattern::read(number, payload));
+            self.connection.link.take(16 + size);
+            self.requests[cookie] = None;
+            self.free.push(cookie);
+            if request.command != FLUSH {
+                self.blocks[request.block].is_busy = false;
+            }
+            if error == 0 {
+                self.note(&request, found, is_timed.then_some(now));
+            } else {
+                self.fail(&request, error, is_timed)?;
+            }
+        }
+    }
+
+    /// An answer that went well.
+    fn note(&mut self, request: &Request, found: Option<Found>, now: Option<Instant>) {
+        let latency = now.map(|now| {
+            u32::try_from(now.saturating_duration_since(request.begin).as_nanos())
+                .unwrap_or(u32::MAX)
+        });
+        let block = &mut self.blocks[request.block];
+        match request.command {
+            READ => {
+                self.report.reads.extend(latency);
+                let is_right = match found {
+                    // What was there before may be anything.
+                    _ if block.written == 0 && block.tried == 0 => true,
+                    Some(Found::Version(version)) => {
+                        (block.written..=block.tried).contains(&version)
+                    }
+                    _ => block.written == 0,
+                };
+                if !is_right {
+                    self.report.mismatches += 1;
+                    let block = *block;
+                    let number = self.first_block + request.block as u64;
+                    self.report.example.get_or_insert_with(|| {
+                        format!("block {number}: {found:?}, and not {block:?}")
+                    });
+                }
+            }
+            WRITE => {
+                self.report.writes.extend(latency);
+                block.written = request.version;
+            }
+            _ => self.report.flushes += 1,
+        }
+    }
+
+    fn fail(&mut self, request: &Request, error: u32, is_timed: bool) -> Result<(), String> {
+        self.report.errors += 1;
+        let what = ["read", "write", "", "flush"][usize::from(request.command)];
+        if !self.load.allow_errors || !is_timed && request.command == READ {
+            return Err(format!("a {what} failed with error {error}"));
+        }
+        // One who goes on at once would only make more of them.
+        std::thread::sleep(Duration::from_millis(1));
+        Ok(())
+    }
+}

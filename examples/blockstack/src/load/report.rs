@@ -1,0 +1,147 @@
+//! What a load has found: how much was done, how long it took, and what was wrong.
+
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+/// How a load went.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// How long there were requests; that of the client that took longest.
+    pub duration: Duration,
+    /// Requests that read, and how long each took, in nanoseconds.
+    pub(super) reads: Vec<u32>,
+    /// The same for those that wrote.
+    pub(super) writes: Vec<u32>,
+    /// Flushes.
+    pub flushes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Reads that found something that cannot be there.
+    pub mismatches: u64,
+    /// Blocks that were read again at the end, of those that had been written.
+    pub verified: u64,
+    /// What was wrong first.
+    pub example: Option<String>,
+}
+
+/// How long requests took.
+struct Latency<'a>(&'a [u32]);
+
+impl Report {
+    pub(super) fn add(&mut self, other: Report) {
+        self.duration = self.duration.max(other.duration);
+        self.reads.extend(other.reads);
+        self.writes.extend(other.writes);
+        self.flushes += other.flushes;
+        self.errors += other.errors;
+        self.mismatches += other.mismatches;
+        self.verified += other.verified;
+        self.example = self.example.take().or(other.example);
+    }
+
+    pub(super) fn finish(&mut self) {
+        self.reads.sort_unstable();
+        self.writes.sort_unstable();
+    }
+
+    /// Requests a second that went well.
+    pub fn iops(&self) -> f64 {
+        (self.reads.len() + self.writes.len()) as f64 / self.duration.as_secs_f64().max(1e-9)
+    }
+
+    /// Whether everything read was as it must be.
+    pub fn is_right(&self) -> bool {
+        self.mismatches == 0
+    }
+
+    /// How many requests wrote, and went well.
+    pub fn write_count(&self) -> u64 {
+        self.writes.len() as u64
+    }
+
+    /// How many read, and went well.
+    pub fn read_count(&self) -> u64 {
+        self.reads.len() as u64
+    }
+
+    /// A line for machines. Times are in microseconds.
+    pub fn json(&self) -> String {
+        let mut line = format!(
+            "{{\"schema\":\"blkkin.blockstack.load.v1\",\"seconds\":{:.3},\"iops\":{:.1},\
+             \"flushes\":{},\"errors\":{},\"mismatches\":{},\"verified\":{}",
+            self.duration.as_secs_f64(),
+            self.iops(),
+            self.flushes,
+            self.errors,
+            self.mismatches,
+            self.verified,
+        );
+        for (name, latencies) in [("read", &self.reads), ("write", &self.writes)] {
+            let latency = Latency(latencies);
+            let _ = write!(line, ",\"{name}\":{{\"count\":{}", latencies.len());
+            for (name, part) in PARTS {
+                let _ = write!(line, ",\"{name}_us\":{:.1}", latency.us(part));
+            }
+            line.push('}');
+        }
+        line.push('}');
+        line
+    }
+}
+
+/// The percentiles that are told.
+const PARTS: [(&str, f64); 5] =
+    [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+
+impl Latency<'_> {
+    /// That of the request before which a part of all are, by how long they took.
+    fn us(&self, part: f64) -> f64 {
+        let last = self.0.len().saturating_sub(1);
+        let at = (last as f64 * part).round() as usize;
+        self.0.get(at).map_or(0.0, |ns| f64::from(*ns) / 1000.0)
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.duration.as_secs_f64();
+        writeln!(f, "{:.0} requests a second for {seconds:.2} s", self.iops())?;
+        for (name, latencies) in [("reads", &self.reads), ("writes", &self.writes)] {
+            let latency = Latency(latencies);
+            write!(f, "{name:<7}{:>9} ", latencies.len())?;
+            for (name, part) in PARTS {
+                write!(f, "  {name} {:.0} µs", latency.us(part))?;
+            }
+            writeln!(f)?;
+        }
+        write!(
+            f,
+            "{} flushes, {} errors, {} blocks read again at the end, {} mismatches",
+            self.flushes, self.errors, self.verified, self.mismatches
+        )?;
+        match &self.example {
+            Some(example) => write!(f, "\nfirst: {example}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles() {
+        let mut report = Report { duration: Duration::from_secs(2), ..Report::default() };
+        report.add(Report {
+            reads: (1..=101).rev().map(|at| at * 1000).collect(),
+            ..Report::default()
+        });
+        report.finish();
+        assert_eq!(report.iops(), 50.5);
+        let latency = Latency(&report.reads);
+        assert_eq!([0.0, 0.5, 0.99, 1.0].map(|part| latency.us(part)), [1.0, 51.0, 100.0, 101.0]);
+        assert_eq!(Latency(&[]).us(0.5), 0.0);
+        assert!(report.json().contains("\"read\":{\"count\":101,\"p50_us\":51.0"));
+    }
+}

@@ -1,0 +1,6 @@
+//! The NBD server: block devices for whoever speaks the protocol of network block devices. [`handshake`] and
+//! [`request`] know the protocol and do no I/O; [`server`] asks the composer, and makes the traces of requests.
+
+pub(crate) mod handshake;
+pub(crate) mod request;
+pub(crate) mod server;

@@ -1,0 +1,204 @@
+//! Requests of NBD clients and the answers to them, in simple replies. No I/O.
+
+use crate::message::{Kind, PAYLOAD_MAX};
+
+const REQUEST: u32 = 0x2560_9513;
+const REPLY: u32 = 0x6744_6698;
+
+/// How large a request is, without what is to be written.
+pub(crate) const REQUEST_SIZE: usize = 28;
+/// How much may be read or written at once.
+pub(crate) const LENGTH_MAX: u32 = PAYLOAD_MAX;
+pub(crate) const BLOCK_SIZE_PREFERRED: u32 = 4096;
+
+pub(crate) const EIO: u32 = 5;
+pub(crate) const EINVAL: u32 = 22;
+pub(crate) const ENOSPC: u32 = 28;
+pub(crate) const EOVERFLOW: u32 = 75;
+
+const READ: u16 = 0;
+const WRITE: u16 = 1;
+const DISCONNECT: u16 = 2;
+const FLUSH: u16 = 3;
+const TRIM: u16 = 4;
+const WRITE_ZEROES: u16 = 6;
+
+const FLAG_FUA: u16 = 1;
+/// Not to make a hole. Objects are sparse anyway, so it says nothing that could be done.
+const FLAG_NO_HOLE: u16 = 2;
+
+/// What a client asks for, as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    flags: u16,
+    command: u16,
+    /// The client's own, which its answer has, too.
+    pub(crate) cookie: u64,
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+}
+
+/// What is to be done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// To ask the composer; `name` is what the client calls it.
+    Ask { kind: Kind, fua: bool, name: &'static str },
+    /// To say at once that it is done.
+    Done,
+    /// To say at once that it cannot be.
+    Refuse(u32),
+    /// To end the connection.
+    Disconnect,
+}
+
+impl Request {
+    /// Reads one; none if the bytes are something else, and thus all that follow.
+    #[inline]
+    pub(crate) fn read(bytes: &[u8; REQUEST_SIZE]) -> Option<Request> {
+        let u16_at = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let u32_at = |at: usize| u32::from(u16_at(at)) << 16 | u32::from(u16_at(at + 2));
+        let u64_at = |at: usize| u64::from(u32_at(at)) << 32 | u64::from(u32_at(at + 4));
+        (u32_at(0) == REQUEST).then_some(Request {
+            flags: u16_at(4),
+            command: u16_at(6),
+            cookie: u64_at(8),
+            offset: u64_at(16),
+            length: u32_at(24),
+        })
+    }
+
+    /// The bytes behind it, that are to be written.
+    #[inline]
+    pub(crate) fn payload_size(&self) -> u32 {
+        if self.command == WRITE { self.length } else { 0 }
+    }
+
+    /// What to do, on a volume of this size.
+    #[inline]
+    pub(crate) fn task(&self, volume_size: u64) -> Task {
+        let (kind, name, flags_known) = match self.command {
+            READ => (Kind::Read, "read", FLAG_FUA),
+            WRITE => (Kind::Write, "write", FLAG_FUA),
+            DISCONNECT => return Task::Disconnect,
+            FLUSH => (Kind::Flush, "flush", FLAG_FUA),
+            TRIM => (Kind::Zero, "trim", FLAG_FUA),
+            WRITE_ZEROES => (Kind::Zero, "write zeroes", FLAG_FUA | FLAG_NO_HOLE),
+            _ => return Task::Refuse(EINVAL),
+        };
+        if self.flags & !flags_known != 0 {
+            return Task::Refuse(EINVAL);
+        }
+        let fua = self.flags & FLAG_FUA != 0;
+        if kind == Kind::Flush {
+            return match (self.offset, self.length) {
+                (0, 0) => Task::Ask { kind, fua, name },
+                _ => Task::Refuse(EINVAL),
+            };
+        }
+        if kind != Kind::Zero && self.length > LENGTH_MAX {
+            return Task::Refuse(EOVERFLOW);
+        }
+        match self.offset.checked_add(u64::from(self.length)) {
+            Some(end) if end <= volume_size => {}
+            _ if kind == Kind::Read => return Task::Refuse(EINVAL),
+            _ => return Task::Refuse(ENOSPC),
+        }
+        if self.length == 0 { Task::Done } else { Task::Ask { kind, fua, name } }
+    }
+}
+
+/// Appends the answer to a request; what was read is to be appended next.
+#[inline]
+pub(crate) fn reply(cookie: u64, error: u32, output: &mut Vec<u8>) {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&REPLY.to_be_bytes());
+    bytes[4..8].copy_from_slice(&known(error).to_be_bytes());
+    bytes[8..].copy_from_slice(&cookie.to_be_bytes());
+    output.extend_from_slice(&bytes);
+}
+
+/// The protocol knows few errors; others are one of input and output.
+fn known(error: u32) -> u32 {
+    match error {
+        0 | 1 | EIO | 12 | EINVAL | ENOSPC | EOVERFLOW | 95 | 108 => error,
+        _ => EIO,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SIZE: u64 = 1 << 30;
+
+    fn bytes(flags: u16, command: u16, offset: u64, length: u32) -> [u8; REQUEST_SIZE] {
+        let mut bytes = REQUEST.to_be_bytes().to_vec();
+        bytes.extend(flags.to_be_bytes());
+        bytes.extend(command.to_be_bytes());
+        bytes.extend(0xabcdu64.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(length.to_be_bytes());
+        bytes.try_into().unwrap()
+    }
+
+    #[track_caller]
+    fn check(flags: u16, command: u16, offset: u64, length: u32, expected: Task) {
+        let request = Request::read(&bytes(flags, command, offset, length)).expect("a request");
+        assert_eq!(request.cookie, 0xabcd);
+        assert_eq!(request.task(SIZE), expected, "{request:?}");
+    }
+
+    fn ask(kind: Kind, fua: bool, name: &'static str) -> Task {
+        Task::Ask { kind, fua, name }
+    }
+
+    #[test]
+    fn what_can_be_done() {
+        check(0, READ, 0, 4096, ask(Kind::Read, false, "read"));
+        check(0, READ, SIZE - 1, 1, ask(Kind::Read, false, "read"));
+        check(1, WRITE, 512, LENGTH_MAX, ask(Kind::Write, true, "write"));
+        check(0, FLUSH, 0, 0, ask(Kind::Flush, false, "flush"));
+        check(0, TRIM, 0, SIZE as u32, ask(Kind::Zero, false, "trim"));
+        check(3, WRITE_ZEROES, 0, SIZE as u32, ask(Kind::Zero, true, "write zeroes"));
+        check(0, WRITE, SIZE, 0, Task::Done);
+        check(0xffff, DISCONNECT, 9, 9, Task::Disconnect);
+    }
+
+    #[test]
+    fn what_cannot() {
+        check(0, READ, SIZE, 1, Task::Refuse(EINVAL));
+        check(0, READ, u64::MAX, 1, Task::Refuse(EINVAL));
+        check(0, READ, 0, LENGTH_MAX + 1, Task::Refuse(EOVERFLOW));
+        check(0, WRITE, SIZE - 1, 2, Task::Refuse(ENOSPC));
+        check(0, TRIM, u64::MAX, u32::MAX, Task::Refuse(ENOSPC));
+        check(2, WRITE, 0, 1, Task::Refuse(EINVAL));
+        check(16, WRITE_ZEROES, 0, 1, Task::Refuse(EINVAL));
+        check(0, FLUSH, 1, 0, Task::Refuse(EINVAL));
+        for command in [5, 7, 8, u16::MAX] {
+            check(0, command, 0, 1, Task::Refuse(EINVAL));
+        }
+    }
+
+    #[test]
+    fn what_is_no_request() {
+        let good = bytes(0, READ, 0, 1);
+        for at in 0..4 {
+            let mut damaged = good;
+            damaged[at] ^= 1;
+            assert_eq!(Request::read(&damaged), None);
+        }
+    }
+
+    #[test]
+    fn answers() {
+        let mut output = Vec::new();
+        reply(0xabcd, ENOSPC, &mut output);
+        // One that the protocol does not know.
+        reply(1, 110, &mut output);
+        assert_eq!(
+            output[..16],
+            [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 28, 0, 0, 0, 0, 0, 0, 0xab, 0xcd]
+        );
+        assert_eq!(output[20..24], [0, 0, 0, 5]);
+    }
+}

@@ -1,0 +1,294 @@
+//! Starts all roles as processes, each with the end of this process as its own: their standard input is a pipe from
+//! here, and they end when it does, however this process ends.
+
+use crate::address::Address;
+use crate::volume::Volume;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+/// How long a role may take until it listens: a store may have a journal to replay.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// And how long until it has ended.
+const END_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What a role says when it listens, before its address.
+const SAID: &str = "listening ";
+
+/// How a chain is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where everything is kept, and sockets are. It is made if there is none.
+    pub directory: PathBuf,
+    /// Where the NBD server listens; without one, at a socket in the directory.
+    pub nbd: Option<Address>,
+    /// What clients can use.
+    pub volumes: Vec<Volume>,
+    /// Roles talk to each other over TCP.
+    pub tcp: bool,
+    /// Stores sync before they answer a write.
+    pub sync: bool,
+    /// How large a file of a store's journal gets.
+    pub journal_size: u64,
+    /// Which requests are followed, as `BLKKIN_SAMPLE` has it.
+    pub sample: Option<String>,
+    /// What is started for each role, with the role's arguments behind it: a program that hands those to
+    /// [`run`](crate::run).
+    pub program: Vec<OsString>,
+}
+
+impl Options {
+    /// A volume `disk` of 1 GiB, everything in this directory, and roles that are this program.
+    pub fn new(directory: &Path, program: Vec<OsString>) -> Options {
+        Options {
+            directory: directory.to_owned(),
+            nbd: None,
+            volumes: vec![Volume { name: "disk".to_owned(), size: 1 << 30 }],
+            tcp: false,
+            sync: false,
+            journal_size: 64 << 20,
+            sample: None,
+            program,
+        }
+    }
+}
+
+/// A chain that runs. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Stack {
+    options: Options,
+    /// In the order in which they were started: each before those who ask it.
+    roles: Vec<Role>,
+}
+
+/// One of its processes.
+#[derive(Debug)]
+pub struct Role {
+    name: &'static str,
+    arguments: Vec<OsString>,
+    child: Child,
+    address: Address,
+    has_ended: bool,
+}
+
+impl Role {
+    /// `nbd`, `composer`, `mapper`, `store.1` or `store.2`.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The process.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+}
+
+impl Stack {
+    /// Starts all roles, and waits until they listen.
+    pub fn start(options: Options) -> Result<Stack, String> {
+        let directory = std::path::absolute(&options.directory)
+            .and_then(|directory| std::fs::create_dir_all(&directory).map(|()| directory))
+            .map_err(|error| format!("{}: {error}", options.directory.display()))?;
+        let mut stack = Stack { options: Options { directory, ..options }, roles: Vec::new() };
+        for (name, number) in [("store.1", "store1"), ("store.2", "store2")] {
+            let mut arguments = option("--name", name).to_vec();
+            arguments.extend(option("--dir", stack.options.directory.join(number)));
+            arguments.extend(option("--journal-size", stack.options.journal_size.to_string()));
+            if stack.options.sync {
+                arguments.push("--sync".into());
+            }
+            stack.add(name, "store", arguments, None)?;
+        }
+        let mut arguments = option("--map", stack.options.directory.join("map")).to_vec();
+        for store in &stack.roles {
+            arguments.extend(option("--store", store.address.to_string()));
+        }
+        stack.add("mapper", "mapper", arguments, None)?;
+        let mut arguments = stack.asks("--mapper");
+        for volume in &stack.options.volumes {
+            arguments.extend(option("--volume", volume.to_string()));
+        }
+        stack.add("composer", "composer", arguments, None)?;
+        let mut arguments = stack.asks("--composer");
+        if let Some(rules) = &stack.options.sample {
+            arguments.extend(option("--sample", rules));
+        }
+        let listen = stack.options.nbd.clone();
+        let listen = listen.unwrap_or(Address::Path(stack.options.directory.join("nbd.sock")));
+        stack.add("nbd", "nbd", arguments, Some(listen))?;
+        Ok(stack)
+    }
+
+    /// That the next role asks the last one.
+    fn asks(&self, name: &str) -> Vec<OsString> {
+        let last = self.roles.last().map(|role| option(name, role.address.to_string()));
+        last.into_iter().flatten().collect()
+    }
+
+    fn add(
+        &mut self,
+        name: &'static str,
+        role: &str,
+        arguments: Vec<OsString>,
+        listen: Option<Address>,
+    ) -> Result<(), String> {
+        let listen = listen.unwrap_or_else(|| match self.options.tcp {
+            true => Address::Net("127.0.0.1:0".to_owned()),
+            false => Address::Path(self.options.directory.join(format!("{name}.sock"))),
+        });
+        let mut all: Vec<OsString> = vec![role.into(), "--until-eof".into()];
+        all.extend(option("--listen", listen.to_string()));
+        all.extend(arguments);
+        let role = start(&self.options.program, name, all)?;
+        self.roles.push(role);
+        Ok(())
+    }
+
+    /// Where clients connect.
+    pub fn nbd(&self) -> Option<&Address> {
+        self.roles.last().map(Role::address)
+    }
+
+    /// The same as clients of NBD write it.
+    pub fn nbd_uri(&self) -> String {
+        let volume = self.options.volumes.first().map_or("", Volume::name);
+        match self.nbd() {
+            Some(Address::Path(path)) => {
+                format!("nbd+unix:///{volume}?socket={}", path.display())
+            }
+            Some(Address::Net(address)) => format!("nbd://{address}/{volume}"),
+            None => String::new(),
+        }
+    }
+
+    /// All processes.
+    pub fn roles(&self) -> &[Role] {
+        &self.roles
+    }
+
+    /// A role that has ended by itself, told once.
+    pub fn ended(&mut self) -> Option<&'static str> {
+        let ended = self
+            .roles
+            .iter_mut()
+            .find(|role| !role.has_ended && !matches!(role.child.try_wait(), Ok(None)))?;
+        ended.has_ended = true;
+        Some(ended.name)
+    }
+
+    /// Whether no client can be served any more.
+    pub fn is_over(&self) -> bool {
+        self.roles.last().is_none_or(|role| role.has_ended)
+    }
+
+    /// Kills a role, wherever it is.
+    pub fn kill(&mut self, name: &str) -> Result<(), String> {
+        let role = self.find(name)?;
+        role.child.kill().and_then(|()| role.child.wait()).map_err(|error| error.to_string())?;
+        role.has_ended = true;
+        Ok(())
+    }
+
+    /// Starts a role that was killed as it was started before, and waits until it listens.
+    pub fn restart(&mut self, name: &str) -> Result<(), String> {
+        let program = self.options.program.clone();
+        let role = self.find(name)?;
+        if !role.has_ended {
+            return Err(format!("{name} runs"));
+        }
+        let mut arguments = role.arguments.clone();
+        // Where it was, also if the system has chosen that.
+        if let Some(at) = arguments.iter().position(|argument| argument == "--listen") {
+            arguments[at + 1] = role.address.to_string().into();
+        }
+        *role = start(&program, role.name, arguments)?;
+        Ok(())
+    }
+
+    fn find(&mut self, name: &str) -> Result<&mut Role, String> {
+        let role = self.roles.iter_mut().find(|role| role.name == name);
+        role.ok_or_else(|| format!("no role {name}"))
+    }
+
+    /// Ends all roles, those that ask first; an error names those that had to be killed.
+    pub fn stop(mut self) -> Result<(), String> {
+        self.end()
+    }
+
+    fn end(&mut self) -> Result<(), String> {
+        let mut killed = Vec::new();
+        for mut role in self.roles.drain(..).rev() {
+            drop(role.child.stdin.take());
+            let end = Instant::now() + END_PATIENCE;
+            while matches!(role.child.try_wait(), Ok(None)) {
+                if Instant::now() > end {
+                    killed.push(role.name);
+                    let _ = role.child.kill();
+                    let _ = role.child.wait();
+                    break;
+                }
+                std::thread::sleep(Duration::from_millis(2));
+            }
+        }
+        if killed.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("killed, as it did not end by itself: {}", killed.join(", ")))
+        }
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
+    [name.into(), value.into()]
+}
+
+/// Starts a process, and waits until it says where it listens.
+fn start(
+    program: &[OsString],
+    name: &'static str,
+    arguments: Vec<OsString>,
+) -> Result<Role, String> {
+    let (first, rest) = program.split_first().ok_or("no program to start")?;
+    let mut child = Command::new(first)
+        .args(rest)
+        .args(&arguments)
+        .env("BLKKIN_PROGRAM", name)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("{name}: {error}"))?;
+    let output = child.stdout.take().ok_or("no pipe")?;
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        // Whatever has started the role may have something to say before.
+        let lines = BufReader::new(output).lines().map_while(Result::ok);
+        let found = lines.filter_map(|line| Some(line.split_once(SAID)?.1.trim_end().to_owned()));
+        for address in found.take(1) {
+            let _ = say.send(address);
+        }
+    });
+    let address = said.recv_timeout(PATIENCE).ok().and_then(|text| text.parse().ok());
+    match address {
+        Some(address) => Ok(Role { name, arguments, child, address, has_ended: false }),
+        None => {
+            let _ = child.kill();
+            let status = child.wait();
+            let status = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+            Err(format!("{name} does not start: {status}"))
+        }
+    }
+}
