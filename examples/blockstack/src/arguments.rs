@@ -275,6 +275,7 @@ fn all(args: All) -> Ended {
         journal_size: args.durability.journal_size,
         sample: args.sample,
         program: vec![own.into()],
+        environment: Vec::new(),
     })?;
     let mut output = io::stdout().lock();
     for role in stack.roles() {

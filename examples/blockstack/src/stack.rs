@@ -38,6 +38,8 @@ pub struct Options {
     /// What is started for each role, with the role's arguments behind it: a program that hands those to
     /// [`run`](crate::run).
     pub program: Vec<OsString>,
+    /// Variables that roles get besides, such as `BLKKIN_SOCKET`.
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 impl Options {
@@ -52,6 +54,7 @@ impl Options {
             journal_size: 64 << 20,
             sample: None,
             program,
+            environment: Vec::new(),
         }
     }
 }
@@ -147,7 +150,7 @@ impl Stack {
         let mut all: Vec<OsString> = vec![role.into(), "--until-eof".into()];
         all.extend(option("--listen", listen.to_string()));
         all.extend(arguments);
-        let role = start(&self.options.program, name, all)?;
+        let role = start(&self.options, name, all)?;
         self.roles.push(role);
         Ok(())
     }
@@ -199,7 +202,7 @@ impl Stack {
 
     /// Starts a role that was killed as it was started before, and waits until it listens.
     pub fn restart(&mut self, name: &str) -> Result<(), String> {
-        let program = self.options.program.clone();
+        let options = self.options.clone();
         let role = self.find(name)?;
         if !role.has_ended {
             return Err(format!("{name} runs"));
@@ -209,7 +212,7 @@ impl Stack {
         if let Some(at) = arguments.iter().position(|argument| argument == "--listen") {
             arguments[at + 1] = role.address.to_string().into();
         }
-        *role = start(&program, role.name, arguments)?;
+        *role = start(&options, role.name, arguments)?;
         Ok(())
     }
 
@@ -257,16 +260,13 @@ fn option(name: &str, value: impl Into<OsString>) -> [OsString; 2] {
 }
 
 /// Starts a process, and waits until it says where it listens.
-fn start(
-    program: &[OsString],
-    name: &'static str,
-    arguments: Vec<OsString>,
-) -> Result<Role, String> {
-    let (first, rest) = program.split_first().ok_or("no program to start")?;
+fn start(options: &Options, name: &'static str, arguments: Vec<OsString>) -> Result<Role, String> {
+    let (first, rest) = options.program.split_first().ok_or("no program to start")?;
     let mut child = Command::new(first)
         .args(rest)
         .args(&arguments)
         .env("BLKKIN_PROGRAM", name)
+        .envs(options.environment.iter().map(|(name, value)| (name, value)))
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

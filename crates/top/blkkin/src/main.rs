@@ -27,6 +27,7 @@ use std::process::ExitCode;
     name = "blkkin",
     version,
     before_help = "Examples:\n  \
+        blkkin demo                                    all of it at work, on a storage chain\n  \
         blkkin view ~/lttng-traces/my-session          print all events, in order\n  \
         blkkin view --filter 'ret < 0' TRACE           only what failed\n  \
         blkkin view --json TRACE | jq .name            one JSON object an event\n  \
@@ -66,6 +67,7 @@ const AGENT_HELP: &str = concat!(
 
 #[derive(Subcommand)]
 enum Command {
+    Demo(commands::demo::Args),
     Record(commands::record::Args),
     View(commands::view::Args),
     Spans(commands::spans::Args),
@@ -102,6 +104,7 @@ fn main() -> ExitCode {
         }
     };
     let done = match cli.command {
+        Command::Demo(args) => commands::demo::run(args),
         Command::Record(args) => commands::record::run(args),
         Command::Agent(args) => commands::agent::run(args),
         Command::Scribe(args) => commands::scribe::run(args),

@@ -2,7 +2,7 @@
 
 mod answers;
 mod asked;
-mod tree;
+pub(super) mod tree;
 
 use crate::exit::{self, Error, Exit};
 use crate::output::{ColorChoice, locale_is_utf8, unless_closed, width, write};

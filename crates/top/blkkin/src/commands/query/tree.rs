@@ -11,7 +11,11 @@ use serde_json::Value;
 use std::ops::ControlFlow;
 
 /// Draws it.
-pub(super) fn draw(answer: &Value, options: &Options, annotations: bool) -> Result<String, Error> {
+pub(in crate::commands) fn draw(
+    answer: &Value,
+    options: &Options,
+    annotations: bool,
+) -> Result<String, Error> {
     let spans = answer["spans"].as_array().ok_or_else(|| strange(answer, "spans"))?;
     let mut out = String::new();
     let mut printer = TreePrinter::new(blkkin_text::requests::Options {

@@ -1,0 +1,311 @@
+//! `blkkin demo`: all of BlkKin at work on a real chain of block storage, in one command: what it starts, what it says
+//! of it, and that nothing is left when it ends.
+
+mod chain;
+mod cost;
+mod feed;
+mod questions;
+
+use crate::exit::{Error, Exit};
+use crate::interrupt::Interrupt;
+use crate::output::{self, ColorChoice, plural};
+use crate::values;
+use blkkin_blockstack::Load;
+use chain::Chain;
+use questions::Questions;
+use serde_json::json;
+use std::ffi::OsString;
+use std::io::{self, IsTerminal, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// See all of it at work on a real storage chain, with nothing to set up
+///
+/// Starts a server with its store, a node agent, and a chain of block storage in processes of its own: an NBD server, a
+/// volume composer, a mapper in C and two object stores, all of which are traced, under a load. Says where to look at
+/// its requests, shows one here, and what tracing costs. Any NBD client can use the disk, too.
+///
+/// Ctrl-C ends all of it. What was stored stays in the directory, until you remove it.
+#[derive(clap::Args, Debug)]
+#[command(
+    before_help = "Examples:\n  \
+        blkkin demo                                           and open the page that it names\n  \
+        blkkin demo --rate 1000                               more requests\n  \
+        blkkin demo --for 30s --json                          for scripts",
+    after_help = crate::EXIT_HELP,
+    args_conflicts_with_subcommands = true
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    role: Option<Role>,
+
+    /// Directory to make for all that is kept [default: blkkin-demo-PID among temporary files]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// Where the server listens; another port if that one is taken
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9411")]
+    listen: SocketAddr,
+
+    /// Requests a second of the load; 0 is none, and the disk is all yours
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    rate: u32,
+
+    /// End after this time: 30s, 10m [default: at Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = values::age)]
+    time: Option<Duration>,
+
+    /// Do not measure what tracing costs, which takes some seconds
+    #[arg(long)]
+    no_cost: bool,
+
+    /// One JSON object a line: what was started, the cost, a request, the totals
+    #[arg(long)]
+    json: bool,
+
+    /// Colour the text
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    color: ColorChoice,
+}
+
+/// What this program is started as by itself.
+#[derive(clap::Subcommand, Debug)]
+enum Role {
+    /// A process of the chain
+    #[command(hide = true, disable_help_flag = true)]
+    Role {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// How long the first requests may take to be found.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Requests are made for so long before it is looked whether to go on.
+const SLICE: Duration = Duration::from_secs(1);
+
+/// The load's part of the disk.
+const REGION: u64 = 32 << 20;
+
+pub(crate) fn run(args: Args) -> Result<Exit, Error> {
+    if let Some(Role::Role { arguments }) = args.role {
+        return Ok(ended(blkkin_blockstack::run(arguments)));
+    }
+    let interrupt = Interrupt::listen()?;
+    let begun = Instant::now();
+    let directory = directory(args.dir.as_deref())?;
+    let say = Saying { json: args.json };
+    say.note(&format!("Everything is kept in {}", directory.display()));
+    let mut chain = Chain::start(&directory, args.listen)?;
+    say.started(&chain, args.listen);
+    if !args.no_cost && !interrupt.is_asked() {
+        say.note(
+            "\nWhat tracing costs: the same load with and without, in turn, as fast as it goes",
+        );
+        let cost = cost::measure(&mut chain, &interrupt)?;
+        say.cost(&cost);
+    }
+    if !interrupt.is_asked() {
+        chain.record()?;
+    }
+    let mut load = Loading::new(&chain, args.rate);
+    let mut questions = Questions::to(&chain.url())?;
+    let mut is_shown = false;
+    let mut told = Instant::now();
+    let line = Line { is_live: !args.json && io::stderr().is_terminal() };
+    let is_over = || interrupt.is_asked() || args.time.is_some_and(|time| begun.elapsed() >= time);
+    while !is_over() {
+        load.go_on()?;
+        chain.check()?;
+        if !is_shown && args.rate > 0 {
+            is_shown = show(&mut questions, &chain, &args, &say)?;
+            if !is_shown && told.elapsed() > PATIENCE {
+                return Err(Error::failed("no request of the chain has come to the server")
+                    .hint("`--dir` names a directory whose `log` says more"));
+            }
+            told = Instant::now();
+        }
+        line.tell(begun, load.requests, &chain);
+    }
+    line.end();
+    let totals = chain.end()?;
+    say.totals(&directory, load.requests, &totals);
+    Ok(if totals.lost > 0 { Exit::Failed } else { Exit::Ok })
+}
+
+/// The status that a role ends with.
+fn ended(code: ExitCode) -> Exit {
+    if code == ExitCode::SUCCESS { Exit::Ok } else { Exit::Failed }
+}
+
+/// Makes the directory. One that has something in it is somebody's.
+fn directory(wanted: Option<&Path>) -> Result<PathBuf, Error> {
+    let unnamed = || std::env::temp_dir().join(format!("blkkin-demo-{}", std::process::id()));
+    let directory = wanted.map_or_else(unnamed, Path::to_owned);
+    let shown = directory.display();
+    let cannot = |error: io::Error| Error::failed(format!("cannot use `{shown}`: {error}"));
+    std::fs::create_dir_all(&directory).map_err(cannot)?;
+    if std::fs::read_dir(&directory).map_err(cannot)?.next().is_some() {
+        return Err(Error::usage(format!("`{shown}` is not empty"))
+            .hint("give a directory that is not there yet with --dir"));
+    }
+    std::path::absolute(&directory).map_err(cannot)
+}
+
+/// The load, a slice of time after the other.
+struct Loading {
+    load: Option<Load>,
+    requests: u64,
+}
+
+impl Loading {
+    fn new(chain: &Chain, rate: u32) -> Loading {
+        let load = (rate > 0).then(|| Load {
+            rate: Some(rate.into()),
+            depth: 4,
+            clients: 1,
+            region: Some(REGION),
+            flush_every: 16,
+            ..Load::new(chain.nbd(), SLICE)
+        });
+        Loading { load, requests: 0 }
+    }
+
+    fn go_on(&mut self) -> Result<(), Error> {
+        let Some(load) = &mut self.load else {
+            std::thread::sleep(SLICE);
+            return Ok(());
+        };
+        let report = load.run().map_err(|why| Error::failed(format!("the load: {why}")))?;
+        if let Some(wrong) = report.example.filter(|_| report.mismatches > 0) {
+            return Err(Error::failed(format!("the chain has lost data: {wrong}")));
+        }
+        load.seed += 1;
+        self.requests += report.read_count() + report.write_count();
+        Ok(())
+    }
+}
+
+/// Shows a request, if there is one. A write goes through all of the chain.
+fn show(
+    questions: &mut Questions,
+    chain: &Chain,
+    args: &Args,
+    say: &Saying,
+) -> Result<bool, Error> {
+    let Some((id, answer)) = questions.slowest_write()? else { return Ok(false) };
+    if args.json {
+        say.line(&json!({"type": "request", "traceId": id, "url": chain.page_of(&id), "spans": answer["spans"]}));
+        return Ok(true);
+    }
+    let options = blkkin_text::found::Options {
+        color: args.color.applies(&io::stdout()),
+        ascii: !output::locale_is_utf8(),
+        width: output::width(),
+        utc: false,
+    };
+    let tree = super::query::tree::draw(&answer, &options, false)?;
+    say.note("\nOne of its requests, through all layers:\n");
+    output::write(&tree)?;
+    say.note(&format!("\nthe same as a picture: {}", chain.page_of(&id)));
+    say.note(&format!("all of them:           {}", chain.url()));
+    say.note("Ctrl-C ends everything\n");
+    Ok(true)
+}
+
+/// What is said of it: for people, or for programs.
+struct Saying {
+    json: bool,
+}
+
+impl Saying {
+    fn note(&self, text: &str) {
+        if !self.json {
+            crate::exit::note(text);
+        }
+    }
+
+    fn line(&self, object: &serde_json::Value) {
+        if self.json {
+            let mut object = object.clone();
+            object["schema"] = json!("blkkin.demo.v1");
+            let _ = writeln!(io::stdout().lock(), "{object}");
+        }
+    }
+
+    fn started(&self, chain: &Chain, wanted: SocketAddr) {
+        let parts = chain.parts();
+        self.line(&json!({
+            "type": "started",
+            "url": chain.url(),
+            "nbd": chain.nbd_uri(),
+            "parts": parts.iter().map(|part| json!({"name": part.name, "pid": part.pid, "at": part.at}))
+                .collect::<Vec<_>>(),
+        }));
+        for part in parts {
+            self.note(&format!("  {:<9} process {:<8} {}", part.name, part.pid, part.at));
+        }
+        if chain.port() != wanted.port() {
+            self.note(&format!("  (port {} is taken)", wanted.port()));
+        }
+        self.note(&format!("The page:   {}", chain.url()));
+        self.note(&format!("The disk:   {}", chain.nbd_uri()));
+    }
+
+    fn cost(&self, cost: &cost::Cost) {
+        self.line(&json!({"type": "cost", "iops": cost.json()}));
+        self.note(cost.table().trim_end());
+    }
+
+    fn totals(&self, directory: &Path, requests: u64, totals: &chain::Totals) {
+        self.line(&json!({
+            "type": "totals",
+            "requests": requests,
+            "spansStored": totals.spans,
+            "spansLost": totals.lost,
+        }));
+        let lost = match totals.lost {
+            0 => "none lost".to_owned(),
+            lost => format!("LOST: {lost}"),
+        };
+        self.note(&format!(
+            "{} of the load, {} stored, {lost}",
+            plural(requests, "request"),
+            plural(totals.spans, "span"),
+        ));
+        let shown = directory.display();
+        self.note(&format!(
+            "Nothing runs any more. To ask what was stored: blkkin query --data {shown}/spans --slowest\n\
+             To remove it all: rm -r {shown}"
+        ));
+    }
+}
+
+/// A line on the terminal that says how it goes.
+struct Line {
+    is_live: bool,
+}
+
+impl Line {
+    fn tell(&self, begun: Instant, requests: u64, chain: &Chain) {
+        if self.is_live {
+            let seconds = begun.elapsed().as_secs();
+            let totals = chain.totals();
+            let _ = write!(
+                io::stderr(),
+                "\r{seconds:>5} s {requests:>10} requests {:>10} spans stored {:>6} lost ",
+                totals.spans,
+                totals.lost
+            );
+        }
+    }
+
+    fn end(&self) {
+        if self.is_live {
+            let _ = writeln!(io::stderr());
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! What the demo consists of: a server with its store, a node agent, the chain of processes, and what brings their
+//! requests from one to the other. Start at [`Chain::start`].
+
+use super::feed::Feed;
+use crate::exit::Error;
+use blkkin_agent::Background;
+use blkkin_blockstack::{Address, Options as StackOptions, Stack};
+use blkkin_client::{Client, Patience};
+use blkkin_control::address::VARIABLE;
+use blkkin_control::{Events, Purpose, Reply, Request, Selection, Session};
+use blkkin_lake::{Lake, Options, Retention};
+use blkkin_server::{Listen, Running, Server, Settings, StartError};
+use blkkin_store::SpanStore;
+use std::fs::OpenOptions;
+use std::io::{self, ErrorKind, Write};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// All of it, running.
+pub(super) struct Chain {
+    directory: PathBuf,
+    stack: Option<Stack>,
+    feed: Option<Feed>,
+    client: Client,
+    agent: Option<Background>,
+    server: Option<Running>,
+    store: Arc<dyn SpanStore>,
+    web: SocketAddr,
+}
+
+/// One of its parts.
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) pid: u32,
+    /// Where it listens.
+    pub(super) at: String,
+}
+
+/// What has come of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Totals {
+    /// Spans that the store has.
+    pub(super) spans: u64,
+    /// What was lost on the way: events in rings, spans that were not delivered or not taken.
+    pub(super) lost: u64,
+}
+
+/// The demo's own session.
+const SESSION: &str = "demo";
+
+/// What is stored takes no more than this.
+const STORE_BYTES_MAX: u64 = 2 << 30;
+
+/// What parts have to say goes to this file.
+static LOG: Mutex<Option<std::fs::File>> = Mutex::new(None);
+
+impl Chain {
+    pub(super) fn start(directory: &Path, listen: SocketAddr) -> Result<Chain, Error> {
+        let failed = |what: &str| {
+            let what = what.to_owned();
+            move |error: &dyn std::fmt::Display| Error::failed(format!("{what}: {error}"))
+        };
+        let log_file = OpenOptions::new().create(true).append(true).open(directory.join("log"));
+        *LOG.lock().unwrap_or_else(PoisonError::into_inner) = log_file.ok();
+        let retention = Retention { age: None, bytes: Some(STORE_BYTES_MAX) };
+        let options = Options { retention, ..Options::default() };
+        let (lake, _) = Lake::open(&directory.join("spans"), options)
+            .map_err(|error| failed("cannot keep spans")(&error))?;
+        let store: Arc<dyn SpanStore> = Arc::new(lake);
+        let server = serve(&store, listen)?;
+        let web = *server.web.first().ok_or_else(|| Error::failed("the server has no port"))?;
+        let agent =
+            Background::start(log).map_err(|error| failed("cannot start an agent")(&error))?;
+        let client = Client::connect(
+            &[agent.socket().to_owned()],
+            "blkkin demo",
+            env!("CARGO_PKG_VERSION"),
+            Patience::default(),
+        )?;
+        let own =
+            std::env::current_exe().map_err(|error| failed("cannot find this program")(&error))?;
+        let program = vec![own.into(), "demo".into(), "role".into()];
+        let mut options = StackOptions::new(&directory.join("chain"), program);
+        options.environment.push((VARIABLE.into(), agent.socket().into()));
+        let stack =
+            Stack::start(options).map_err(|error| failed("cannot start the chain")(&error))?;
+        Ok(Chain {
+            directory: directory.to_owned(),
+            stack: Some(stack),
+            feed: None,
+            client,
+            agent: Some(agent),
+            server: Some(server),
+            store,
+            web,
+        })
+    }
+
+    /// Has the agent record all requests from now on, and brings them to the server.
+    pub(super) fn record(&mut self) -> Result<(), Error> {
+        let trace = self.directory.join("trace");
+        self.start_session(SESSION, Purpose::Record, Some(trace.clone()))?;
+        self.ask(&Request::StartSession(SESSION.to_owned()))?;
+        self.feed = Some(Feed::start(trace, &format!("{}v1/traces", self.url()))?);
+        Ok(())
+    }
+
+    /// Makes a session that records all events, once it is started.
+    pub(super) fn start_session(
+        &mut self,
+        name: &str,
+        purpose: Purpose,
+        output: Option<PathBuf>,
+    ) -> Result<(), Error> {
+        self.ask(&Request::CreateSession(Session { name: name.to_owned(), purpose, output }))?;
+        self.ask(&Request::EnableEvents(Events {
+            session: name.to_owned(),
+            channel: None,
+            selection: Selection::of(&["*".to_owned()]),
+        }))?;
+        Ok(())
+    }
+
+    pub(super) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
+        Ok(self.client.ask_all(request)?)
+    }
+
+    /// An error if a part has ended by itself.
+    pub(super) fn check(&mut self) -> Result<(), Error> {
+        match self.stack.as_mut().and_then(Stack::ended) {
+            Some(role) => Err(Error::failed(format!("{role} has ended by itself"))),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn nbd(&self) -> Address {
+        let path = || Address::Path(self.directory.join("chain/nbd.sock"));
+        self.stack.as_ref().and_then(Stack::nbd).cloned().unwrap_or_else(path)
+    }
+
+    pub(super) fn nbd_uri(&self) -> String {
+        self.stack.as_ref().map(Stack::nbd_uri).unwrap_or_default()
+    }
+
+    pub(super) fn port(&self) -> u16 {
+        self.web.port()
+    }
+
+    /// Where the page is.
+    pub(super) fn url(&self) -> String {
+        format!("http://{}/", self.web)
+    }
+
+    /// Where a request is shown.
+    pub(super) fn page_of(&self, id: &str) -> String {
+        format!("{}#/trace/{id}", self.url())
+    }
+
+    pub(super) fn parts(&self) -> Vec<Part> {
+        let own = std::process::id();
+        let socket = self.agent.as_ref().map(|agent| agent.socket().display().to_string());
+        let mut parts = vec![
+            Part { name: "server".to_owned(), pid: own, at: self.web.to_string() },
+            Part { name: "agent".to_owned(), pid: own, at: socket.unwrap_or_default() },
+        ];
+        let roles = self.stack.as_ref().map(Stack::roles).unwrap_or_default();
+        parts.extend(roles.iter().rev().map(|role| Part {
+            name: role.name().to_owned(),
+            pid: role.id(),
+            at: role.address().to_string(),
+        }));
+        parts
+    }
+
+    pub(super) fn totals(&self) -> Totals {
+        let counters = self.store.counters();
+        let fed = self.feed.as_ref().map(Feed::lost).unwrap_or_default();
+        Totals { spans: counters.kept, lost: counters.lost + counters.refused + fed }
+    }
+
+    /// Ends all parts, in an order in which nothing that has begun is lost.
+    pub(super) fn end(mut self) -> Result<Totals, Error> {
+        if let Some(stack) = self.stack.take() {
+            stack.stop().map_err(|error| Error::failed(format!("the chain: {error}")))?;
+        }
+        if self.feed.is_some() {
+            self.ask(&Request::StopSession(SESSION.to_owned()))?;
+            self.ask(&Request::DestroySession(SESSION.to_owned()))?;
+        }
+        let lost = self.feed.take().map(Feed::end).transpose()?.unwrap_or_default();
+        let counters = self.store.counters();
+        let totals = Totals { spans: counters.kept, lost: lost + counters.lost + counters.refused };
+        if let Some(server) = self.server.take() {
+            server.stop();
+        }
+        if let Some(agent) = self.agent.take() {
+            let ended = agent.end();
+            ended.map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
+        }
+        Ok(totals)
+    }
+}
+
+/// Starts the server where it is wanted, or at another port if somebody has that one.
+fn serve(store: &Arc<dyn SpanStore>, listen: SocketAddr) -> Result<Running, Error> {
+    let settings = |listen: SocketAddr| Settings {
+        listen: Listen { web: vec![listen], ..Listen::default() },
+        ..Settings::default()
+    };
+    let started = match Server::start(store.clone(), settings(listen)) {
+        Err(StartError::Listen { error, .. }) if error.kind() == ErrorKind::AddrInUse => {
+            Server::start(store.clone(), settings(SocketAddr::new(listen.ip(), 0)))
+        }
+        started => started,
+    };
+    started.map_err(|error| Error::failed(error.to_string()))
+}
+
+fn log(line: &str) {
+    if let Some(file) = &mut *LOG.lock().unwrap_or_else(PoisonError::into_inner) {
+        let _: io::Result<()> = writeln!(file, "{line}");
+    }
+}

@@ -1,0 +1,50 @@
+//! What the demo asks its server, over HTTP as anybody would.
+
+use crate::exit::Error;
+use blkkin_http::{Server, Settings};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use std::time::Duration;
+
+/// A server that is asked.
+pub(super) struct Questions(Server);
+
+/// Of an answer.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// A write goes through all of the chain.
+const WRITES: &str = r#"service == "nbd" && name == "write""#;
+
+impl Questions {
+    pub(super) fn to(url: &str) -> Result<Questions, Error> {
+        let settings = Settings {
+            port: 9411,
+            token: None,
+            ca: None,
+            timeout: Duration::from_secs(15),
+            answer_bytes_max: ANSWER_BYTES_MAX,
+        };
+        Ok(Questions(Server::at(url, &settings).map_err(Error::failed)?))
+    }
+
+    /// The slowest write: its id, and all that is known of it.
+    pub(super) fn slowest_write(&mut self) -> Result<Option<(String, Value)>, Error> {
+        let filter = utf8_percent_encode(WRITES, NON_ALPHANUMERIC);
+        let found = self.get(&format!("search?order=slowest&limit=1&filter={filter}"))?;
+        let Some(id) = found["requests"][0]["traceId"].as_str() else { return Ok(None) };
+        let trace = self.get(&format!("trace/{id}"))?;
+        Ok(Some((id.to_owned(), trace)))
+    }
+
+    fn get(&mut self, question: &str) -> Result<Value, Error> {
+        let answer = self.0.get(&format!("/api/blkkin/v1/{question}")).map_err(Error::failed)?;
+        let failed = || {
+            let said = String::from_utf8_lossy(&answer.body);
+            Error::failed(format!("the server says {}: {}", answer.status, said.trim()))
+        };
+        if answer.status.as_u16() != 200 {
+            return Err(failed());
+        }
+        serde_json::from_slice(&answer.body).map_err(|_| failed())
+    }
+}
