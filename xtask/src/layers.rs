@@ -138,6 +138,8 @@ fn may_depend(from: &Place, to: &Place, kind: Kind) -> bool {
         // Only tests start every role, so only they may look at all stations.
         (Place::Station("top") | Place::Leaf, Place::Station(_)) => true,
         (Place::Station(from), Place::Station(to)) => to <= from,
+        // `blkkin demo` shows an example.
+        (Place::Station("top"), Place::Leaf) => true,
         // Test support crates beside the workspace's tests may be used by tests.
         (_, Place::Leaf) => kind == Kind::Dev || matches!(from, Place::Leaf),
         // Reported on its own.

@@ -43,7 +43,8 @@ pub(super) enum Kind {
 pub(super) enum Place {
     /// `crates/STATION/NAME`
     Station(&'static str),
-    /// `xtask`, or a folder of `tests`, `examples`, `benches`: nothing shipped depends on it.
+    /// `xtask`, or a folder of `tests`, `examples`, `benches`: nothing shipped depends on it, but for
+    /// `blkkin demo`, which shows an example.
     Leaf,
     /// Where no crate belongs.
     Elsewhere(String),
