@@ -2,21 +2,17 @@
 
 use crate::lake::{Expiry, Shared, lock};
 use crate::ledger::Ledger;
-use crate::links::{EARLIER_MAX, LinkTable, READS_MAX};
+use crate::links::{Earlier, LinkTable};
 use crate::manifest::{FileEntry, Manifest, Totals};
 use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
-use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// Finding the links of the head again may take this part of the time.
-const LINKS_PART: u32 = 10;
 
 /// If there is room for so many bytes, a file has at most one such part of them.
 const FILES_OF_ALL: u64 = 16;
@@ -30,7 +26,6 @@ const STEP_SPANS: u64 = 128 << 10;
 /// Merges and removes files until the store ends.
 pub(crate) fn run(shared: &Shared) {
     let mut expiry = Expiry::default();
-    let mut links_at = Instant::now();
     loop {
         {
             let state = shared.memory.state();
@@ -41,11 +36,6 @@ pub(crate) fn run(shared: &Shared) {
             if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
                 return;
             }
-        }
-        if Instant::now() >= links_at {
-            let started = Instant::now();
-            shared.refresh_head_links();
-            links_at = Instant::now() + started.elapsed() * LINKS_PART;
         }
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
         parts.iter().for_each(|part| part.examine());
@@ -194,20 +184,18 @@ fn merged(
 }
 
 /// What files of before have of requests that parts know to be there, too.
-fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Block, Error> {
-    let mut lows = BTreeSet::new();
-    for part in parts {
-        lows.extend(&part.load()?.index.directory.lows_elsewhere);
-    }
-    let (mut earlier, mut reads) = (Block::new(), 0);
-    for low in lows {
-        for part in before.iter().filter(|part| part.may_hold(low)) {
-            if reads == READS_MAX * parts.len() || earlier.len() >= EARLIER_MAX {
-                return Ok(earlier);
+fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Earlier, Error> {
+    let mut earlier = Earlier::of_files(parts.len());
+    for (place, part) in parts.iter().enumerate() {
+        let loaded = part.load()?;
+        if !part.facts.is_whole {
+            earlier.is_cut();
+        }
+        for &low in &loaded.index.directory.lows_elsewhere {
+            // The first of these parts that has the request knows where else it is, if it is anywhere before.
+            if !parts[..place].iter().any(|of| of.holds(low)) {
+                before.iter().for_each(|of| earlier.read(of, low));
             }
-            reads += 1;
-            // What cannot be read is told by who asks for it.
-            let _ = part.between(low..=low, &mut earlier);
         }
     }
     Ok(earlier)
