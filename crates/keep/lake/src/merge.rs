@@ -8,6 +8,7 @@ use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -186,17 +187,15 @@ fn merged(
 /// What files of before have of requests that parts know to be there, too.
 fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Earlier, Error> {
     let mut earlier = Earlier::of_files(parts.len());
-    for (place, part) in parts.iter().enumerate() {
-        let loaded = part.load()?;
+    let mut lows = BTreeSet::new();
+    for part in parts {
         if !part.facts.is_whole {
             earlier.is_cut();
         }
-        for &low in &loaded.index.directory.lows_elsewhere {
-            // The first of these parts that has the request knows where else it is, if it is anywhere before.
-            if !parts[..place].iter().any(|of| of.holds(low)) {
-                before.iter().for_each(|of| earlier.read(of, low));
-            }
-        }
+        lows.extend(&part.load()?.index.directory.lows_elsewhere);
+    }
+    for low in lows {
+        before.iter().for_each(|of| earlier.read(of, low));
     }
     Ok(earlier)
 }
