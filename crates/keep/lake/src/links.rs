@@ -466,8 +466,6 @@ fn outline(block: &Block, row: Row) -> SpanRef<'_> {
     SpanRef {
         parent_id: block.parent_id(row),
         kind: block.kind(row),
-        // Which of several parts of a span come first depends on it.
-        name: block.text(block.name_id(row)),
         status: if block.is_error(row) { Status::Error } else { Status::Unset },
         shared: block.is_shared(row),
         start_ns: block.start_ns(row),
