@@ -564,7 +564,6 @@ impl Memory {
         let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
         let mut state = self.state();
         let sequence = state.head.sequence + records;
-        state.head.sequence = sequence;
         state.counters.refused += refused(outcome);
         if spans > 0 {
             state.counters.batches += 1;
@@ -572,9 +571,8 @@ impl Memory {
             let uptime = self.options.clock.uptime();
             state.waits_since.get_or_insert(uptime);
         }
-        for block in blocks {
-            state.head.push(block, sequence);
-        }
+        blocks.into_iter().for_each(|block| state.head.push(block));
+        state.head.reach(sequence);
         let is_full = state.head.is_full(&self.options);
         drop(state);
         if is_full {

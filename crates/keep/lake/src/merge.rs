@@ -21,6 +21,9 @@ const FILES_OF_ALL: u64 = 16;
 /// The oldest of so many parts of those bytes goes soon.
 const GOES_SOON_OF: u64 = 4;
 
+/// So many files are more than searches should have to look into.
+const FILES_MANY: usize = 96;
+
 /// Files are merged by steps of about so many spans, so that memory is bounded.
 const STEP_SPANS: u64 = 128 << 10;
 
@@ -157,6 +160,7 @@ fn merged(
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
+        give_way(shared, before.len() + parts.len());
         if shared.memory.state().ends {
             return Err(Error::Spans("the store ends".to_owned()));
         }
@@ -182,6 +186,20 @@ fn merged(
     let received = parts.iter().map(|part| part.entry.received_ns).max().unwrap_or(0);
     let part = writer.finish(tier, received, &links.counts(), keys.keys())?;
     Ok((part, duplicates))
+}
+
+/// Waits while spans come faster than files are made of them, as long as there are few files. Who sends is answered first,
+/// and searches look into some files more for that long.
+fn give_way(shared: &Shared, files: usize) {
+    let memory = &shared.memory;
+    let mut state = memory.state();
+    while files < FILES_MANY
+        && !state.ends
+        && state.head.memory_bytes() > memory.options.memory_bytes_max / 2
+    {
+        let waited = memory.room.wait_timeout(state, LOOK_EVERY);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
 }
 
 /// What files of before have of requests that parts know to be there, too.

@@ -63,7 +63,14 @@ fn neighbours(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
 fn said<'a>(span: &SpanRef<'a>) -> impl Ord + use<'a> {
     let parent = span.parent_id.map(|id| id.number());
     let times = (span.start_ns, span.duration_ns);
-    (times, parent, call_or_message(span.kind), span.is_error(), span.remote.service, span.local.port)
+    (
+        times,
+        parent,
+        call_or_message(span.kind),
+        span.is_error(),
+        span.remote.service,
+        span.local.port,
+    )
 }
 
 fn none_last<T: Ord>(one: Option<T>, other: Option<T>) -> Ordering {
