@@ -6,6 +6,7 @@
 //! can be called with any arguments, from any thread and from signal handlers. None of them changes
 //! `errno`, but for those that return an error.
 
+mod beside;
 mod clock;
 mod counter;
 pub mod descriptor;
@@ -25,6 +26,7 @@ mod wake;
 mod watch;
 mod zeros;
 
+pub use beside::beside;
 pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};

@@ -554,7 +554,8 @@ impl<R: ReadAt> File<R> {
             .groups
             .partition_point(|group| group.first_row + u64::from(group.rows) <= rows.start);
         let of_rows = self.groups.iter().enumerate().skip(first);
-        let of_rows = of_rows.take_while(move |(_, group)| group.first_row < rows.end);
+        let is_there = !rows.is_empty();
+        let of_rows = of_rows.take_while(move |(_, group)| is_there && group.first_row < rows.end);
         of_rows.flat_map(move |(number, group)| {
             let starts = &group.page_rows;
             let row = |row: &u32| group.first_row + u64::from(*row);

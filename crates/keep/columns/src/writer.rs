@@ -18,6 +18,7 @@ use crate::layout::{Layout, ValueType};
 use crate::schema::{Column, TAGS, kind_text, schema, status_text};
 use crate::sorted::Sorted;
 use blkkin_model::{Kind, Origin, Status, ValueRef};
+use blkkin_sys::beside;
 use bytes::Bytes;
 use parquet::basic::Encoding;
 use parquet::bloom_filter::Sbbf;
@@ -31,7 +32,6 @@ use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::ops::Range;
 use std::sync::Arc;
-use std::thread;
 
 /// How files are written.
 #[derive(Clone, Copy, Debug)]
@@ -44,13 +44,11 @@ pub struct Options {
     pub rows_of_page: usize,
     /// Whether other programs get a bloom filter of request ids.
     pub bloom: bool,
-    /// So many row groups are encoded at once.
-    pub threads: usize,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { level: 1, rows_of_group: 1 << 16, rows_of_page: 2048, bloom: true, threads: 2 }
+        Options { level: 1, rows_of_group: 1 << 16, rows_of_page: 2048, bloom: true }
     }
 }
 
@@ -69,7 +67,8 @@ pub struct Written {
 pub struct Writer<W: Write + Send> {
     file: SerializedFileWriter<Tail<W>>,
     options: Options,
-    encoders: Vec<Encoder>,
+    /// Row groups are encoded two at a time.
+    encoders: Option<[Encoder; 2]>,
     groups: Vec<Group>,
     index_len: usize,
     rows: u64,
@@ -114,49 +113,39 @@ impl<W: Write + Send> Writer<W> {
         Ok(Writer {
             file: SerializedFileWriter::new(to, schema()?, Arc::new(properties))?,
             options,
-            encoders: Vec::new(),
+            encoders: None,
             groups: Vec::new(),
             index_len: 4,
             rows: 0,
         })
     }
 
-    /// Adds spans, in row groups of their own, behind those that are there.
+    /// Adds spans, in row groups of their own, behind those that are there. A writer that has failed is of no use any
+    /// more.
     pub fn append(&mut self, spans: &Sorted<'_>) -> Result<(), Error> {
         let groups: Vec<&[(u32, Row)]> =
             spans.places().chunks(self.options.rows_of_group.max(1)).collect();
-        let threads = self.options.threads.clamp(1, groups.len().max(1));
-        while self.encoders.len() < threads {
-            self.encoders.push(Encoder::new(self.options)?);
-        }
-        let mut encoders = std::mem::take(&mut self.encoders);
-        let mut shares = groups.chunks(groups.len().div_ceil(threads).max(1));
-        let written = thread::scope(|scope| {
-            let Some((own, others)) = encoders.split_first_mut() else { return Ok(()) };
-            let own_share = shares.next().unwrap_or_default();
-            let others: Vec<_> = others
-                .iter_mut()
-                .zip(shares)
-                .map(|(encoder, share)| {
-                    scope.spawn(move || {
-                        let mut encoded = Vec::with_capacity(share.len());
-                        encoder.groups(spans, share, |group| {
-                            encoded.push(group);
-                            Ok(())
-                        })?;
-                        Ok(encoded)
-                    })
-                })
-                .collect();
-            own.groups(spans, own_share, |group| self.write(group))?;
-            for other in others {
-                let encoded: Result<Vec<Encoded>, Error> =
-                    other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-                encoded?.into_iter().try_for_each(|group| self.write(group))?;
-            }
-            Ok(())
-        });
-        self.encoders = encoders;
+        let mut encoders = match std::mem::take(&mut self.encoders) {
+            Some(encoders) => encoders,
+            None => [Encoder::new(self.options)?, Encoder::new(self.options)?],
+        };
+        let [one, other] = &mut encoders;
+        let (own_share, other_share) = groups.split_at(groups.len().div_ceil(2));
+        let mut own = || one.groups(spans, own_share, |group| self.write(group));
+        let written = if other_share.is_empty() {
+            own()
+        } else {
+            let (written, encoded) = beside(own, || {
+                let mut encoded = Vec::with_capacity(other_share.len());
+                other.groups(spans, other_share, |group| {
+                    encoded.push(group);
+                    Ok(())
+                })?;
+                Ok::<_, Error>(encoded)
+            });
+            written.and_then(|()| encoded?.into_iter().try_for_each(|group| self.write(group)))
+        };
+        self.encoders = Some(encoders);
         written
     }
 

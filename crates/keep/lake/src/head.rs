@@ -48,10 +48,13 @@ impl Deref for Batch {
 pub(crate) struct Head {
     /// Being written to files, and then those that are not yet.
     batches: Vec<Arc<Batch>>,
+    /// For each of them, before which record of the journal all are in it or before it; if one ends there.
+    ends: Vec<Option<u64>>,
     /// How many of them are being written.
     writing: usize,
-    /// Small batches.
+    /// Small batches, and the same of them.
     small: Option<Block>,
+    small_end: Option<u64>,
     /// All records of the journal before this one are here, or in files.
     pub(crate) sequence: u64,
     /// All that is not being written, of both kinds.
@@ -70,9 +73,18 @@ impl Head {
         Head { sequence, ..Head::default() }
     }
 
-    /// Adds what records of the journal before `sequence` say.
-    pub(crate) fn push(&mut self, block: Block, sequence: u64) {
+    /// All that records of the journal before `sequence` say was added.
+    pub(crate) fn reach(&mut self, sequence: u64) {
         self.sequence = self.sequence.max(sequence);
+        if self.small.is_some() {
+            self.small_end = Some(self.sequence);
+        } else if let Some(end) = self.ends.last_mut() {
+            *end = Some(self.sequence);
+        }
+    }
+
+    /// Adds what is behind all that was added before.
+    pub(crate) fn push(&mut self, block: Block) {
         self.spans += block.len();
         if block.is_empty() {
             return;
@@ -80,17 +92,18 @@ impl Head {
         self.added += 1;
         if block.len() >= ALONE_MIN {
             self.seal();
-            self.push_batch(block);
+            self.push_batch(block, None);
             return;
         }
         self.unseal();
         let small = self.small.get_or_insert_with(Block::new);
+        self.small_end = None;
         match small.append(&block) {
             Ok(()) if small.len() < TOGETHER_MAX => {}
             Ok(()) => self.seal(),
             Err(_) => {
                 self.seal();
-                self.push_batch(block);
+                self.push_batch(block, None);
             }
         }
     }
@@ -106,21 +119,24 @@ impl Head {
             Ok(batch) => {
                 self.bytes -= batch.memory_bytes();
                 self.small = Some(batch.into_block());
+                self.small_end = self.ends.pop().flatten();
             }
             Err(last) => self.batches.push(last),
         }
     }
 
-    fn push_batch(&mut self, block: Block) {
+    fn push_batch(&mut self, block: Block, end: Option<u64>) {
         let batch = Batch::of(block);
         self.bytes += batch.memory_bytes();
         self.batches.push(Arc::new(batch));
+        self.ends.push(end);
     }
 
     /// What was put together so far does not change any more.
     fn seal(&mut self) {
         if let Some(block) = self.small.take() {
-            self.push_batch(block);
+            let end = self.small_end.take();
+            self.push_batch(block, end);
         }
     }
 
@@ -150,19 +166,36 @@ impl Head {
         self.bytes() + self.writing_bytes
     }
 
-    /// What is to be written now, up to which record of the journal. Asked again, it is more.
-    pub(crate) fn start_writing(&mut self) -> (Vec<Arc<Batch>>, u64) {
+    /// What is to be written now, up to which record of the journal: enough for a file, up to the end of a batch, or all if
+    /// that is less. Asked again, it is as much or more.
+    pub(crate) fn start_writing(&mut self, options: &Options) -> (Vec<Arc<Batch>>, u64) {
         self.seal();
-        self.writing = self.batches.len();
-        self.writing_bytes += std::mem::take(&mut self.bytes);
-        self.spans = 0;
-        (self.batches.clone(), self.sequence)
+        let (mut spans, mut bytes) = (0, 0);
+        let mut sequence = self.sequence;
+        let mut count = self.batches.len();
+        for (at, (batch, end)) in self.batches.iter().zip(&self.ends).enumerate() {
+            spans += batch.len();
+            bytes += batch.memory_bytes();
+            let is_enough = spans >= options.file_spans || bytes >= options.file_memory_bytes;
+            if let Some(end) = end.filter(|_| is_enough && at >= self.writing) {
+                (count, sequence) = (at + 1, end);
+                break;
+            }
+        }
+        let left = &self.batches[count..];
+        self.writing = count;
+        self.writing_bytes = bytes;
+        self.bytes = left.iter().map(|batch| batch.memory_bytes()).sum();
+        self.spans = left.iter().map(|batch| batch.len()).sum();
+        (self.batches[..count].to_vec(), sequence)
     }
 
     /// What was to be written is in a file, and what it took is given back.
     pub(crate) fn finish_writing(&mut self) -> Vec<Arc<Batch>> {
         self.writing_bytes = 0;
         self.written += 1;
-        self.batches.drain(..std::mem::take(&mut self.writing)).collect()
+        let written = ..std::mem::take(&mut self.writing);
+        self.ends.drain(written);
+        self.batches.drain(written).collect()
     }
 }

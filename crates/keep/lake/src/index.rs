@@ -1,5 +1,5 @@
 //! What a file's requests are found by, beside the file: who recorded which spans, how long they took, and when their
-//! requests began. All of it can be made again from the file.
+//! requests began. It can be made again from the file, and those before it.
 //!
 //! Requests have two numbers here: their place by id, which is their order in the file, and their *ordinal*, their
 //! place by time. Those without any time have no ordinal, as no search finds them.

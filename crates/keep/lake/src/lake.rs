@@ -8,13 +8,13 @@ use crate::cache::Cache;
 use crate::head::Head;
 use crate::index::LinkCount;
 use crate::ledger::{Calls, Ledger};
-use crate::links::{LinkTable, Linked};
+use crate::links::{Earlier, LinkTable, Linked};
 use crate::manifest::{Manifest, Totals};
 use crate::part::{self, Part};
 use crate::record::{Gathered, Gathering, payloads};
 use crate::retain::Allowance;
 use crate::snapshot::Snapshot;
-use crate::{Error, Options, batch, merge, write};
+use crate::{Error, Options, batch, links, merge, write};
 use blkkin_columns::Block;
 use blkkin_journal::{Directory, Disk, Item, Journal};
 use blkkin_store::{Accepted, Batch, Counters, Done, Refusal};
@@ -107,7 +107,7 @@ pub(crate) struct State {
 pub(crate) struct HeadLinks {
     links: Arc<Vec<LinkCount>>,
     /// What files have of its requests.
-    earlier: Arc<Block>,
+    earlier: Arc<Earlier>,
     added: u64,
     written: u64,
 }
@@ -185,6 +185,7 @@ impl Lake {
         lake.shared.recover(&mut opened)?;
         lake.shared.memory.state().counters.damages = opened.damage.len() as u64;
         lake.start("lake-merge", merge::run)?;
+        lake.start("lake-links", links::run)?;
         Ok((lake, opened))
     }
 
@@ -238,7 +239,7 @@ fn open_parts(
     for entry in manifest.take_files() {
         let lost = entry.spans;
         let name = part::spans_name(entry.number);
-        match Part::open(Arc::clone(spans), Arc::clone(cache), entry.clone()) {
+        match Part::open(Arc::clone(spans), Arc::clone(cache), entry.clone(), &parts) {
             Ok(part) => {
                 parts.push(Arc::new(part));
                 manifest.files.push(entry);
@@ -453,7 +454,8 @@ impl Shared {
         let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
         let state = self.memory.state();
         let Totals { accepted, duplicates, expired, lost } = state.totals;
-        let in_memory = self.cache.bytes() + lock(&self.ledger).memory_bytes();
+        let earlier = lock(&self.head_links).earlier.spans().memory_bytes();
+        let in_memory = self.cache.bytes() + lock(&self.ledger).memory_bytes() + earlier;
         let damaged = parts.iter().filter(|part| !part.is_good()).map(|part| part.entry.spans);
         let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
         Counters {
@@ -469,7 +471,7 @@ impl Shared {
         }
     }
 
-    /// Finds the links of what is in no file again, if that has changed.
+    /// Finds the links of what is in no file again, and what files have of its requests, if that has changed.
     pub(crate) fn refresh_head_links(&self) {
         let (snapshot, added, written) = {
             let mut state = self.memory.state();
@@ -562,7 +564,6 @@ impl Memory {
         let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
         let mut state = self.state();
         let sequence = state.head.sequence + records;
-        state.head.sequence = sequence;
         state.counters.refused += refused(outcome);
         if spans > 0 {
             state.counters.batches += 1;
@@ -570,9 +571,8 @@ impl Memory {
             let uptime = self.options.clock.uptime();
             state.waits_since.get_or_insert(uptime);
         }
-        for block in blocks {
-            state.head.push(block, sequence);
-        }
+        blocks.into_iter().for_each(|block| state.head.push(block));
+        state.head.reach(sequence);
         let is_full = state.head.is_full(&self.options);
         drop(state);
         if is_full {

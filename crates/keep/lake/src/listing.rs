@@ -121,7 +121,7 @@ struct Files<W, C> {
 
 impl<W: Write + Send, C: FnMut() -> io::Result<W>> Files<W, C> {
     fn add(&mut self, blocks: Vec<Block>) -> Result<(), Error> {
-        blocks.into_iter().for_each(|block| self.head.push(block, 0));
+        blocks.into_iter().for_each(|block| self.head.push(block));
         if self.head.is_full(&self.options) { self.write() } else { Ok(()) }
     }
 

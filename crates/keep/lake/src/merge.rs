@@ -2,7 +2,7 @@
 
 use crate::lake::{Expiry, Shared, lock};
 use crate::ledger::Ledger;
-use crate::links::{EARLIER_MAX, LinkTable, READS_MAX};
+use crate::links::{Earlier, LinkTable};
 use crate::manifest::{FileEntry, Manifest, Totals};
 use crate::part::{Part, PartWriter};
 use crate::tags::TagTable;
@@ -11,12 +11,9 @@ use blkkin_columns::{Block, Sorted};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// Finding the links of the head again may take this part of the time.
-const LINKS_PART: u32 = 10;
 
 /// If there is room for so many bytes, a file has at most one such part of them.
 const FILES_OF_ALL: u64 = 16;
@@ -24,13 +21,15 @@ const FILES_OF_ALL: u64 = 16;
 /// The oldest of so many parts of those bytes goes soon.
 const GOES_SOON_OF: u64 = 4;
 
+/// So many files are more than searches should have to look into.
+const FILES_MANY: usize = 96;
+
 /// Files are merged by steps of about so many spans, so that memory is bounded.
 const STEP_SPANS: u64 = 128 << 10;
 
 /// Merges and removes files until the store ends.
 pub(crate) fn run(shared: &Shared) {
     let mut expiry = Expiry::default();
-    let mut links_at = Instant::now();
     loop {
         {
             let state = shared.memory.state();
@@ -41,11 +40,6 @@ pub(crate) fn run(shared: &Shared) {
             if waited.unwrap_or_else(PoisonError::into_inner).0.ends {
                 return;
             }
-        }
-        if Instant::now() >= links_at {
-            let started = Instant::now();
-            shared.refresh_head_links();
-            links_at = Instant::now() + started.elapsed() * LINKS_PART;
         }
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
         parts.iter().for_each(|part| part.examine());
@@ -166,6 +160,7 @@ fn merged(
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
+        give_way(shared, before.len() + parts.len());
         if shared.memory.state().ends {
             return Err(Error::Spans("the store ends".to_owned()));
         }
@@ -193,22 +188,32 @@ fn merged(
     Ok((part, duplicates))
 }
 
+/// Waits while spans come faster than files are made of them, as long as there are few files. Who sends is answered first,
+/// and searches look into some files more for that long.
+fn give_way(shared: &Shared, files: usize) {
+    let memory = &shared.memory;
+    let mut state = memory.state();
+    while files < FILES_MANY
+        && !state.ends
+        && state.head.memory_bytes() > memory.options.memory_bytes_max / 2
+    {
+        let waited = memory.room.wait_timeout(state, LOOK_EVERY);
+        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    }
+}
+
 /// What files of before have of requests that parts know to be there, too.
-fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Block, Error> {
+fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Earlier, Error> {
+    let mut earlier = Earlier::of_files(parts.len());
     let mut lows = BTreeSet::new();
     for part in parts {
+        if !part.facts.is_whole {
+            earlier.is_cut();
+        }
         lows.extend(&part.load()?.index.directory.lows_elsewhere);
     }
-    let (mut earlier, mut reads) = (Block::new(), 0);
     for low in lows {
-        for part in before.iter().filter(|part| part.may_hold(low)) {
-            if reads == READS_MAX * parts.len() || earlier.len() >= EARLIER_MAX {
-                return Ok(earlier);
-            }
-            reads += 1;
-            // What cannot be read is told by who asks for it.
-            let _ = part.between(low..=low, &mut earlier);
-        }
+        before.iter().for_each(|of| earlier.read(of, low));
     }
     Ok(earlier)
 }

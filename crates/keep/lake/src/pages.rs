@@ -47,7 +47,11 @@ impl Pages {
             *asked = asked.saturating_add(1);
             let wanted = if *asked > ASKED_MAX { page } else { page.only(&rows) };
             let key = (number, wanted.first_row(), wanted.rows());
-            let page = self.kept.entry(key).or_insert(wanted);
+            let bytes = &mut self.bytes;
+            let page = self.kept.entry(key).or_insert_with(|| {
+                *bytes += wanted.memory_bytes();
+                wanted
+            });
             let before = page.memory_bytes();
             part.read_columns(loaded, page, columns)?;
             self.bytes += page.memory_bytes() - before;

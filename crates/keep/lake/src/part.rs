@@ -4,17 +4,18 @@ use crate::Error;
 use crate::bytes::read_exact;
 use crate::cache::Cache;
 use crate::index::{self, Builder, Directory, Index, KeyValues, LinkCount, OpenError, Row};
-use crate::links::LinkTable;
+use crate::links::{Earlier, LinkTable, Linked};
 use crate::manifest::FileEntry;
 use crate::tags::TagTable;
 use blkkin_columns::{Block, Column, Options, PageColumns, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
+use blkkin_model::SpanSink;
+use blkkin_sys::beside;
 use std::fmt;
 use std::io::{self, BufWriter};
 use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::thread;
 
 /// A file of spans and its index. Removed when nobody reads it any more, if that was said.
 pub(crate) struct Part {
@@ -31,6 +32,8 @@ pub(crate) struct Part {
 pub(crate) struct Facts {
     /// Each of its requests has a time.
     pub(crate) all_have_times: bool,
+    /// It knows all that files of before have of its requests.
+    pub(crate) is_whole: bool,
     /// The first and the last minute that calls are of.
     pub(crate) link_minutes: Option<(u64, u64)>,
     bloom: Range<u64>,
@@ -103,22 +106,25 @@ impl Loaded {
 }
 
 impl Part {
-    /// Opens the files that a manifest names. An index that is damaged or missing is made again.
+    /// Opens the files that a manifest names. An index that is damaged or missing is made again, of what the file and
+    /// those before it say.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         cache: Arc<Cache>,
         entry: FileEntry,
+        before: &[Arc<Part>],
     ) -> Result<Part, Error> {
         let file = open_spans(&*disk, entry.number)?;
         let name = index_name(entry.number);
         let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);
         let index = match opened {
             Ok(index) if u64::from(index.directory.rows) == entry.spans => index,
-            _ => remake_index(&disk, entry.number, &file)?,
+            _ => remake_index(&disk, entry.number, &file, before)?,
         };
         let (directory, sections) = (&index.directory, &index.sections);
         let facts = Facts {
             all_have_times: directory.timed == directory.requests,
+            is_whole: directory.is_whole,
             link_minutes: directory.link_minutes,
             bloom: sections.bloom.clone(),
             links: sections.links.clone(),
@@ -198,6 +204,16 @@ impl Part {
         })
     }
 
+    /// The same to a sink, up to its breaking off; whether it did not.
+    pub(crate) fn hand_over(
+        &self,
+        lows: RangeInclusive<u64>,
+        to: &mut impl SpanSink,
+    ) -> Result<bool, Error> {
+        let read = self.load()?.file.between(lows, to);
+        Ok(self.note(read.map_err(|error| self.error(error)))?.is_continue())
+    }
+
     /// What comes of reading; a file that could not be read is looked at.
     pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if result.is_err() {
@@ -263,21 +279,19 @@ impl PartWriter {
     /// Adds spans, all of requests behind those that were added before.
     pub(crate) fn append(&mut self, sorted: &Sorted<'_>) -> Result<(), Error> {
         let PartWriter { writer, builder, .. } = self;
-        let appended = thread::scope(|scope| {
-            let appending = scope.spawn(|| writer.append(sorted));
+        let push = || {
             for index in 0..sorted.len() {
                 let (block, row) = sorted.row(index);
                 builder.push(&row_of(block, row));
             }
-            appending.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        });
+        };
+        let (appended, ()) = beside(|| writer.append(sorted), push);
         appended.map_err(|error| spans_error(self.number, error))
     }
 
-    /// Adds spans that are in other files, of whichever requests.
-    pub(crate) fn append_elsewhere(&mut self, spans: &Block) {
-        let rows = 0..spans.len() as blkkin_columns::Row;
-        rows.for_each(|row| self.builder.push_elsewhere(&row_of(spans, row)));
+    /// Adds what files of before have of requests, of which some are here.
+    pub(crate) fn append_elsewhere(&mut self, earlier: &Earlier) {
+        push_elsewhere(&mut self.builder, earlier);
     }
 
     /// Makes it durable.
@@ -307,8 +321,15 @@ impl PartWriter {
             max_start_ns: directory.max_start_ns,
             received_ns,
         };
-        Part::open(disk, cache, entry)
+        Part::open(disk, cache, entry, &[])
     }
+}
+
+fn push_elsewhere(builder: &mut Builder, earlier: &Earlier) {
+    let spans = earlier.spans();
+    let rows = 0..spans.len() as blkkin_columns::Row;
+    rows.for_each(|row| builder.push_elsewhere(&row_of(spans, row)));
+    builder.is_whole &= earlier.is_whole();
 }
 
 fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
@@ -327,8 +348,14 @@ fn row_of(block: &Block, row: blkkin_columns::Row) -> Row<'_> {
 }
 
 /// Makes the index of a file again, of what the file says.
-fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<Index, Error> {
+fn remake_index(
+    disk: &Arc<dyn Disk>,
+    number: u64,
+    file: &SpanFile,
+    before: &[Arc<Part>],
+) -> Result<Index, Error> {
     let mut builder = Builder::default();
+    let mut all_earlier = Vec::new();
     let (mut links, mut tags) = (LinkTable::default(), TagTable::default());
     let mut block = Block::new();
     let end = file.len() as u32;
@@ -340,10 +367,13 @@ fn remake_index(disk: &Arc<dyn Disk>, number: u64, file: &SpanFile) -> Result<In
         (0..block.len() as u32).for_each(|row| builder.push(&row_of(&block, row)));
         // Of the request that lies on both sides of a step, some calls may be missing.
         let sorted = Sorted::of(&[&block]);
-        links.merge(&LinkTable::of(&sorted, &[]).table.counts());
+        let Linked { table, earlier, .. } = LinkTable::of(&sorted, before);
+        links.merge(&table.counts());
+        all_earlier.push(earlier);
         tags.merge(&TagTable::of(&sorted).keys());
         start = next;
     }
+    all_earlier.iter().for_each(|earlier| push_elsewhere(&mut builder, earlier));
     write_index(&**disk, number, builder, &links.counts(), tags.keys())?;
     let name = index_name(number);
     let opened = disk.open(&name).map_err(OpenError::Io).and_then(Index::open);

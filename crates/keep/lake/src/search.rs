@@ -3,9 +3,11 @@
 //! One condition is asked of what files are found by: the one that the fewest spans meet, as far as that is known. Each
 //! request that has such a span is a candidate. Candidates come in order, so that this ends when there are enough
 //! requests. A request that lies in several files is a candidate of the last one by all of its spans
-//! ([`crate::index`]), and one that lies in memory and in files is one of those in memory. Of candidates that lie in one file alone, as most do, only the columns are read that conditions are about, and
-//! those that a summary is made of if all hold. Others are read as a whole, since a span that was sent twice counts once,
-//! and only all that spans say tells whether they are the same.
+//! ([`crate::index`]), and one that lies in memory and in files is one of those in memory.
+//!
+//! Of candidates that lie in one file alone, as most do, only the columns are read that conditions are about, and those
+//! that a summary is made of if all hold. Others are read as a whole, since a span that was sent twice counts once, and
+//! only all that spans say tells whether they are the same.
 
 use crate::Error;
 use crate::index::{Directory, Entry, Group, NO_DURATION};
@@ -41,8 +43,8 @@ const ROWS_OF_READ: u32 = 8192;
 /// Of no more conditions than this columns are asked.
 const CONDITIONS_MAX: usize = 32;
 
-/// Of no more requests than this, but for a file's, it is remembered what columns say.
-const KNOWN_MAX: usize = 2 << 20;
+/// Of no more requests than this it is remembered what columns say, of a file and of all.
+const KNOWN_MAX: usize = 4 << 20;
 
 /// So many files, the newest ones, are asked how many spans may meet a condition.
 const FILES_TO_ESTIMATE: usize = 16;
@@ -72,7 +74,9 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         seen: HashSet::new(),
         pages: Pages::default(),
         in_vain_max,
-        known_requests: 0,
+        are_whole: snapshot.parts.iter().all(|part| part.facts.is_whole),
+        kept_ordinals: 0,
+        head_lows: None,
     };
     search.run(parts);
     let mut summaries: HashMap<_, _> =
@@ -93,8 +97,12 @@ struct Search<'q> {
     seen: HashSet<TraceId>,
     pages: Pages,
     in_vain_max: u32,
-    /// Of how many requests it is remembered what columns say.
-    known_requests: usize,
+    /// Each file knows all that those before it have of its requests.
+    are_whole: bool,
+    /// How many requests of all files it is remembered that columns let through.
+    kept_ordinals: usize,
+    /// The lower halves of the ids of requests in memory, once they are asked for.
+    head_lows: Option<HashSet<u64, RandomState>>,
 }
 
 /// A request that may be asked for.
@@ -121,6 +129,7 @@ struct Known {
     row: u32,
     /// A bit for each of the query's conditions that a span of it in this file meets.
     met: u32,
+    low: u64,
 }
 
 impl<'q> Look<'q> {
@@ -259,7 +268,7 @@ impl<'q> Search<'q> {
         let in_vain_max = self.in_vain_max.max(loaded.index.directory.rows / ROWS_OF_READ);
         if look.in_vain >= in_vain_max && !look.has_read_columns {
             look.has_read_columns = true;
-            look.only = self.only(look.part, &loaded)?;
+            look.only = self.only(look.part, &loaded).unwrap_or(None);
         }
         let is_left_out = |only: &Vec<u32>| only.binary_search(&ordinal).is_err();
         if look.only.as_ref().is_some_and(is_left_out) {
@@ -270,25 +279,34 @@ impl<'q> Search<'q> {
         Ok(())
     }
 
-    /// The requests of a file that meet all conditions by what columns say, or have spans elsewhere; unless that cannot be
-    /// known, or of too many already. Where one has spans that columns do not speak of, it is in a later file or in memory,
-    /// and found there.
+    /// The requests of a file that meet all conditions by what columns say, or may do so with spans that are elsewhere;
+    /// unless that cannot be known, or of too many already. One that has spans in a later file is found there.
     fn only(&mut self, part: &Part, loaded: &Loaded) -> Result<Option<Vec<u32>>, Error> {
-        let is_possible = (1..=CONDITIONS_MAX).contains(&self.projections.len());
-        if !is_possible || self.known_requests >= KNOWN_MAX {
+        let is_possible = self.are_whole && (1..=CONDITIONS_MAX).contains(&self.projections.len());
+        if !is_possible || self.kept_ordinals >= KNOWN_MAX {
             return Ok(None);
         }
-        let Ok(known) = known_of(part, &self.projections) else { return Ok(None) };
-        self.known_requests += known.len();
+        let Some(known) = known_of(part, &self.projections)? else { return Ok(None) };
         let all = ((1u64 << self.projections.len()) - 1) as u32;
         let requests = loaded.index.requests(0..loaded.index.directory.timed);
         let requests = part.note(requests.map_err(io_error))?;
         let elsewhere = part.note(loaded.index.ordinals_elsewhere().map_err(io_error))?;
         let mut elsewhere = elsewhere.into_iter().peekable();
+        let snapshot = self.snapshot;
+        // What came to memory just now is not known of yet.
+        let head = self.head_lows.get_or_insert_with(|| {
+            snapshot.batches.iter().flat_map(|batch| batch.trace_lows()).copied().collect()
+        });
         let may_be = |(ordinal, rows): &(u32, Range<u32>)| {
-            elsewhere.next_if_eq(ordinal).is_some() || met(&known, rows) == all
+            let mut met = of_rows(&known, rows).peekable();
+            let low = met.peek().map(|request| request.low);
+            elsewhere.next_if_eq(ordinal).is_some()
+                || met.fold(0, |met, request| met | request.met) == all
+                || low.is_some_and(|low| head.contains(&low))
         };
-        Ok(Some(requests.iter().filter(may_be).map(|(ordinal, _)| ordinal).collect()))
+        let only: Vec<u32> = requests.iter().filter(may_be).map(|(ordinal, _)| ordinal).collect();
+        self.kept_ordinals += only.len();
+        Ok(Some(only))
     }
 
     /// Reads the request that rows of a file are of, and keeps it if it is asked for.
@@ -486,11 +504,6 @@ fn of_rows<'k>(known: &'k [Known], rows: &Range<u32>) -> impl Iterator<Item = &'
     known[first..].iter().take_while(move |request| request.row < end)
 }
 
-/// The conditions that a request of these rows meets.
-fn met(known: &[Known], rows: &Range<u32>) -> u32 {
-    of_rows(known, rows).fold(0, |met, request| met | request.met)
-}
-
 fn io_error(error: std::io::Error) -> Error {
     Error::io("an index")(error)
 }
@@ -572,8 +585,9 @@ fn for_each_entry(
     Ok(())
 }
 
-/// What columns say of the requests of a file, in its order.
-fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Vec<Known>, Error> {
+/// What columns say of the requests of a file, in its order, unless that is too much.
+fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Option<Vec<Known>>, Error> {
+    let mut is_too_much = false;
     let loaded = part.load()?;
     let mut requests: Vec<Known> = Vec::new();
     for (projection, bit) in projections.iter().zip(0..) {
@@ -581,13 +595,18 @@ fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Vec<Known>, E
         for_each_holding(part, &loaded, projection, &[Column::TraceId], |page, row| {
             let this = trace_id(page, row)?;
             if id.replace(this) != Some(this) {
-                requests.push(Known { row: page.first_row() as u32 + row as u32, met: 1 << bit });
+                if requests.len() == KNOWN_MAX {
+                    is_too_much = true;
+                    return Ok(());
+                }
+                let row = page.first_row() as u32 + row as u32;
+                requests.push(Known { row, met: 1 << bit, low: this.low() });
             }
             Ok(())
         })?;
     }
     requests.sort_by_key(|request| request.row);
-    Ok(requests)
+    Ok((!is_too_much).then_some(requests))
 }
 
 /// Calls `each` with the rows of spans that meet a condition.

@@ -2,6 +2,7 @@
 
 use crate::Error;
 use crate::head::Batch;
+use crate::links::Earlier;
 use crate::part::Part;
 use blkkin_columns::{Block, Scratch, Sorted};
 use blkkin_model::{Span, TraceId};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 pub(crate) struct Snapshot {
     pub(crate) batches: Vec<Arc<Batch>>,
     /// What files have of requests in memory, as it was found last.
-    pub(crate) earlier: Arc<Block>,
+    pub(crate) earlier: Arc<Earlier>,
     pub(crate) parts: Arc<Vec<Arc<Part>>>,
 }
 
@@ -19,7 +20,7 @@ impl Snapshot {
     /// Spans of requests in memory: those that are there, and then those that files have of them.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = &Block> {
         let batches = self.batches.iter().map(|batch| &***batch);
-        batches.chain([&*self.earlier])
+        batches.chain([self.earlier.spans()])
     }
 
     /// What is in no file, in order.

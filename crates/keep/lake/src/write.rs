@@ -68,14 +68,16 @@ fn has_waited(shared: &Shared, state: &State) -> bool {
     state.waits_since.is_some_and(|then| since(then) >= shared.memory.options.file_after)
 }
 
-/// Makes a file of all that is in memory now. All records of the journal before the one that it returns are in files.
+/// Makes a file of what has been in memory for longest. All records of the journal before the one that it returns are in
+/// files.
 fn write(shared: &Shared) -> Result<u64, Error> {
     shared.settle()?;
     let (batches, sequence, accepted) = {
         let mut state = shared.memory.state();
-        let (batches, sequence) = state.head.start_writing();
-        state.waits_since = None;
-        (batches, sequence, state.totals.accepted)
+        let (batches, sequence) = state.head.start_writing(&shared.memory.options);
+        let left = state.head.spans() as u64;
+        state.waits_since = (left > 0).then(|| shared.memory.options.clock.uptime());
+        (batches, sequence, state.totals.accepted - left)
     };
     let number = {
         let mut manifest = lock(&shared.manifest);

@@ -32,7 +32,6 @@ pub(crate) struct Row<'a> {
 }
 
 /// Makes an index of rows as they are written.
-#[derive(Default)]
 pub(crate) struct Builder {
     rows: Vec<RowEntry>,
     requests: Vec<Request>,
@@ -43,8 +42,26 @@ pub(crate) struct Builder {
     /// Spans of these requests that are in other files, and what those have in common.
     elsewhere: Vec<Elsewhere>,
     elsewhere_groups: HashMap<GroupKey, u32, RandomState>,
+    /// Whether that is all that there is elsewhere.
+    pub(crate) is_whole: bool,
     /// The last row's, as spans of a request are often alike.
     last_id: Option<(u64, u64)>,
+}
+
+impl Default for Builder {
+    fn default() -> Builder {
+        Builder {
+            rows: Vec::new(),
+            requests: Vec::new(),
+            texts: HashMap::default(),
+            groups: HashMap::default(),
+            samples: Vec::new(),
+            elsewhere: Vec::new(),
+            elsewhere_groups: HashMap::default(),
+            is_whole: true,
+            last_id: None,
+        }
+    }
 }
 
 type GroupKey = [u32; 3];
@@ -292,6 +309,7 @@ impl Builder {
             groups,
             elsewhere,
             lows_elsewhere,
+            is_whole: self.is_whole,
             keys,
         };
         let bytes = assemble(&directory, &body)?;

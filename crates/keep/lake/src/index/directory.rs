@@ -31,6 +31,8 @@ pub(crate) struct Directory {
     pub(crate) elsewhere: Vec<Group>,
     /// The lower halves of the ids of those requests, in order.
     pub(crate) lows_elsewhere: Vec<u64>,
+    /// Whether that is all that files of before have of requests in this one.
+    pub(crate) is_whole: bool,
     /// Tags, in order of key.
     pub(crate) keys: Vec<KeyValues>,
 }

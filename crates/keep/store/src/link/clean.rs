@@ -1,7 +1,6 @@
 //! From spans to nodes. Start at `Linker::clean`.
 
 use super::{Linker, Node, Place};
-use crate::compare;
 use blkkin_model::{EndpointRef, Kind, SpanRef};
 use std::cmp::Ordering;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -56,8 +55,22 @@ fn neighbours(one: &SpanRef<'_>, other: &SpanRef<'_>) -> Ordering {
             .then_with(|| lower(here.service).cmp(lower(there.service)))
             .then_with(|| none_last(here.ipv4, there.ipv4))
             .then_with(|| none_last(here.ipv6, there.ipv6))
-            .then_with(|| compare(one, other))
+            .then_with(|| said(one).cmp(&said(other)))
     })
+}
+
+/// What else linking looks at. Stores tell it no more of a span.
+fn said<'a>(span: &SpanRef<'a>) -> impl Ord + use<'a> {
+    let parent = span.parent_id.map(|id| id.number());
+    let times = (span.start_ns, span.duration_ns);
+    (
+        times,
+        parent,
+        call_or_message(span.kind),
+        span.is_error(),
+        span.remote.service,
+        span.local.port,
+    )
 }
 
 fn none_last<T: Ord>(one: Option<T>, other: Option<T>) -> Ordering {

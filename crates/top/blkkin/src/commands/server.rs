@@ -150,11 +150,10 @@ impl std::str::FromStr for Place {
     }
 }
 
-/// Of all threads. Batches are made by some and given back by others.
-const HEAPS: u16 = 2;
-
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
-    blkkin_sys::share_heaps(HEAPS);
+    // Batches are made by some threads and given back by others.
+    let processors = std::thread::available_parallelism().map_or(2, usize::from);
+    blkkin_sys::share_heaps(processors.clamp(2, 8) as u16);
     let failed = |error: std::io::Error| Error::failed(format!("cannot start: {error}"));
     let (stopped, mut stop) = UnixStream::pair().map_err(failed)?;
     for signal in [SIGINT, SIGTERM] {

@@ -6,7 +6,7 @@ use blkkin_model::{Annotation, Held, Kind, Span, SpanId, SpanRef, Tag, Value};
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
 
-const SEEDS: u64 = 3;
+const SEEDS: u64 = 4;
 const SPAN_COUNT: usize = 400;
 const QUESTION_COUNT: usize = 150;
 const SERVICES: [&str; 5] = ["", "guest", "qemu", "osd.1", "osd.2"];
@@ -50,9 +50,10 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
     // The questions are about all that was sent so far.
     let plain = Arc::new(MemoryStore::default());
     let plain = Subject::settling(plain, || {});
-    // The first ones come whole, each request at once, and later ones in parts.
-    let mut are_whole = true;
+    // The first half come whole, each request at once, and the others in parts.
+    let middle = seeds.start + (seeds.end - seeds.start) / 2;
     for seed in seeds {
+        let are_whole = seed < middle;
         let mut random = Random::new(seed);
         send(&mut random, seed, are_whole, &[subject, &plain]);
         subject.settle();
@@ -60,7 +61,6 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
         for _ in 0..QUESTION_COUNT {
             ask(&mut random, subject, &plain, seed, are_whole || !subject.measures_parts);
         }
-        are_whole = false;
     }
 }
 

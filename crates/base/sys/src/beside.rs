@@ -1,0 +1,48 @@
+//! Two things at once. Start at [`beside`].
+
+use std::panic::resume_unwind;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
+/// Does `other` on a thread of its own, while `own` is done on this one, and waits for both. Where the system gives no
+/// thread, one is done after the other. Panics if one of them does.
+pub fn beside<A, B: Send>(own: impl FnOnce() -> A, other: impl FnOnce() -> B + Send) -> (A, B) {
+    let other = Mutex::new(Some(other));
+    let take = || other.lock().unwrap_or_else(PoisonError::into_inner).take();
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, || take().map(|other| other()));
+        let own = own();
+        let done = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => take().map(|other| other()),
+        };
+        (own, done.expect("taken once"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::beside;
+    use std::thread;
+
+    #[test]
+    fn both_are_done() {
+        let mut own = 0;
+        let here = thread::current().id();
+        let (one, other) = beside(
+            || {
+                own += 1;
+                thread::current().id()
+            },
+            || thread::current().id(),
+        );
+        assert_eq!((own, one), (1, here));
+        assert_ne!(other, here);
+    }
+
+    #[test]
+    #[should_panic(expected = "of the other")]
+    fn panics_are_passed_on() {
+        beside(|| (), || panic!("of the other"));
+    }
+}
