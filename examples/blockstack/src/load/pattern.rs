@@ -38,7 +38,7 @@ pub(super) fn read(block: u64, bytes: &[u8]) -> Found {
 }
 
 fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
-    let base = mixed(block ^ u64::from(version) << 40);
+    let base = mixed(mixed(block) ^ u64::from(version));
     let rest = (0..).map(move |at: u64| mixed(base.wrapping_add(at)));
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
