@@ -179,10 +179,11 @@ impl Stack {
 
     /// A role that has ended by itself, told once.
     pub fn ended(&mut self) -> Option<&'static str> {
-        let ended = self
-            .roles
-            .iter_mut()
-            .find(|role| !role.has_ended && !matches!(role.child.try_wait(), Ok(None)))?;
+        let mut roles = self.roles.iter_mut().filter(|role| !role.has_ended);
+        let ended = roles.find_map(|role| match role.child.try_wait() {
+            Ok(None) => None,
+            _ => Some(role),
+        })?;
         ended.has_ended = true;
         Some(ended.name)
     }

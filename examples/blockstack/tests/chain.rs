@@ -5,6 +5,7 @@ mod support;
 
 use blkkin_blockstack::{Address, Load};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use support::{Chain, Client, FUA, Random, TRIM, WRITE, WRITE_ZEROES, connect, eventually, runs};
@@ -102,11 +103,13 @@ fn any_range() {
 fn a_store_is_killed() {
     let mut chain = Chain::start("killed", |_| {});
     for name in ["store.1", "store.2"] {
-        let mut load = Load::new(chain.nbd(), Duration::from_millis(2000));
-        (load.mix, load.flush_every, load.allow_errors) = (50, 50, true);
+        let mut load = Load::new(chain.nbd(), Duration::from_millis(2500));
+        (load.mix, load.flush_every, load.allow_errors) = (50, 500, true);
+        load.region = Some(8 << 20);
+        let journal = chain.scratch.0.join(name.replace('.', "")).join("journal");
         let report = std::thread::scope(|scope| {
             let running = scope.spawn(move || load.run());
-            std::thread::sleep(Duration::from_millis(600));
+            eventually("there are writes", || size_of(&journal) > 1 << 20);
             chain.stack().kill(name).unwrap();
             let mut client = chain.client();
             eventually("it is missed", || client.ask(WRITE, 0, 512, &[1; 512]) == 5);
@@ -123,6 +126,12 @@ fn a_store_is_killed() {
     }
     chain.stop();
     chain.check_copies();
+}
+
+/// Bytes of a directory's files.
+fn size_of(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| Some(entry.metadata().ok()?.len())).sum()
 }
 
 /// With both stores gone, everything fails plainly, and nothing waits for ever.

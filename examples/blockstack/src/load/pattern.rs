@@ -38,7 +38,7 @@ pub(super) fn read(block: u64, bytes: &[u8]) -> Found {
 }
 
 fn words_of(block: u64, version: u32) -> impl Iterator<Item = u64> {
-    let base = mixed(block ^ u64::from(version) << 40);
+    let base = mixed(mixed(block) ^ u64::from(version));
     let rest = (0..).map(move |at: u64| mixed(base.wrapping_add(at)));
     [TAG ^ block, u64::from(version)].into_iter().chain(rest)
 }
@@ -65,7 +65,7 @@ mod tests {
         assert_eq!(read(8, &block(7, 3)), Found::Broken);
         assert_eq!(read(7, &[0; 4096]), Found::Zeros);
         // Half of it is of another version.
-        for cut in [8, 512, 2048, 4088] {
+        for cut in [16, 512, 2048, 4088] {
             let torn = [&block(7, 3)[..cut], &block(7, 4)[cut..]].concat();
             assert_eq!(read(7, &torn), Found::Broken, "{cut}");
         }

@@ -116,7 +116,7 @@ mod tests {
     fn objects_are_sparse() {
         let scratch = Scratch::new("blockstack-objects");
         let mut objects = Objects::open(scratch.0.join("objects")).unwrap();
-        let mut apply = |objects: &mut Objects, offset, change| {
+        let apply = |objects: &mut Objects, offset, change| {
             objects.apply(&Record { number: 0, object: 5, offset, change }).unwrap();
         };
         let read = |objects: &mut Objects, offset, length| {

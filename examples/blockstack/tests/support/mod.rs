@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
+#[allow(unused_imports, reason = "not each test needs all of it")]
 pub use blkkin_sys::testing::{Random, is_installed, skip};
 
 pub const READ: u32 = 0;
