@@ -180,7 +180,7 @@ impl Loading {
             return Ok(());
         };
         let report = load.run().map_err(|why| Error::failed(format!("the load: {why}")))?;
-        if let Some(wrong) = report.example.filter(|_| report.mismatches > 0) {
+        if let Some(wrong) = report.example.as_ref().filter(|_| report.mismatches > 0) {
             return Err(Error::failed(format!("the chain has lost data: {wrong}")));
         }
         load.seed += 1;

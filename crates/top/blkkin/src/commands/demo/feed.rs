@@ -70,7 +70,7 @@ fn follow(
     lost: &AtomicU64,
 ) -> Option<String> {
     let mut follower = Follower::new(&[Source::Path(trace)]);
-    let limits = Limits { idle_ns: IDLE.as_nanos() as i64, ..Limits::default() };
+    let limits = Limits { idle_ns: IDLE.as_nanos() as u64, ..Limits::default() };
     let push = |request: &Request<'_>| {
         for step in &request.steps {
             while exporter.push(&step.span).is_err() {
