@@ -1,0 +1,29 @@
+// Builds the files in dist/, whose names are fixed, since the server has them built in.
+import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { defineConfig } from 'vite';
+
+const output = {
+  entryFileNames: 'app.js',
+  chunkFileNames: '[name].js',
+  assetFileNames: 'app[extname]',
+};
+
+export default defineConfig({
+  base: './',
+  plugins: [svelte()],
+  build: {
+    target: 'es2022',
+    cssCodeSplit: false,
+    modulePreload: false,
+    reportCompressedSize: false,
+    rolldownOptions: { output },
+  },
+  worker: {
+    format: 'es',
+    rolldownOptions: { output: { ...output, entryFileNames: 'worker.js' } },
+  },
+  server: {
+    host: '127.0.0.1',
+    proxy: { '/api': process.env.BLKKIN_URL ?? 'http://127.0.0.1:9411' },
+  },
+});
