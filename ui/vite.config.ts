@@ -1,6 +1,6 @@
 // Builds the files in dist/, whose names are fixed, since the server has them built in.
 import { svelte } from '@sveltejs/vite-plugin-svelte';
-import { defineConfig } from 'vite';
+import { defineConfig } from 'vitest/config';
 
 const output = {
   entryFileNames: 'app.js',
@@ -22,6 +22,7 @@ export default defineConfig({
     format: 'es',
     rolldownOptions: { output: { ...output, entryFileNames: 'worker.js' } },
   },
+  test: { include: ['src/**/*.test.ts'] },
   server: {
     host: '127.0.0.1',
     proxy: { '/api': process.env.BLKKIN_URL ?? 'http://127.0.0.1:9411' },

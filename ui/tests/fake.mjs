@@ -81,6 +81,7 @@ function filterOf(text) {
 export class Store {
   traces = new Map();
   outlines = new Map();
+  summaries = new Map();
   spans = 0;
   dropped = 0;
 
@@ -88,6 +89,7 @@ export class Store {
     for (const json of list) {
       const span = read(json);
       this.outlines.delete(span.traceId);
+      this.summaries.delete(span.traceId);
       const known = this.traces.get(span.traceId);
       if (known) known.push(span);
       else this.traces.set(span.traceId, [span]);
@@ -96,6 +98,15 @@ export class Store {
   }
 
   summary(traceId) {
+    let known = this.summaries.get(traceId);
+    if (known === undefined) {
+      known = this.summarize(traceId);
+      this.summaries.set(traceId, known);
+    }
+    return known;
+  }
+
+  summarize(traceId) {
     const spans = this.traces.get(traceId);
     const timed = spans.filter((span) => span.startNs !== undefined);
     const root = spans.find((span) => span.parentId === undefined) ?? spans[0];
@@ -390,7 +401,7 @@ if (process.argv.includes('--demo')) {
   const { url, store } = await start(new Store(), Number(process.env.PORT ?? 9499));
   store.add(requests(600, Date.now(), 50 * 60_000));
   store.add(large(100_000, (Date.now() - 20 * 60_000) * 1000));
-  store.add(large(1_000_000, (Date.now() - 25 * 60_000) * 1000, 0x1a46f));
+  if (process.argv.includes('--million')) store.add(large(1_000_000, (Date.now() - 25 * 60_000) * 1000, 0x1a46f));
   const next = random(99);
   let number = 100_000;
   if (process.argv.includes('--flow')) setInterval(() => {
