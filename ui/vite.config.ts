@@ -1,5 +1,6 @@
 // Builds the files in dist/, whose names are fixed, since the server has them built in.
 import { svelte } from '@sveltejs/vite-plugin-svelte';
+import { env } from 'node:process';
 import { defineConfig } from 'vitest/config';
 
 const output = {
@@ -25,6 +26,6 @@ export default defineConfig({
   test: { include: ['src/**/*.test.ts'] },
   server: {
     host: '127.0.0.1',
-    proxy: { '/api': process.env.BLKKIN_URL ?? 'http://127.0.0.1:9411' },
+    proxy: { '/api': env.BLKKIN_URL ?? 'http://127.0.0.1:9411' },
   },
 });

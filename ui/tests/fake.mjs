@@ -48,6 +48,12 @@ function read(json) {
   };
 }
 
+function percentiles(sorted) {
+  const at = (share) => sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+  const shares = { 50: 0.5, 75: 0.75, 90: 0.9, 95: 0.95, 99: 0.99, 99.9: 0.999, 100: 1 };
+  return sorted.length === 0 ? {} : Object.fromEntries(Object.entries(shares).map(([name, share]) => [name, at(share)]));
+}
+
 const SCALES = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 };
 
 /** Conditions with `&&` between, of the simplest kinds. */

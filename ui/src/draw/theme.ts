@@ -51,7 +51,7 @@ const DARK: Theme = {
   selection: 'rgba(108, 180, 255, 0.14)',
   shade: 'rgba(0, 0, 0, 0.5)',
   colours: ['#4ba6e0', '#e69f00', '#2fb88f', '#d584b4', '#9ad0f2', '#d6cb45', '#98a5b4', '#c69a6d'],
-  ramp: ['#13293f', '#1d4a6b', '#2f7089', '#5c9688', '#a3b56b', '#e2c75a', '#fff2a8'],
+  ramp: ['#1b3d5c', '#21577c', '#2f7089', '#5c9688', '#a3b56b', '#e2c75a', '#fff2a8'],
 };
 
 export const themeOf = (isDark: boolean): Theme => (isDark ? DARK : LIGHT);

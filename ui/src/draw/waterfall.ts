@@ -163,17 +163,17 @@ function notes(context: CanvasRenderingContext2D, view: View, row: number, middl
 }
 
 /** A picture of all spans, each at its place among all rows. Takes as long for a million as for many. */
-export function drawAll(canvas: HTMLCanvasElement, width: number, height: number, tree: Tree, colours: Colours, theme: Theme): void {
+export function drawAll(canvas: HTMLCanvasElement, width: number, height: number, tree: Tree, least: number, greatest: number, colours: Colours, theme: Theme): void {
   const context = prepare(canvas, width, height);
   if (context === null || width < 4) return;
   const rows = tree.ends.length;
-  const scale = width / (tree.greatest - tree.least);
+  const scale = width / (greatest - least);
   if (rows <= 3000) {
     for (let row = 0; row < rows; row += 1) {
       if (Number.isNaN(tree.starts[row])) continue;
       const service = tree.services[row] < 0 ? '' : tree.strings[tree.services[row]];
       context.fillStyle = tree.errors[row] ? theme.error : colours.colour(service, theme);
-      const x = (tree.starts[row] - tree.least) * scale;
+      const x = (tree.starts[row] - least) * scale;
       const y = Math.min((row / rows) * (height - 4) + 2, row * 4 + 2);
       const high = Math.min(3, Math.max(1, (height - 4) / rows));
       context.fillRect(x, y, Math.max((tree.durations[row] || 0) * scale, 1), high);
@@ -183,13 +183,13 @@ export function drawAll(canvas: HTMLCanvasElement, width: number, height: number
   // Where bars begin and end, summed up along each line of pixels.
   const [wide, high] = [canvas.width, canvas.height];
   const sums = new Int32Array((wide + 1) * high);
-  const toX = wide / (tree.greatest - tree.least);
+  const toX = wide / (greatest - least);
   for (let row = 0; row < rows; row += 1) {
     const start = tree.starts[row];
     if (Number.isNaN(start)) continue;
     const y = Math.floor((row / rows) * high) * (wide + 1);
-    const x = Math.min(wide - 1, Math.max(0, Math.floor((start - tree.least) * toX)));
-    const end = Math.min(wide, Math.max(x + 1, Math.ceil((start - tree.least + (tree.durations[row] || 0)) * toX)));
+    const x = Math.min(wide - 1, Math.max(0, Math.floor((start - least) * toX)));
+    const end = Math.min(wide, Math.max(x + 1, Math.ceil((start - least + (tree.durations[row] || 0)) * toX)));
     sums[y + x] += 1;
     sums[y + end] -= 1;
   }
