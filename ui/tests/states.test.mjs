@@ -115,11 +115,11 @@ test('the worker sends the token too', async () => {
   const page = await open(PAGES.trace, {
     route: async (page) => {
       await page.addInitScript(() => sessionStorage.setItem('blkkin-token', 'secret'));
-      await page.context().route('**/outline/**', (route) => {
-        seen.push(route.request().headers().authorization);
-        return route.fulfill({ status: 404, body: 'no' });
-      });
-      await answering(() => undefined)(page);
+      await answering((name, request) => {
+        if (name !== 'outline') return undefined;
+        seen.push(request.headers().authorization);
+        return { status: 404, body: 'no' };
+      })(page);
     },
   });
   await page.getByRole('alert').first().waitFor();
@@ -164,7 +164,7 @@ test('a cut request is marked as such', async () => {
     strings: ['guest', 'write', 'osd.1'], ids: ['0000000000000001', '0000000000000002'], parents: [-1, 0], starts: [0, 10], durations: [1000, null],
     services: [0, 2], names: [1, -1], kinds: [0, 1], errors: [0, 0], annotations: { rows: [], times: [], values: [], more: 7 },
   };
-  const page = await open(PAGES.trace, { route: async (page) => { await page.context().route('**/outline/**', (route) => route.fulfill({ json })); await answering(() => undefined)(page); } });
+  const page = await open(PAGES.trace, { route: answering((name) => (name === 'outline' ? { json } : undefined)) });
   await page.getByText('2 of 1,234,567 spans are shown.').waitFor();
   await page.getByText(/Cut here: 2 of 1,234,567/).waitFor();
   await page.getByText('7 annotations are not marked').waitFor();
@@ -174,8 +174,9 @@ test('a cut request is marked as such', async () => {
 
 test('answers that are none do no harm', async () => {
   for (const body of ['', '<html>', '[]', '{"ids":3}', 'null']) {
-    const page = await open(PAGES.trace, { route: async (page) => { await page.context().route('**/outline/**', (route) => route.fulfill({ body })); await answering(() => undefined)(page); } });
+    const page = await open(PAGES.trace, { route: answering((name) => (name === 'outline' ? { body } : undefined)) });
     await page.getByRole('alert').first().waitFor();
+    assert.match(await page.locator('pre.words').textContent(), /not JSON|not an outline/, body);
     await clean(page);
   }
 });
