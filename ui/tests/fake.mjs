@@ -398,6 +398,7 @@ export async function start(store = new Store(), port = 0) {
       return say(error.status ?? 500, 'text/plain; charset=utf-8', error.message);
     }
   });
+  server.keepAliveTimeout = 600_000;
   await new Promise((resolve) => server.listen(port, '127.0.0.1', resolve));
   return { url: `http://127.0.0.1:${server.address().port}`, store, stop: () => server.close() };
 }
