@@ -1,7 +1,7 @@
 // How numbers and times are written.
 
 import { describe, expect, it } from 'vitest';
-import { count, difference, duration, moment, parseDuration, rate, share } from './format';
+import { count, difference, duration, mark, moment, parseDuration, rate, round, share } from './format';
 import { logTicks, step, ticks } from './model/scale';
 
 it('writes durations with three digits that count', () => {
@@ -34,6 +34,14 @@ it('reads what people write as durations', () => {
 });
 
 describe('axes', () => {
+  it('tell neighbouring marks apart', () => {
+    expect([100.5e6, 101e6].map((ns) => mark(ns, 5e5, 103e6))).toEqual(['100.5 ms', '101.0 ms']);
+    expect([0, 200, 1000].map((ns) => mark(ns, 200, 1000))).toEqual(['0', '0.2 µs', '1.0 µs']);
+    expect(mark(-50e6, 50e6, 1e9)).toBe('−0.05 s');
+    expect(mark(2, 1, 20)).toBe('2 ns');
+    expect([2e7, 1000].map(round)).toEqual(['20 ms', '1 µs']);
+  });
+
   it('have steps that people read easily', () => {
     expect([3, 12, 0.7, 55e9, 100e9, 4000e9].map(step)).toEqual([5, 20, 1, 60e9, 120e9, 7200e9]);
     expect(ticks(0, 100, 5).at).toEqual([0, 20, 40, 60, 80, 100]);

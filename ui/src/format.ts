@@ -21,6 +21,17 @@ export function duration(ns: number): string {
   return `${sign}${three(size / unit[0])} ${unit[1]}`;
 }
 
+/** A mark on an axis whose marks are so far apart: no more digits than that takes, and no fewer. */
+export function mark(ns: number, stepNs: number, greatestNs: number): string {
+  if (ns === 0) return '0';
+  const [scale, unit] = UNITS.findLast(([each]) => Math.max(Math.abs(greatestNs), stepNs) >= each) ?? UNITS[0];
+  const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(scale / stepNs) - 1e-9)));
+  return `${(ns / scale).toFixed(digits).replace('-', '−')} ${unit}`;
+}
+
+/** A duration of one digit that counts, as on logarithmic axes. */
+export const round = (ns: number): string => duration(ns).replace(/\.0+ /, ' ');
+
 function long(ns: number): string {
   const seconds = Math.round(ns / 1e9);
   const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];

@@ -104,10 +104,11 @@ export function large(count, startUs, traceNumber = 0x1a46e) {
   const names = ['write', 'read', 'look up', 'apply', 'flush', 'sync', 'lock', 'map'];
   const stack = [[root, startUs, startUs + whole]];
   for (let number = 2; number <= count; number += 1) {
-    while (stack.length > 1 && (stack.length > 12 || next() < 0.28)) stack.pop();
+    if (next() < 0.06) stack.length = 1;
+    while (stack.length > 1 && (stack.length > 12 || next() < 0.4)) stack.pop();
     const [parent, from, to] = stack[stack.length - 1];
     const start = Math.min(stack.length === 1 ? startUs + (number / count) * whole * 0.99 : from + next() * (to - from) * 0.4, to - 1);
-    const duration = Math.max(1, Math.min(to - start, stack.length === 1 ? 40 + next() * 200 : (to - start) * (0.3 + next() * 0.6)));
+    const duration = Math.max(1, Math.min(to - start, stack.length === 1 ? 40 + next() * 400 : (to - start) * (0.3 + next() * 0.6)));
     const span = {
       traceId,
       id: hex(number),

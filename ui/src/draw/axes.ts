@@ -1,6 +1,6 @@
 // Axes of drawings: times since 1970 or since a request began, and durations by powers of ten.
 
-import { clock, day, duration, tick } from '../format';
+import { day, mark as words, round, tick } from '../format';
 import { logTicks, ticks } from '../model/scale';
 import { type Area, crisp, line } from './canvas';
 import type { Theme } from './theme';
@@ -24,7 +24,7 @@ export function durationAxis(
     if (last - y < 14) continue;
     last = y;
     context.fillStyle = theme.muted;
-    context.fillText(duration(mark), area.x - 6, y);
+    context.fillText(round(mark), area.x - 6, y);
   }
   context.textAlign = 'left';
 }
@@ -53,8 +53,8 @@ export function timeAxis(
     if (x < area.x + 26 || x > area.x + area.width - 26) continue;
     const time = base + BigInt(Math.round(mark));
     context.fillStyle = theme.muted;
-    const words = tick(time, step);
-    context.fillText(isFirst && step < 86_400e9 && area.width > 320 && x > area.x + 60 ? `${day(time).slice(5)} ${words}` : words, x, bottom + 12);
+    const told = tick(time, step);
+    context.fillText(isFirst && step < 86_400e9 && area.width > 320 && x > area.x + 60 ? `${day(time).slice(5)} ${told}` : told, x, bottom + 12);
     isFirst = false;
   }
   context.textAlign = 'left';
@@ -69,7 +69,7 @@ export function ruler(
   to: number,
   theme: Theme,
 ): void {
-  const { at } = ticks(from, to, Math.max(2, area.width / 100));
+  const { step, at } = ticks(from, to, Math.max(2, area.width / 100));
   for (const mark of at) {
     const x = area.x + ((mark - from) / (to - from)) * area.width;
     context.strokeStyle = theme.faint;
@@ -78,8 +78,6 @@ export function ruler(
     context.strokeStyle = theme.line;
     line(context, crisp(x), area.y + height - 6, crisp(x), area.y + height);
     context.fillStyle = theme.muted;
-    if (x < area.x + area.width - 44) context.fillText(mark === 0 ? '0' : duration(mark), x + 4, area.y + height / 2);
+    if (x < area.x + area.width - 44) context.fillText(words(mark, step, to), x + 4, area.y + height / 2);
   }
 }
-
-export const axisWords = (startNs: bigint, endNs: bigint): string => `${day(startNs)} ${clock(startNs, 0)} to ${clock(endNs, 0)}`;

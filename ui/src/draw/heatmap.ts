@@ -1,9 +1,8 @@
 // Draws how long spans took over time as a map of cells, and how many took how long as bars. Free of the page.
 
 import type { Bar, HeatmapAnswer } from '../api';
-import { nanoseconds } from '../format';
+import { nanoseconds, round } from '../format';
 import { logTicks } from '../model/scale';
-import { duration } from '../format';
 import { durationAxis, timeAxis } from './axes';
 import { type Area, crisp, line, prepare, selection } from './canvas';
 import { rampColour, type Theme } from './theme';
@@ -100,7 +99,7 @@ export function drawHistogram(canvas: HTMLCanvasElement, width: number, height: 
     if (x - last < 52 || x < 24 || x > width - 24) continue;
     last = x;
     context.fillStyle = theme.muted;
-    context.fillText(duration(mark), x, bottom + 12);
+    context.fillText(round(mark), x, bottom + 12);
   }
   context.fillStyle = theme.colours[0];
   for (const bar of bars) {
