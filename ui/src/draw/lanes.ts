@@ -73,6 +73,7 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
   const centre = (lane: number) => places[lane].y + GAP + BAR / 2;
   let shown = 0;
   for (const isError of [false, true]) {
+    const before = shown;
     context.beginPath();
     for (const row of layers.calls) {
       const [start, took] = [tree.starts[row], tree.durations[row] || 0];
@@ -87,7 +88,8 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
       }
     }
     context.strokeStyle = isError ? theme.error : theme.muted;
-    context.globalAlpha = isError ? 0.9 : 0.55;
+    // Many lines must not hide what they lead to.
+    context.globalAlpha = isError ? 0.9 : shown - before > 150 ? 0.22 : 0.55;
     context.lineWidth = 1;
     context.setLineDash(isError ? [4, 2] : []);
     context.stroke();
