@@ -1,0 +1,179 @@
+// What the server is asked, and what it answers, as docs/server-api.md has it. All questions go through ask().
+
+export interface ServicePart {
+  service: string;
+  spans: number;
+  errors: number;
+}
+
+export interface Summary {
+  traceId: string;
+  startNs: string;
+  durationNs: number;
+  service: string;
+  name: string;
+  spans: number;
+  errors: number;
+  services: ServicePart[];
+}
+
+export interface SearchAnswer {
+  requests: Summary[];
+  next?: string;
+}
+
+export interface Bar {
+  leastNs: number;
+  greatestNs: number;
+  spans: number;
+}
+
+export interface LatencyAnswer {
+  spans: number;
+  percentilesNs: Record<string, number>;
+  histogram: Bar[];
+  examples: { traceId: string; id: string; durationNs: number }[];
+}
+
+export interface Link {
+  parent: string;
+  child: string;
+  calls: number;
+  errors: number;
+  percentilesNs: Record<string, number>;
+}
+
+export interface LinksAnswer {
+  startNs?: string;
+  endNs?: string;
+  links: Link[];
+}
+
+export interface HeatmapAnswer {
+  startNs: string;
+  columnNs: number;
+  columns: number;
+  spans: number;
+  rows: { leastNs: number; greatestNs: number }[];
+  cells: [number, number, number][];
+}
+
+export interface DifferenceAnswer {
+  inside: number;
+  outside: number;
+  values: { key: string; value: string; inside: number; outside: number }[];
+}
+
+export interface Endpoint {
+  service?: string;
+  ipv4?: string;
+  ipv6?: string;
+  port?: number;
+}
+
+export interface Tag {
+  key: string;
+  value: string | number | boolean;
+  type: string;
+  origin: string;
+}
+
+export interface Span {
+  traceId: string;
+  id: string;
+  parentId?: string;
+  kind?: string;
+  status?: string;
+  isError?: boolean;
+  shared?: boolean;
+  debug?: boolean;
+  name?: string;
+  startNs?: string;
+  durationNs?: number;
+  local?: Endpoint;
+  remote?: Endpoint;
+  annotations: { timeNs: string; value: string }[];
+  tags: Tag[];
+}
+
+export interface TraceAnswer {
+  traceId: string;
+  spans: Span[];
+}
+
+/** Columns of a request's spans, one row a span, parents before children. */
+export interface OutlineAnswer {
+  traceId: string;
+  startNs: string;
+  durationNs: number;
+  spans: number;
+  shown: number;
+  strings: string[];
+  ids: string[];
+  parents: number[];
+  starts: (number | null)[];
+  durations: (number | null)[];
+  services: number[];
+  names: number[];
+  kinds: number[];
+  errors: number[];
+  annotations: { rows: number[]; times: number[]; values: number[]; more: number };
+}
+
+export type Numbers = Record<string, number>;
+
+export interface CountersAnswer {
+  collector: Record<string, Numbers>;
+  store: Numbers;
+  server: Numbers;
+}
+
+export interface StatusAnswer {
+  version: string;
+  uptimeSeconds: number;
+}
+
+export type Params = Record<string, string | number | bigint | null | undefined>;
+
+/** The server did not do what it was asked. `words` are its own, as far as it had some. */
+export class Refusal extends Error {
+  constructor(
+    readonly status: number,
+    readonly words: string,
+  ) {
+    super(words);
+  }
+}
+
+export function address(path: string, params: Params = {}): string {
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(params)) {
+    if (value !== null && value !== undefined && value !== '') query.set(name, value.toString());
+  }
+  const text = query.toString();
+  return `api/blkkin/v1/${path}${text === '' ? '' : `?${text}`}`;
+}
+
+/** Asks, and gives the answer's text. Relative addresses count from the page. */
+export async function askText(url: string, token: string, signal?: AbortSignal): Promise<string> {
+  const headers: HeadersInit = token === '' ? {} : { authorization: `Bearer ${token}` };
+  let answer: Response;
+  try {
+    answer = await fetch(url, { headers, signal, cache: 'no-store', credentials: 'same-origin' });
+  } catch (error) {
+    if (error instanceof DOMException && error.name === 'AbortError') throw error;
+    throw new Refusal(0, 'The server cannot be reached.');
+  }
+  const text = await answer.text();
+  if (!answer.ok) throw new Refusal(answer.status, text.slice(0, 4000).trim());
+  return text;
+}
+
+export async function ask<T>(path: string, params: Params, token: string, signal?: AbortSignal): Promise<T> {
+  const text = await askText(address(path, params), token, signal);
+  try {
+    return JSON.parse(text) as T;
+  } catch {
+    throw new Refusal(0, 'The server’s answer is not JSON.');
+  }
+}

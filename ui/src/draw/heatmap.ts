@@ -1,0 +1,125 @@
+// Draws how long spans took over time as a map of cells, and how many took how long as bars. Free of the page.
+
+import type { Bar, HeatmapAnswer } from '../api';
+import { nanoseconds, round } from '../format';
+import { logTicks } from '../model/scale';
+import { durationAxis, timeAxis } from './axes';
+import { type Area, crisp, line, prepare, selection } from './canvas';
+import { rampColour, type Theme } from './theme';
+
+/** Cells from here to there, both included; rows count from the shortest duration. */
+export interface CellBox {
+  left: number;
+  right: number;
+  low: number;
+  high: number;
+}
+
+export function heatArea(width: number, height: number): Area {
+  return { x: 62, y: 8, width: Math.max(20, width - 72), height: Math.max(20, height - 32) };
+}
+
+export function cellAt(map: HeatmapAnswer, area: Area, x: number, y: number): [number, number] {
+  const column = Math.floor(((x - area.x) / area.width) * map.columns);
+  const row = Math.floor((1 - (y - area.y) / area.height) * map.rows.length);
+  const within = (value: number, count: number) => Math.min(count - 1, Math.max(0, value));
+  return [within(column, map.columns), within(row, map.rows.length)];
+}
+
+function boxArea(map: HeatmapAnswer, area: Area, box: CellBox): Area {
+  const [wide, high] = [area.width / map.columns, area.height / map.rows.length];
+  return {
+    x: area.x + box.left * wide,
+    y: area.y + (map.rows.length - 1 - box.high) * high,
+    width: (box.right - box.left + 1) * wide,
+    height: (box.high - box.low + 1) * high,
+  };
+}
+
+export function drawHeatmap(canvas: HTMLCanvasElement, width: number, height: number, map: HeatmapAnswer, cursor: [number, number] | null, box: CellBox | null, theme: Theme): void {
+  const context = prepare(canvas, width, height);
+  if (context === null || width < 40) return;
+  const area = heatArea(width, height);
+  const rows = map.rows.length;
+  if (rows === 0) return;
+  // Rows are as many times longer as the last, so places between are found by logarithms.
+  const [least, greatest] = [Math.max(1, map.rows[0].leastNs), Math.max(2, map.rows[rows - 1].greatestNs + 1)];
+  const yOf = (ns: number) => area.y + (1 - Math.log(ns / least) / Math.log(greatest / least)) * area.height;
+  const startNs = nanoseconds(map.startNs) ?? 0n;
+  timeAxis(context, area, startNs, map.columnNs * map.columns, theme);
+  durationAxis(context, area, least, greatest, yOf, theme);
+  const most = map.cells.reduce((greatest, cell) => Math.max(greatest, cell[2]), 1);
+  const [wide, high] = [area.width / map.columns, area.height / rows];
+  for (const [column, row, count] of map.cells) {
+    context.fillStyle = rampColour(theme, count, most);
+    const [x, right] = [Math.round(area.x + column * wide), Math.round(area.x + (column + 1) * wide)];
+    const top = area.y + (rows - 1 - row) * high;
+    const [y, bottom] = [Math.round(top), Math.round(top + high)];
+    context.fillRect(x, y, Math.max(1, right - x - (wide > 5 ? 1 : 0)), Math.max(1, bottom - y - (high > 5 ? 1 : 0)));
+  }
+  context.strokeStyle = theme.line;
+  context.strokeRect(crisp(area.x), crisp(area.y), Math.round(area.width), Math.round(area.height));
+  if (box !== null) selection(context, boxArea(map, area, box), theme);
+  if (cursor !== null) {
+    const at = boxArea(map, area, { left: cursor[0], right: cursor[0], low: cursor[1], high: cursor[1] });
+    context.strokeStyle = theme.text;
+    context.lineWidth = 2;
+    context.strokeRect(at.x - 1, at.y - 1, Math.max(at.width, 4) + 2, Math.max(at.height, 4) + 2);
+    context.lineWidth = 1;
+  }
+}
+
+/** Bars of a histogram put together, a few for each power of two. */
+export function coarser(bars: Bar[]): Bar[] {
+  const merged = new Map<number, Bar>();
+  for (const bar of bars) {
+    const place = Math.floor(Math.log2(Math.max(1, bar.leastNs)) * 4 + 1e-9);
+    const known = merged.get(place);
+    if (known === undefined) merged.set(place, { ...bar, leastNs: 2 ** (place / 4), greatestNs: 2 ** ((place + 1) / 4) });
+    else known.spans += bar.spans;
+  }
+  return [...merged.values()].sort((a, b) => a.leastNs - b.leastNs);
+}
+
+export function drawHistogram(canvas: HTMLCanvasElement, width: number, height: number, all: Bar[], marks: [string, number][], theme: Theme): void {
+  const context = prepare(canvas, width, height);
+  if (context === null || width < 40 || all.length === 0) return;
+  const bars = coarser(all);
+  const area = { x: 8, y: 22, width: width - 16, height: height - 44 };
+  const [least, greatest] = [bars[0].leastNs / 1.1, bars[bars.length - 1].greatestNs * 1.1];
+  const xOf = (ns: number) => area.x + (Math.log(Math.max(ns, least) / least) / Math.log(greatest / least)) * area.width;
+  const most = bars.reduce((sum, bar) => Math.max(sum, bar.spans), 1);
+  const bottom = area.y + area.height;
+  context.textAlign = 'center';
+  let last = Number.NEGATIVE_INFINITY;
+  for (const mark of logTicks(least, greatest)) {
+    const x = xOf(mark);
+    context.strokeStyle = theme.faint;
+    line(context, crisp(x), area.y, crisp(x), bottom);
+    if (x - last < 52 || x < 24 || x > width - 24) continue;
+    last = x;
+    context.fillStyle = theme.muted;
+    context.fillText(round(mark), x, bottom + 12);
+  }
+  context.fillStyle = theme.colours[0];
+  for (const bar of bars) {
+    const [x, right] = [xOf(bar.leastNs), xOf(bar.greatestNs)];
+    const high = Math.max(1, (bar.spans / most) * area.height);
+    context.fillRect(x, bottom - high, Math.max(1, right - x - 1), high);
+  }
+  context.strokeStyle = theme.line;
+  line(context, area.x, crisp(bottom), area.x + area.width, crisp(bottom));
+  let right = Number.NEGATIVE_INFINITY;
+  for (const [name, ns] of marks) {
+    const x = xOf(ns);
+    context.strokeStyle = theme.text;
+    context.setLineDash([2, 2]);
+    line(context, crisp(x), area.y - 4, crisp(x), bottom);
+    context.setLineDash([]);
+    if (x - right < 26) continue;
+    right = x;
+    context.fillStyle = theme.text;
+    context.fillText(name, Math.min(width - 14, Math.max(14, x)), area.y - 12);
+  }
+  context.textAlign = 'left';
+}

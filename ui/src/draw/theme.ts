@@ -1,0 +1,81 @@
+// The colours of drawings, for light and dark. They are those of app.css where both have them. All can be told apart
+// by people who see few colours, and nothing is told by colour alone.
+
+export interface Theme {
+  isDark: boolean;
+  background: string;
+  panel: string;
+  line: string;
+  faint: string;
+  text: string;
+  muted: string;
+  accent: string;
+  error: string;
+  path: string;
+  selection: string;
+  shade: string;
+  /** For services: in order, then the same hatched. */
+  colours: string[];
+  /** From few to many. */
+  ramp: string[];
+}
+
+const LIGHT: Theme = {
+  isDark: false,
+  background: '#ffffff',
+  panel: '#f5f6f8',
+  line: '#d5dae1',
+  faint: '#eceff3',
+  text: '#1a1f26',
+  muted: '#566070',
+  accent: '#0b5cad',
+  error: '#c23b00',
+  path: '#111418',
+  selection: 'rgba(11, 92, 173, 0.10)',
+  shade: 'rgba(86, 96, 112, 0.16)',
+  colours: ['#0072b2', '#c77700', '#00825c', '#ad4f8a', '#3d93c9', '#857400', '#5e6a7a', '#8a5a33'],
+  ramp: ['#dbe8f5', '#b3d0ea', '#7fb2da', '#4a90c4', '#226ca8', '#0d4a82', '#062c54'],
+};
+
+const DARK: Theme = {
+  isDark: true,
+  background: '#0e1116',
+  panel: '#151a21',
+  line: '#2b323c',
+  faint: '#1c222a',
+  text: '#e3e7ec',
+  muted: '#9aa5b3',
+  accent: '#6cb4ff',
+  error: '#ff8552',
+  path: '#ffffff',
+  selection: 'rgba(108, 180, 255, 0.14)',
+  shade: 'rgba(0, 0, 0, 0.5)',
+  colours: ['#4ba6e0', '#e69f00', '#2fb88f', '#d584b4', '#9ad0f2', '#d6cb45', '#98a5b4', '#c69a6d'],
+  ramp: ['#1b3d5c', '#21577c', '#2f7089', '#5c9688', '#a3b56b', '#e2c75a', '#fff2a8'],
+};
+
+export const themeOf = (isDark: boolean): Theme => (isDark ? DARK : LIGHT);
+
+/** A colour for each name, and whether it is hatched, since there are more names than colours. */
+export class Colours {
+  readonly #places = new Map<string, number>();
+
+  constructor(names: Iterable<string>) {
+    for (const name of names) if (!this.#places.has(name)) this.#places.set(name, this.#places.size);
+  }
+
+  colour(name: string, theme: Theme): string {
+    return theme.colours[(this.#places.get(name) ?? 0) % theme.colours.length];
+  }
+
+  isHatched(name: string): boolean {
+    return (this.#places.get(name) ?? 0) % 16 >= 8;
+  }
+}
+
+/** The colour for so many, of at most so many: each step is as many times more as the last. */
+export function rampColour(theme: Theme, count: number, most: number): string {
+  const place = most <= 1 ? 1 : Math.log(count) / Math.log(most);
+  const last = theme.ramp.length - 1;
+  return theme.ramp[Math.min(last, Math.max(0, Math.round(place * last)))];
+}

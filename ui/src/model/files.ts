@@ -1,0 +1,144 @@
+// Requests in files: the JSON that this page writes, and Zipkin's second format. What is read is hostile as any input:
+// it is checked, and what is wrong is said in words. Start at readFile().
+
+import type { Endpoint, Span, Tag } from '../api';
+import { Malformed } from './outline';
+
+export interface FileTrace {
+  traceId: string;
+  spans: Span[];
+  /** Requests in the file that are not shown: the ones with fewer spans. */
+  others: number;
+}
+
+type Json = Record<string, unknown>;
+
+const isObject = (value: unknown): value is Json =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
+const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+
+export function readFile(content: string): FileTrace {
+  let json: unknown;
+  try {
+    json = JSON.parse(content);
+  } catch (error) {
+    throw new Malformed(`this is not JSON: ${error instanceof Error ? error.message : ''}`);
+  }
+  const isOwn = isObject(json) && Array.isArray(json.spans);
+  // Zipkin answers a list of spans, or of lists of them.
+  const raw = isOwn ? list((json as Json).spans) : list(json).flat();
+  if (raw.length === 0) {
+    throw new Malformed('there are no spans in it; a request as this page writes it, or Zipkin’s JSON of spans, is wanted');
+  }
+  const read = isOwn ? ownSpan : zipkinSpan;
+  const spans = raw.map((value, at) => {
+    if (!isObject(value)) throw new Malformed(`span ${at} is not an object`);
+    return read(value, at);
+  });
+  const requests = new Map<string, Span[]>();
+  for (const span of spans) {
+    const known = requests.get(span.traceId);
+    if (known === undefined) requests.set(span.traceId, [span]);
+    else known.push(span);
+  }
+  const [traceId, most] = [...requests].reduce((best, each) => (each[1].length > best[1].length ? each : best));
+  return { traceId, spans: most, others: requests.size - 1 };
+}
+
+function id(value: unknown, at: number): string {
+  const found = text(value);
+  if (found === undefined || !/^[0-9a-fA-F]{1,16}$/.test(found)) {
+    throw new Malformed(`span ${at} has no id of up to 16 hexadecimal digits`);
+  }
+  return found.toLowerCase().padStart(16, '0');
+}
+
+function traceId(value: unknown, at: number): string {
+  const found = text(value);
+  if (found === undefined || !/^[0-9a-fA-F]{1,32}$/.test(found)) {
+    throw new Malformed(`span ${at} has no traceId of up to 32 hexadecimal digits`);
+  }
+  return found.toLowerCase().padStart(found.length > 16 ? 32 : 16, '0');
+}
+
+/** Nanoseconds of text or a number that is whole. */
+function time(value: unknown, scale: bigint): string | undefined {
+  if (typeof value === 'string' && /^\d{1,20}$/.test(value)) return (BigInt(value) * scale).toString();
+  if (typeof value === 'number' && Number.isFinite(value) && value >= 0) {
+    return (BigInt(Math.round(value)) * scale).toString();
+  }
+  return undefined;
+}
+
+const length = (value: unknown, scale: number): number | undefined =>
+  typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value * scale : undefined;
+
+function endpoint(value: unknown, name: string): Endpoint | undefined {
+  if (!isObject(value)) return undefined;
+  return {
+    service: text(value[name]),
+    ipv4: text(value.ipv4),
+    ipv6: text(value.ipv6),
+    port: length(value.port, 1),
+  };
+}
+
+function plain(value: unknown): string | number | boolean {
+  return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
+    ? value
+    : (JSON.stringify(value) ?? '');
+}
+
+function ownSpan(json: Json, at: number): Span {
+  const tags = list(json.tags).filter(isObject);
+  return {
+    traceId: traceId(json.traceId, at),
+    id: id(json.id, at),
+    parentId: json.parentId === undefined ? undefined : id(json.parentId, at),
+    kind: text(json.kind),
+    status: text(json.status),
+    isError: json.isError === true,
+    shared: json.shared === true,
+    debug: json.debug === true,
+    name: text(json.name),
+    startNs: time(json.startNs, 1n),
+    durationNs: length(json.durationNs, 1),
+    local: endpoint(json.local, 'service'),
+    remote: endpoint(json.remote, 'service'),
+    annotations: list(json.annotations)
+      .filter(isObject)
+      .map((note) => ({ timeNs: time(note.timeNs, 1n) ?? '', value: String(plain(note.value)) })),
+    tags: tags.map(
+      (tag): Tag => ({
+        key: text(tag.key) ?? '',
+        value: plain(tag.value),
+        type: text(tag.type) ?? 'string',
+        origin: text(tag.origin) ?? 'span',
+      }),
+    ),
+  };
+}
+
+function zipkinSpan(json: Json, at: number): Span {
+  const tags = Object.entries(isObject(json.tags) ? json.tags : {});
+  const parent = json.parentId === undefined || json.parentId === null ? undefined : id(json.parentId, at);
+  return {
+    traceId: traceId(json.traceId, at),
+    id: id(json.id, at),
+    parentId: parent,
+    kind: text(json.kind)?.toLowerCase(),
+    isError: tags.some(([key]) => key === 'error'),
+    shared: json.shared === true,
+    debug: json.debug === true,
+    name: text(json.name),
+    startNs: time(json.timestamp, 1000n),
+    durationNs: length(json.duration, 1000),
+    local: endpoint(json.localEndpoint, 'serviceName'),
+    remote: endpoint(json.remoteEndpoint, 'serviceName'),
+    annotations: list(json.annotations)
+      .filter(isObject)
+      .map((note) => ({ timeNs: time(note.timestamp, 1000n) ?? '', value: String(plain(note.value)) })),
+    tags: tags.map(([key, value]): Tag => ({ key, value: plain(value), type: 'string', origin: 'span' })),
+  };
+}

@@ -1,0 +1,119 @@
+// Text in the filter language: conditions put together, words quoted, and what may come next while somebody types.
+// The language itself is the server's; nothing here decides what a filter means.
+
+export const FIELDS: { name: string; about: string; then: string }[] = [
+  { name: 'service', about: 'who recorded the span', then: ' == "' },
+  { name: 'name', about: 'what was done', then: ' == "' },
+  { name: 'duration', about: 'how long: 5ms, 2s', then: ' > ' },
+  { name: 'error', about: 'it failed', then: ' ' },
+  { name: 'kind', about: 'client, server …', then: ' == ' },
+  { name: 'remote', about: 'the service at the other end', then: ' == "' },
+  { name: 'root', about: 'it has no parent', then: ' ' },
+  { name: 'annotation', about: 'the text of an annotation', then: ' == "' },
+  { name: 'start', about: 'nanoseconds since 1970', then: ' >= ' },
+];
+
+const KINDS = ['client', 'server', 'producer', 'consumer', 'internal'];
+const OPERATORS = ['==', '!=', '>', '>=', '<', '<='];
+const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'kind'];
+
+/** Text as the language quotes it. A star is a star, and not anything. */
+export function quote(text: string): string {
+  // The language knows escapes for what cannot be written plainly.
+  const plain = text.replace(/[\\"*]/g, '\\$&').replace(/\n/g, '\\n').replace(/\t/g, '\\t').replace(/\r/g, '\\r');
+  return `"${plain}"`;
+}
+
+/** All of these conditions. */
+export function all(...parts: (string | null | undefined)[]): string {
+  const used = parts.map((part) => part?.trim() ?? '').filter((part) => part !== '');
+  return used.length < 2 ? (used[0] ?? '') : used.map((part) => (hasOr(part) ? `(${part})` : part)).join(' && ');
+}
+
+/** Whether an `||` outside of quotes and brackets is in it, or quotes are open, so that brackets are needed. */
+function hasOr(text: string): boolean {
+  let depth = 0;
+  let isQuoted = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const sign = text[at];
+    if (sign === '\\' && isQuoted) at += 1;
+    else if (sign === '"') isQuoted = !isQuoted;
+    else if (!isQuoted && sign === '(') depth += 1;
+    else if (!isQuoted && sign === ')') depth -= 1;
+    else if (!isQuoted && depth === 0 && text.startsWith('||', at)) return true;
+    if (depth < 0) return true;
+  }
+  return isQuoted || depth !== 0;
+}
+
+/** A tag as the language names it, or nothing if it cannot. */
+export function tagField(key: string): string | null {
+  const isName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(key);
+  return isName ? `tag.${key}` : null;
+}
+
+/** The condition that a word of a span is this, as the server tells words apart; nothing if there is none. */
+export function condition(key: string, value: string): string | null {
+  if (key === 'service' || key === 'name') return `${key} == ${quote(value)}`;
+  if (key === 'kind') return KINDS.includes(value) ? `kind == ${value}` : null;
+  if (key === 'status') return value === 'error' ? 'error' : null;
+  const field = tagField(key);
+  return field === null ? null : `${field} == ${quote(value)}`;
+}
+
+/** What may be written at the cursor. */
+export type Wanted =
+  | { what: 'field'; prefix: string; from: number }
+  | { what: 'operator'; prefix: string; from: number }
+  | { what: 'word'; words: string[]; prefix: string; from: number }
+  | { what: 'value'; field: string; prefix: string; from: number; isQuoted: boolean }
+  | { what: 'join'; prefix: string; from: number }
+  | { what: 'nothing'; prefix: ''; from: number };
+
+/** What the text before the cursor asks for. */
+export function wanted(before: string): Wanted {
+  const nothing: Wanted = { what: 'nothing', prefix: '', from: before.length };
+  // An open quote: a value of the field before it.
+  const quotes = openQuote(before);
+  if (quotes >= 0) {
+    const field = /([\w.$]+)\s*(?:==|!=)\s*$/.exec(before.slice(0, quotes));
+    const prefix = before.slice(quotes + 1).replace(/\\(.)/g, '$1');
+    return field ? { what: 'value', field: field[1], prefix, from: quotes, isQuoted: true } : nothing;
+  }
+  const compared = /([\w.$]+)\s*(?:==|!=|<=|>=|<|>)\s*([\w.]*)$/.exec(before);
+  if (compared) {
+    const from = before.length - compared[2].length;
+    if (compared[1] === 'kind') return { what: 'word', words: KINDS, prefix: compared[2], from };
+    if (compared[1] === 'duration') {
+      const number = /^\d+$/.exec(compared[2]);
+      const words = number ? ['us', 'ms', 's'].map((unit) => compared[2] + unit) : [];
+      return { what: 'word', words, prefix: compared[2], from };
+    }
+    if (compared[1] === 'start' || compared[2] !== '') return nothing;
+    return { what: 'value', field: compared[1], prefix: '', from, isQuoted: false };
+  }
+  // What begins an expression: nothing, a bracket, an operator between conditions.
+  const field = /(?:^|[(!]|&&|\|\|)\s*([\w.$]*)$/.exec(before);
+  if (field) return { what: 'field', prefix: field[1], from: before.length - field[1].length };
+  const after = /([\w.$]+)\s+([=!<>]*)$/.exec(before);
+  const isLone = after && ['error', 'root'].includes(after[1]);
+  if (after && !isLone && !/[\d"]/.test(after[1][0]) && !KINDS.includes(after[1])) {
+    return { what: 'operator', prefix: after[2], from: before.length - after[2].length };
+  }
+  const join = /["\w)]\s+([&|]*)$/.exec(before);
+  return join ? { what: 'join', prefix: join[1], from: before.length - join[1].length } : nothing;
+}
+
+/** Operators that fit a field. */
+export function operators(field: string): string[] {
+  return TEXTS.includes(field) ? OPERATORS.slice(0, 2) : OPERATORS;
+}
+
+function openQuote(text: string): number {
+  let open = -1;
+  for (let at = 0; at < text.length; at += 1) {
+    if (text[at] === '\\' && open >= 0) at += 1;
+    else if (text[at] === '"') open = open < 0 ? at : -1;
+  }
+  return open;
+}

@@ -1,0 +1,208 @@
+// A request as it crosses layers and nodes: a lane for each service in the order it is reached, the calls between
+// them, and how much time was spent inside each and between each two. Start at layersOf().
+
+import { CLIENT, PRODUCER, SERVER, CONSUMER } from './outline';
+import { eachOwn, type Tree } from './tree';
+
+/** Pieces of one lane that overlap are drawn in so many rows, at most. */
+export const DEPTH_MAX = 6;
+
+export interface Lane {
+  service: string;
+  spans: number;
+  errors: number;
+  /** The sum of the spans' own times, without what is spent waiting for other services. */
+  insideNs: number;
+  /** For how long at least one span was in it. */
+  busyNs: number;
+  /** Rows in which its pieces are drawn. */
+  depth: number;
+}
+
+export interface Pair {
+  from: string;
+  to: string;
+  calls: number;
+  errors: number;
+  /** Of how many both sides were recorded, so that the time between is known. */
+  known: number;
+  /** The callers' time less the called ones', summed up. Below 0 where the called outlived their callers. */
+  betweenNs: number;
+  greatestNs: number;
+}
+
+/** Own time, a row of the tree each, in order of start. */
+export interface Pieces {
+  rows: Uint32Array;
+  lanes: Uint16Array;
+  depths: Uint8Array;
+  froms: Float64Array;
+  tos: Float64Array;
+  /** Whether it waits for another service. */
+  isWait: Uint8Array;
+}
+
+export interface Layers {
+  lanes: Lane[];
+  pairs: Pair[];
+  pieces: Pieces;
+  /** Rows of the tree that another service's span called, in order of start. */
+  calls: Uint32Array;
+  /** The lane of each row. */
+  laneOf: Uint16Array;
+}
+
+/** Services beyond this share the last lane. */
+const LANES_MAX = 200;
+export const OTHERS = '(other services)';
+
+export function layersOf(tree: Tree): Layers {
+  const rows = tree.ends.length;
+  const { laneOf, services } = lanesOf(tree);
+  const lanes: Lane[] = services.map((service) => ({
+    service,
+    spans: 0,
+    errors: 0,
+    insideNs: 0,
+    busyNs: 0,
+    depth: 1,
+  }));
+  const pairs = new Map<number, Pair>();
+  const calls: number[] = [];
+  // The longest call to another lane that a row made.
+  const called = new Float64Array(rows).fill(Number.NaN);
+  for (let row = 0; row < rows; row += 1) {
+    const lane = lanes[laneOf[row]];
+    lane.spans += 1;
+    lane.errors += tree.errors[row];
+    const parent = tree.parents[row];
+    if (parent < 0 || laneOf[parent] === laneOf[row]) continue;
+    calls.push(row);
+    const took = tree.durations[row];
+    if (!(called[parent] >= took)) called[parent] = Number.isNaN(took) ? 0 : took;
+    const pair = pairOf(pairs, lanes, laneOf[parent], laneOf[row]);
+    pair.calls += 1;
+    pair.errors += tree.errors[row];
+  }
+  for (const row of calls) {
+    const parent = tree.parents[row];
+    // Who made several calls at once waited for the longest; its time counts for that alone.
+    if (!isCaller(tree, parent, row) || tree.durations[row] !== called[parent]) continue;
+    const between = tree.durations[parent] - tree.durations[row];
+    if (Number.isNaN(between)) continue;
+    called[parent] = Number.POSITIVE_INFINITY;
+    const pair = pairOf(pairs, lanes, laneOf[parent], laneOf[row]);
+    pair.known += 1;
+    pair.betweenNs += between;
+    pair.greatestNs = Math.max(pair.greatestNs, between);
+  }
+  const pieces = piecesOf(tree, laneOf, called);
+  for (let at = 0; at < pieces.rows.length; at += 1) {
+    const lane = lanes[pieces.lanes[at]];
+    if (!pieces.isWait[at]) lane.insideNs += pieces.tos[at] - pieces.froms[at];
+    lane.depth = Math.max(lane.depth, pieces.depths[at] + 1);
+  }
+  busy(tree, laneOf, lanes);
+  calls.sort((a, b) => tree.starts[a] - tree.starts[b]);
+  return { lanes, pairs: [...pairs.values()], pieces, calls: Uint32Array.from(calls), laneOf };
+}
+
+/** Whether a row does nothing but wait for a row below it. */
+function isCaller(tree: Tree, parent: number, row: number): boolean {
+  const [above, below] = [tree.kinds[parent], tree.kinds[row]];
+  return above === CLIENT || above === PRODUCER || ((below === SERVER || below === CONSUMER) && above === 0 && isOnly(tree, parent));
+}
+
+const isOnly = (tree: Tree, parent: number): boolean => tree.ends[parent + 1] === tree.ends[parent];
+
+function lanesOf(tree: Tree): { laneOf: Uint16Array; services: string[] } {
+  const first = new Map<number, number>();
+  for (let row = 0; row < tree.ends.length; row += 1) {
+    const service = tree.services[row];
+    const start = Number.isNaN(tree.starts[row]) ? Number.POSITIVE_INFINITY : tree.starts[row];
+    const known = first.get(service);
+    if (known === undefined || start < known) first.set(service, start);
+  }
+  // Maps keep their order, which is that of the walk, for those that start at the same time.
+  const order = [...first].sort((a, b) => (a[1] === b[1] ? 0 : a[1] < b[1] ? -1 : 1)).map(([service]) => service);
+  const places = new Map(order.map((service, place) => [service, Math.min(place, LANES_MAX)]));
+  const services = order.slice(0, LANES_MAX).map((service) => (service < 0 ? '' : tree.strings[service]));
+  if (order.length > LANES_MAX) services.push(OTHERS);
+  return { laneOf: Uint16Array.from(tree.services, (service) => places.get(service) ?? 0), services };
+}
+
+function pairOf(pairs: Map<number, Pair>, lanes: Lane[], from: number, to: number): Pair {
+  const key = from * (LANES_MAX + 1) + to;
+  let pair = pairs.get(key);
+  if (pair === undefined) {
+    pair = {
+      from: lanes[from].service,
+      to: lanes[to].service,
+      calls: 0,
+      errors: 0,
+      known: 0,
+      betweenNs: 0,
+      greatestNs: 0,
+    };
+    pairs.set(key, pair);
+  }
+  return pair;
+}
+
+function piecesOf(tree: Tree, laneOf: Uint16Array, called: Float64Array): Pieces {
+  const rows: number[] = [];
+  const froms: number[] = [];
+  const tos: number[] = [];
+  for (let row = 0; row < tree.ends.length; row += 1) {
+    eachOwn(tree, row, (from, to) => {
+      rows.push(row);
+      froms.push(from);
+      tos.push(to);
+    });
+  }
+  const order = Uint32Array.from(rows.keys()).sort((a, b) => froms[a] - froms[b] || rows[a] - rows[b]);
+  const pieces: Pieces = {
+    rows: Uint32Array.from(order, (at) => rows[at]),
+    lanes: Uint16Array.from(order, (at) => laneOf[rows[at]]),
+    depths: new Uint8Array(order.length),
+    froms: Float64Array.from(order, (at) => froms[at]),
+    tos: Float64Array.from(order, (at) => tos[at]),
+    isWait: Uint8Array.from(order, (at) => (called[rows[at]] === Number.POSITIVE_INFINITY ? 1 : 0)),
+  };
+  // The first row of its lane that is free.
+  const free: Float64Array[] = [];
+  for (let at = 0; at < order.length; at += 1) {
+    const lane = pieces.lanes[at];
+    free[lane] ??= new Float64Array(DEPTH_MAX).fill(Number.NEGATIVE_INFINITY);
+    const found = free[lane].findIndex((until) => until <= pieces.froms[at]);
+    const depth = found < 0 ? DEPTH_MAX - 1 : found;
+    pieces.depths[at] = depth;
+    free[lane][depth] = Math.max(free[lane][depth], pieces.tos[at]);
+  }
+  return pieces;
+}
+
+function busy(tree: Tree, laneOf: Uint16Array, lanes: Lane[]): void {
+  const order = Uint32Array.from(tree.starts.keys()).sort((a, b) => tree.starts[a] - tree.starts[b]);
+  const until = new Float64Array(lanes.length).fill(Number.NEGATIVE_INFINITY);
+  for (const row of order) {
+    const start = tree.starts[row];
+    const end = start + tree.durations[row];
+    const lane = laneOf[row];
+    if (Number.isNaN(end) || end <= until[lane]) continue;
+    lanes[lane].busyNs += end - Math.max(start, until[lane]);
+    until[lane] = end;
+  }
+}
+
+/** Two requests' lanes beside each other, those of the first in their order, then what only the second has. */
+export function beside<T>(a: T[], b: T[], name: (item: T) => string): { name: string; a?: T; b?: T }[] {
+  const both = new Map<string, { name: string; a?: T; b?: T }>();
+  for (const item of a) both.set(name(item), { name: name(item), a: item });
+  for (const item of b) {
+    const known = both.get(name(item));
+    if (known !== undefined) known.b = item;
+    else both.set(name(item), { name: name(item), b: item });
+  }
+  return [...both.values()];
+}

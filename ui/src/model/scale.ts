@@ -1,0 +1,37 @@
+// Where marks go on axes: times in steps that people read easily, durations by powers of ten.
+
+const STEPS = [1, 2, 5];
+const MINUTES = [60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400, 172_800, 604_800];
+
+/** The least step that is easily read and at least so long, in nanoseconds. */
+export function step(atLeastNs: number): number {
+  if (atLeastNs > 30e9) {
+    const found = MINUTES.find((seconds) => seconds * 1e9 >= atLeastNs);
+    if (found !== undefined) return found * 1e9;
+  }
+  const power = 10 ** Math.floor(Math.log10(Math.max(atLeastNs, 1e-3)));
+  const found = STEPS.find((each) => each * power >= atLeastNs * 0.999999);
+  return (found ?? 10) * power;
+}
+
+/** Marks from `least` to `greatest`, about so many. */
+export function ticks(least: number, greatest: number, about: number): { step: number; at: number[] } {
+  const size = step((greatest - least) / Math.max(1, about));
+  const at: number[] = [];
+  for (let mark = Math.ceil(least / size) * size; mark <= greatest && at.length < 1000; mark += size) at.push(mark);
+  return { step: size, at };
+}
+
+/** Powers of ten from `least` to `greatest`, with 2 and 5 between if there are few. */
+export function logTicks(least: number, greatest: number): number[] {
+  const [low, high] = [Math.log10(Math.max(least, 1)), Math.log10(Math.max(greatest, 1))];
+  const between = high - low > 2.5 ? [1] : STEPS;
+  const at: number[] = [];
+  for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) {
+    for (const each of between) {
+      const mark = each * 10 ** power;
+      if (mark >= least * 0.999 && mark <= greatest * 1.001) at.push(mark);
+    }
+  }
+  return at;
+}

@@ -1,0 +1,101 @@
+// What holds for all pages: the token, light or dark, when it was last asked, what the server says of itself.
+
+import { ask, type CountersAnswer, type Params, Refusal } from '../api';
+import { type Theme, themeOf } from '../draw/theme';
+
+export type Look = 'system' | 'light' | 'dark';
+
+const TOKEN = 'blkkin-token';
+const LOOK = 'blkkin-look';
+
+/** Storage may be refused; then things are known until the page is left. */
+function read(storage: 'sessionStorage' | 'localStorage', key: string): string {
+  try {
+    return globalThis[storage].getItem(key) ?? '';
+  } catch {
+    return '';
+  }
+}
+
+function write(storage: 'sessionStorage' | 'localStorage', key: string, value: string): void {
+  try {
+    if (value === '') globalThis[storage].removeItem(key);
+    else globalThis[storage].setItem(key, value);
+  } catch {
+    // Then it is known until the page is left.
+  }
+}
+
+const prefersDark = matchMedia('(prefers-color-scheme: dark)');
+
+class Settings {
+  token = $state(read('sessionStorage', TOKEN));
+  /** The server has refused what was asked without a token, or with this one. */
+  needsToken = $state(false);
+  look = $state<Look>((read('localStorage', LOOK) || 'system') as Look);
+  #systemIsDark = $state(prefersDark.matches);
+  /** When the pages were last asked to look again; ranges that end now end then. */
+  nowMs = $state(Date.now());
+  counters = $state.raw<CountersAnswer | null>(null);
+  isReached = $state(true);
+
+  readonly isDark: boolean = $derived(this.look === 'system' ? this.#systemIsDark : this.look === 'dark');
+  readonly theme: Theme = $derived(themeOf(this.isDark));
+
+  constructor() {
+    prefersDark.addEventListener('change', (event) => {
+      this.#systemIsDark = event.matches;
+    });
+  }
+
+  setToken(token: string): void {
+    this.token = token.trim();
+    write('sessionStorage', TOKEN, this.token);
+    this.needsToken = false;
+    this.again();
+  }
+
+  /** System, then the other one, then the first. */
+  turn(): void {
+    this.look = this.isDark ? 'light' : 'dark';
+    write('localStorage', LOOK, this.look);
+  }
+
+  again(): void {
+    this.nowMs = Date.now();
+  }
+}
+
+export const settings = new Settings();
+
+/** Asks the server, with the token. */
+export async function call<T>(path: string, params: Params, signal?: AbortSignal): Promise<T> {
+  try {
+    const answer = await ask<T>(path, params, settings.token, signal);
+    settings.isReached = true;
+    return answer;
+  } catch (error) {
+    if (error instanceof Refusal) noteRefusal(error);
+    throw error;
+  }
+}
+
+export function noteRefusal(refusal: Refusal): void {
+  if (refusal.status === 401) settings.needsToken = true;
+  settings.isReached = refusal.status !== 0;
+}
+
+/** What went wrong with spans on their way into the store and in it: what is counted, and what that means. */
+export function drops(counters: CountersAnswer | null): { words: string; count: number }[] {
+  if (counters === null) return [];
+  const ways = Object.values(counters.collector ?? {});
+  const sum = (name: string) => ways.reduce((total, way) => total + (way[name] ?? 0), 0);
+  const store = counters.store ?? {};
+  return [
+    { words: 'spans refused, as something was wrong with them', count: sum('spansDropped') },
+    { words: 'messages of which nothing could be taken', count: sum('messagesDropped') },
+    { words: 'messages turned away for want of room; their senders were told to try again', count: sum('messagesTurnedAway') },
+    { words: 'spans lost: they cannot be read any more', count: store.lost ?? 0 },
+    { words: 'places in the store that are damaged', count: store.damages ?? 0 },
+  ];
+}

@@ -1,0 +1,75 @@
+// What the worker does: fetches a request or reads a file, and makes of it all that the pages draw. Kept apart from
+// worker.ts so that it also runs in the page itself, where a worker is refused. Start at answer().
+
+import { askText, type OutlineAnswer, type Span } from './api';
+import { criticalPath, type Path } from './model/critical';
+import { readFile } from './model/files';
+import { type Layers, layersOf } from './model/layers';
+import { fromAnswer, fromSpans, Malformed } from './model/outline';
+import { arrange, type Tree } from './model/tree';
+
+export interface Opened {
+  tree: Tree;
+  path: Path;
+  layers: Layers;
+  /** Requests in a file that are not shown. */
+  others: number;
+}
+
+export type Task =
+  | { what: 'open'; url: string; token: string }
+  | { what: 'read'; key: string; text: string }
+  | { what: 'again'; key: string }
+  | { what: 'spans'; key: string; id: string };
+
+export type Done =
+  | { what: 'opened'; opened: Opened }
+  | { what: 'spans'; spans: Span[] }
+  | { what: 'failed'; status: number; words: string };
+
+/** Files stay open as long as there are not more than this. */
+const FILES_MAX = 4;
+const files = new Map<string, { traceId: string; spans: Span[]; others: number }>();
+
+export async function answer(task: Task): Promise<Done> {
+  try {
+    switch (task.what) {
+      case 'open': {
+        const text = await askText(task.url, task.token);
+        return { what: 'opened', opened: build(arrange(fromAnswer(JSON.parse(text) as OutlineAnswer)), 0) };
+      }
+      case 'read': {
+        const file = readFile(task.text);
+        files.set(task.key, file);
+        for (const key of files.keys()) {
+          if (files.size <= FILES_MAX) break;
+          files.delete(key);
+        }
+        return { what: 'opened', opened: build(arrange(fromSpans(file.traceId, file.spans)), file.others) };
+      }
+      case 'again': {
+        const file = files.get(task.key);
+        if (file === undefined) return { what: 'failed', status: 410, words: 'This file is not open any more. Open it again.' };
+        return { what: 'opened', opened: build(arrange(fromSpans(file.traceId, file.spans)), file.others) };
+      }
+      case 'spans': {
+        const all = files.get(task.key)?.spans ?? [];
+        return { what: 'spans', spans: all.filter((span) => span.id === task.id).slice(0, 100) };
+      }
+    }
+  } catch (error) {
+    return failed(error);
+  }
+}
+
+function build(tree: Tree, others: number): Opened {
+  return { tree, path: criticalPath(tree), layers: layersOf(tree), others };
+}
+
+function failed(error: unknown): Done {
+  const { status, words } = error as { status?: number; words?: string };
+  if (typeof status === 'number') return { what: 'failed', status, words: words ?? '' };
+  if (error instanceof Malformed) return { what: 'failed', status: 422, words: error.message };
+  if (error instanceof SyntaxError) return { what: 'failed', status: 0, words: 'The server’s answer is not JSON.' };
+  return { what: 'failed', status: 0, words: String(error) };
+}

@@ -1,0 +1,18 @@
+// The thread in which requests are fetched, read and arranged, so that the page stays quick.
+
+import { answer, type Done, type Opened, type Task } from './work';
+
+addEventListener('message', async (event: MessageEvent<{ number: number; task: Task }>) => {
+  const { number, task } = event.data;
+  const done = await answer(task);
+  postMessage({ number, done }, { transfer: buffers(done) });
+});
+
+/** Columns go to the page without being copied. */
+function buffers(done: Done): Transferable[] {
+  if (done.what !== 'opened') return [];
+  const { tree, path, layers }: Opened = done.opened;
+  const columns = [tree, tree.notes, path, layers, layers.pieces].flatMap((each) => Object.values(each));
+  const views = columns.filter((column) => ArrayBuffer.isView(column));
+  return [...new Set(views.map((view) => view.buffer as ArrayBuffer))];
+}

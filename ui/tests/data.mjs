@@ -1,0 +1,140 @@
+// Spans to try the pages with: requests that cross a storage stack, as Zipkin's second format has them. The same seed
+// gives the same spans.
+
+/** A generator of numbers from 0 to 1. */
+export function random(seed) {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let t = state;
+    t = Math.imul(t ^ (t >>> 15), t | 1);
+    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
+    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
+  };
+}
+
+const hex = (number, digits = 16) => number.toString(16).padStart(digits, '0');
+
+/** One request: guest → nbd → composer → mapper → osd.N → its journal. Times in microseconds. */
+export function request(number, startUs, next) {
+  const traceId = hex(0x5eed0000 + number);
+  const spans = [];
+  let ids = 0;
+  const isSlowDisk = next() < 0.09;
+  const isWrite = next() < 0.65;
+  const fails = next() < 0.04;
+  const scale = 0.6 + next() * next() * 3;
+  const pool = ['rbd', 'rbd-ssd', 'backup'][Math.floor(next() * 3)];
+  const span = (parent, service, name, kind, start, duration, more = {}) => {
+    ids += 1;
+    const made = {
+      traceId,
+      id: hex(number * 4096 + ids),
+      ...(parent ? { parentId: parent.id } : {}),
+      name,
+      ...(kind ? { kind } : {}),
+      timestamp: Math.round(start),
+      duration: Math.max(1, Math.round(duration)),
+      localEndpoint: { serviceName: service, ipv4: `10.0.0.${service.length}`, port: 6800 },
+      ...more,
+    };
+    spans.push(made);
+    return made;
+  };
+  const op = isWrite ? 'write' : 'read';
+  const disk = (isSlowDisk ? 9000 : 260) * scale * (0.7 + next() * 0.6);
+  const copies = isWrite ? 2 : 1;
+  const inner = disk * (isWrite ? 1.25 : 1) + 60 * scale;
+  const mapper = inner + 110 * scale;
+  const composer = mapper + 95 * scale;
+  const nbd = composer + 70 * scale;
+  const whole = nbd + 120 * scale;
+  const tags = { pool, object: `rbd_data.${hex(Math.floor(next() * 900), 6)}`, len: String(4096 * (1 + Math.floor(next() * 16))), offset: String(4096 * Math.floor(next() * 100000)) };
+  let at = startUs;
+  const guest = span(null, 'guest', `${op} vda`, null, at, whole, { tags: { ...tags, device: 'vda' } });
+  const call = (parent, service, name, start, duration, hop) => {
+    const client = span(parent, parent.localEndpoint.serviceName, `${name}`, 'CLIENT', start, duration, { remoteEndpoint: { serviceName: service } });
+    return span(client, service, name, 'SERVER', start + hop, duration - 2 * hop, { tags });
+  };
+  at += 45 * scale;
+  const server = call(guest, 'nbd', `nbd ${op}`, at, nbd, 14 * scale);
+  at += 30 * scale;
+  const stage = call(server, 'composer', `compose ${op}`, at, composer, 12 * scale);
+  stage.annotations = [{ timestamp: Math.round(at + 20), value: 'queued' }, { timestamp: Math.round(at + 34), value: 'taken' }];
+  at += 40 * scale;
+  const map = call(stage, 'mapper', 'map', at, mapper, 16 * scale);
+  span(map, 'mapper', 'look up', null, at + 20, 38 * scale, { tags: { cache: next() < 0.8 ? 'hit' : 'miss' } });
+  at += 70 * scale;
+  for (let copy = 0; copy < copies; copy += 1) {
+    const osd = `osd.${1 + ((number + copy) % 2)}`;
+    const isSlow = isSlowDisk && copy === 0;
+    const took = copy === 0 ? inner : inner * (0.55 + next() * 0.3);
+    const store = call(map, osd, `${op} object`, at + copy * 9, took, 18 * scale);
+    store.tags = { ...tags, ...(isSlow ? { 'disk.state': 'degraded' } : { 'disk.state': 'ok' }) };
+    if (isWrite) span(store, osd, 'journal', null, at + 40 * scale, took * 0.3, { annotations: [{ timestamp: Math.round(at + 60 * scale), value: 'synced' }] });
+    span(store, osd, isWrite ? 'apply' : 'read disk', null, at + 45 * scale + (isWrite ? took * 0.32 : 0), took * 0.5, { tags: { ...(isSlow ? { retries: '3' } : {}) } });
+    if (fails && copy === 0) {
+      store.tags.error = 'EIO';
+      store.tags.ret = '-5';
+    }
+  }
+  return spans;
+}
+
+/** Requests over so many milliseconds until now, with a time in which a disk is slow. */
+export function requests(count, nowMs, spreadMs, seed = 7) {
+  const next = random(seed);
+  const all = [];
+  for (let number = 0; number < count; number += 1) {
+    const startUs = (nowMs - spreadMs + (spreadMs * (number + next() * 0.8)) / count) * 1000 - 50_000;
+    all.push(...request(number + 1, startUs, next));
+  }
+  return all;
+}
+
+/** One request of so many spans: deep and wide, in many services. */
+export function large(count, startUs, traceNumber = 0x1a46e) {
+  const next = random(3);
+  const traceId = hex(traceNumber);
+  const spans = [];
+  const whole = count * 4;
+  const root = { traceId, id: hex(1), name: 'copy image', timestamp: startUs, duration: whole, localEndpoint: { serviceName: 'guest' } };
+  spans.push(root);
+  const services = ['nbd', 'composer', 'mapper', 'osd.1', 'osd.2', 'osd.3', 'osd.4', 'journal', 'gateway', 'monitor'];
+  const names = ['write', 'read', 'look up', 'apply', 'flush', 'sync', 'lock', 'map'];
+  const stack = [[root, startUs, startUs + whole]];
+  for (let number = 2; number <= count; number += 1) {
+    if (next() < 0.06) stack.length = 1;
+    while (stack.length > 1 && (stack.length > 12 || next() < 0.4)) stack.pop();
+    const [parent, from, to] = stack[stack.length - 1];
+    const start = Math.min(stack.length === 1 ? startUs + (number / count) * whole * 0.99 : from + next() * (to - from) * 0.4, to - 1);
+    const duration = Math.max(1, Math.min(to - start, stack.length === 1 ? 40 + next() * 400 : (to - start) * (0.3 + next() * 0.6)));
+    const span = {
+      traceId,
+      id: hex(number),
+      parentId: parent.id,
+      name: names[Math.floor(next() * names.length)],
+      ...(next() < 0.3 ? { kind: next() < 0.5 ? 'CLIENT' : 'SERVER' } : {}),
+      timestamp: Math.round(start),
+      duration: Math.round(duration),
+      localEndpoint: { serviceName: services[Math.min(services.length - 1, Math.floor(next() * 3) + Math.min(7, stack.length))] },
+      ...(next() < 0.002 ? { tags: { error: 'EIO' } } : {}),
+      ...(next() < 0.05 ? { annotations: [{ timestamp: Math.round(start + duration / 2), value: 'taken' }] } : {}),
+    };
+    spans.push(span);
+    stack.push([span, start, start + duration]);
+  }
+  return spans;
+}
+
+/** Sends spans, in parts. */
+export async function send(url, spans, part = 20_000) {
+  for (let at = 0; at < spans.length; at += part) {
+    const answer = await fetch(new URL('/api/v2/spans', url), {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(spans.slice(at, at + part)),
+    });
+    if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
+  }
+}

@@ -1,0 +1,68 @@
+// What browser tests share: a server (the one that BLKKIN_URL names, else the one in fake.mjs), a real Chromium without
+// a window, and pages that note all that should not happen in them.
+
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { chromium } from 'playwright-core';
+import { Store, start } from './fake.mjs';
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+let browser;
+let server;
+
+export async function setUp() {
+  if (process.env.BLKKIN_URL) server = { url: process.env.BLKKIN_URL, stop() {} };
+  else server = await start(new Store());
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
+    args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb'],
+  });
+  return server;
+}
+
+export async function tearDown() {
+  await browser?.close();
+  server?.stop();
+}
+
+export const isFake = () => !process.env.BLKKIN_URL;
+
+/** A page with an eye on refused policies, errors and dialogs. */
+export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url } = {}) {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    deviceScaleFactor: scale,
+    colorScheme: dark ? 'dark' : 'light',
+    timezoneId: 'UTC',
+    acceptDownloads: true,
+  });
+  const page = await context.newPage();
+  const odd = [];
+  page.on('pageerror', (error) => odd.push(`error: ${error.message}`));
+  page.on('dialog', (dialog) => {
+    odd.push(`dialog: ${dialog.message()}`);
+    void dialog.dismiss();
+  });
+  page.on('console', (message) => {
+    if (/Content Security Policy|Trusted ?Type|TrustedHTML|TrustedScript/i.test(message.text())) odd.push(`policy: ${message.text()}`);
+  });
+  await page.addInitScript(() => {
+    globalThis.__violations = [];
+    document.addEventListener('securitypolicyviolation', (event) => globalThis.__violations.push(`${event.violatedDirective} ${event.sourceFile}:${event.lineNumber} ${event.sample}`));
+  });
+  if (route) await route(page);
+  await page.goto(`${url}/${path}`);
+  page.odd = async () => [...odd, ...(await page.evaluate(() => globalThis.__violations))];
+  page.end = () => context.close();
+  return page;
+}
+
+/** Serious and critical findings, in a line each. */
+export async function findings(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+  return violations
+    .filter((each) => each.impact === 'serious' || each.impact === 'critical')
+    .map((each) => `${each.impact} ${each.id}: ${each.nodes.slice(0, 4).map((node) => `${node.target.join(' ')} ${node.any[0]?.message ?? ''}`).join(' | ')}`);
+}
