@@ -275,14 +275,10 @@ impl<'l> Client<'l> {
         match request.command {
             READ => {
                 self.report.reads.extend(latency);
-                let is_right = match found {
-                    // What was there before may be anything.
-                    _ if block.written == 0 && block.tried == 0 => true,
-                    Some(Found::Version(version)) => {
-                        (block.written..=block.tried).contains(&version)
-                    }
-                    _ => block.written == 0,
-                };
+                // What was there before this load may be anything.
+                let is_right = block.written == 0
+                    || matches!(found, Some(Found::Version(version))
+                        if (block.written..=block.tried).contains(&version));
                 if !is_right {
                     self.report.mismatches += 1;
                     let block = *block;
