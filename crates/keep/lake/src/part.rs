@@ -9,6 +9,7 @@ use crate::manifest::FileEntry;
 use crate::tags::TagTable;
 use blkkin_columns::{Block, Options, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
+use blkkin_model::{SpanId, SpanRef, SpanSink};
 use std::fmt;
 use std::io::{self, BufWriter};
 use std::ops::{ControlFlow, Range, RangeInclusive};
@@ -30,6 +31,8 @@ pub(crate) struct Part {
 pub(crate) struct Facts {
     /// Each of its requests has a time.
     pub(crate) all_have_times: bool,
+    /// When the first of its spans started, and the last, if any has a start.
+    pub(crate) starts_ns: Option<(u64, u64)>,
     /// The first and the last minute that calls are of.
     pub(crate) link_minutes: Option<(u64, u64)>,
     bloom: Range<u64>,
@@ -157,6 +160,7 @@ impl Part {
         let (directory, sections) = (&index.directory, &index.sections);
         let facts = Facts {
             all_have_times: directory.timed == directory.requests,
+            starts_ns: starts_ns(&file),
             link_minutes: directory.link_minutes,
             bloom: sections.bloom.clone(),
             links: sections.links.clone(),
@@ -216,6 +220,18 @@ impl Part {
             Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
             Err(error) => Err(self.error(error)),
         })
+    }
+
+    /// Hands over the spans of requests whose ids have this lower half, or of those the ones with an id.
+    pub(crate) fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let mut sink = Visit(each);
+        let visited = self.load()?.file.between_of(low..=low, id, &mut sink);
+        self.note(visited.map(drop).map_err(|error| self.error(error)))
     }
 
     /// What comes of reading; a file that could not be read is looked at.
@@ -411,6 +427,22 @@ fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> 
         Ok(read) if read == wanted.end - wanted.start => Ok(()),
         Ok(_) => Err(spans_error(number, "more than a block takes")),
         Err(error) => Err(read_error(number, error)),
+    }
+}
+
+/// When the first span of a file started, and the last.
+fn starts_ns(file: &SpanFile) -> Option<(u64, u64)> {
+    let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
+    starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
+/// Who is handed spans.
+struct Visit<'v>(&'v mut dyn FnMut(&SpanRef<'_>));
+
+impl SpanSink for Visit<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        (self.0)(span);
+        ControlFlow::Continue(())
     }
 }
 

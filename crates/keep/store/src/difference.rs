@@ -22,7 +22,7 @@ pub struct Area {
 }
 
 /// What a word is said of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Topic<K> {
     /// The service that recorded the span.
     Service,
