@@ -2,11 +2,12 @@
 
 mod support;
 
-use blkkin_columns::{Block, File, Options, Scratch, Sorted, Writer};
+use blkkin_columns::{Block, Column, File, Options, PageColumns, Scratch, Sorted, Writer};
 use blkkin_model::Span;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
+use std::ops::ControlFlow;
 use support::{said, spans};
 
 fn block(spans: &[Span]) -> Block {
@@ -82,6 +83,51 @@ proptest! {
             }
             prop_assert_eq!(all(&read), of_trace);
         }
+
+        for wanted in first.iter().chain(&second) {
+            read.clear();
+            let low = wanted.trace_id.low();
+            let flow = file.between_of(0..=low, Some(wanted.id), &mut read).expect("whole");
+            prop_assert!(flow.is_continue());
+            let mut scratch = Scratch::default();
+            let mut of_id = Vec::new();
+            for part in [&one, &both] {
+                for index in 0..part.len() {
+                    let span = part.span(index, &mut scratch);
+                    if span.trace_id.low() <= low && span.id == wanted.id {
+                        of_id.push(said(&span.to_owned()));
+                    }
+                }
+            }
+            prop_assert_eq!(all(&read), of_id);
+        }
+
+        // Names are read of pages only that have a span without a duration.
+        let mut names = Vec::new();
+        for group in 0..file.groups() {
+            let choose = |page: &PageColumns| {
+                let rows = 0..page.rows();
+                let chosen: Vec<usize> =
+                    rows.filter(|&row| page.number(Column::Duration, row).is_none()).collect();
+                (!chosen.is_empty()).then_some(chosen)
+            };
+            let visit = |page: &PageColumns, rows: Vec<usize>| {
+                names.extend(rows.iter().map(|&row| page.text(Column::Name, row).to_owned()));
+                ControlFlow::Continue(())
+            };
+            let (columns, more) = ([Column::Duration], [Column::Name, Column::Duration]);
+            let flow = file.scan_in_two(group, &columns, &more, choose, visit).expect("whole");
+            prop_assert!(flow.is_continue());
+        }
+        let mut scratch = Scratch::default();
+        let mut expected = Vec::new();
+        for part in [&one, &both] {
+            for index in 0..part.len() {
+                let span = part.span(index, &mut scratch);
+                expected.extend(span.duration_ns.is_none().then(|| span.name.to_owned()));
+            }
+        }
+        prop_assert_eq!(names, expected);
     }
 }
 

@@ -130,7 +130,7 @@ fn scan<T>(
     let file = loaded.columns();
     for group in (0..file.groups()).filter(|&group| is_near(file.group_starts_ns(group))) {
         let choose = |page: &PageColumns| choose(page, &mut judge);
-        scan_group(part, &loaded, group, [&columns, more], choose, &mut visit)?;
+        scan_group(part, &loaded, group, [&columns[..], more], choose, &mut visit)?;
     }
     Ok(())
 }

@@ -107,6 +107,7 @@ pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject)
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
     subject.accept(&spans[..20]);
+    subject.settle();
     for filter in FILTERS {
         for (window, columns) in [
             (between(0, 100), 10),
@@ -127,6 +128,7 @@ pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
     let spans = spans();
     spans.chunks(40).for_each(|some| subject.accept(some));
     subject.accept(&spans[..20]);
+    subject.settle();
     for filter in FILTERS {
         for window in [between(0, 100), between(20, 60), Window::ALL] {
             for (first, last, least_ns, greatest_ns) in
