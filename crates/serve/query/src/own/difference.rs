@@ -32,7 +32,8 @@ impl Api {
     pub(super) fn difference(&self, question: &Question<'_>) -> Result<Answer> {
         let params = &question.params;
         let limit = limit_of(params, LIMIT, LIMIT_MAX)?;
-        let bound = |name: &str, none: u64| Ok(params.number(name)?.unwrap_or(none));
+        let bound =
+            |name: &str, none: u64| -> Result<u64> { Ok(params.number(name)?.unwrap_or(none)) };
         let all = Window::ALL;
         let (start_ns, end_ns) =
             (bound("boxStartNs", all.start_ns)?, bound("boxEndNs", all.end_ns)?);
