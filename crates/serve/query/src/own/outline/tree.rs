@@ -303,11 +303,11 @@ mod tests {
         check(&rows, 1, "0");
     }
 
-    /// A million spans that are all below each other, or all beside each other, or of one id.
+    /// Very many spans that are all below each other, or all beside each other, or of one id.
     #[test]
-    fn large_ones_take_no_longer() {
+    fn large_ones_take_no_longer_than_others() {
         let large = |make: &dyn Fn(u64) -> (u64, u64)| {
-            let rows: Vec<Row> = (0..1 << 20)
+            let rows: Vec<Row> = (0..1 << 17)
                 .map(|at| {
                     let (id, parent) = make(at);
                     Row { id, parent, start_ns: Some(at), ..row("1 0 0 0") }
@@ -315,13 +315,13 @@ mod tests {
                 .collect();
             let began = std::time::Instant::now();
             let walk = Tree::of(&rows).walk(1000);
-            assert!(began.elapsed().as_secs() < 30, "{:?}", began.elapsed());
+            assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
             assert_eq!(walk.len(), 1000);
         };
         large(&|at| (at + 1, at));
         large(&|at| (at + 1, 1));
-        large(&|at| ((1 << 20) - at, at % 7));
+        large(&|at| ((1 << 17) - at, at % 7));
         large(&|_| (5, 5));
-        large(&|at| (at + 1, (at + 1) % (1 << 20) + 1));
+        large(&|at| (at + 1, (at + 1) % (1 << 17) + 1));
     }
 }
