@@ -302,7 +302,7 @@ impl<R: ReadAt> File<R> {
             }
             let of_group = rows.start.saturating_sub(group.first_row) as usize
                 ..(rows.end - group.first_row).min(group.rows.into()) as usize;
-            if self.read_group(number, of_group, sink)?.is_break() {
+            if self.read_group(number, of_group, None, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -337,9 +337,19 @@ impl<R: ReadAt> File<R> {
         lows: RangeInclusive<u64>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
+        self.between_of(lows, None, sink)
+    }
+
+    /// The same for spans that have this id, if one is given: pages without it are not read but for their ids.
+    pub fn between_of(
+        &self,
+        lows: RangeInclusive<u64>,
+        id: Option<SpanId>,
+        sink: &mut (impl SpanSink + ?Sized),
+    ) -> Result<ControlFlow<()>, Error> {
         for group in 0..self.groups.len() {
             let rows = self.rows_between(group, &lows)?;
-            if self.read_group(group, rows, sink)?.is_break() {
+            if self.read_group(group, rows, id, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -388,6 +398,7 @@ impl<R: ReadAt> File<R> {
         &self,
         number: usize,
         rows: Range<usize>,
+        id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
         if rows.is_empty() {
@@ -402,7 +413,7 @@ impl<R: ReadAt> File<R> {
             }
             let from = rows.start.max(of_page.start) - of_page.start;
             let to = rows.end.min(of_page.end) - of_page.start;
-            if self.read_page(number, page, from..to, sink)?.is_break() {
+            if self.read_page(number, page, from..to, id, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -414,14 +425,26 @@ impl<R: ReadAt> File<R> {
         group: usize,
         page: usize,
         rows: Range<usize>,
+        id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
+        let ids = match id {
+            Some(id) => Some((self.cells(group, page, Column::SpanId)?, id.to_string())),
+            None => None,
+        };
+        let is_wanted = |row: &usize| {
+            let ids = ids.as_ref();
+            ids.is_none_or(|(ids, wanted)| ids.row_text(*row) == wanted)
+        };
+        if !rows.clone().any(|row| is_wanted(&row)) {
+            return Ok(ControlFlow::Continue(()));
+        }
         let mut columns = Vec::with_capacity(COLUMNS.len());
         for column in COLUMNS {
             columns.push(self.cells(group, page, column)?);
         }
         let spans = Spans { columns: &columns };
-        for row in rows {
+        for row in rows.filter(is_wanted) {
             let flow = spans
                 .with(row, |span| sink.span(span))
                 .map_err(|(column, reason)| self.damaged(group, page, column, reason))?;

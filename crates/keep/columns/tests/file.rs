@@ -82,6 +82,24 @@ proptest! {
             }
             prop_assert_eq!(all(&read), of_trace);
         }
+
+        for wanted in first.iter().chain(&second) {
+            read.clear();
+            let low = wanted.trace_id.low();
+            let flow = file.between_of(0..=low, Some(wanted.id), &mut read).expect("whole");
+            prop_assert!(flow.is_continue());
+            let mut scratch = Scratch::default();
+            let mut of_id = Vec::new();
+            for part in [&one, &both] {
+                for index in 0..part.len() {
+                    let span = part.span(index, &mut scratch);
+                    if span.trace_id.low() <= low && span.id == wanted.id {
+                        of_id.push(said(&span.to_owned()));
+                    }
+                }
+            }
+            prop_assert_eq!(all(&read), of_id);
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use crate::manifest::FileEntry;
 use crate::tags::TagTable;
 use blkkin_columns::{Block, Column, Options, PageColumns, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
-use blkkin_model::SpanSink;
+use blkkin_model::{SpanId, SpanRef, SpanSink};
 use blkkin_sys::beside;
 use std::fmt;
 use std::io::{self, BufWriter};
@@ -34,6 +34,8 @@ pub(crate) struct Facts {
     pub(crate) all_have_times: bool,
     /// It knows all that files of before have of its requests.
     pub(crate) is_whole: bool,
+    /// When the first of its spans started, and the last, if any has a start.
+    pub(crate) starts_ns: Option<(u64, u64)>,
     /// The first and the last minute that calls are of.
     pub(crate) link_minutes: Option<(u64, u64)>,
     bloom: Range<u64>,
@@ -125,6 +127,7 @@ impl Part {
         let facts = Facts {
             all_have_times: directory.timed == directory.requests,
             is_whole: directory.is_whole,
+            starts_ns: starts_ns(&file),
             link_minutes: directory.link_minutes,
             bloom: sections.bloom.clone(),
             links: sections.links.clone(),
@@ -212,6 +215,18 @@ impl Part {
     ) -> Result<bool, Error> {
         let read = self.load()?.file.between(lows, to);
         Ok(self.note(read.map_err(|error| self.error(error)))?.is_continue())
+    }
+
+    /// Hands over the spans of requests whose ids have this lower half, or of those the ones with an id.
+    pub(crate) fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let mut sink = Visit(each);
+        let visited = self.load()?.file.between_of(low..=low, id, &mut sink);
+        self.note(visited.map(drop).map_err(|error| self.error(error)))
     }
 
     /// What comes of reading; a file that could not be read is looked at.
@@ -431,6 +446,22 @@ fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> 
         Ok(read) if read == wanted.end - wanted.start => Ok(()),
         Ok(_) => Err(spans_error(number, "more than a block takes")),
         Err(error) => Err(read_error(number, error)),
+    }
+}
+
+/// When the first span of a file started, and the last.
+fn starts_ns(file: &SpanFile) -> Option<(u64, u64)> {
+    let starts = (0..file.groups()).filter_map(|group| file.group_starts_ns(group));
+    starts.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)))
+}
+
+/// Who is handed spans.
+struct Visit<'v>(&'v mut dyn FnMut(&SpanRef<'_>));
+
+impl SpanSink for Visit<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        (self.0)(span);
+        ControlFlow::Continue(())
     }
 }
 

@@ -7,7 +7,8 @@ use blkkin_columns::{Column, PageColumns, Texts};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
 };
-use blkkin_store::{Condition, TagTest, TextField};
+use blkkin_store::{Condition, TagTest, TextField, Topic, text_of};
+use std::borrow::Cow;
 
 /// What a condition is about.
 pub(crate) struct Projection<'c> {
@@ -81,6 +82,27 @@ pub(crate) fn for_each_holding(
             let said = holding.into_iter().try_for_each(|row| each(&page, row));
             part.note(said.map_err(|fault| fault_of(part, &page, fault)))?;
         }
+    }
+    Ok(())
+}
+
+/// Goes through a row group page by page, of which the first columns are read, and the others too if `choose` says what
+/// is wanted of a page: `visit` is called with that.
+pub(crate) fn scan_group<T>(
+    part: &Part,
+    loaded: &Loaded,
+    group: usize,
+    [columns, more]: [&[Column]; 2],
+    mut choose: impl FnMut(&PageColumns) -> Result<Option<T>, Fault>,
+    mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
+) -> Result<(), Error> {
+    for mut page in loaded.columns().pages_of_group(group) {
+        part.read_columns(loaded, &mut page, columns)?;
+        let chosen = choose(&page).map_err(|fault| fault_of(part, &page, fault));
+        let Some(chosen) = part.note(chosen)? else { continue };
+        part.read_columns(loaded, &mut page, more)?;
+        let visited = visit(&page, chosen);
+        part.note(visited.map_err(|fault| fault_of(part, &page, fault)))?;
     }
     Ok(())
 }
@@ -295,7 +317,11 @@ impl<'c> Projection<'c> {
 
     /// Whether the condition holds for a row of a page of which its columns were read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
-        let values = if self.keys.is_empty() { Vec::new() } else { self.tags(page, row)? };
+        let mut values = Vec::new();
+        if !self.keys.is_empty() {
+            let push = |key, value, origin| values.push((key, value, origin));
+            tags(page, row, |key| self.keys.contains(&key), push)?;
+        }
         let tags: Vec<TagRef<'_>> = values
             .iter()
             .map(|(key, value, origin)| TagRef { key, value: value.borrow(), origin: *origin })
@@ -312,43 +338,101 @@ impl<'c> Projection<'c> {
         let span = span(page, row, trace_id)?;
         Ok(self.condition.holds(&SpanRef { annotations: &annotations, tags: &tags, ..span }))
     }
+}
 
-    /// The tags that the condition is about, in their order.
-    fn tags<'p>(
-        &self,
-        page: &'p PageColumns,
-        row: usize,
-    ) -> Result<Vec<(&'p str, Value<'p>, Origin)>, Fault> {
-        let mut lists = TAGS.map(|(keys, values)| {
-            let (of_keys, of_values) = (page.values(keys, row), page.values(values, row));
-            of_keys.clone().zip(of_values.clone()).take_while(move |_| of_keys == of_values)
-        });
-        let layout = page.text(Column::TagLayout, row).as_bytes();
-        let count = page.values(Column::TagKey, row).len();
-        // Without a layout all are text of the span.
-        let letters = (0..if layout.is_empty() { count } else { layout.len() })
-            .map(|at| layout.get(at).copied().unwrap_or(b's'));
-        let mut tags = Vec::new();
-        for letter in letters {
-            let (list, origin, kind) = match letter {
-                b's' | b'i' | b'b' | b'd' | b'x' => (0, Origin::Span, letter),
-                b'S' | b'I' | b'B' | b'D' | b'X' => {
-                    (1, Origin::Resource, letter.to_ascii_lowercase())
-                }
-                b't' => (2, Origin::Scope, b's'),
-                b'j' | b'c' | b'e' => (2, Origin::Scope, letter - 1),
-                b'y' => (2, Origin::Scope, b'x'),
-                _ => return Err("there is no such letter in a layout"),
-            };
-            let (key, value) = lists[list].next().ok_or("a layout has more tags than there are")?;
-            let key = page.value_text(TAGS[list].0, key);
-            if self.keys.contains(&key) {
-                let text = page.value_text(TAGS[list].1, value);
-                tags.push((key, value_of(kind, text)?, origin));
-            }
+/// The tags of a row whose keys are wanted, in their order.
+fn tags<'p>(
+    page: &'p PageColumns,
+    row: usize,
+    is_wanted: impl Fn(&str) -> bool,
+    mut each: impl FnMut(&'p str, Value<'p>, Origin),
+) -> Result<(), Fault> {
+    let mut lists = TAGS.map(|(keys, values)| {
+        let (of_keys, of_values) = (page.values(keys, row), page.values(values, row));
+        of_keys.clone().zip(of_values.clone()).take_while(move |_| of_keys == of_values)
+    });
+    let layout = page.text(Column::TagLayout, row).as_bytes();
+    let count = page.values(Column::TagKey, row).len();
+    // Without a layout all are text of the span.
+    let letters = (0..if layout.is_empty() { count } else { layout.len() })
+        .map(|at| layout.get(at).copied().unwrap_or(b's'));
+    for letter in letters {
+        let (list, origin, kind) = match letter {
+            b's' | b'i' | b'b' | b'd' | b'x' => (0, Origin::Span, letter),
+            b'S' | b'I' | b'B' | b'D' | b'X' => (1, Origin::Resource, letter.to_ascii_lowercase()),
+            b't' => (2, Origin::Scope, b's'),
+            b'j' | b'c' | b'e' => (2, Origin::Scope, letter - 1),
+            b'y' => (2, Origin::Scope, b'x'),
+            _ => return Err("there is no such letter in a layout"),
+        };
+        let (key, value) = lists[list].next().ok_or("a layout has more tags than there are")?;
+        let key = page.value_text(TAGS[list].0, key);
+        if is_wanted(key) {
+            let text = page.value_text(TAGS[list].1, value);
+            each(key, value_of(kind, text)?, origin);
         }
-        Ok(tags)
     }
+    Ok(())
+}
+
+/// What [`words_of`] needs.
+pub(crate) const WORDS: [Column; 12] = [
+    Column::Kind,
+    Column::Status,
+    Column::Error,
+    Column::Name,
+    Column::Service,
+    Column::TagKey,
+    Column::TagValue,
+    Column::ResourceKey,
+    Column::ResourceValue,
+    Column::ScopeKey,
+    Column::ScopeValue,
+    Column::TagLayout,
+];
+
+/// Calls `each` with the words of a row, as [`blkkin_store::words_of`] does for a span.
+pub(crate) fn words_of<'p>(
+    page: &'p PageColumns,
+    row: usize,
+    mut each: impl FnMut(Topic<&'p str>, Cow<'p, str>),
+) -> Result<(), Fault> {
+    let status = match page.number(Column::Error, row) {
+        Some(1) => "error",
+        _ if page.text(Column::Status, row) == "ok" => "ok",
+        _ => "",
+    };
+    let own = [
+        (Topic::Service, page.text(Column::Service, row)),
+        (Topic::Name, page.text(Column::Name, row)),
+        (Topic::Kind, page.text(Column::Kind, row)),
+        (Topic::Status, status),
+    ];
+    let own = own.into_iter().filter(|(_, word)| !word.is_empty());
+    own.for_each(|(topic, word)| each(topic, Cow::Borrowed(word)));
+    // The last tag with a key counts, and they are in order of key.
+    let mut last: Option<(&str, Value<'_>)> = None;
+    let mut tell = |(key, value): (&'p str, Value<'p>)| {
+        let text = match value {
+            Value::Plain(value) => text_of(value),
+            Value::Bytes(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        if !text.is_empty() {
+            each(Topic::Tag(key), text);
+        }
+    };
+    tags(
+        page,
+        row,
+        |_| true,
+        |key, value, _| {
+            if let Some(before) = last.replace((key, value)).filter(|before| before.0 != key) {
+                tell(before);
+            }
+        },
+    )?;
+    last.into_iter().for_each(tell);
+    Ok(())
 }
 
 fn value_of(letter: u8, text: &str) -> Result<Value<'_>, Fault> {

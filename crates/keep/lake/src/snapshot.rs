@@ -5,7 +5,7 @@ use crate::head::Batch;
 use crate::links::Earlier;
 use crate::part::Part;
 use blkkin_columns::{Block, Scratch, Sorted};
-use blkkin_model::{Span, TraceId};
+use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use std::sync::Arc;
 
 /// All that is there at a moment. It stays, whatever comes and goes.
@@ -52,6 +52,37 @@ impl Snapshot {
         match unread {
             Some(error) if found.is_empty() => Err(error),
             _ => Ok(in_order(found)),
+        }
+    }
+
+    /// Hands over the spans of all requests whose ids have this lower half, or those that have an id too. What was sent
+    /// twice may come twice.
+    pub(crate) fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let mut count = 0u64;
+        let mut each = |span: &SpanRef<'_>| {
+            count += 1;
+            each(span);
+        };
+        for batch in self.batches.iter().filter(|batch| batch.may_hold(low)) {
+            let mut scratch = Scratch::default();
+            let rows = (0..).zip(batch.trace_lows()).filter(|(_, it)| **it == low);
+            for (row, _) in rows.filter(|(row, _)| id.is_none_or(|id| batch.id(*row) == id)) {
+                each(&batch.span(row, &mut scratch));
+            }
+        }
+        let mut unread = None;
+        for part in self.parts.iter().filter(|part| part.may_hold(low)) {
+            unread = part.visit(low, id, &mut each).err().or(unread);
+        }
+        // What is left of a request is better than nothing, and the file is counted.
+        match unread {
+            Some(error) if count == 0 => Err(error),
+            _ => Ok(()),
         }
     }
 }

@@ -4,14 +4,15 @@ use crate::error::Error as LakeError;
 use crate::lake::Lake;
 use crate::latency::Sum;
 use crate::links;
+use crate::measure;
 use crate::part::{Loaded, Part, ROWS_AT_ONCE};
 use crate::search::search;
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Row};
-use blkkin_model::{Span, TraceId};
+use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use blkkin_store::{
-    Batch, Condition, Counters, Done, Error, Latency, Link, Page, Query, SpanStore, TagField,
-    Window, text_of,
+    Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link, Page, Query,
+    SpanStore, TagField, Window, text_of,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -35,6 +36,15 @@ impl SpanStore for Lake {
 
     fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
         Ok(self.shared.snapshot().spans_of(low, |_| true)?)
+    }
+
+    fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        Ok(self.shared.snapshot().visit(low, id, each)?)
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
@@ -134,6 +144,24 @@ impl SpanStore for Lake {
             }
         }
         Ok(sum.finish(condition))
+    }
+
+    fn starts(&self) -> Result<Option<Window>, Error> {
+        Ok(measure::starts(&self.shared.snapshot()))
+    }
+
+    fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
+        measure::heat(&self.shared.snapshot(), condition, cells);
+        Ok(())
+    }
+
+    fn difference(
+        &self,
+        window: Window,
+        condition: &Condition,
+        area: &Area,
+    ) -> Result<Difference, Error> {
+        Ok(measure::difference(&self.shared.snapshot(), window, condition, area))
     }
 
     fn counters(&self) -> Counters {

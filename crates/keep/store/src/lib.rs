@@ -5,14 +5,17 @@
 //!   durable as the store makes it, and can be found.
 //! - A [`Query`] asks for requests that spans with certain [`Condition`]s are part of. The answer is a [`Page`] of
 //!   [`Summary`]s; whole requests are asked for by their ids.
-//! - [`Link`]s say which service calls which, and [`Latency`] how long what matches takes.
+//! - [`Link`]s say which service calls which, and [`Latency`] how long what matches takes; [`Heat`] says it over time,
+//!   and a [`Difference`] what is special about spans in a box of it.
 //!
 //! What is the same for all stores is here too: whether a [`Query`] holds for a request, what its [`Summary`] is and
 //! which page it is on, and the [`Linker`]. A [`MemoryStore`] puts it together in the plainest way.
 
 mod accept;
 mod condition;
+mod difference;
 mod error;
+mod heat;
 mod latency;
 mod link;
 mod memory;
@@ -26,7 +29,9 @@ pub mod zipkin;
 
 pub use accept::{Accepted, Batch, Done, Policy, Refusal};
 pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};
+pub use difference::{Area, Difference, Spoken, Tally, Topic, words_of};
 pub use error::Error;
+pub use heat::Heat;
 pub use latency::{Durations, Example, Latency};
 pub use link::{Call, Link, Linker};
 pub use memory::{MemoryStore, Room};

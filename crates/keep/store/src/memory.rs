@@ -4,11 +4,11 @@
 //! takes hold of the requests that are there when it is asked, and then lets others come and go.
 
 use crate::{
-    Accepted, Batch, Condition, Counters, Done, Durations, Error, Example, Latency, Link, Linker,
-    Page, Place, Policy, Query, SpanStore, Summary, TagField, Window, began_ns, compare,
-    fingerprint, text_of,
+    Accepted, Area, Batch, Condition, Counters, Difference, Done, Durations, Error, Example, Heat,
+    Latency, Link, Linker, Page, Place, Policy, Query, SpanStore, Summary, TagField, Tally, Window,
+    began_ns, compare, fingerprint, text_of,
 };
-use blkkin_model::{Held, Span, SpanRef, TraceId, Value};
+use blkkin_model::{Held, Span, SpanId, SpanRef, TraceId, Value};
 use blkkin_wire::{Decoder, End, Limits, Outcome};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -93,6 +93,19 @@ impl MemoryStore {
         texts.into_iter().collect()
     }
 
+    /// Looks at spans that meet a condition and have a start and a duration.
+    fn visit_like(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
+        for (_, request) in self.requests() {
+            request.visit(|span| {
+                if let (Some(start), Some(duration)) = (span.start_ns, span.duration_ns)
+                    && condition.holds(span)
+                {
+                    look(span, start, duration);
+                }
+            });
+        }
+    }
+
     /// Looks at those that begin in a window and for which all holds.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
         let found = self.requests().into_iter().filter_map(|(id, request)| {
@@ -127,6 +140,19 @@ impl SpanStore for MemoryStore {
 
     fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
         Ok(self.spans_of(|it| it.low() == low))
+    }
+
+    fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        for (_, request) in self.requests().iter().filter(|(of, _)| of.low() == low) {
+            let spans = request.spans.iter().filter(|span| id.is_none_or(|id| span.id == id));
+            spans.for_each(|span| each(&span.hold().as_ref()));
+        }
+        Ok(())
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
@@ -224,6 +250,40 @@ impl SpanStore for MemoryStore {
         let mut examples: Vec<Example> = examples.into_values().flatten().collect();
         examples.sort_by_key(|example| (example.duration_ns, example.trace_id, example.id));
         Ok(Latency { durations, examples })
+    }
+
+    fn starts(&self) -> Result<Option<Window>, Error> {
+        let mut starts: Option<Window> = None;
+        for (_, request) in self.requests() {
+            request.spans.iter().filter_map(|span| span.start_ns).for_each(|start| {
+                let known = starts.get_or_insert(Window { start_ns: start, end_ns: start });
+                known.start_ns = known.start_ns.min(start);
+                known.end_ns = known.end_ns.max(start);
+            });
+        }
+        Ok(starts)
+    }
+
+    fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
+        self.visit_like(condition, |_, start, duration| cells.add(start, duration));
+        Ok(())
+    }
+
+    fn difference(
+        &self,
+        window: Window,
+        condition: &Condition,
+        area: &Area,
+    ) -> Result<Difference, Error> {
+        let mut tally = Tally::default();
+        for side in [true, false] {
+            self.visit_like(condition, |span, start, duration| {
+                if window.holds(start) && area.holds(start, duration) == side {
+                    tally.add_span(side, span);
+                }
+            });
+        }
+        Ok(tally.finish())
     }
 
     fn counters(&self) -> Counters {

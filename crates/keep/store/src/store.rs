@@ -1,7 +1,9 @@
 //! The trait. Start at [`SpanStore`].
 
-use crate::{Batch, Condition, Done, Error, Latency, Link, Page, Query, Window};
-use blkkin_model::{Span, TraceId};
+use crate::{
+    Area, Batch, Condition, Difference, Done, Error, Heat, Latency, Link, Page, Query, Window,
+};
+use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 
 /// Keeps spans, and finds them. All can be called from any thread, and none waits for another one's question.
 ///
@@ -17,6 +19,15 @@ pub trait SpanStore: Send + Sync {
 
     /// The spans of all requests whose ids have this lower half, whatever the upper one is.
     fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error>;
+
+    /// Hands over the spans of all requests whose ids have this lower half, or those that have an id of a span too, one
+    /// after the other and in whatever order, however many there are. A span that was sent again may come again.
+    fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error>;
 
     /// Requests.
     fn search(&self, query: &Query) -> Result<Page, Error>;
@@ -45,6 +56,21 @@ pub trait SpanStore: Send + Sync {
     ///
     /// [`Durations`]: crate::Durations
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error>;
+
+    /// When the first of all spans started, and the last; none if no span has a start.
+    fn starts(&self) -> Result<Option<Window>, Error>;
+
+    /// Counts the spans that meet the condition, started in the window of the cells and have a duration.
+    fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error>;
+
+    /// What those spans say that are in a box, and all others that meet the condition, started in the window and have a
+    /// duration.
+    fn difference(
+        &self,
+        window: Window,
+        condition: &Condition,
+        area: &Area,
+    ) -> Result<Difference, Error>;
 
     /// What has been taken, is kept and is gone.
     fn counters(&self) -> Counters;

@@ -1,18 +1,22 @@
-//! The questions of BlkKin's own API, which `docs/server-api.md` describes. Start at [`Api::own`].
+//! The questions of BlkKin's own API, which `docs/server-api.md` describes. Start at [`Api::own`]; each question has a
+//! module, and what they have in common is here.
+
+mod difference;
+mod fields;
+mod heatmap;
+mod latency;
+mod links;
+mod outline;
+mod search;
+mod trace;
 
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question, trace_id};
 use crate::params::Params;
-use crate::span::{SpanJson, display};
-use blkkin_model::{SpanId, TraceId};
-use blkkin_store::{Condition, Durations, Order, Place, Query, ServiceSpans, Summary, Window};
+use blkkin_model::TraceId;
+use blkkin_store::{Condition, Durations, Window};
 use percent_encoding::percent_decode_str;
-use serde::Serialize;
 use std::collections::BTreeMap;
-
-/// Requests of a page, if nothing is said, and at most.
-const LIMIT: usize = 20;
-const LIMIT_MAX: usize = 1000;
 
 /// Shares of spans whose durations are told, in percent.
 const PERCENTILES: [(&str, f64); 7] = [
@@ -27,209 +31,46 @@ const PERCENTILES: [(&str, f64); 7] = [
 
 type Percentiles = BTreeMap<&'static str, u64>;
 
-#[derive(Serialize)]
-struct PageJson<'a> {
-    requests: Vec<SummaryJson<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    next: Option<String>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SummaryJson<'a> {
-    #[serde(serialize_with = "display")]
-    trace_id: TraceId,
-    start_ns: String,
-    duration_ns: u64,
-    service: &'a str,
-    name: &'a str,
-    spans: u64,
-    errors: u64,
-    services: Vec<ServiceJson<'a>>,
-}
-
-#[derive(Serialize)]
-struct ServiceJson<'a> {
-    service: &'a str,
-    spans: u64,
-    errors: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LatencyJson {
-    spans: u64,
-    percentiles_ns: Percentiles,
-    histogram: Vec<BarJson>,
-    examples: Vec<ExampleJson>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct BarJson {
-    least_ns: u64,
-    greatest_ns: u64,
-    spans: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ExampleJson {
-    #[serde(serialize_with = "display")]
-    trace_id: TraceId,
-    #[serde(serialize_with = "display")]
-    id: SpanId,
-    duration_ns: u64,
-}
-
-#[derive(Serialize)]
-struct LinksJson<'a> {
-    links: Vec<LinkJson<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LinkJson<'a> {
-    parent: &'a str,
-    child: &'a str,
-    calls: u64,
-    errors: u64,
-    percentiles_ns: Percentiles,
-}
-
-#[derive(Serialize)]
-struct ValuesJson<T> {
-    values: Vec<T>,
-}
-
-#[derive(Serialize)]
-struct KeyJson {
-    key: String,
-    spans: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct TraceJson<'a> {
-    #[serde(serialize_with = "display")]
-    trace_id: TraceId,
-    spans: Vec<SpanJson<'a>>,
-}
-
 impl Api {
     /// Answers a question of `/api/blkkin/v1/`.
     pub fn own(&self, question: &Question<'_>) -> Answer {
         let answer = match question.path {
             "search" => self.search(question),
             "latency" => self.latency(question),
+            "heatmap" => self.heatmap(question),
+            "difference" => self.difference(question),
             "links" => self.links(question),
             "fields" => self.fields(question),
-            path => match path.strip_prefix("trace/") {
-                Some(id) if !id.contains('/') => self.trace(id),
+            path => match path.split_once('/') {
+                Some(("trace", id)) if !id.contains('/') => self.trace(question, id),
+                Some(("outline", id)) if !id.contains('/') => self.outline(question, id),
                 _ => Err(Answer::failed(404, "Not Found")),
             },
         };
         answer.unwrap_or_else(|failure| failure)
     }
 
-    fn search(&self, question: &Question<'_>) -> Result<Answer> {
-        let params = &question.params;
-        let order = match params.get("order") {
-            None | Some("" | "newest") => Order::Newest,
-            Some("slowest") => Order::Slowest,
-            Some(other) => {
-                return Err(Answer::bad(format!("order is neither newest nor slowest: {other}")));
-            }
-        };
-        let limit = params.number("limit")?.unwrap_or(LIMIT);
-        if !(1..=LIMIT_MAX).contains(&limit) {
-            return Err(Answer::bad(format!("limit is not between 1 and {LIMIT_MAX}: {limit}")));
+    /// The window that is asked for; where that is not said, the one in which spans are known to have started.
+    fn known_window(&self, params: &Params<'_>) -> Result<Window> {
+        let asked = window(params)?;
+        let has = |name| matches!(params.get(name), Some(text) if !text.is_empty());
+        let (has_start, has_end) = (has("startNs"), has("endNs"));
+        if has_start && has_end {
+            return Ok(asked);
         }
-        let after = match params.get("after") {
-            None | Some("") => None,
-            Some(token) => Some(place(order, token).ok_or_else(|| {
-                Answer::bad("after is not the next of an answer in the same order")
-            })?),
-        };
-        let conditions = vec![condition(params)?];
-        let query = Query { window: window(params)?, conditions, order, limit, after };
-        let page = self.store.search(&query)?;
-        let requests = page.requests.iter().map(summary).collect();
-        let next = page.next.map(|place| token(order, place));
-        Ok(Answer::json(&PageJson { requests, next }))
+        let known = self.store.starts()?.unwrap_or(Window { start_ns: 0, end_ns: 0 });
+        Ok(match (has_start, has_end) {
+            (true, _) => Window { end_ns: known.end_ns.max(asked.start_ns), ..asked },
+            (_, true) => Window { start_ns: known.start_ns.min(asked.end_ns), ..asked },
+            _ => known,
+        })
     }
+}
 
-    fn latency(&self, question: &Question<'_>) -> Result<Answer> {
-        let params = &question.params;
-        let latency = self.store.latency(window(params)?, &condition(params)?)?;
-        let durations = &latency.durations;
-        let histogram = durations.counts().iter().map(|&(code, spans)| BarJson {
-            least_ns: Durations::least(code),
-            greatest_ns: Durations::greatest(code),
-            spans,
-        });
-        let examples = latency.examples.iter().map(|example| ExampleJson {
-            trace_id: example.trace_id,
-            id: example.id,
-            duration_ns: example.duration_ns,
-        });
-        Ok(Answer::json(&LatencyJson {
-            spans: durations.count(),
-            percentiles_ns: percentiles(durations),
-            histogram: histogram.collect(),
-            examples: examples.collect(),
-        }))
-    }
-
-    fn links(&self, question: &Question<'_>) -> Result<Answer> {
-        let links = self.store.links(window(&question.params)?)?;
-        let links = links.iter().map(|link| LinkJson {
-            parent: &link.parent,
-            child: &link.child,
-            calls: link.calls,
-            errors: link.errors,
-            percentiles_ns: percentiles(&link.durations),
-        });
-        Ok(Answer::json(&LinksJson { links: links.collect() }))
-    }
-
-    fn fields(&self, question: &Question<'_>) -> Result<Answer> {
-        let params = &question.params;
-        let limit = params.number("limit")?.unwrap_or(LIMIT_MAX);
-        let prefix = params.get("prefix").unwrap_or_default().to_lowercase();
-        let fits = |text: &str| text.to_lowercase().starts_with(&prefix);
-        let values = match params.need("of")? {
-            "services" => self.store.services()?,
-            "names" => self.store.span_names(params.need("service")?)?,
-            "remoteServices" => self.store.remote_services(params.need("service")?)?,
-            "values" => self.store.tag_values(params.need("key")?, LIMIT_MAX)?,
-            "keys" => {
-                let keys = self.store.tag_keys()?.into_iter().filter(|field| fits(&field.key));
-                let keys =
-                    keys.take(limit).map(|field| KeyJson { key: field.key, spans: field.spans });
-                return Ok(Answer::json(&ValuesJson { values: keys.collect() }));
-            }
-            other => {
-                let known = "services, names, remoteServices, keys, values";
-                return Err(Answer::bad(format!("of is none of {known}: {other}")));
-            }
-        };
-        let values = values.into_iter().filter(|value| fits(value)).take(limit).collect();
-        Ok(Answer::json(&ValuesJson { values }))
-    }
-
-    fn trace(&self, text: &str) -> Result<Answer> {
-        let text = percent_decode_str(text).decode_utf8_lossy();
-        let id = trace_id(text.trim()).map_err(Answer::bad)?;
-        let spans = self.spans(id)?;
-        if spans.is_empty() {
-            return Err(Answer::failed(404, format!("{id} not found")));
-        }
-        let spans = spans.iter().map(SpanJson::from).collect();
-        let answer = Answer::json(&TraceJson { trace_id: id, spans });
-        self.check_size(answer.body.len())?;
-        Ok(answer)
-    }
+/// The id of a request that stands in an address.
+fn request_id(text: &str) -> Result<TraceId> {
+    let text = percent_decode_str(text).decode_utf8_lossy();
+    trace_id(text.trim()).map_err(Answer::bad)
 }
 
 fn window(params: &Params<'_>) -> Result<Window> {
@@ -244,52 +85,30 @@ fn window(params: &Params<'_>) -> Result<Window> {
 fn condition(params: &Params<'_>) -> Result<Condition> {
     match params.get("filter") {
         None | Some("") => Ok(Condition::All(Vec::new())),
-        Some(text) => Condition::parse(text).map_err(|error| Answer::bad(error.to_string())),
+        Some(text) => Condition::parse(text).map_err(|error| {
+            // What is wrong in one line, and two that show the place.
+            let shown = error.render(false);
+            let place: Vec<&str> = shown.lines().skip(1).take(2).collect();
+            Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
+        }),
     }
 }
 
-fn summary(summary: &Summary) -> SummaryJson<'_> {
-    let service = |part: &ServiceSpans| (part.spans, part.errors);
-    SummaryJson {
-        trace_id: summary.trace_id,
-        start_ns: summary.start_ns.to_string(),
-        duration_ns: summary.duration_ns,
-        service: &summary.service,
-        name: &summary.name,
-        spans: summary.spans,
-        errors: summary.errors,
-        services: summary
-            .services
-            .iter()
-            .map(|part| {
-                let (spans, errors) = service(part);
-                ServiceJson { service: &part.service, spans, errors }
-            })
-            .collect(),
+/// How many of something are told.
+fn limit_of(params: &Params<'_>, none: usize, most: usize) -> Result<usize> {
+    number_between(params, "limit", none, most)
+}
+
+/// A number from 1 on.
+fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> Result<usize> {
+    let number = params.number(name)?.unwrap_or(none);
+    if !(1..=most).contains(&number) {
+        return Err(Answer::bad(format!("{name} is not between 1 and {most}: {number}")));
     }
+    Ok(number)
 }
 
 fn percentiles(durations: &Durations) -> Percentiles {
     let shares = PERCENTILES.iter();
     shares.filter_map(|&(name, share)| Some((name, durations.quantile(share)?))).collect()
-}
-
-/// Behind which request the next page starts, as text.
-fn token(order: Order, place: Place) -> String {
-    let order = letter(order);
-    format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())
-}
-
-fn place(order: Order, token: &str) -> Option<Place> {
-    let (rank, id) = token.strip_prefix(letter(order))?.split_once('.')?;
-    let rank_ns = u64::from_str_radix(rank, 16).ok()?;
-    let trace_id = TraceId::from_number(u128::from_str_radix(id, 16).ok()?)?;
-    Some(Place { rank_ns, trace_id })
-}
-
-fn letter(order: Order) -> char {
-    match order {
-        Order::Newest => 'n',
-        Order::Slowest => 's',
-    }
 }

@@ -158,9 +158,12 @@ fn template(target: Target<'_>) -> &'static str {
         Target::OwnApi(path) => match path {
             "search" => "/api/blkkin/v1/search",
             "latency" => "/api/blkkin/v1/latency",
+            "heatmap" => "/api/blkkin/v1/heatmap",
+            "difference" => "/api/blkkin/v1/difference",
             "links" => "/api/blkkin/v1/links",
             "fields" => "/api/blkkin/v1/fields",
             path if path.starts_with("trace/") => "/api/blkkin/v1/trace/{traceId}",
+            path if path.starts_with("outline/") => "/api/blkkin/v1/outline/{traceId}",
             _ => "unknown",
         },
         Target::Page(page) => match page {

@@ -7,6 +7,7 @@
 mod answers;
 mod batches;
 mod links;
+mod measures;
 mod odd;
 mod pages;
 mod random;
@@ -67,6 +68,10 @@ cases! { $
     answers::tags_are_listed,
     answers::summaries_tell_who_took_part,
     answers::latency_is_measured,
+    measures::cells_have_the_spans_of_their_time_and_duration,
+    measures::words_inside_of_a_box_are_told_from_others,
+    measures::spans_are_handed_over_one_by_one,
+    measures::it_is_known_when_spans_started,
     links::calls_are_counted,
     links::calls_are_in_the_window_of_their_request,
     links::calls_are_counted_once,

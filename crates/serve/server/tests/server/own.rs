@@ -134,13 +134,157 @@ fn latencies_are_told() {
 
 #[test]
 fn links_are_told() {
-    let links = get(&filled(), "links");
+    let tested = filled();
+    let links = get(&tested, "links");
+    assert_eq!((&links["startNs"], &links["endNs"]), (&json!("1000000000"), &json!("3000000000")));
+    let asked = get(&tested, "links?startNs=7&endNs=2000000000");
+    assert_eq!((&asked["startNs"], &asked["endNs"]), (&json!("7"), &json!("2000000000")));
     let link = &links["links"][0];
     assert_eq!(
         (&link["parent"], &link["child"], &link["calls"], &link["errors"]),
         (&json!("osd"), &json!("disk"), &json!(1), &json!(1))
     );
     assert!(link["percentilesNs"]["50"].is_u64(), "{link}");
+    assert!(link["percentilesNs"]["99"].is_u64(), "{link}");
+}
+
+#[test]
+fn heat_is_told_in_cells() {
+    let tested = filled();
+    let bar = |least: u64, greatest: u64| json!({ "leastNs": least, "greatestNs": greatest });
+    let heat = get(&tested, "heatmap?columns=2&filter=service+%3D%3D+%22osd%22");
+    assert_eq!(
+        heat,
+        json!({
+            "startNs": "1000000000",
+            "endNs": "3000000000",
+            "columnNs": 1_000_000_001,
+            "columns": 2,
+            "spans": 2,
+            "rows": [bar(1_763_488, 2_097_151), bar(2_097_152, 2_493_948), bar(2_493_949, 2_965_820),
+                bar(2_965_821, 3_526_975)],
+            "cells": [[0, 0, 1], [0, 3, 1]],
+        })
+    );
+    let check = |query: &str, expected: Value| {
+        let heat = get(&tested, &format!("heatmap?{query}"));
+        let told = json!([heat["startNs"], heat["endNs"], heat["columns"], heat["spans"]]);
+        assert_eq!(told, expected, "{query}");
+    };
+    check("", json!(["1000000000", "3000000000", 120, 4]));
+    // When spans started themselves counts, not their requests.
+    check("startNs=1000050000", json!(["1000050000", "3000000000", 120, 3]));
+    check("endNs=1000050000", json!(["1000000000", "1000050000", 120, 1]));
+    check("startNs=9000000000", json!(["9000000000", "9000000000", 120, 0]));
+    check("endNs=9", json!(["9", "9", 120, 0]));
+    check(
+        "columns=7&startNs=0&endNs=18446744073709551615",
+        json!(["0", "18446744073709551615", 7, 4]),
+    );
+    let empty = get(&start(), "heatmap");
+    assert_eq!(
+        (&empty["spans"], &empty["rows"], &empty["cells"]),
+        (&json!(0), &json!([]), &json!([]))
+    );
+}
+
+#[test]
+fn differences_are_told() {
+    let tested = filled();
+    let check = |query: &str, inside: u64, outside: u64, expected: &[(&str, u64, u64)]| {
+        let difference = get(&tested, &format!("difference?{query}"));
+        assert_eq!(
+            (&difference["inside"], &difference["outside"]),
+            (&json!(inside), &json!(outside))
+        );
+        let values = difference["values"].as_array().expect("a list").iter().map(|it| {
+            let text = format!(
+                "{}={}",
+                it["key"].as_str().expect("text"),
+                it["value"].as_str().expect("text")
+            );
+            (
+                text,
+                it["inside"].as_u64().expect("a number"),
+                it["outside"].as_u64().expect("a number"),
+            )
+        });
+        let expected: Vec<(String, u64, u64)> = expected
+            .iter()
+            .map(|&(text, inside, outside)| (text.to_owned(), inside, outside))
+            .collect();
+        assert_eq!(values.collect::<Vec<_>>(), expected, "{query}");
+    };
+    check(
+        "boxStartNs=2000000000&boxLeastNs=1000000&limit=2",
+        1,
+        3,
+        &[("name=write", 1, 1), ("service=osd", 0, 2)],
+    );
+    check(
+        "boxEndNs=1000500000&filter=service+%3D%3D+%22osd%22&boxGreatestNs=2500000",
+        1,
+        1,
+        &[
+            ("name=sub", 1, 0),
+            ("kind=client", 1, 0),
+            ("status=error", 1, 0),
+            ("error=EIO", 1, 0),
+            ("name=Read", 0, 1),
+            ("kind=server", 0, 1),
+            ("pool=rbd", 0, 1),
+        ],
+    );
+    check("boxStartNs=5000000000", 0, 4, &[]);
+    check("startNs=2500000000&boxStartNs=1", 1, 0, &[("service=rgw", 1, 0), ("name=write", 1, 0)]);
+}
+
+#[test]
+fn requests_are_outlined() {
+    let tested = filled();
+    let outline = get(&tested, "outline/a");
+    assert_eq!(
+        outline,
+        json!({
+            "traceId": "000000000000000a",
+            "startNs": "1000000000",
+            "durationNs": 3_000_000,
+            "spans": 2,
+            "shown": 2,
+            "strings": ["osd", "Read", "sub"],
+            "ids": ["000000000000000a", "000000000000000b"],
+            "parents": [-1, 0],
+            "starts": [0, 100_000],
+            "durations": [3_000_000, 2_000_000],
+            "services": [0, 0],
+            "names": [1, 2],
+            "kinds": [2, 1],
+            "errors": [0, 1],
+            "annotations": { "rows": [], "times": [], "values": [], "more": 0 },
+        })
+    );
+    let outline = get(&tested, "outline/a?limit=1");
+    assert_eq!((&outline["spans"], &outline["shown"]), (&json!(2), &json!(1)));
+    let outline = get(&tested, "outline/c");
+    assert_eq!(
+        outline["annotations"],
+        json!({ "rows": [0], "times": [1000], "values": [2], "more": 0 })
+    );
+    let reply = tested.get("/api/blkkin/v1/outline/f");
+    assert_eq!((reply.status, reply.text()), (404, "000000000000000f not found".to_owned()));
+}
+
+#[test]
+fn single_spans_are_told() {
+    let tested = filled();
+    let all = get(&tested, "trace/a");
+    for (at, id) in ["a", "b"].into_iter().enumerate() {
+        let trace = get(&tested, &format!("trace/a?span={id}"));
+        assert_eq!(trace, json!({ "traceId": "000000000000000a", "spans": [all["spans"][at]] }));
+    }
+    let reply = tested.get("/api/blkkin/v1/trace/a?span=c");
+    let expected = "span 000000000000000c of 000000000000000a not found";
+    assert_eq!((reply.status, reply.text().as_str()), (404, expected));
 }
 
 #[test]
@@ -248,12 +392,30 @@ fn questions_that_make_no_sense_are_refused() {
         ("fields?of=x", "of is none of services, names, remoteServices, keys, values: x"),
         ("fields?of=names", "parameter service is missing"),
         ("trace/x", "x should be lower-hex encoded with no prefix"),
+        ("trace/a?span=x", "span is not an id, 1 to 16 of 0-9a-f: x"),
+        ("trace/a?span=0", "span is not an id, 1 to 16 of 0-9a-f: 0"),
+        ("trace/a?span=+1", "span is not an id, 1 to 16 of 0-9a-f:  1"),
+        ("outline/x", "x should be lower-hex encoded with no prefix"),
+        ("outline/a?limit=0", "limit is not between 1 and 250000: 0"),
+        ("outline/a?limit=250001", "limit is not between 1 and 250000: 250001"),
+        ("heatmap?columns=0", "columns is not between 1 and 1000: 0"),
+        ("heatmap?columns=1001", "columns is not between 1 and 1000: 1001"),
+        ("heatmap?startNs=2&endNs=1", "startNs is after endNs"),
+        ("difference?limit=0", "limit is not between 1 and 1000: 0"),
+        ("difference?boxStartNs=2&boxEndNs=1", "boxStartNs is after boxEndNs"),
+        ("difference?boxLeastNs=2&boxGreatestNs=1", "boxLeastNs is more than boxGreatestNs"),
     ] {
         let reply = tested.get(&format!("/api/blkkin/v1/{path}"));
         assert_eq!((reply.status, reply.text().as_str()), (400, expected), "{path}");
     }
-    let reply = tested.get("/api/blkkin/v1/search?filter=service+%3D%3D");
-    assert_eq!(reply.status, 400, "{}", reply.text());
+    for path in ["search", "latency", "heatmap", "difference"] {
+        let reply = tested.get(&format!("/api/blkkin/v1/{path}?filter=service+%3D%3D"));
+        let text = reply.text();
+        let lines: Vec<&str> = text.lines().collect();
+        let [_, line, place] = lines[..] else { panic!("three lines: {text}") };
+        assert_eq!((reply.status, line.trim(), place.trim()), (400, "service ==", "^"), "{text}");
+        assert_eq!(place.find('^'), line.find("==").map(|at| at + 2));
+    }
     assert_eq!(tested.get("/api/blkkin/v1/trace/f").status, 404);
     assert_eq!(tested.get("/api/blkkin/v1/nothing").status, 404);
 }

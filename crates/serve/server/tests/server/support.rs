@@ -1,10 +1,10 @@
 //! A server to test, a client that does nothing on its own, and a store that can be told to misbehave.
 
-use blkkin_model::{Span, TraceId};
+use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use blkkin_server::{Listen, Running, Server, Settings};
 use blkkin_store::{
-    Accepted, Batch, Condition, Counters, Done, Error, Latency, Link, MemoryStore, Page, Query,
-    Refusal, Room, SpanStore, TagField, Window,
+    Accepted, Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link,
+    MemoryStore, Page, Query, Refusal, Room, SpanStore, TagField, Window,
 };
 use blkkin_wire::Limits;
 use std::io::{Read, Write};
@@ -74,6 +74,15 @@ impl SpanStore for Wayward {
         self.inner.traces_of_low(low)
     }
 
+    fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        self.inner.visit(low, id, each)
+    }
+
     fn search(&self, query: &Query) -> Result<Page, Error> {
         self.inner.search(query)
     }
@@ -106,6 +115,23 @@ impl SpanStore for Wayward {
 
     fn latency(&self, window: Window, condition: &Condition) -> Result<Latency, Error> {
         self.inner.latency(window, condition)
+    }
+
+    fn starts(&self) -> Result<Option<Window>, Error> {
+        self.inner.starts()
+    }
+
+    fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
+        self.inner.heat(condition, cells)
+    }
+
+    fn difference(
+        &self,
+        window: Window,
+        condition: &Condition,
+        area: &Area,
+    ) -> Result<Difference, Error> {
+        self.inner.difference(window, condition, area)
     }
 
     fn counters(&self) -> Counters {

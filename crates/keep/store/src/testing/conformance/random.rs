@@ -1,7 +1,8 @@
 //! Random spans and questions: any store's answers are those of the plain one.
 
+use super::measures::{assert_difference, assert_heat};
 use super::subject::{MS, NOON, Subject, condition, endpoint, span};
-use crate::{MemoryStore, Order, Place, Query, SpanStore, Window, began_ns};
+use crate::{Area, Condition, Heat, MemoryStore, Order, Place, Query, SpanStore, Window, began_ns};
 use blkkin_model::{Annotation, Held, Kind, Span, SpanId, SpanRef, Tag, Value};
 use blkkin_sys::testing::Random;
 use std::sync::Arc;
@@ -58,8 +59,12 @@ pub(super) fn answers_are_those_of_the_plain_store(subject: &Subject) {
         send(&mut random, seed, are_whole, &[subject, &plain]);
         subject.settle();
         compare_lists(subject, &plain, seed);
+        let all = all_of(&plain);
         for _ in 0..QUESTION_COUNT {
             ask(&mut random, subject, &plain, seed, are_whole || !subject.measures_parts);
+            if are_whole || !subject.measures_parts {
+                measure(&mut random, subject, &all);
+            }
         }
     }
 }
@@ -213,6 +218,29 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
         };
         assert_eq!(durations(subject), durations(plain), "{context}");
     }
+}
+
+/// All spans, but for those of requests without any time.
+fn all_of(plain: &Subject) -> Vec<Span> {
+    let page = plain.store().search(&Query::new(usize::MAX)).expect("an answer");
+    page.requests.iter().flat_map(|summary| plain.trace(summary.trace_id)).collect()
+}
+
+/// What many spans say together is what they say one by one.
+fn measure(random: &mut Random, subject: &Subject, all: &[Span]) {
+    let window = |random: &mut Random| {
+        let first = NOON + random.below(200u64) * MS;
+        Window { start_ns: first, end_ns: first + random.below(100u64) * MS }
+    };
+    let windows = [Window::ALL, window(random), window(random)];
+    let filters = random_conditions(random);
+    let condition = Condition::All(filters.iter().map(|filter| condition(filter)).collect());
+    let heat = Heat::new(random.one_of(&windows), 1 + random.below(30));
+    assert_heat(subject, all, &heat, &condition);
+    let least_ns = random.below(6u64) * MS;
+    let greatest_ns = least_ns + random.below(3u64) * MS;
+    let area = Area { window: window(random), least_ns, greatest_ns };
+    assert_difference(subject, all, random.one_of(&windows), &condition, &area);
 }
 
 /// A request that is found is one that is asked for, and its place is what the order says.

@@ -2,7 +2,7 @@
 
 use super::subject::{MS, NOON, Subject, US, With, condition, span, trace_id};
 use crate::zipkin::Parameters;
-use crate::{Order, Query, Window};
+use crate::{Heat, Order, Query, Window};
 use blkkin_model::{Kind, Span};
 use blkkin_wire::Format;
 
@@ -34,6 +34,9 @@ pub(super) fn an_empty_store_answers(subject: &Subject) {
     assert!(store.links(Window::ALL).expect("an answer").is_empty());
     let latency = store.latency(Window::ALL, &condition("!error")).expect("an answer");
     assert!(latency.durations.count() == 0 && latency.examples.is_empty());
+    let mut heat = Heat::new(Window::ALL, 5);
+    store.heat(&condition("!error"), &mut heat).expect("an answer");
+    assert_eq!((heat.spans(), store.starts().expect("an answer")), (0, None));
     let counters = store.counters();
     assert_eq!((counters.accepted, counters.kept, counters.refused), (0, 0, 0));
 }

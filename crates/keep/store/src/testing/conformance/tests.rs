@@ -3,10 +3,10 @@
 
 use super::{CASES, Subject};
 use crate::{
-    Batch, Condition, Counters, Done, Error, Latency, Link, MemoryStore, Page, Policy, Query,
-    SpanStore, TagField, Window,
+    Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link, MemoryStore,
+    Page, Policy, Query, SpanStore, TagField, Window,
 };
-use blkkin_model::{Span, TraceId};
+use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use blkkin_wire::Format;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
@@ -55,6 +55,14 @@ enum Fault {
     MeasuresAllTimes,
     MeasuresAllSpans,
     GivesNoExamples,
+    CountsAllSpansInCells,
+    CountsCellsTwice,
+    LeavesOutTheBox,
+    ComparesAllSpans,
+    ComparesAllTimes,
+    HandsOverAllIds,
+    HandsOverNoWideIds,
+    KnowsStartsOfRequestsOnly,
     SummariesHaveNoErrors,
     SummariesSortServicesByName,
     TracesAreNotInOrder,
@@ -136,6 +144,20 @@ impl SpanStore for Broken {
             spans.retain(|span| !span.trace_id.is_wide());
         }
         Ok(spans)
+    }
+
+    fn visit(
+        &self,
+        low: u64,
+        id: Option<SpanId>,
+        each: &mut dyn FnMut(&SpanRef<'_>),
+    ) -> Result<(), Error> {
+        let id = id.filter(|_| !self.has(Fault::HandsOverAllIds));
+        self.inner.visit(low, id, &mut |span| {
+            if !(self.has(Fault::HandsOverNoWideIds) && span.trace_id.is_wide()) {
+                each(span);
+            }
+        })
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
@@ -254,6 +276,39 @@ impl SpanStore for Broken {
         Ok(latency)
     }
 
+    fn starts(&self) -> Result<Option<Window>, Error> {
+        if self.has(Fault::KnowsStartsOfRequestsOnly) {
+            let page = self.inner.search(&Query::new(usize::MAX))?;
+            let starts = || page.requests.iter().map(|summary| summary.start_ns);
+            let window = |(start_ns, end_ns)| Window { start_ns, end_ns };
+            return Ok(starts().min().zip(starts().max()).map(window));
+        }
+        self.inner.starts()
+    }
+
+    fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
+        let all = Condition::All(Vec::new());
+        let condition = if self.has(Fault::CountsAllSpansInCells) { &all } else { condition };
+        self.inner.heat(condition, cells)?;
+        if self.has(Fault::CountsCellsTwice) { self.inner.heat(condition, cells) } else { Ok(()) }
+    }
+
+    fn difference(
+        &self,
+        window: Window,
+        condition: &Condition,
+        area: &Area,
+    ) -> Result<Difference, Error> {
+        let all = Condition::All(Vec::new());
+        let condition = if self.has(Fault::ComparesAllSpans) { &all } else { condition };
+        let window = if self.has(Fault::ComparesAllTimes) { Window::ALL } else { window };
+        let mut difference = self.inner.difference(window, condition, area)?;
+        if self.has(Fault::LeavesOutTheBox) {
+            difference.values.retain(|word| word.outside > 0);
+        }
+        Ok(difference)
+    }
+
     fn counters(&self) -> Counters {
         let mut counters = self.inner.counters();
         match self.fault {
@@ -320,6 +375,16 @@ fn planted_faults_are_found() {
     check(Fault::MeasuresAllTimes, "latency_is_measured");
     check(Fault::MeasuresAllSpans, "latency_is_measured");
     check(Fault::GivesNoExamples, "latency_is_measured");
+    let cells = "cells_have_the_spans_of_their_time_and_duration";
+    check(Fault::CountsAllSpansInCells, cells);
+    check(Fault::CountsCellsTwice, cells);
+    let words = "words_inside_of_a_box_are_told_from_others";
+    check(Fault::LeavesOutTheBox, words);
+    check(Fault::ComparesAllSpans, words);
+    check(Fault::ComparesAllTimes, words);
+    check(Fault::HandsOverAllIds, "spans_are_handed_over_one_by_one");
+    check(Fault::HandsOverNoWideIds, "spans_are_handed_over_one_by_one");
+    check(Fault::KnowsStartsOfRequestsOnly, "it_is_known_when_spans_started");
     check(Fault::SummariesHaveNoErrors, "summaries_tell_who_took_part");
     check(Fault::SummariesSortServicesByName, "summaries_tell_who_took_part");
     check(Fault::TracesAreNotInOrder, "spans_of_a_request_are_put_together");

@@ -1,0 +1,333 @@
+//! Which words spans in a box say, and which others do: a box of time and of durations. Start at [`Tally`].
+
+use crate::{Window, text_of};
+use blkkin_model::{Kind, SpanRef, Status};
+use std::collections::HashMap;
+
+/// Most different values that are counted.
+const VALUES_MAX: usize = 1 << 16;
+
+/// Values that are longer, with their keys, are not counted.
+const BYTES_MAX: usize = 512;
+
+/// Spans that started then and took so long, all ends included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// When they started.
+    pub window: Window,
+    /// How long they took at least.
+    pub least_ns: u64,
+    /// And at most.
+    pub greatest_ns: u64,
+}
+
+/// What a word is said of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Topic<K> {
+    /// The service that recorded the span.
+    Service,
+    /// What was done.
+    Name,
+    /// What it is to its parent, if that is said.
+    Kind,
+    /// `error` if it failed, `ok` if that was said.
+    Status,
+    /// The tag with this key.
+    Tag(K),
+}
+
+/// Which words were said how often, inside of a box and outside of it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Difference {
+    /// Spans in the box.
+    pub inside: u64,
+    /// Other spans.
+    pub outside: u64,
+    /// Different words, in order of topic and value.
+    pub values: Vec<Spoken>,
+    /// How often words were said that are not among them, as they are too many or too long.
+    pub left_out: u64,
+}
+
+/// How often a word was said.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Spoken {
+    /// Of what.
+    pub topic: Topic<String>,
+    /// The word.
+    pub value: String,
+    /// How many spans in the box say it.
+    pub inside: u64,
+    /// How many others.
+    pub outside: u64,
+}
+
+/// Counts words, those that are said inside of a box first: they are counted rightly then, whatever is said outside.
+#[derive(Debug, Default)]
+pub struct Tally {
+    inside: u64,
+    outside: u64,
+    /// Of the topics that are no tags.
+    own: [Values; 4],
+    tags: HashMap<String, Values>,
+    count: usize,
+    /// Of those, which were not said inside.
+    others: usize,
+    left_out: u64,
+}
+
+/// How often each value was said inside and outside.
+type Values = HashMap<String, [u64; 2]>;
+
+impl Area {
+    /// Whether a span is in it that started then and took so long.
+    #[inline]
+    pub fn holds(&self, start_ns: u64, duration_ns: u64) -> bool {
+        self.window.holds(start_ns) && (self.least_ns..=self.greatest_ns).contains(&duration_ns)
+    }
+}
+
+/// Calls `each` with all that is counted of a span. The last tag with a key counts.
+pub fn words_of<'a>(span: &SpanRef<'a>, mut each: impl FnMut(Topic<&'a str>, &str)) {
+    let status = if span.is_error() {
+        "error"
+    } else if span.status == Status::Ok {
+        "ok"
+    } else {
+        ""
+    };
+    let own = [
+        (Topic::Service, span.local.service),
+        (Topic::Name, span.name),
+        (Topic::Kind, kind_word(span.kind)),
+        (Topic::Status, status),
+    ];
+    own.into_iter().filter(|(_, word)| !word.is_empty()).for_each(|(of, word)| each(of, word));
+    for (at, tag) in span.tags.iter().enumerate() {
+        if span.tags.get(at + 1).is_none_or(|next| next.key != tag.key) {
+            let text = text_of(tag.value);
+            if !text.is_empty() {
+                each(Topic::Tag(tag.key), &text);
+            }
+        }
+    }
+}
+
+/// The word for what a span is to its parent; empty if that is not said.
+fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Unspecified => "",
+        Kind::Internal => "internal",
+        Kind::Client => "client",
+        Kind::Server => "server",
+        Kind::Producer => "producer",
+        Kind::Consumer => "consumer",
+    }
+}
+
+impl Tally {
+    /// Counts spans in the box, or others.
+    pub fn add_spans(&mut self, is_inside: bool, count: u64) {
+        *(if is_inside { &mut self.inside } else { &mut self.outside }) += count;
+    }
+
+    /// Counts a span and its words.
+    pub fn add_span(&mut self, is_inside: bool, span: &SpanRef<'_>) {
+        self.add_spans(is_inside, 1);
+        words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
+    }
+
+    /// Counts a word that so many spans say.
+    pub fn add(&mut self, is_inside: bool, topic: Topic<&str>, word: &str, count: u64) {
+        if count == 0 {
+            return;
+        }
+        let side = usize::from(!is_inside);
+        if let Some(counts) = self.values(topic).and_then(|values| values.get_mut(word)) {
+            let was_other = counts[0] == 0;
+            counts[side] += count;
+            let is_other = counts[0] == 0;
+            self.others -= usize::from(was_other && !is_other);
+            return;
+        }
+        let key = if let Topic::Tag(key) = topic { key } else { "" };
+        if key.len() + word.len() > BYTES_MAX || !self.has_room(is_inside) {
+            self.left_out += count;
+            return;
+        }
+        let mut counts = [0; 2];
+        counts[side] = count;
+        let values = match topic.place() {
+            Some(place) => &mut self.own[place],
+            None => self.tags.entry(key.to_owned()).or_default(),
+        };
+        values.insert(word.to_owned(), counts);
+        self.count += 1;
+        self.others += usize::from(!is_inside);
+    }
+
+    fn values(&mut self, topic: Topic<&str>) -> Option<&mut Values> {
+        match topic {
+            Topic::Tag(key) => self.tags.get_mut(key),
+            own => own.place().map(|place| &mut self.own[place]),
+        }
+    }
+
+    /// Makes room for a word if there is none: those go that were said least. What was said inside does not go for what
+    /// is said outside.
+    fn has_room(&mut self, is_inside: bool) -> bool {
+        if self.count < VALUES_MAX {
+            return true;
+        }
+        // All are not looked through again and again for a few.
+        if !is_inside && self.others < VALUES_MAX / 16 {
+            return false;
+        }
+        let may_go = |&[inside, _]: &[u64; 2]| is_inside || inside == 0;
+        let all = self.own.iter().chain(self.tags.values()).flat_map(HashMap::values);
+        let mut counts: Vec<[u64; 2]> = all.copied().filter(may_go).collect();
+        let half = counts.len() / 2;
+        let (less, &mut most, _) = counts.select_nth_unstable(half);
+        let mut alike = half - less.iter().filter(|counts| **counts < most).count();
+        for values in self.own.iter_mut().chain(self.tags.values_mut()) {
+            values.retain(|_, counts| {
+                let goes = may_go(counts) && (*counts < most || *counts == most && alike > 0);
+                if goes {
+                    alike -= usize::from(*counts == most);
+                    self.left_out += counts[0] + counts[1];
+                    self.count -= 1;
+                    self.others -= usize::from(counts[0] == 0);
+                }
+                !goes
+            });
+        }
+        self.tags.retain(|_, values| !values.is_empty());
+        true
+    }
+
+    /// What was counted.
+    pub fn finish(self) -> Difference {
+        let Tally { inside, outside, own, tags, left_out, .. } = self;
+        let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
+        let tags = tags.into_iter().map(|(key, values)| (Topic::Tag(key), values));
+        let mut spoken = Vec::with_capacity(self.count);
+        for (topic, values) in topics.into_iter().zip(own).chain(tags) {
+            spoken.extend(values.into_iter().map(|(value, [inside, outside])| Spoken {
+                topic: topic.clone(),
+                value,
+                inside,
+                outside,
+            }));
+        }
+        spoken.sort();
+        Difference { inside, outside, values: spoken, left_out }
+    }
+}
+
+impl Topic<&str> {
+    /// Its place among those that are no tags.
+    fn place(self) -> Option<usize> {
+        match self {
+            Topic::Service => Some(0),
+            Topic::Name => Some(1),
+            Topic::Kind => Some(2),
+            Topic::Status => Some(3),
+            Topic::Tag(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_model::{Origin, SpanId, TagRef, TraceId, ValueRef};
+
+    fn span<'a>(tags: &'a [TagRef<'a>]) -> SpanRef<'a> {
+        let ids = TraceId::from_number(1).zip(SpanId::from_number(1));
+        let (trace, id) = ids.expect("not 0");
+        SpanRef { tags, ..SpanRef::new(trace, id) }
+    }
+
+    fn tag<'a>(key: &'a str, value: ValueRef<'a>) -> TagRef<'a> {
+        TagRef { key, value, origin: Origin::Span }
+    }
+
+    #[track_caller]
+    fn check(span: &SpanRef<'_>, expected: &str) {
+        let mut found = String::new();
+        words_of(span, |topic, word| found += &format!("{topic:?}={word} "));
+        assert_eq!(found.trim_end(), expected);
+    }
+
+    #[test]
+    fn words_are_those_that_are_said() {
+        check(&span(&[]), "");
+        let local = blkkin_model::EndpointRef { service: "osd", ..span(&[]).local };
+        let said = SpanRef { name: "read", kind: Kind::Server, local, ..span(&[]) };
+        check(&said, "Service=osd Name=read Kind=server");
+        check(&SpanRef { status: Status::Ok, ..span(&[]) }, "Status=ok");
+        check(&SpanRef { status: Status::Error, ..span(&[]) }, "Status=error");
+        let tags = [
+            tag("a", ValueRef::Str("first")),
+            tag("a", ValueRef::Int(7)),
+            tag("b", ValueRef::Str("")),
+            tag("error", ValueRef::Str("EIO")),
+        ];
+        check(&span(&tags), r#"Status=error Tag("a")=7 Tag("error")=EIO"#);
+    }
+
+    #[test]
+    fn words_are_counted_on_both_sides() {
+        let mut tally = Tally::default();
+        let tags = [tag("pool", ValueRef::Str("rbd"))];
+        tally.add_span(true, &SpanRef { name: "read", ..span(&tags) });
+        tally.add_span(false, &SpanRef { name: "read", ..span(&[]) });
+        tally.add_span(false, &SpanRef { name: "write", ..span(&[]) });
+        let words = tally.finish();
+        assert_eq!((words.inside, words.outside, words.left_out), (1, 2, 0));
+        let words = words.values.iter().map(|it| {
+            let Spoken { topic, value, inside, outside } = it;
+            format!("{topic:?}={value} {inside}/{outside}")
+        });
+        let words: Vec<String> = words.collect();
+        assert_eq!(words, ["Name=read 1/1", "Name=write 0/1", r#"Tag("pool")=rbd 1/0"#]);
+    }
+
+    /// What is said inside of the box, or often, stays when there is no room for all.
+    #[test]
+    fn there_is_an_end_to_words() {
+        let mut tally = Tally::default();
+        tally.add(true, Topic::Tag("volume"), "one", 1);
+        let mut said = 1;
+        for at in 0..4 * VALUES_MAX {
+            tally.add(false, Topic::Tag("id"), &at.to_string(), 1);
+            tally.add(false, Topic::Tag("volume"), ["one", "two"][at % 2], 1);
+            said += 2;
+        }
+        tally.add(false, Topic::Tag("sql"), &"x".repeat(BYTES_MAX), 5);
+        let words = tally.finish();
+        assert!(words.values.len() <= VALUES_MAX);
+        let kept: u64 = words.values.iter().map(|it| it.inside + it.outside).sum();
+        assert_eq!(kept + words.left_out, said + 5);
+        let [.., one, two] = words.values.as_slice() else { panic!("two at the end") };
+        let half = 2 * VALUES_MAX as u64;
+        assert_eq!((one.value.as_str(), one.inside, one.outside), ("one", 1, half));
+        assert_eq!((two.value.as_str(), two.inside, two.outside), ("two", 0, half));
+    }
+
+    #[test]
+    fn many_words_inside_stay_rather_than_others() {
+        let mut tally = Tally::default();
+        for at in 0..2 * VALUES_MAX {
+            tally.add(true, Topic::Name, &at.to_string(), 1);
+        }
+        let before = tally.count;
+        assert!((VALUES_MAX / 4..=VALUES_MAX).contains(&before), "{before}");
+        for at in 0..2 * VALUES_MAX {
+            tally.add(false, Topic::Kind, &at.to_string(), 1);
+        }
+        let words = tally.finish();
+        assert!(words.values.len() <= VALUES_MAX);
+        assert_eq!(words.values.iter().filter(|it| it.inside > 0).count(), before);
+    }
+}

@@ -1,0 +1,190 @@
+//! What is measured of many spans at once, and handed over of requests that have many.
+
+use super::subject::{MS, NOON, Subject, With, assert_same, condition, span, trace_id};
+use crate::{Area, Condition, Difference, Heat, Spoken, Topic, Window, words_of};
+use blkkin_model::{Kind, Span, SpanId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Spans of several requests, of which some have no start or no duration.
+fn spans() -> Vec<Span> {
+    let mut spans: Vec<Span> = (1..=120u64)
+        .map(|at| {
+            let service = ["osd.1", "osd.2", "qemu"][(at % 3) as usize];
+            let span = span(u128::from(1 + at / 9), at, at / 2, at * 7 % 100, service, "read");
+            let span = span
+                .lasting((1 + at * at % 50) * MS / 4)
+                .tag("pool", ["rbd", "fs"][(at / 60) as usize % 2]);
+            if at % 11 == 0 { span.tag("error", "EIO").kind(Kind::Client) } else { span }
+        })
+        .collect();
+    spans.push(Span { start_ns: None, ..span(2, 200, 0, 0, "qemu", "when?") });
+    spans.push(Span { duration_ns: None, ..span(2, 201, 0, 3, "qemu", "how long?") });
+    spans.push(Span { start_ns: None, ..span(90, 202, 0, 0, "qemu", "when?") });
+    spans
+}
+
+/// Those that meet a condition, started in a window, and have a duration.
+pub(super) fn like<'s>(
+    spans: &'s [Span],
+    window: Window,
+    condition: &Condition,
+) -> impl Iterator<Item = (&'s Span, u64, u64)> {
+    spans.iter().filter_map(move |span| {
+        let (start, duration) = span.start_ns.zip(span.duration_ns)?;
+        let is_like = window.holds(start) && condition.holds(&span.hold().as_ref());
+        is_like.then_some((span, start, duration))
+    })
+}
+
+/// What a heat map of them is, counted one by one.
+pub(super) fn assert_heat(subject: &Subject, spans: &[Span], cells: &Heat, condition: &Condition) {
+    let mut found = cells.clone();
+    subject.store().heat(condition, &mut found).expect("an answer");
+    let mut expected: BTreeMap<(u64, usize), u64> = BTreeMap::new();
+    let (window, width) = (cells.window(), cells.column_ns());
+    for (_, start, duration) in like(spans, window, condition) {
+        let column = (start - window.start_ns) / width;
+        *expected.entry((column, Heat::row(duration))).or_default() += 1;
+    }
+    let found: BTreeMap<(u64, usize), u64> =
+        found.cells().map(|(column, row, count)| ((column as u64, row), count)).collect();
+    assert_eq!(found, expected, "{window:?} {condition:?}");
+}
+
+/// How spans in a box differ from others, counted one by one.
+pub(super) fn assert_difference(
+    subject: &Subject,
+    spans: &[Span],
+    window: Window,
+    condition: &Condition,
+    area: &Area,
+) {
+    let found = subject.store().difference(window, condition, area).expect("an answer");
+    let (mut inside, mut outside) = (0, 0);
+    let mut values: BTreeMap<(Topic<String>, String), [u64; 2]> = BTreeMap::new();
+    for (span, start, duration) in like(spans, window, condition) {
+        let is_inside =
+            area.window.holds(start) && (area.least_ns <= duration && duration <= area.greatest_ns);
+        *(if is_inside { &mut inside } else { &mut outside }) += 1;
+        words_of(&span.hold().as_ref(), |topic, word| {
+            let topic = match topic {
+                Topic::Service => Topic::Service,
+                Topic::Name => Topic::Name,
+                Topic::Kind => Topic::Kind,
+                Topic::Status => Topic::Status,
+                Topic::Tag(key) => Topic::Tag(key.to_owned()),
+            };
+            let counts = values.entry((topic, word.to_owned())).or_default();
+            counts[usize::from(!is_inside)] += 1;
+        });
+    }
+    let values = values.into_iter().map(|((topic, value), [inside, outside])| Spoken {
+        topic,
+        value,
+        inside,
+        outside,
+    });
+    let expected = Difference { inside, outside, values: values.collect(), left_out: 0 };
+    assert_eq!(found, expected, "{window:?} {condition:?} {area:?}");
+}
+
+fn between(first_ms: u64, last_ms: u64) -> Window {
+    Window { start_ns: NOON + first_ms * MS, end_ns: NOON + last_ms * MS }
+}
+
+const FILTERS: [&str; 7] = [
+    "!has(tag.none)",
+    r#"service == "osd.*""#,
+    r#"service == "OSD.1" && duration > 2ms"#,
+    "error",
+    r#"pool == "rbd" || kind == client"#,
+    "duration == 3ms",
+    r#"service == "nobody""#,
+];
+
+/// When the spans themselves started counts, whenever their requests began.
+pub(super) fn cells_have_the_spans_of_their_time_and_duration(subject: &Subject) {
+    let spans = spans();
+    spans.chunks(40).for_each(|some| subject.accept(some));
+    subject.accept(&spans[..20]);
+    subject.settle();
+    for filter in FILTERS {
+        for (window, columns) in [
+            (between(0, 100), 10),
+            (between(0, 100), 1),
+            (between(20, 30), 40),
+            (between(35, 35), 3),
+            (between(200, 300), 5),
+            (Window { start_ns: 0, end_ns: NOON + 50 * MS }, 7),
+            (Window::ALL, 2),
+        ] {
+            assert_heat(subject, &spans, &Heat::new(window, columns), &condition(filter));
+        }
+    }
+}
+
+/// Words are counted in the box and outside of it, but nothing of spans that were not asked for.
+pub(super) fn words_inside_of_a_box_are_told_from_others(subject: &Subject) {
+    let spans = spans();
+    spans.chunks(40).for_each(|some| subject.accept(some));
+    subject.accept(&spans[..20]);
+    subject.settle();
+    for filter in FILTERS {
+        for window in [between(0, 100), between(20, 60), Window::ALL] {
+            for (first, last, least_ns, greatest_ns) in
+                [(0, 100, 0, u64::MAX), (10, 50, 3 * MS, 8 * MS), (30, 30, 0, 0), (300, 400, 0, 1)]
+            {
+                let area = Area { window: between(first, last), least_ns, greatest_ns };
+                assert_difference(subject, &spans, window, &condition(filter), &area);
+            }
+        }
+    }
+}
+
+/// All spans of a request are handed over, or those of an id, whatever the upper half of the request's id is.
+pub(super) fn spans_are_handed_over_one_by_one(subject: &Subject) {
+    let wide = (7 << 64) | 3;
+    let mut all: Vec<Span> = (1..=50).map(|id| span(3, id, id / 3, id, "a", "x")).collect();
+    all.extend((1..=9).map(|id| span(wide, id, id / 3, id, "b", "x").tag("k", "v")));
+    let other = span(4, 1, 0, 0, "c", "y");
+    all.chunks(20).for_each(|some| subject.accept(some));
+    subject.accept(&all[..3]);
+    subject.accept(std::slice::from_ref(&other));
+    let check = |low: u64, id: Option<u64>, expected: &[Span]| {
+        let mut found = Vec::new();
+        let id = id.map(|id| SpanId::from_number(id).expect("not 0"));
+        let visited = subject.store().visit(low, id, &mut |span| found.push(span.to_owned()));
+        visited.expect("an answer");
+        // What was sent again may come again.
+        found.sort_by_key(|span| (span.trace_id, span.id));
+        found.dedup();
+        assert_same(&found, expected);
+    };
+    check(3, None, &all);
+    check(4, None, &[other]);
+    check(5, None, &[]);
+    let five = all.iter().filter(|span| span.id.number() == 5).cloned();
+    check(3, Some(5), &five.collect::<Vec<Span>>());
+    check(3, Some(50), &all[49..50]);
+    check(3, Some(51), &[]);
+    check(4, Some(2), &[]);
+    let ids: BTreeSet<_> = all.iter().map(|span| span.trace_id).collect();
+    assert_eq!(ids, BTreeSet::from([trace_id(3), trace_id(wide)]));
+}
+
+/// The first and the last start of all spans, not only of those that began requests.
+pub(super) fn it_is_known_when_spans_started(subject: &Subject) {
+    let check = |expected: Option<(u64, u64)>| {
+        let found = subject.store().starts().expect("an answer");
+        let expected = expected.map(|(first, last)| between(first, last));
+        assert_eq!(found, expected);
+    };
+    check(None);
+    subject.accept(&[Span { start_ns: None, ..span(1, 1, 0, 0, "a", "x") }]);
+    check(None);
+    subject.accept(&[span(2, 1, 0, 50, "a", "x")]);
+    check(Some((50, 50)));
+    subject.accept(&[span(2, 2, 1, 40, "a", "x"), span(2, 3, 1, 90, "a", "x")]);
+    subject.settle();
+    check(Some((40, 90)));
+}

@@ -1,0 +1,43 @@
+//! `links`: who calls whom.
+
+use super::{Percentiles, percentiles, window};
+use crate::answer::{Answer, Result};
+use crate::api::{Api, Question};
+use serde::Serialize;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LinksJson<'a> {
+    start_ns: String,
+    end_ns: String,
+    links: Vec<LinkJson<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LinkJson<'a> {
+    parent: &'a str,
+    child: &'a str,
+    calls: u64,
+    errors: u64,
+    percentiles_ns: Percentiles,
+}
+
+impl Api {
+    pub(super) fn links(&self, question: &Question<'_>) -> Result<Answer> {
+        let links = self.store.links(window(&question.params)?)?;
+        let known = self.known_window(&question.params)?;
+        let links = links.iter().map(|link| LinkJson {
+            parent: &link.parent,
+            child: &link.child,
+            calls: link.calls,
+            errors: link.errors,
+            percentiles_ns: percentiles(&link.durations),
+        });
+        Ok(Answer::json(&LinksJson {
+            start_ns: known.start_ns.to_string(),
+            end_ns: known.end_ns.to_string(),
+            links: links.collect(),
+        }))
+    }
+}

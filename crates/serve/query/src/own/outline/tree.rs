@@ -1,0 +1,327 @@
+//! How the spans of a request hang together, whatever they say of each other. Start at [`Tree::of`].
+//!
+//! All of it takes time in proportion to the spans, but for sorting: nothing walks up to an ancestor more than once.
+
+use super::rows::Row;
+use std::cmp::Reverse;
+use std::ops::Range;
+
+/// No row.
+const NONE: u32 = u32::MAX;
+/// A row that is not there.
+const LOST: u32 = u32::MAX - 1;
+
+/// Of spans that share an id so many are looked at for the one that a child is of.
+const ALIKE_MAX: usize = 8;
+
+/// What is above a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Above {
+    /// It says that there is nothing.
+    None,
+    /// It is not there, or below the row itself.
+    Lost,
+    Row(u32),
+}
+
+/// Rows and what is below them.
+pub(super) struct Tree<'r> {
+    rows: &'r [Row],
+    parents: Vec<u32>,
+    /// All rows, those below the same row beside each other and in order of start; behind them those that have nothing
+    /// above them.
+    children: Vec<u32>,
+    /// Where those of each row end, and where the next ones' start.
+    ends: Vec<u32>,
+    /// Where those start that have nothing above them.
+    top: usize,
+}
+
+/// The order of rows below the same one: by start, those without one last.
+fn order(rows: &[Row], row: u32) -> impl Ord + use<> {
+    let of = &rows[row as usize];
+    (of.start_ns.is_none(), of.start_ns, of.is_lower, of.id, row)
+}
+
+impl<'r> Tree<'r> {
+    pub(super) fn of(rows: &'r [Row]) -> Tree<'r> {
+        let mut parents = Ids::of(rows).parents();
+        break_circles(rows, &mut parents);
+        let mut sorted: Vec<u32> = (0..rows.len() as u32).collect();
+        sorted.sort_unstable_by_key(|&row| (parents[row as usize] == LOST, order(rows, row)));
+        let mut ends = vec![0u32; rows.len()];
+        for &parent in parents.iter().filter(|parent| **parent < LOST) {
+            ends[parent as usize] += 1;
+        }
+        let mut sum = 0;
+        for end in &mut ends {
+            // For now it is where they start.
+            sum += std::mem::replace(end, sum);
+        }
+        let top = sum as usize;
+        let mut children = vec![0; rows.len()];
+        let mut next = top;
+        for row in sorted {
+            match ends.get_mut(parents[row as usize] as usize) {
+                Some(end) => {
+                    children[*end as usize] = row;
+                    *end += 1;
+                }
+                None => {
+                    children[next] = row;
+                    next += 1;
+                }
+            }
+        }
+        Tree { rows, parents, children, ends, top }
+    }
+
+    pub(super) fn above(&self, row: u32) -> Above {
+        match self.parents[row as usize] {
+            NONE => Above::None,
+            LOST => Above::Lost,
+            parent => Above::Row(parent),
+        }
+    }
+
+    fn below(&self, row: u32) -> &[u32] {
+        let row = row as usize;
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        &self.children[start as usize..self.ends[row] as usize]
+    }
+
+    /// Rows, each before what is below it: so many, without those that are deepest, and of these without the latest.
+    pub(super) fn walk(&self, limit: usize) -> Vec<u32> {
+        let is_shown = self.shown(limit);
+        let mut walk = Vec::with_capacity(limit.min(self.rows.len()));
+        let mut stack: Vec<u32> = self.children[self.top..].iter().rev().copied().collect();
+        while let Some(row) = stack.pop() {
+            // What is below a row that is cut is cut.
+            if is_shown[row as usize] {
+                walk.push(row);
+                stack.extend(self.below(row).iter().rev());
+            }
+        }
+        walk
+    }
+
+    fn shown(&self, limit: usize) -> Vec<bool> {
+        let mut is_shown = vec![false; self.rows.len()];
+        let mut left = limit;
+        let mut level = self.children[self.top..].to_vec();
+        while !level.is_empty() && left > 0 {
+            if level.len() > left {
+                level.select_nth_unstable_by_key(left, |&row| order(self.rows, row));
+                level.truncate(left);
+            }
+            left -= level.len();
+            level.iter().for_each(|&row| is_shown[row as usize] = true);
+            level = level.iter().flat_map(|&row| self.below(row)).copied().collect();
+        }
+        is_shown
+    }
+}
+
+/// Rows by their ids; of those that share one, those of callers come first.
+struct Ids<'r> {
+    rows: &'r [Row],
+    sorted: Vec<u32>,
+}
+
+impl<'r> Ids<'r> {
+    fn of(rows: &'r [Row]) -> Ids<'r> {
+        let mut sorted: Vec<u32> = (0..rows.len() as u32).collect();
+        sorted.sort_unstable_by_key(|&row| {
+            let of = &rows[row as usize];
+            (of.id, of.is_lower, of.start_ns.is_none(), of.start_ns, Reverse(of.duration_ns), row)
+        });
+        Ids { rows, sorted }
+    }
+
+    fn row(&self, row: u32) -> &'r Row {
+        &self.rows[row as usize]
+    }
+
+    /// For each row the one above it, as they say; some may be above themselves.
+    fn parents(&self) -> Vec<u32> {
+        let mut parents = vec![NONE; self.rows.len()];
+        for alike in self.sorted.chunk_by(|one, other| self.row(*one).id == self.row(*other).id) {
+            // The two halves of a call share an id.
+            let upper = alike[0];
+            for &row in alike {
+                let of = self.row(row);
+                parents[row as usize] = if of.is_lower && !self.row(upper).is_lower {
+                    upper
+                } else if of.parent == 0 {
+                    NONE
+                } else {
+                    self.parent(row, of)
+                };
+            }
+        }
+        parents
+    }
+
+    /// The row that a row is a child of: of those with that id, the half of the same service, else the lower one.
+    fn parent(&self, row: u32, of: &Row) -> u32 {
+        let alike = &self.sorted[self.range(of.parent)];
+        let lower = alike.partition_point(|&it| !self.row(it).is_lower);
+        let (upper, lower) = alike.split_at(lower);
+        let some = lower.iter().take(ALIKE_MAX).chain(upper.iter().take(ALIKE_MAX));
+        let mut some = some.copied().filter(|it| *it != row);
+        let first = some.clone().next();
+        some.find(|it| self.row(*it).service == of.service).or(first).unwrap_or(LOST)
+    }
+
+    fn range(&self, id: u64) -> Range<usize> {
+        let first = self.sorted.partition_point(|&it| self.row(it).id < id);
+        let count = self.sorted[first..].partition_point(|&it| self.row(it).id == id);
+        first..first + count
+    }
+}
+
+/// Of rows that are below each other in a circle, the first has lost what is above it.
+fn break_circles(rows: &[Row], parents: &mut [u32]) {
+    // By which walk upwards a row was met.
+    let mut met = vec![0u32; rows.len()];
+    for (start, walk) in (0..rows.len() as u32).zip(1..) {
+        let mut row = start;
+        while met[row as usize] == 0 {
+            met[row as usize] = walk;
+            let parent = parents[row as usize];
+            if parent >= LOST {
+                break;
+            }
+            if met[parent as usize] == walk {
+                break_circle(rows, parents, parent);
+                break;
+            }
+            row = parent;
+        }
+    }
+}
+
+/// The circle that a row is in.
+fn break_circle(rows: &[Row], parents: &mut [u32], member: u32) {
+    let mut first = member;
+    let mut row = parents[member as usize];
+    while row != member {
+        if order(rows, row) < order(rows, first) {
+            first = row;
+        }
+        row = parents[row as usize];
+    }
+    parents[first as usize] = LOST;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Rows as `id parent start service`, an `s` behind the id for the lower half of a call; and the walk as
+    /// `index<parent`.
+    #[track_caller]
+    fn check(rows: &[&str], limit: usize, expected: &str) {
+        let rows: Vec<Row> = rows.iter().map(|row| self::row(row)).collect();
+        let tree = Tree::of(&rows);
+        let walk = tree.walk(limit);
+        let told = walk.iter().map(|&row| match tree.above(row) {
+            Above::None => format!("{row}"),
+            Above::Lost => format!("{row}<?"),
+            Above::Row(parent) => format!("{row}<{parent}"),
+        });
+        assert_eq!(told.collect::<Vec<_>>().join(" "), expected);
+        for (at, &row) in walk.iter().enumerate() {
+            if let Above::Row(parent) = tree.above(row) {
+                assert!(walk[..at].contains(&parent), "{row} is not below its parent");
+            }
+        }
+    }
+
+    fn row(text: &str) -> Row {
+        let words: Vec<&str> = text.split(' ').collect();
+        let [id, parent, start, service] = words[..] else { panic!("four words: {text}") };
+        let number = |text: &str| text.parse::<u64>().expect("a number");
+        Row {
+            id: number(id.trim_end_matches('s')),
+            parent: number(parent),
+            start_ns: start.parse().ok(),
+            duration_ns: None,
+            service: number(service) as u32,
+            name: 0,
+            kind: 0,
+            is_error: false,
+            is_lower: id.ends_with('s'),
+        }
+    }
+
+    #[test]
+    fn parents_come_before_children_in_order_of_start() {
+        check(&[], 9, "");
+        check(&["1 0 5 0"], 9, "0");
+        check(&["3 1 7 0", "2 1 6 0", "1 0 5 0", "4 2 1 0"], 9, "2 1<2 3<1 0<2");
+        // Without a start they come last.
+        check(&["1 0 5 0", "2 1 - 0", "3 1 9 0"], 9, "0 2<0 1<0");
+        // What has lost its parent comes behind what says that it has none.
+        check(&["2 9 1 0", "1 0 5 0", "3 0 4 0"], 9, "2 1 0<?");
+    }
+
+    #[test]
+    fn halves_of_calls_are_below_each_other() {
+        check(&["1 0 0 0", "2s 1 2 1", "2 1 1 0"], 9, "0 2<0 1<2");
+        // Without the caller's half, the other one is where its parent is.
+        check(&["1 0 0 0", "2s 1 2 1"], 9, "0 1<0");
+        // Children are of the half of their service, else of the lower one.
+        let call = ["1 0 0 0", "2 1 1 0", "2s 1 2 1"];
+        let check_child = |child: &str, expected: &str| {
+            check(&[call[0], call[1], call[2], child], 9, expected);
+        };
+        check_child("3 2 3 1", "0 1<0 2<1 3<2");
+        check_child("3 2 3 0", "0 1<0 2<1 3<1");
+        check_child("3 2 3 7", "0 1<0 2<1 3<2");
+        // Parts of a span that came one by one are beside each other.
+        check(&["1 0 0 0", "2 1 1 0", "2 1 2 0"], 9, "0 1<0 2<0");
+    }
+
+    #[test]
+    fn circles_are_broken() {
+        check(&["1 1 5 0"], 9, "0<?");
+        check(&["1 2 5 0", "2 1 4 0"], 9, "1<? 0<1");
+        check(&["1 3 5 0", "2 1 6 0", "3 2 7 0", "4 3 1 0"], 9, "0<? 1<0 2<1 3<2");
+        // The lower half says that it is below what is below it.
+        check(&["1 2 5 0", "2 1 6 0", "2s 1 7 0"], 9, "0<? 1<0 2<1");
+        check(&["1 0 5 0", "2 2 6 0", "2s 2 7 0"], 9, "0 1<? 2<1");
+    }
+
+    #[test]
+    fn what_is_deepest_and_latest_is_cut() {
+        let rows = ["1 0 0 0", "2 1 1 0", "3 1 2 0", "4 2 3 0", "5 3 4 0", "6 2 5 0"];
+        check(&rows, 6, "0 1<0 3<1 5<1 2<0 4<2");
+        check(&rows, 5, "0 1<0 3<1 2<0 4<2");
+        check(&rows, 4, "0 1<0 3<1 2<0");
+        check(&rows, 2, "0 1<0");
+        check(&rows, 1, "0");
+    }
+
+    /// Very many spans that are all below each other, or all beside each other, or of one id.
+    #[test]
+    fn large_ones_take_no_longer_than_others() {
+        let large = |make: &dyn Fn(u64) -> (u64, u64)| {
+            let rows: Vec<Row> = (0..1 << 17)
+                .map(|at| {
+                    let (id, parent) = make(at);
+                    Row { id, parent, start_ns: Some(at), ..row("1 0 0 0") }
+                })
+                .collect();
+            let began = std::time::Instant::now();
+            let walk = Tree::of(&rows).walk(1000);
+            assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+            assert_eq!(walk.len(), 1000);
+        };
+        large(&|at| (at + 1, at));
+        large(&|at| (at + 1, 1));
+        large(&|at| ((1 << 17) - at, at % 7));
+        large(&|_| (5, 5));
+        large(&|at| (at + 1, (at + 1) % (1 << 17) + 1));
+    }
+}

@@ -1,0 +1,108 @@
+//! `search`: requests that have a span like that.
+
+use super::{condition, limit_of, window};
+use crate::answer::{Answer, Result};
+use crate::api::{Api, Question};
+use crate::span::display;
+use blkkin_model::TraceId;
+use blkkin_store::{Order, Place, Query, ServiceSpans, Summary};
+use serde::Serialize;
+
+/// Requests of a page, if nothing is said, and at most.
+const LIMIT: usize = 20;
+const LIMIT_MAX: usize = 1000;
+
+#[derive(Serialize)]
+struct PageJson<'a> {
+    requests: Vec<SummaryJson<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SummaryJson<'a> {
+    #[serde(serialize_with = "display")]
+    trace_id: TraceId,
+    start_ns: String,
+    duration_ns: u64,
+    service: &'a str,
+    name: &'a str,
+    spans: u64,
+    errors: u64,
+    services: Vec<ServiceJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServiceJson<'a> {
+    service: &'a str,
+    spans: u64,
+    errors: u64,
+}
+
+impl Api {
+    pub(super) fn search(&self, question: &Question<'_>) -> Result<Answer> {
+        let params = &question.params;
+        let order = match params.get("order") {
+            None | Some("" | "newest") => Order::Newest,
+            Some("slowest") => Order::Slowest,
+            Some(other) => {
+                return Err(Answer::bad(format!("order is neither newest nor slowest: {other}")));
+            }
+        };
+        let limit = limit_of(params, LIMIT, LIMIT_MAX)?;
+        let after = match params.get("after") {
+            None | Some("") => None,
+            Some(token) => Some(place(order, token).ok_or_else(|| {
+                Answer::bad("after is not the next of an answer in the same order")
+            })?),
+        };
+        let conditions = vec![condition(params)?];
+        let query = Query { window: window(params)?, conditions, order, limit, after };
+        let page = self.store.search(&query)?;
+        let requests = page.requests.iter().map(summary).collect();
+        let next = page.next.map(|place| token(order, place));
+        Ok(Answer::json(&PageJson { requests, next }))
+    }
+}
+
+fn summary(summary: &Summary) -> SummaryJson<'_> {
+    let service = |part: &ServiceSpans| (part.spans, part.errors);
+    SummaryJson {
+        trace_id: summary.trace_id,
+        start_ns: summary.start_ns.to_string(),
+        duration_ns: summary.duration_ns,
+        service: &summary.service,
+        name: &summary.name,
+        spans: summary.spans,
+        errors: summary.errors,
+        services: summary
+            .services
+            .iter()
+            .map(|part| {
+                let (spans, errors) = service(part);
+                ServiceJson { service: &part.service, spans, errors }
+            })
+            .collect(),
+    }
+}
+
+/// Behind which request the next page starts, as text.
+fn token(order: Order, place: Place) -> String {
+    let order = letter(order);
+    format!("{order}{:x}.{:x}", place.rank_ns, place.trace_id.number())
+}
+
+fn place(order: Order, token: &str) -> Option<Place> {
+    let (rank, id) = token.strip_prefix(letter(order))?.split_once('.')?;
+    let rank_ns = u64::from_str_radix(rank, 16).ok()?;
+    let trace_id = TraceId::from_number(u128::from_str_radix(id, 16).ok()?)?;
+    Some(Place { rank_ns, trace_id })
+}
+
+fn letter(order: Order) -> char {
+    match order {
+        Order::Newest => 'n',
+        Order::Slowest => 's',
+    }
+}

@@ -1,0 +1,80 @@
+//! `trace/ID`: all that is known of a request, or of its spans with an id.
+
+use super::request_id;
+use crate::answer::{Answer, Result};
+use crate::api::{Api, Question};
+use crate::span::{SpanJson, display};
+use blkkin_model::{Span, SpanId, SpanRef, TraceId};
+use blkkin_store::compare;
+use serde::Serialize;
+
+/// Of more spans with one id not all are told.
+const ALIKE_MAX: usize = 1000;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TraceJson<'a> {
+    #[serde(serialize_with = "display")]
+    trace_id: TraceId,
+    spans: Vec<SpanJson<'a>>,
+}
+
+impl Api {
+    pub(super) fn trace(&self, question: &Question<'_>, text: &str) -> Result<Answer> {
+        let id = request_id(text)?;
+        let (spans, what) = match question.params.get("span") {
+            None | Some("") => (self.spans(id)?, id.to_string()),
+            Some(text) => {
+                let span = span_id(text)?;
+                (self.spans_of_id(id, span)?, format!("span {span} of {id}"))
+            }
+        };
+        if spans.is_empty() {
+            return Err(Answer::failed(404, format!("{what} not found")));
+        }
+        let spans = spans.iter().map(SpanJson::from).collect();
+        let answer = Answer::json(&TraceJson { trace_id: id, spans });
+        self.check_size(answer.body.len())?;
+        Ok(answer)
+    }
+
+    /// The spans of a request that have an id, in order of start.
+    fn spans_of_id(&self, id: TraceId, span: SpanId) -> Result<Vec<Span>> {
+        let mut spans: Vec<Span> = Vec::new();
+        self.visit(id, Some(span), |span| {
+            if spans.len() < ALIKE_MAX {
+                spans.push(span.to_owned());
+            }
+        })?;
+        let order =
+            |one: &Span, other: &Span| compare(&one.hold().as_ref(), &other.hold().as_ref());
+        spans.sort_by(order);
+        spans.dedup_by(|one, other| order(one, other).is_eq());
+        Ok(spans)
+    }
+
+    /// Hands over the spans of a request, or those of an id, in whatever order; some may come twice.
+    pub(super) fn visit(
+        &self,
+        id: TraceId,
+        span: Option<SpanId>,
+        mut each: impl FnMut(&SpanRef<'_>),
+    ) -> Result<()> {
+        let is_strict = self.settings.strict_trace_id;
+        self.store.visit(id.low(), span, &mut |span| {
+            if !is_strict || span.trace_id == id {
+                each(span);
+            }
+        })?;
+        Ok(())
+    }
+}
+
+/// Reads the id of a span: 1 to 16 digits.
+fn span_id(text: &str) -> Result<SpanId> {
+    let is_hex = text.len() <= 16 && text.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+    let number = if is_hex { u64::from_str_radix(text, 16).ok() } else { None };
+    number
+        .and_then(SpanId::from_number)
+        .ok_or_else(|| Answer::bad(format!("span is not an id, 1 to 16 of 0-9a-f: {text}")))
+}
