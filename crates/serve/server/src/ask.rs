@@ -86,7 +86,8 @@ fn written(shared: &Shared, answer: blkkin_query::Answer, packed: Option<Vec<u8>
     written
 }
 
-fn accepts_gzip(headers: &HeaderMap) -> bool {
+/// Whether who asks takes answers that are packed.
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(header::ACCEPT_ENCODING).iter().filter_map(|v| v.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|part| {
         let (name, quality) = part.split_once(';').unwrap_or((part, ""));
@@ -96,7 +97,16 @@ fn accepts_gzip(headers: &HeaderMap) -> bool {
 }
 
 fn pack(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 6), Compression::fast());
+    pack_with(bytes, Compression::fast())
+}
+
+/// Packs what is sent often.
+pub(crate) fn pack_well(bytes: &[u8]) -> Option<Vec<u8>> {
+    pack_with(bytes, Compression::best())
+}
+
+fn pack_with(bytes: &[u8], how: Compression) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(bytes.len() / 6), how);
     encoder.write_all(bytes).ok()?;
     encoder.finish().ok()
 }

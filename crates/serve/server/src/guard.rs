@@ -68,8 +68,13 @@ impl Guard {
         self.tokens.is_some()
     }
 
-    /// Whether a request that came to this address is answered.
-    pub(crate) fn check(&self, head: &request::Parts, local: IpAddr) -> Result<(), Denied> {
+    /// Whether a request that came to this address is answered. What is `open` needs no token.
+    pub(crate) fn check(
+        &self,
+        head: &request::Parts,
+        local: IpAddr,
+        open: bool,
+    ) -> Result<(), Denied> {
         let host = host(head)?;
         let target = head.uri.authority().map(Authority::as_str);
         if ![Some(host), target].into_iter().flatten().all(|host| self.is_us(host, local)) {
@@ -83,7 +88,7 @@ impl Guard {
             return Err(Denied::Origin);
         }
         // Browsers ask it without what the page has to say of itself.
-        if head.method != Method::OPTIONS && !self.knows(&head.headers) {
+        if !open && head.method != Method::OPTIONS && !self.knows(&head.headers) {
             return Err(Denied::Token);
         }
         Ok(())
@@ -192,7 +197,8 @@ pub(crate) fn protect(headers: &mut HeaderMap) {
         ("cross-origin-opener-policy", "same-origin"),
     ];
     for (name, value) in HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
+        // Pages say themselves what they may do.
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
     }
 }
 
@@ -220,8 +226,11 @@ mod tests {
     fn only_what_was_sent_here_is_answered() {
         fn check(local: &str, host: &str, expected: bool) {
             let local = local.parse().expect("an address");
-            let found =
-                guard(&["Trace.example"], &[]).check(&request("GET", &[("host", host)]), local);
+            let found = guard(&["Trace.example"], &[]).check(
+                &request("GET", &[("host", host)]),
+                local,
+                false,
+            );
             assert_eq!(found.is_ok(), expected, "{local} {host} {found:?}");
         }
         for host in [
@@ -270,13 +279,14 @@ mod tests {
     #[test]
     fn one_host_is_named() {
         let local = "127.0.0.1".parse().expect("an address");
-        let check =
-            |headers: &[(&str, &str)]| guard(&[], &[]).check(&request("GET", headers), local);
+        let check = |headers: &[(&str, &str)]| {
+            guard(&[], &[]).check(&request("GET", headers), local, false)
+        };
         assert_eq!(check(&[]), Err(Denied::NoHost));
         assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Denied::NoHost));
         let mut head = request("GET", &[("host", "localhost")]);
         head.uri = "http://evil.example/".parse().expect("an address");
-        assert_eq!(guard(&[], &[]).check(&head, local), Err(Denied::Host));
+        assert_eq!(guard(&[], &[]).check(&head, local, true), Err(Denied::Host));
     }
 
     #[test]
@@ -284,7 +294,7 @@ mod tests {
         fn check(method: &str, origin: &str, origins: &[&str], expected: bool) {
             let head = request(method, &[("host", "localhost:9411"), ("origin", origin)]);
             let local = "127.0.0.1".parse().expect("an address");
-            let found = guard(&[], origins).check(&head, local);
+            let found = guard(&[], origins).check(&head, local, false);
             assert_eq!(found.is_ok(), expected, "{method} {origin} {found:?}");
         }
         let ours = "http://localhost:9411";
@@ -311,8 +321,10 @@ mod tests {
         let check = |value: &str, expected: bool| {
             let headers = [("host", "localhost"), ("authorization", value)];
             let local = "127.0.0.1".parse().expect("an address");
-            let found = guard.check(&request("GET", &headers), local);
+            let found = guard.check(&request("GET", &headers), local, false);
             assert_eq!(found.is_ok(), expected, "{value} {found:?}");
+            let found = guard.check(&request("GET", &headers), local, true);
+            assert_eq!(found, Ok(()), "{value}");
         };
         check("Bearer first-secret", true);
         check("bearer second-secret", true);

@@ -9,6 +9,7 @@
 //! - Questions are asked on threads of their own, so many at a time, each for so long (`ask`).
 
 mod ask;
+mod assets;
 mod connection;
 mod connections;
 mod exposition;

@@ -7,16 +7,11 @@ use blkkin_collector::{Answer, Content};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use serde_json::{Value, json};
 
-const START: &str = include_str!("start.html");
-
-const HTML: &str = "text/html; charset=utf-8";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// Something that is said of the server itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
-    /// What a browser shows first.
-    Start,
     Health,
     Info,
     /// Numbers for Prometheus, or for who wants JSON, as Zipkin says them.
@@ -33,7 +28,6 @@ pub(crate) enum Page {
 /// A page.
 pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     match page {
-        Page::Start => typed(StatusCode::OK, HTML, Content::new(START)),
         Page::Health => pretty(&json!({
             "status": "UP",
             "zipkin": { "status": "UP", "details": { "BlkKin{}": { "status": "UP" } } },

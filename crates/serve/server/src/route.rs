@@ -1,6 +1,7 @@
 //! Who answers a request. Start at [`answer`].
 
 use crate::ask::{ask, text};
+use crate::assets::FileId;
 use crate::guard::{Denied, protect};
 use crate::metrics::Kind;
 use crate::pages::{Page, page};
@@ -26,6 +27,10 @@ enum Target<'p> {
     /// A question of BlkKin's own.
     OwnApi(&'p str),
     Page(Page),
+    /// Of the pages for a browser.
+    File(FileId),
+    /// Where Zipkin's server has its pages.
+    ZipkinPages,
     Nothing,
 }
 
@@ -40,7 +45,7 @@ where
     let method = method(&head.method);
     let target = target(&head);
     let uri = template(target);
-    let mut answer = match shared.guard.check(&head, local) {
+    let mut answer = match shared.guard.check(&head, local, is_open(target)) {
         Err(denied) => denial(shared, denied),
         Ok(()) if head.method == Method::OPTIONS => preflight(&head.headers, reader.as_ref()),
         Ok(()) => match allowed(target) {
@@ -91,8 +96,20 @@ where
             .await
         }
         Target::Page(which) => page(shared, which, request.headers()),
+        Target::File(id) => shared.assets.answer(id, request.headers()),
+        Target::ZipkinPages => {
+            let mut answer = text(StatusCode::FOUND, "BlkKin's pages are at /");
+            let start = HeaderValue::from_static("/");
+            answer.headers_mut().insert(header::LOCATION, start);
+            answer
+        }
         Target::Nothing => text(StatusCode::NOT_FOUND, "Not Found"),
     }
+}
+
+/// Whether something is nobody's secret.
+fn is_open(target: Target<'_>) -> bool {
+    matches!(target, Target::File(_) | Target::ZipkinPages)
 }
 
 fn target(head: &request::Parts) -> Target<'_> {
@@ -106,7 +123,7 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
         return Target::Grpc;
     }
     match path {
-        "/" => return Target::Page(Page::Start),
+        "/zipkin" | "/zipkin/" => return Target::ZipkinPages,
         "/api/v1/spans" => return Target::Zipkin(Version::V1),
         "/api/v2/spans" if is_post => return Target::Zipkin(Version::V2),
         "/v1/traces" => return Target::Otlp,
@@ -120,6 +137,9 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
         "/zipkin/config.json" => return Target::Page(Page::Config),
         _ => {}
     }
+    if let Some(id) = FileId::of(path) {
+        return Target::File(id);
+    }
     if let Some(rest) = path.strip_prefix("/api/blkkin/v1/") {
         return Target::OwnApi(rest);
     }
@@ -132,6 +152,7 @@ fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     match target {
         Target::Zipkin(_) | Target::Otlp | Target::Grpc => Some(&["POST"]),
         Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Page(_) => Some(&["GET", "HEAD"]),
+        Target::File(_) | Target::ZipkinPages => Some(&["GET", "HEAD"]),
         Target::Nothing => None,
     }
 }
@@ -167,7 +188,6 @@ fn template(target: Target<'_>) -> &'static str {
             _ => "unknown",
         },
         Target::Page(page) => match page {
-            Page::Start => "/",
             Page::Health => "/health",
             Page::Info => "/info",
             Page::Metrics => "/metrics",
@@ -177,6 +197,8 @@ fn template(target: Target<'_>) -> &'static str {
             Page::Counters => "/api/blkkin/v1/counters",
             Page::Status => "/api/blkkin/v1/status",
         },
+        Target::File(id) => id.path(),
+        Target::ZipkinPages => "/zipkin/",
         Target::Nothing => "unknown",
     }
 }

@@ -1,5 +1,6 @@
 //! Starts and ends the server. Start at [`Server::start`].
 
+use crate::assets::Assets;
 use crate::connections::Connections;
 use crate::guard::Guard;
 use crate::listener::{bind, listen};
@@ -59,6 +60,7 @@ impl Server {
             tls,
             collector: Arc::new(Collector::new(store.clone(), settings.collector)),
             api: Arc::new(Api::new(store.clone(), settings.query.clone())),
+            assets: Assets::new(),
             store,
             questions: Arc::new(Semaphore::new(settings.questions_max.max(1))),
             answers: Budget::new(settings.answers_bytes),

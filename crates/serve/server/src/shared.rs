@@ -1,5 +1,6 @@
 //! What all connections share. Start at [`Shared`].
 
+use crate::assets::Assets;
 use crate::connections::Connections;
 use crate::guard::Guard;
 use crate::metrics::Requests;
@@ -21,6 +22,7 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn SpanStore>,
     pub(crate) collector: Arc<Collector>,
     pub(crate) api: Arc<Api>,
+    pub(crate) assets: Assets,
     /// Questions that may be asked at the same time.
     pub(crate) questions: Arc<Semaphore>,
     /// Bytes of answers.

@@ -1,5 +1,6 @@
 //! The server as its clients see it: each test starts one on a port of its own, and talks to it over sockets.
 
+mod assets;
 mod grpc;
 mod ingest;
 mod limits;
