@@ -34,11 +34,11 @@ const SOURCES: [Source; 5] = [
     file!("/icon.svg", "icon.svg", "image/svg+xml"),
 ];
 
-/// What the pages may do: show and ask for what is here, and make markup in no way but by the templates that they were
-/// built of.
+/// What the pages may do: show and ask for what is here, make markup in no way but by the templates that they were built
+/// of, and start one worker.
 const POLICY: &str = "default-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; \
                       frame-ancestors 'none'; require-trusted-types-for 'script'; \
-                      trusted-types svelte-trusted-html";
+                      trusted-types svelte-trusted-html blkkin-worker";
 
 /// The number of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

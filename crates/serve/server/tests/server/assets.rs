@@ -27,7 +27,7 @@ fn pages_are_there_with_what_they_may_do() {
         let policies: Vec<&str> = policies.map(|(_, policy)| policy.as_str()).collect();
         let expected = "default-src 'self'; style-src 'self'; object-src 'none'; base-uri 'none'; \
                         frame-ancestors 'none'; require-trusted-types-for 'script'; \
-                        trusted-types svelte-trusted-html";
+                        trusted-types svelte-trusted-html blkkin-worker";
         assert_eq!(policies, [expected], "{path}");
     }
     assert!(get(&tested, "/", &[]).text().contains("<div id=\"app\""));
