@@ -17,6 +17,7 @@ mod measure;
 mod peers;
 mod test;
 mod torture;
+mod ui;
 
 use clap::{Parser, Subcommand};
 use std::io;
@@ -47,6 +48,8 @@ enum Chore {
     Install(install::Options),
     /// Removes what `install` has installed, and nothing else
     Uninstall(install::Place),
+    /// Builds the screen, compares it with what is committed, and tests it in a browser
+    Ui,
     /// Writes the manual's pages anew, from what `--help` says
     Man,
     /// Runs a fuzz target on the stable toolchain
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Chore::Install(options) => install::run(&options),
         Chore::Uninstall(place) => install::uninstall(&place),
         Chore::Man => man::run(),
+        Chore::Ui => ui::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Torture(options) => torture::run(&options),
         Chore::Measure(options) => measure::run(&options),

@@ -45,7 +45,7 @@ pub(crate) enum Environment {
 /// The programs for node that tests run, and what they need.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 15] = [
+const PEERS: [Peer; 16] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -167,6 +167,13 @@ const PEERS: [Peer; 15] = [
         fetch: Fetch::Npm,
         is_there: || in_path("node") && has_node_modules(),
         tests: "what Zipkin's and OpenTelemetry's libraries for node send",
+    },
+    Peer {
+        name: "chromium",
+        packages: &["chromium"],
+        fetch: Fetch::Nothing,
+        is_there: || in_path("chromium"),
+        tests: "the screen, in a browser",
     },
     Peer {
         name: "duckdb",
