@@ -186,7 +186,7 @@ fn start_thread(objects: PathBuf, waiting: Arc<AtomicUsize>) -> io::Result<Sende
             // one alone would take objects back to what they were.
             let synced = objects::sync(&objects, changed);
             if synced.and_then(|()| fs::remove_file(&path)).is_ok() {
-                let directory = path.parent().map_or_else(|| Path::new("."), |parent| parent);
+                let directory = path.parent().unwrap_or_else(|| Path::new("."));
                 let _ = File::open(directory).and_then(|directory| directory.sync_all());
             }
             waiting.fetch_sub(1, Ordering::AcqRel);
