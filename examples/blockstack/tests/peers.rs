@@ -117,6 +117,7 @@ fn fio() {
         let uri = format!("--uri={uri}");
         let job = ["--name=job", "--ioengine=nbd", "--rw=randwrite", "--bs=4k", "--iodepth=16"];
         let verify = ["--size=16m", "--verify=crc32c", "--do_verify=1", "--verify_fatal=1"];
+        let verify = [&verify[..], &["--verify_state_save=0"]].concat();
         let rest = ["--fsync=64", "--output-format=terse", &uri, &directory];
         run("fio", &[&job[..], &verify, &rest].concat());
     });
