@@ -203,7 +203,7 @@ fn differences_are_told() {
         "boxStartNs=2000000000&boxLeastNs=1000000&limit=2",
         1,
         3,
-        &[("name=write", 1, 1), ("service=osd", 0, 2)],
+        &[("service=rgw", 1, 1), ("name=write", 1, 1)],
     );
     check(
         "boxEndNs=1000500000&filter=service+%3D%3D+%22osd%22&boxGreatestNs=2500000",
