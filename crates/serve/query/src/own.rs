@@ -270,8 +270,9 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
 }
 
 fn percentiles(durations: &Durations) -> Percentiles {
-    let shares = PERCENTILES.iter();
-    shares.filter_map(|&(name, share)| Some((name, durations.quantile(share)?))).collect()
+    let quantiles = durations.quantiles(PERCENTILES.map(|(_, share)| share));
+    let names = PERCENTILES.iter().map(|&(name, _)| name);
+    quantiles.map_or_else(Percentiles::new, |quantiles| names.zip(quantiles).collect())
 }
 
 /// Behind which request the next page starts, as text.
