@@ -396,7 +396,8 @@ mod tests {
 
     #[test]
     fn eight_at_once_are_what_one_after_the_other_are() {
-        let bytes: Vec<u8> = (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
+        let bytes: Vec<u8> =
+            (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
         for width in 0..=32 {
             for count in [0, 1, 7, 8, 9, 16, 41, 48] {
                 let mut bits = Bits::new(&bytes);

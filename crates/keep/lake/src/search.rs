@@ -433,9 +433,8 @@ impl<'q> Search<'q> {
         }
         // What files may have of a request can make it begin at another time than what is in memory says.
         let is_elsewhere = |low| self.snapshot.parts.iter().any(|part| part.may_hold(low));
-        requests.retain(|id, times| {
-            self.query.window.holds(times.began()) || is_elsewhere(id.low())
-        });
+        requests
+            .retain(|id, times| self.query.window.holds(times.began()) || is_elsewhere(id.low()));
         requests
     }
 
