@@ -83,6 +83,11 @@ impl Batch {
         bloom::may_hold(&self.bloom, low)
     }
 
+    /// Whether they are. Of many batches, one may hold what none does.
+    pub(crate) fn holds(&self, low: u64) -> bool {
+        self.may_hold(low) && self.trace_lows().contains(&low)
+    }
+
     pub(crate) fn alike(&self) -> &Alike {
         self.alike.get_or_init(|| Alike::of(&self.block))
     }

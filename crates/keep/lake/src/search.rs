@@ -323,7 +323,7 @@ impl<'q> Search<'q> {
         let snapshot = self.snapshot;
         let number = part.entry.number;
         let mut others = snapshot.parts.iter().filter(|other| other.entry.number != number);
-        let is_elsewhere = snapshot.batches.iter().any(|batch| batch.may_hold(id.low()))
+        let is_elsewhere = snapshot.batches.iter().any(|batch| batch.holds(id.low()))
             || others.any(|other| other.holds(id.low()));
         if is_elsewhere {
             let spans = snapshot.spans_of(id.low(), |it| it == id)?;
