@@ -139,7 +139,8 @@ impl<'p> Sum<'p> {
         for &(code, all) in &group.durations {
             let failed = failed.next_if(|&(of, _)| of == code).map_or(0, |(_, count)| count);
             for (count, is_error) in [(failed, true), (all.saturating_sub(failed), false)] {
-                let count = count.saturating_sub(self.others[place(code, is_error)]);
+                let left_out = self.others.get(place(code, is_error)).copied();
+                let count = count.saturating_sub(left_out.unwrap_or_default());
                 match residual.truth(code, is_error) {
                     _ if count == 0 => {}
                     Truth::Yes => counts.push((code, count)),
@@ -153,7 +154,7 @@ impl<'p> Sum<'p> {
         }
         // Those that are left may have no sample.
         let lacks_example = |&(code, _): &(u16, u32)| {
-            let alike = &self.examples[power_of(Durations::least(code))];
+            let alike = &self.examples[power_of(Durations::least(code.min(NO_DURATION)))];
             alike.spans.is_empty() && alike.entry.is_none()
         };
         if !is_enough || !others.is_empty() && counts.iter().any(lacks_example) {
