@@ -117,12 +117,37 @@ pub(crate) fn runs(
             out.resize(out.len() + of_head.min(left), u32::from_le_bytes(number));
         } else {
             let size = of_head.checked_mul(width as usize).ok_or("a run is too long")?;
-            let mut bits = Bits::new(bytes.take(size)?);
-            out.extend((0..left.min(of_head.saturating_mul(8))).map(|_| bits.next(width) as u32));
+            let packed = bytes.take(size)?;
+            unpack(packed, width, left.min(of_head.saturating_mul(8)), out);
         }
     }
     Ok(())
 }
+
+/// So many numbers of up to 32 bits each, eight of which have as many bytes as a number has bits.
+fn unpack(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) {
+    let eights = count / 8;
+    let (whole, rest) = bytes.split_at(eights * width as usize);
+    match width {
+        0 => out.resize(out.len() + eights * 8, 0),
+        1 => out.extend(whole.iter().flat_map(|byte| SHIFTS.map(|at| u32::from(byte >> at & 1)))),
+        _ => {
+            for eight in whole.chunks_exact(width as usize) {
+                let mut padded = [0; 40];
+                padded[..eight.len()].copy_from_slice(eight);
+                out.extend(SHIFTS.map(|at| {
+                    let bit = at as usize * width as usize;
+                    let word = padded[bit / 8..].first_chunk().expect("padding");
+                    (u64::from_le_bytes(*word) >> (bit % 8) & mask(width)) as u32
+                }));
+            }
+        }
+    }
+    let mut bits = Bits::new(rest);
+    out.extend((eights * 8..count).map(|_| bits.next(width) as u32));
+}
+
+const SHIFTS: [u32; 8] = [0, 1, 2, 3, 4, 5, 6, 7];
 
 /// So many numbers of so many bytes, eight at most.
 pub(crate) fn numbers(
@@ -362,5 +387,25 @@ pub(crate) fn hex(text: &[u8]) -> Result<u64> {
         Ok(number)
     } else {
         Err("an id has other characters than hexadecimal digits")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bits, unpack};
+
+    #[test]
+    fn eight_at_once_are_what_one_after_the_other_are() {
+        let bytes: Vec<u8> =
+            (0..200u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 9) as u8).collect();
+        for width in 0..=32 {
+            for count in [0, 1, 7, 8, 9, 16, 41, 48] {
+                let mut bits = Bits::new(&bytes);
+                let expected: Vec<u32> = (0..count).map(|_| bits.next(width) as u32).collect();
+                let mut numbers = vec![7];
+                unpack(&bytes[..6 * width as usize], width, count, &mut numbers);
+                assert_eq!(numbers[1..], expected, "{width} {count}");
+            }
+        }
     }
 }

@@ -66,6 +66,8 @@ pub struct File<R = std::fs::File> {
     seal: Seal,
     footer_at: u64,
     groups: Vec<Group>,
+    /// About what they take in memory.
+    index_bytes: usize,
     rows: u64,
     dictionaries: Mutex<Dictionaries>,
     spare: Mutex<Vec<Spare>>,
@@ -217,10 +219,15 @@ impl<R: ReadAt> File<R> {
         let groups =
             index::read(&bytes, seal.index_at).map_err(|reason| damaged(seal.index_at, reason))?;
         let rows = groups.last().map_or(0, |group| group.first_row + u64::from(group.rows));
+        let of_group = |group: &Group| {
+            let pages = group.columns.iter().map(|chunk| chunk.pages.len()).sum::<usize>();
+            pages * size_of::<Page>() + group.page_rows.len() * 12
+        };
         Ok(File {
             from,
             seal,
             footer_at,
+            index_bytes: groups.iter().map(of_group).sum(),
             groups,
             rows,
             dictionaries: Mutex::default(),
@@ -279,12 +286,13 @@ impl<R: ReadAt> File<R> {
 
     /// About how much memory it takes.
     pub fn memory_bytes(&self) -> usize {
-        let of_group = |group: &Group| {
-            let pages = group.columns.iter().map(|chunk| chunk.pages.len()).sum::<usize>();
-            pages * size_of::<Page>() + group.page_rows.len() * 12
-        };
         let dictionaries = self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner);
-        self.groups.iter().map(of_group).sum::<usize>() + dictionaries.bytes
+        self.index_bytes + dictionaries.bytes
+    }
+
+    /// Forgets what is read again when it is needed: dictionaries.
+    pub fn shrink(&self) {
+        *self.dictionaries.lock().unwrap_or_else(PoisonError::into_inner) = Dictionaries::default();
     }
 
     /// Hands over the spans of these rows, in order, up to the sink's breaking off.
@@ -302,7 +310,7 @@ impl<R: ReadAt> File<R> {
             }
             let of_group = rows.start.saturating_sub(group.first_row) as usize
                 ..(rows.end - group.first_row).min(group.rows.into()) as usize;
-            if self.read_group(number, of_group, None, sink)?.is_break() {
+            if self.read_group(number, of_group, None, None, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -348,23 +356,24 @@ impl<R: ReadAt> File<R> {
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
         for group in 0..self.groups.len() {
-            let rows = self.rows_between(group, &lows)?;
-            if self.read_group(group, rows, id, sink)?.is_break() {
+            let (rows, trace_ids) = self.rows_between(group, &lows)?;
+            if self.read_group(group, rows, trace_ids, id, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
         Ok(ControlFlow::Continue(()))
     }
 
+    /// The rows of a group, and the ids of a page that were read to find them.
     fn rows_between(
         &self,
         number: usize,
         lows: &RangeInclusive<u64>,
-    ) -> Result<Range<usize>, Error> {
+    ) -> Result<(Range<usize>, Option<(usize, Cells)>), Error> {
         let group = &self.groups[number];
         let (first, last) = (*lows.start(), *lows.end());
         if last < group.page_lows[0] || first > group.last_low || first > last {
-            return Ok(0..0);
+            return Ok((0..0, None));
         }
         let page = group.page_lows.partition_point(|low| *low < first).saturating_sub(1);
         let of_page = self.cells(number, page, Column::TraceId)?;
@@ -376,7 +385,8 @@ impl<R: ReadAt> File<R> {
             false => self.cells(number, end_page, Column::TraceId)?,
         };
         let before = self.rows_before(number, end_page, &of_page, |low| low <= last)?;
-        Ok(start..(group.page_rows[end_page] as usize + before).max(start))
+        let end = (group.page_rows[end_page] as usize + before).max(start);
+        Ok((start..end, Some((end_page, of_page))))
     }
 
     /// How many rows of a page come before the first one for whose request's id it does not hold.
@@ -398,6 +408,7 @@ impl<R: ReadAt> File<R> {
         &self,
         number: usize,
         rows: Range<usize>,
+        mut trace_ids: Option<(usize, Cells)>,
         id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
@@ -413,7 +424,8 @@ impl<R: ReadAt> File<R> {
             }
             let from = rows.start.max(of_page.start) - of_page.start;
             let to = rows.end.min(of_page.end) - of_page.start;
-            if self.read_page(number, page, from..to, id, sink)?.is_break() {
+            let known = trace_ids.take_if(|(of_page, _)| *of_page == page).map(|(_, ids)| ids);
+            if self.read_page(number, page, from..to, known, id, sink)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }
@@ -425,6 +437,7 @@ impl<R: ReadAt> File<R> {
         group: usize,
         page: usize,
         rows: Range<usize>,
+        mut trace_ids: Option<Cells>,
         id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {
@@ -441,7 +454,10 @@ impl<R: ReadAt> File<R> {
         }
         let mut columns = Vec::with_capacity(COLUMNS.len());
         for column in COLUMNS {
-            columns.push(self.cells(group, page, column)?);
+            columns.push(match trace_ids.take_if(|_| column == Column::TraceId) {
+                Some(ids) => ids,
+                None => self.cells(group, page, column)?,
+            });
         }
         let spans = Spans { columns: &columns };
         for row in rows.filter(is_wanted) {
@@ -627,7 +643,7 @@ impl<R: ReadAt> File<R> {
     /// Whether there are spans of requests whose ids have this lower half.
     pub fn holds(&self, low: u64) -> Result<bool, Error> {
         for group in 0..self.groups.len() {
-            if !self.rows_between(group, &(low..=low))?.is_empty() {
+            if !self.rows_between(group, &(low..=low))?.0.is_empty() {
                 return Ok(true);
             }
         }

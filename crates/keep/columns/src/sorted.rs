@@ -24,10 +24,30 @@ struct Key {
 impl<'b> Sorted<'b> {
     /// Sorts the spans of these blocks.
     pub fn of(blocks: &[&'b Block]) -> Sorted<'b> {
-        let mut keys = Vec::with_capacity(blocks.iter().map(|block| block.len()).sum());
+        let count = blocks.iter().map(|block| block.len()).sum();
+        Sorted::of_keys(blocks, Vec::with_capacity(count), |_| true)
+    }
+
+    /// Sorts those spans of these blocks for the lower half of whose request's id it holds.
+    pub fn of_some(blocks: &[&'b Block], holds: impl Fn(u64) -> bool) -> Sorted<'b> {
+        Sorted::of_keys(blocks, Vec::new(), holds)
+    }
+
+    fn of_keys(
+        blocks: &[&'b Block],
+        mut keys: Vec<Key>,
+        holds: impl Fn(u64) -> bool,
+    ) -> Sorted<'b> {
         for (block, of) in blocks.iter().zip(0..) {
-            let lows = block.trace_lows().iter().zip(0..);
-            keys.extend(lows.map(|(low, row)| Key { low: *low, block: of, row }));
+            let mut row = 0;
+            // Mostly the spans of a request are beside each other.
+            for request in block.trace_lows().chunk_by(|one, other| one == other) {
+                let rows = row..row + request.len() as Row;
+                row = rows.end;
+                if holds(request[0]) {
+                    keys.extend(rows.map(|row| Key { low: request[0], block: of, row }));
+                }
+            }
         }
         keys.sort_unstable_by_key(|key| key.low);
         let mut places = Vec::with_capacity(keys.len());

@@ -1,14 +1,11 @@
-//! What is in memory of files that are read, all together within a bound: what was used longest ago goes. Start at
-//! [`Cache::get`].
+//! What is in memory of files that are read, all together within a bound: what was used longest ago goes. First the
+//! dictionaries go, which a few requests need, and then what all questions need. Start at [`Cache::get`].
 
 use crate::Error;
 use crate::lake::lock;
 use crate::part::Loaded;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-
-/// What files take in memory is asked again after so many uses, as it grows with what is read of them.
-const MEASURE_EVERY: u64 = 16;
 
 /// What is in memory of files that are read.
 pub(crate) struct Cache {
@@ -28,6 +25,8 @@ struct Entry {
     loaded: Arc<Loaded>,
     bytes: usize,
     used: u64,
+    /// There may be something in it that can go alone.
+    can_shrink: bool,
 }
 
 impl Cache {
@@ -62,7 +61,7 @@ impl Cache {
         held.uses += 1;
         held.bytes += bytes;
         let used = held.uses;
-        held.files.insert(number, Entry { loaded, bytes, used });
+        held.files.insert(number, Entry { loaded, bytes, used, can_shrink: true });
         held.make_room(self.bytes_max);
     }
 
@@ -83,16 +82,27 @@ impl Held {
         let entry = self.files.get_mut(&number)?;
         entry.used = self.uses;
         let loaded = Arc::clone(&entry.loaded);
-        if self.uses.is_multiple_of(MEASURE_EVERY) {
-            let before = std::mem::replace(&mut entry.bytes, loaded.memory_bytes());
-            self.bytes = self.bytes - before + entry.bytes;
-            self.make_room(bytes_max);
-        }
+        // It grows with what is read of it.
+        let before = std::mem::replace(&mut entry.bytes, loaded.memory_bytes());
+        entry.can_shrink |= entry.bytes > before;
+        self.bytes = self.bytes - before + entry.bytes;
+        self.make_room(bytes_max);
         Some(loaded)
     }
 
     /// What was used last stays, however large it is.
     fn make_room(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max {
+            let others = self.files.values_mut().filter(|entry| entry.used != self.uses);
+            let Some(entry) = others.filter(|entry| entry.can_shrink).min_by_key(|it| it.used)
+            else {
+                break;
+            };
+            entry.can_shrink = false;
+            entry.loaded.shrink();
+            let before = std::mem::replace(&mut entry.bytes, entry.loaded.memory_bytes());
+            self.bytes = self.bytes - before + entry.bytes;
+        }
         while self.bytes > bytes_max && self.files.len() > 1 {
             let oldest = self.files.iter().min_by_key(|(_, entry)| entry.used);
             let Some((&number, _)) = oldest else { return };

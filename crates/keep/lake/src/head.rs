@@ -1,9 +1,11 @@
 //! Spans that are in no file yet, in memory, in the order in which the journal has them. Start at [`Head`].
 
 use crate::{Options, bloom};
-use blkkin_columns::Block;
+use blkkin_columns::{Block, Row};
+use foldhash::fast::RandomState;
+use std::collections::HashMap;
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// A batch that has so many spans is kept as it is; smaller ones are put together.
 const ALONE_MIN: usize = 1024;
@@ -15,6 +17,57 @@ const TOGETHER_MAX: usize = 8 * ALONE_MIN;
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
+    /// Once it was asked for.
+    alike: OnceLock<Alike>,
+}
+
+/// The rows of a block, by the service, the name and the other end that they have in common.
+#[derive(Default)]
+pub(crate) struct Alike {
+    /// Their texts, and where their rows end.
+    groups: Vec<([u32; 3], usize)>,
+    rows: Vec<Row>,
+}
+
+impl Alike {
+    pub(crate) fn of(block: &Block) -> Alike {
+        let mut numbers: HashMap<[u32; 3], u32, RandomState> = HashMap::default();
+        let mut groups: Vec<([u32; 3], usize)> = Vec::new();
+        let group_of = |row: Row| {
+            let texts = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
+            let number = *numbers.entry(texts).or_insert_with(|| {
+                groups.push((texts, 0));
+                groups.len() as u32 - 1
+            });
+            groups[number as usize].1 += 1;
+            number
+        };
+        let of_rows: Vec<u32> = (0..block.len() as Row).map(group_of).collect();
+        let mut next = Vec::with_capacity(groups.len());
+        let mut end = 0;
+        for (_, count) in &mut groups {
+            next.push(end);
+            end += *count;
+            *count = end;
+        }
+        let mut rows = vec![0; of_rows.len()];
+        for (group, row) in of_rows.into_iter().zip(0..) {
+            let at = &mut next[group as usize];
+            rows[*at] = row;
+            *at += 1;
+        }
+        Alike { groups, rows }
+    }
+
+    /// The texts that rows have in common, and the rows, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = ([u32; 3], &[Row])> {
+        let mut start = 0;
+        self.groups.iter().map(move |&(texts, end)| {
+            let rows = &self.rows[start..end];
+            start = end;
+            (texts, rows)
+        })
+    }
 }
 
 impl Batch {
@@ -22,12 +75,21 @@ impl Batch {
         let mut lows = block.trace_lows().to_vec();
         // Most batches have the spans of a request beside each other.
         lows.dedup();
-        Batch { bloom: bloom::make(&lows), block }
+        Batch { bloom: bloom::make(&lows), block, alike: OnceLock::new() }
     }
 
     /// Whether spans of the request may be in it.
     pub(crate) fn may_hold(&self, low: u64) -> bool {
         bloom::may_hold(&self.bloom, low)
+    }
+
+    /// Whether they are. Of many batches, one may hold what none does.
+    pub(crate) fn holds(&self, low: u64) -> bool {
+        self.may_hold(low) && self.trace_lows().contains(&low)
+    }
+
+    pub(crate) fn alike(&self) -> &Alike {
+        self.alike.get_or_init(|| Alike::of(&self.block))
     }
 
     pub(crate) fn into_block(self) -> Block {

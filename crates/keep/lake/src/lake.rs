@@ -494,8 +494,8 @@ impl Shared {
         &self,
         minutes: &RangeInclusive<u64>,
     ) -> (Calls, Parts, Arc<Vec<LinkCount>>) {
-        let mut state = self.memory.state();
-        let parts = self.snapshot_of(&mut state).parts;
+        let state = self.memory.state();
+        let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
         let head = lock(&self.head_links);
         let is_current = head.written == state.head.written;
         let links = if is_current { Arc::clone(&head.links) } else { Arc::default() };

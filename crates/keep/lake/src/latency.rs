@@ -2,17 +2,20 @@
 //! Start at [`Sum`].
 
 use crate::Error;
+use crate::head::Batch;
 use crate::index::{Entry, Group, NO_DURATION};
 use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
 use crate::project::{Projection, for_each_holding, span_id, trace_id};
-use crate::search::{asks_spans, for_each_match, groups};
+use crate::search::{for_each_match, groups};
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, Row, Scratch};
 use blkkin_model::{SpanId, TraceId};
 use blkkin_store::{Condition, Durations, Example, Latency, Window};
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use foldhash::fast::RandomState;
+use std::collections::{BTreeSet, HashSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Examples for each power of two of a duration.
 const EXAMPLES_MAX: usize = 2;
@@ -20,15 +23,20 @@ const EXAMPLES_MAX: usize = 2;
 /// So many requests of a file are read to tell on which side of a bound their durations are.
 const READ_MAX: usize = 256;
 
+/// Powers of two that a duration may be of, and 0.
+const POWERS: usize = u64::BITS as usize + 1;
+
 /// Adds up durations, and remembers where to find examples.
 pub(crate) struct Sum<'p> {
     /// By code.
     counts: Vec<u64>,
-    examples: BTreeMap<u32, Examples<'p>>,
+    /// By power of two.
+    examples: [Examples<'p>; POWERS],
+    /// How many entries of a group are not asked for, by code and error. Zeros but while they are counted.
+    others: Vec<u32>,
 }
 
 /// Those of a power of two.
-#[derive(Default)]
 struct Examples<'p> {
     spans: Vec<Example>,
     /// The request of a file that has one which took about so long, if there is no other.
@@ -37,25 +45,29 @@ struct Examples<'p> {
 
 impl Default for Sum<'_> {
     fn default() -> Self {
-        Sum { counts: vec![0; usize::from(NO_DURATION) + 1], examples: BTreeMap::new() }
+        Sum {
+            counts: vec![0; usize::from(NO_DURATION) + 1],
+            examples: [const { Examples { spans: Vec::new(), entry: None } }; POWERS],
+            others: vec![0; 2 * (usize::from(NO_DURATION) + 1)],
+        }
     }
 }
 
 impl<'p> Sum<'p> {
     pub(crate) fn add_head(&mut self, snapshot: &Snapshot, window: Window, condition: &Condition) {
+        let rows_of = |batch: &Arc<Batch>| {
+            let mut rows = Vec::new();
+            for_each_match(batch, batch.alike(), condition, |row| rows.push(row));
+            rows.sort_unstable();
+            rows
+        };
+        let matching: Vec<Vec<Row>> = snapshot.batches.iter().map(rows_of).collect();
+        let mut lows: HashSet<u64, RandomState> = HashSet::default();
+        for (batch, rows) in snapshot.batches.iter().zip(&matching) {
+            lows.extend(rows.iter().map(|&row| batch.trace_low(row)));
+        }
         // What was sent twice counts once.
-        let sorted = snapshot.sorted();
-        let matching: Vec<HashSet<Row>> = snapshot
-            .batches
-            .iter()
-            .map(|batch| {
-                let mut rows = HashSet::new();
-                for_each_match(batch, condition, |row| {
-                    rows.insert(row);
-                });
-                rows
-            })
-            .collect();
+        let sorted = snapshot.sorted_of(|low| lows.contains(&low));
         let mut request = None;
         let mut began = None;
         let mut matches = Vec::new();
@@ -69,7 +81,7 @@ impl<'p> Sum<'p> {
             }
             began = earlier(began, block, row);
             if let Some(duration_ns) =
-                block.duration_ns(row).filter(|_| matching[place].contains(&row))
+                block.duration_ns(row).filter(|_| matching[place].binary_search(&row).is_ok())
             {
                 let (trace_id, id) = (block.trace_id(row), block.id(row));
                 matches.push(Example { trace_id, id, duration_ns });
@@ -85,39 +97,68 @@ impl<'p> Sum<'p> {
         condition: &Condition,
     ) -> Result<(), Error> {
         let loaded = part.load()?;
-        if asks_spans(&loaded, condition) {
+        let groups: Vec<_> = groups(&loaded, condition).collect();
+        if groups.iter().any(|(_, residual, _)| residual.asks_the_span()) {
             return self.add_rows(part, &loaded, window, condition);
         }
         let ordinals = loaded.index.ordinals(window).map_err(Error::io("an index"));
         let among = part.note(ordinals)?;
+        let timed = loaded.index.directory.timed;
+        let others = [0..among.start, among.end..timed];
+        let few_others = others.iter().map(Range::len).sum::<usize>() < among.len();
+        let read = |place: usize, of: &Range<u32>| {
+            part.note(loaded.index.entries(place, of).map_err(Error::io("an index")))
+        };
         let mut unclear: Vec<Entry> = Vec::new();
-        for (place, residual, group) in groups(&loaded, condition) {
-            self.add_samples(group, &residual, &among);
-            let is_counted = among.len() == loaded.index.directory.timed as usize
-                && self.add_group(group, &residual);
+        for (place, residual, group) in &groups {
+            self.add_samples(group, residual, &among);
+            let is_counted = few_others && {
+                let mut not_asked_for = Vec::new();
+                for others in others.iter().filter(|others| !others.is_empty()) {
+                    not_asked_for.extend(read(*place, others)?);
+                }
+                self.add_group(group, residual, &not_asked_for)
+            };
             if !is_counted {
-                let entries = loaded.index.entries(place, &among);
-                let entries = part.note(entries.map_err(Error::io("an index")))?;
-                self.add_entries(part, &entries, &residual, &mut unclear);
+                self.add_entries(part, &read(*place, &among)?, residual, &mut unclear);
             }
         }
         self.add_unclear(part, &loaded, condition, &unclear)
     }
 
-    /// Adds all entries of a group by what is known of how long they took, unless that is not enough.
-    fn add_group(&mut self, group: &Group, residual: &Residual) -> bool {
+    /// Adds the entries of a group but for some, by what is known of how long all of them took, unless that is not
+    /// enough.
+    fn add_group(&mut self, group: &Group, residual: &Residual, others: &[Entry]) -> bool {
+        let place = |code: u16, is_error: bool| 2 * usize::from(code) + usize::from(is_error);
+        for other in others {
+            self.others[place(other.code, other.is_error)] += 1;
+        }
         let mut failed = group.failed.iter().copied().peekable();
         let mut counts = Vec::with_capacity(group.durations.len());
+        let mut is_enough = true;
         for &(code, all) in &group.durations {
             let failed = failed.next_if(|&(of, _)| of == code).map_or(0, |(_, count)| count);
             for (count, is_error) in [(failed, true), (all.saturating_sub(failed), false)] {
+                let left_out = self.others.get(place(code, is_error)).copied();
+                let count = count.saturating_sub(left_out.unwrap_or_default());
                 match residual.truth(code, is_error) {
                     _ if count == 0 => {}
                     Truth::Yes => counts.push((code, count)),
-                    Truth::Maybe => return false,
+                    Truth::Maybe => is_enough = false,
                     Truth::No => {}
                 }
             }
+        }
+        for other in others {
+            self.others[place(other.code, other.is_error)] = 0;
+        }
+        // Those that are left may have no sample.
+        let lacks_example = |&(code, _): &(u16, u32)| {
+            let alike = &self.examples[power_of(Durations::least(code.min(NO_DURATION)))];
+            alike.spans.is_empty() && alike.entry.is_none()
+        };
+        if !is_enough || !others.is_empty() && counts.iter().any(lacks_example) {
+            return false;
         }
         for (code, count) in counts {
             self.count(code, count.into());
@@ -255,7 +296,7 @@ impl<'p> Sum<'p> {
     }
 
     fn alike(&mut self, duration_ns: u64) -> &mut Examples<'p> {
-        self.examples.entry(duration_ns.checked_ilog2().map_or(0, |power| power + 1)).or_default()
+        &mut self.examples[power_of(duration_ns)]
     }
 
     pub(crate) fn finish(self, condition: &Condition) -> Latency {
@@ -264,7 +305,7 @@ impl<'p> Sum<'p> {
             durations.add(code, count);
         }
         let mut examples = Vec::new();
-        for alike in self.examples.into_values() {
+        for alike in self.examples {
             match alike.entry {
                 // What cannot be read is no example.
                 Some((part, ordinal, code)) if alike.spans.is_empty() => {
@@ -276,6 +317,11 @@ impl<'p> Sum<'p> {
         examples.sort_by_key(|it| (it.duration_ns, it.trace_id, it.id));
         Latency { durations, examples }
     }
+}
+
+/// The place of a duration's power of two.
+fn power_of(duration_ns: u64) -> usize {
+    duration_ns.checked_ilog2().map_or(0, |power| power as usize + 1)
 }
 
 /// Which rows of a file are of these requests.

@@ -68,7 +68,7 @@ pub(crate) struct Calls {
 }
 
 /// What the sums of a pair are added up in.
-struct Adder {
+pub(crate) struct Adder {
     durations: Vec<i64>,
     /// Codes that something was added to.
     codes: (usize, usize),
@@ -282,10 +282,22 @@ impl Counts {
     fn each(&self, mut each: impl FnMut(u16, i64)) {
         let mut bytes = &self.0[..];
         let mut code = 0u16;
-        while !bytes.is_empty() {
+        let signed = |number: u64| (number >> 1) as i64 ^ -((number & 1) as i64);
+        loop {
+            // Most take a byte each.
+            while let [more, number, rest @ ..] = bytes
+                && (more | number) < 0x80
+            {
+                code = code.wrapping_add(u16::from(*more));
+                each(code, signed(u64::from(*number)));
+                bytes = rest;
+            }
+            if bytes.is_empty() {
+                break;
+            }
             code = code.wrapping_add(take(&mut bytes) as u16);
             let number = take(&mut bytes);
-            each(code, (number >> 1) as i64 ^ -((number & 1) as i64));
+            each(code, signed(number));
         }
     }
 
@@ -349,14 +361,14 @@ impl Default for Adder {
 
 impl Adder {
     #[inline]
-    fn add(&mut self, code: u16, times: i64) {
+    pub(crate) fn add(&mut self, code: u16, times: i64) {
         let code = usize::from(code);
         self.codes = (self.codes.0.min(code), self.codes.1.max(code));
         self.durations[code] = self.durations[code].saturating_add(times);
     }
 
     /// What was added up, which is forgotten.
-    fn take(&mut self) -> Vec<(u16, i64)> {
+    pub(crate) fn take(&mut self) -> Vec<(u16, i64)> {
         let (first, last) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
         let Some(added) = self.durations.get_mut(first..=last) else { return Vec::new() };
         let counts = added.iter_mut().zip(first..).filter(|(times, _)| **times != 0);

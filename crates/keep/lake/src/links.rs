@@ -2,7 +2,7 @@
 
 use crate::index::LinkCount;
 use crate::lake::Shared;
-use crate::ledger::Calls;
+use crate::ledger::{Adder, Calls};
 use crate::part::Part;
 use blkkin_columns::{Block, Row, Scratch, Sorted};
 use blkkin_model::{Span, SpanId, SpanRef, SpanSink, Status};
@@ -407,47 +407,48 @@ pub(crate) fn in_window(
     head: &[LinkCount],
     minutes: &RangeInclusive<u64>,
 ) -> Vec<Link> {
-    let mut sums: BTreeMap<(String, String), Sum> = BTreeMap::new();
-    let mut add = |count: &LinkCount| {
-        let pair = (count.parent.clone(), count.child.clone());
-        sums.entry(pair).or_default().merge(count);
-    };
-    head.iter().filter(|count| minutes.contains(&count.minute)).for_each(&mut add);
     let is_missing = |minute: &u64| known.missing.iter().any(|it| it.contains(minute));
     let has_missing = |&(first, last): &(u64, u64)| {
         known.missing.iter().any(|it| *it.start() <= last && first <= *it.end())
     };
+    let mut of_files = LinkTable::default();
     for part in
         parts.iter().filter(|part| part.facts.link_minutes.is_some_and(|it| has_missing(&it)))
     {
         // A file that cannot be read is counted; the others answer.
-        let links = part.links().unwrap_or_default();
-        links.iter().filter(|count| is_missing(&count.minute)).for_each(&mut add);
+        let mut links = part.links().unwrap_or_default();
+        links.retain(|count| is_missing(&count.minute));
+        // They are added up, whenever they were.
+        links.iter_mut().for_each(|count| count.minute = 0);
+        of_files.merge(&links);
     }
-    let mut links = Vec::with_capacity(known.links.len());
-    for mut count in known.links {
-        let pair = (std::mem::take(&mut count.parent), std::mem::take(&mut count.child));
-        // Mostly there is nothing to add.
-        let (calls, errors, counts) = match sums.remove(&pair) {
-            None => (count.calls, count.errors, count.durations),
-            Some(mut sum) => {
-                sum.merge(&count);
-                (sum.calls, sum.errors, sum.durations.into_iter().collect())
-            }
+    let of_files = of_files.counts();
+    let of_head = head.iter().filter(|count| minutes.contains(&count.minute));
+    let mut by_pair: HashMap<(&str, &str), Vec<&LinkCount>, RandomState> = HashMap::default();
+    for count in known.links.iter().chain(of_head).chain(&of_files) {
+        by_pair.entry((&count.parent, &count.child)).or_default().push(count);
+    }
+    let mut adder = Adder::default();
+    let added_up = by_pair.into_iter().filter_map(|(pair, counts)| {
+        let sum = |number: fn(&LinkCount) -> i64| {
+            counts.iter().fold(0i64, |sum, count| sum.saturating_add(number(count)))
         };
-        links.extend(link_of(pair, calls, errors, &counts));
-    }
-    for (pair, sum) in sums {
-        let counts: Vec<(u16, i64)> = sum.durations.into_iter().collect();
-        links.extend(link_of(pair, sum.calls, sum.errors, &counts));
-    }
+        let (calls, errors) = (sum(|count| count.calls), sum(|count| count.errors));
+        if let [only] = &counts[..] {
+            return link_of(pair, calls, errors, &only.durations);
+        }
+        let durations = counts.iter().flat_map(|count| &count.durations);
+        durations.for_each(|&(code, times)| adder.add(code, times));
+        link_of(pair, calls, errors, &adder.take())
+    });
+    let mut links: Vec<Link> = added_up.collect();
     links.sort_by(|one, other| (&one.parent, &one.child).cmp(&(&other.parent, &other.child)));
     links
 }
 
 /// A link, if there are calls.
 fn link_of(
-    (parent, child): (String, String),
+    (parent, child): (&str, &str),
     calls: i64,
     errors: i64,
     counts: &[(u16, i64)],
@@ -458,6 +459,7 @@ fn link_of(
         durations.add(code, unsigned(times));
     }
     let (calls, errors) = (unsigned(calls), unsigned(errors));
+    let (parent, child) = (parent.to_owned(), child.to_owned());
     (calls > 0).then_some(Link { parent, child, calls, errors, durations })
 }
 

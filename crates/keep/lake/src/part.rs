@@ -101,6 +101,11 @@ impl Loaded {
         self.fixed_bytes + self.file.memory_bytes()
     }
 
+    /// Forgets what can be read again without reading all of it.
+    pub(crate) fn shrink(&self) {
+        self.file.shrink();
+    }
+
     /// The file's columns.
     pub(crate) fn columns(&self) -> &blkkin_columns::File<impl ReadAt + use<>> {
         &self.file

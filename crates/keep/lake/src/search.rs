@@ -10,6 +10,7 @@
 //! only all that spans say tells whether they are the same.
 
 use crate::Error;
+use crate::head::Alike;
 use crate::index::{Directory, Entry, Group, NO_DURATION};
 use crate::pages::Pages;
 use crate::part::{Loaded, Part};
@@ -64,7 +65,11 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns
     });
     let parts: Vec<&Part> = parts.collect();
-    let driver = query.conditions.iter().min_by_key(|condition| estimate(&parts, condition));
+    let driver = match &query.conditions[..] {
+        // There is no choice.
+        [only] => Some(only),
+        several => several.iter().min_by_key(|condition| estimate(&parts, condition)),
+    };
     let mut search = Search {
         snapshot,
         query,
@@ -318,7 +323,7 @@ impl<'q> Search<'q> {
         let snapshot = self.snapshot;
         let number = part.entry.number;
         let mut others = snapshot.parts.iter().filter(|other| other.entry.number != number);
-        let is_elsewhere = snapshot.batches.iter().any(|batch| batch.may_hold(id.low()))
+        let is_elsewhere = snapshot.batches.iter().any(|batch| batch.holds(id.low()))
             || others.any(|other| other.holds(id.low()));
         if is_elsewhere {
             let spans = snapshot.spans_of(id.low(), |it| it == id)?;
@@ -397,32 +402,39 @@ impl<'q> Search<'q> {
     /// Requests in memory that have a span that meets the driving condition, and have a time.
     fn head_requests(&self) -> HashMap<TraceId, Times, RandomState> {
         let mut matching: HashSet<u64, RandomState> = HashSet::default();
-        for block in self.snapshot.blocks() {
-            let mut last = None;
-            for_each_match(block, self.driver, |row| {
-                let low = block.trace_low(row);
-                if last != Some(low) {
-                    last = Some(low);
-                    matching.insert(low);
-                }
+        for batch in &self.snapshot.batches {
+            for_each_match(batch, batch.alike(), self.driver, |row| {
+                matching.insert(batch.trace_low(row));
             });
         }
+        let earlier = self.snapshot.earlier.spans();
+        for_each_match(earlier, &Alike::of(earlier), self.driver, |row| {
+            matching.insert(earlier.trace_low(row));
+        });
         let mut requests: HashMap<TraceId, Times, RandomState> = HashMap::default();
         if matching.is_empty() {
             return requests;
         }
         for block in self.snapshot.blocks() {
-            let mut last = (0, false);
-            for (row, &low) in block.trace_lows().iter().enumerate() {
-                if last.0 != low || row == 0 {
-                    last = (low, matching.contains(&low));
+            let mut end = 0;
+            for lows in block.trace_lows().chunk_by(|one, other| one == other) {
+                let rows = end..end + lows.len() as Row;
+                end = rows.end;
+                if !matching.contains(&lows[0]) {
+                    continue;
                 }
-                if let (true, Some(start)) = (last.1, block.start_ns(row as Row)) {
-                    let id = block.trace_id(row as Row);
-                    requests.entry(id).or_default().add(block, row as Row, start);
+                for row in rows {
+                    if let Some(start) = block.start_ns(row) {
+                        let times = requests.entry(block.trace_id(row)).or_default();
+                        times.add(block, row, start);
+                    }
                 }
             }
         }
+        // What files may have of a request can make it begin at another time than what is in memory says.
+        let is_elsewhere = |low| self.snapshot.parts.iter().any(|part| part.may_hold(low));
+        requests
+            .retain(|id, times| self.query.window.holds(times.began()) || is_elsewhere(id.low()));
         requests
     }
 
@@ -562,11 +574,6 @@ fn residuals<'p>(
     })
 }
 
-/// Whether only spans themselves can say whether they meet a condition.
-pub(crate) fn asks_spans(loaded: &Loaded, condition: &Condition) -> bool {
-    groups(loaded, condition).any(|(_, residual, _)| residual.asks_the_span())
-}
-
 /// Calls `each` with the entries, of requests of a range, of spans that meet a condition or may, and which it is.
 fn for_each_entry(
     loaded: &Loaded,
@@ -610,28 +617,28 @@ fn known_of(part: &Part, projections: &[Projection<'_>]) -> Result<Option<Vec<Kn
 }
 
 /// Calls `each` with the rows of spans that meet a condition.
-pub(crate) fn for_each_match(block: &Block, condition: &Condition, mut each: impl FnMut(Row)) {
-    let mut residuals: HashMap<[u32; 3], Residual> = HashMap::new();
-    let mut last = None;
-    let mut residual = Residual::Unknown;
-    for row in 0..block.len() as Row {
-        let key = [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
-        if last != Some(key) {
-            last = Some(key);
-            let of = || {
-                let [service, name, remote] = key.map(|id| Some(block.text(id)));
-                Residual::of(condition, Common { service, name, remote })
-            };
-            residual = residuals.entry(key).or_insert_with(of).clone();
+pub(crate) fn for_each_match(
+    block: &Block,
+    alike: &Alike,
+    condition: &Condition,
+    mut each: impl FnMut(Row),
+) {
+    for (texts, rows) in alike.iter() {
+        let [service, name, remote] = texts.map(|id| Some(block.text(id)));
+        let residual = Residual::of(condition, Common { service, name, remote });
+        if residual == Residual::Known(false) {
+            continue;
         }
-        let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
-        let holds = match residual.truth(code, block.is_error(row)) {
-            Truth::No => false,
-            Truth::Yes => true,
-            Truth::Maybe => condition.holds(&block.span(row, &mut Scratch::default())),
-        };
-        if holds {
-            each(row);
+        for &row in rows {
+            let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
+            let holds = match residual.truth(code, block.is_error(row)) {
+                Truth::No => false,
+                Truth::Yes => true,
+                Truth::Maybe => condition.holds(&block.span(row, &mut Scratch::default())),
+            };
+            if holds {
+                each(row);
+            }
         }
     }
 }

@@ -29,6 +29,12 @@ impl Snapshot {
         Sorted::of(&blocks)
     }
 
+    /// The same of requests for the lower half of whose id it holds.
+    pub(crate) fn sorted_of(&self, holds: impl Fn(u64) -> bool) -> Sorted<'_> {
+        let blocks: Vec<&Block> = self.batches.iter().map(|batch| &***batch).collect();
+        Sorted::of_some(&blocks, holds)
+    }
+
     /// The spans of all requests whose ids have this lower half, each once, in order of the upper half and of start.
     pub(crate) fn spans_of(
         &self,

@@ -64,6 +64,10 @@ impl Durations {
 
     /// Adds spans that took so long.
     pub fn add(&mut self, code: u16, count: u64) {
+        // Mostly they come in order.
+        if count > 0 && self.counts.last().is_none_or(|&(last, _)| last < code) {
+            return self.counts.push((code, count));
+        }
         match self.counts.binary_search_by_key(&code, |&(code, _)| code) {
             Ok(at) => self.counts[at].1 = self.counts[at].1.saturating_add(count),
             Err(at) if count > 0 => self.counts.insert(at, (code, count)),
@@ -90,14 +94,24 @@ impl Durations {
 
     /// The duration that a share of them, from 0 to 1, does not exceed; to one part in 128.
     pub fn quantile(&self, share: f64) -> Option<u64> {
-        let count = self.count();
-        let wanted = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
-        let mut sum = 0u64;
-        self.counts.iter().find_map(|&(code, count)| {
-            sum = sum.saturating_add(count);
+        self.quantiles([share]).map(|[quantile]| quantile)
+    }
+
+    /// The same for several shares, which must be in order.
+    pub fn quantiles<const N: usize>(&self, shares: [f64; N]) -> Option<[u64; N]> {
+        let count = (!self.counts.is_empty()).then(|| self.count())?;
+        let mut counts = self.counts.iter();
+        let (mut code, mut sum) = (0, 0u64);
+        Some(shares.map(|share| {
+            let wanted = ((share.clamp(0.0, 1.0) * count as f64).ceil() as u64).max(1);
+            while sum < wanted
+                && let Some(&(of, count)) = counts.next()
+            {
+                (code, sum) = (of, sum.saturating_add(count));
+            }
             let (least, greatest) = (Durations::least(code), Durations::greatest(code));
-            (sum >= wanted).then(|| least + (greatest - least) / 2)
-        })
+            least + (greatest - least) / 2
+        }))
     }
 }
 
@@ -136,5 +150,19 @@ mod tests {
             assert!((found / expected - 1.0).abs() < 1.0 / 64.0, "{share}: {found}");
         }
         assert_eq!(Durations::default().quantile(0.5), None);
+        let shares = [0.0, 0.1, 0.1, 0.999, 1.0];
+        let one_by_one = shares.map(|share| durations.quantile(share).expect("there are some"));
+        assert_eq!(durations.quantiles(shares), Some(one_by_one));
+        let same = |code| Durations { counts: vec![(code, 7)] };
+        assert_eq!(same(9).quantiles([0.0, 1.0]), Some([9, 9]));
+    }
+
+    #[test]
+    fn codes_are_added_in_any_order() {
+        let mut durations = Durations::default();
+        for (code, count) in [(5, 1), (9, 2), (5, 3), (7, 1), (9, 0), (11, 0), (2, 4), (9, 1)] {
+            durations.add(code, count);
+        }
+        assert_eq!(durations.counts(), [(2, 4), (5, 4), (7, 1), (9, 3)]);
     }
 }

@@ -109,6 +109,7 @@ fn number_between(params: &Params<'_>, name: &str, none: usize, most: usize) -> 
 }
 
 fn percentiles(durations: &Durations) -> Percentiles {
-    let shares = PERCENTILES.iter();
-    shares.filter_map(|&(name, share)| Some((name, durations.quantile(share)?))).collect()
+    let quantiles = durations.quantiles(PERCENTILES.map(|(_, share)| share));
+    let names = PERCENTILES.iter().map(|&(name, _)| name);
+    quantiles.map_or_else(Percentiles::new, |quantiles| names.zip(quantiles).collect())
 }
