@@ -38,6 +38,8 @@ use std::sync::Arc;
 pub struct Options {
     /// How hard zstd tries, from 1 on.
     pub level: i32,
+    /// The same where values recur: names, tags and the like.
+    pub level_of_recurring: i32,
     /// Most rows of a row group.
     pub rows_of_group: usize,
     /// Most rows of a page: as much as is decoded to find one. More than 65536 are taken for so many.
@@ -48,7 +50,13 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        Options { level: 1, rows_of_group: 1 << 16, rows_of_page: 2048, bloom: true }
+        Options {
+            level: 1,
+            level_of_recurring: 1,
+            rows_of_group: 1 << 16,
+            rows_of_page: 2048,
+            bloom: true,
+        }
     }
 }
 
@@ -234,7 +242,7 @@ struct Encoder {
 impl Encoder {
     fn new(options: Options) -> Result<Encoder, Error> {
         let schema = SchemaDescriptor::new(schema()?).columns().to_vec();
-        let press = Press::new(options.level)?;
+        let press = Press::new(options.level, options.level_of_recurring)?;
         Ok(Encoder { options, schema, press, numbering: Numbering::default() })
     }
 
@@ -284,6 +292,7 @@ impl Encoder {
         for (column, descriptor) in crate::schema::COLUMNS.into_iter().zip(&self.schema) {
             let mut chunk = Chunk::new(descriptor.clone());
             let mut bloom = None;
+            of_rows.press.expect(column.recurs());
             if column == Column::TraceId {
                 let ids = TraceIds::of(rows);
                 if self.options.bloom {
