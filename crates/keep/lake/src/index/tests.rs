@@ -260,10 +260,12 @@ struct Made {
     texts: [String; 3],
 }
 
-impl SpanSink for Vec<Made> {
+struct AllMade(Vec<Made>);
+
+impl SpanSink for AllMade {
     fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
         let texts = [span.local.service, span.name, span.remote.service].map(str::to_owned);
-        self.push(Made {
+        self.0.push(Made {
             ids: (span.trace_id.low(), span.trace_id.high(), span.id.number()),
             times: (span.start_ns, span.duration_ns),
             flags: (span.parent_id.is_none(), span.is_error()),
@@ -284,8 +286,9 @@ fn an_index_takes_few_bytes_a_span() {
         gap_ns: 69_000_000,
         ..requests::Options::default()
     };
-    let mut made = Vec::new();
-    Requests::new(options).fill(spans, &mut made);
+    let mut all = AllMade(Vec::new());
+    Requests::new(options).fill(spans, &mut all);
+    let mut made = all.0;
     made.sort_by_key(|it| (it.ids.0, it.times.0));
     let mut builder = Builder::default();
     for Made { ids, times, flags, texts } in &made {
