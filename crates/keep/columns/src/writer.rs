@@ -4,9 +4,10 @@
 //! Pages are encoded here, not by the Parquet library, which would hash each text of each row again: what a block knows
 //! by a number becomes a number of the file's dictionary by looking into a table.
 //!
-//! Of the 25 bytes that a span of the example `measure` takes, 5.4 are its id (of eight spans three share theirs with
-//! another), 3.1 its parent's and 1.2 its request's, as hexadecimal digits. The start takes 2.9, the duration 2.7, times
-//! of annotations 3.2 and its three tags 2.4. Higher levels of zstd gain nothing: they find digits that recur by chance.
+//! Of the 36 bytes that a span of OpenTelemetry's senders takes in the server bench, 8.0 are its id, 6.1 its parent's and
+//! 2.1 its request's, as hexadecimal digits: four bits each, and of what is random not less. The start takes 2.9, the
+//! duration 2.7, times of annotations 3.2 and its tags 6.9. For ids and times higher levels of zstd are worse, as they
+//! find digits that recur by chance; for the rest they gain a byte, at some cost (`Options::level_of_recurring`).
 
 use crate::block::{Block, Row};
 use crate::chunk::{Bounds, Chunk, Levels, Press};
