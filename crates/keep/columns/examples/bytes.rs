@@ -1,7 +1,8 @@
 //! How long it takes to keep spans in columns, to sort, write and find them, and how many bytes they take, in memory and
-//! in a file. `cargo run --release -p blkkin-columns --example bytes [SPANS [FILE]]`; single-threaded.
+//! in a file. `cargo run --release -p blkkin-columns --example bytes [SPANS [FILE [LEVEL]]]`; single-threaded. The level is
+//! that of what recurs, as in merged files.
 //!
-//! The spans are those of `blkkin_store::testing::requests`.
+//! The spans are those of `blkkin_store::testing::requests`, as OpenTelemetry's senders have them and over a day.
 #![allow(clippy::print_stdout, reason = "a program")]
 
 use blkkin_columns::{Block, File, Options, Sorted, Writer};
@@ -42,10 +43,20 @@ impl Random {
     }
 }
 
+const DAY_NS: u64 = 86_400_000_000_000;
+const SPANS_OF_REQUEST: u64 = 8;
+
 /// Hands over the spans of requests, at least so many. It is the same at each call.
 fn each(spans: usize, mut each: impl FnMut(&SpanRef<'_>)) {
     let mut sink = Each(&mut each);
-    Requests::new(requests::Options::default()).fill(spans as u64, &mut sink);
+    let options = requests::Options {
+        shared: false,
+        wide: true,
+        typed: true,
+        gap_ns: DAY_NS * SPANS_OF_REQUEST / spans as u64,
+        ..requests::Options::default()
+    };
+    Requests::new(options).fill(spans as u64, &mut sink);
 }
 
 struct Each<'a>(&'a mut dyn FnMut(&SpanRef<'_>));
@@ -65,6 +76,9 @@ fn main() {
     let mut arguments = std::env::args().skip(1);
     let spans = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1 << 19);
     let path = arguments.next().unwrap_or_else(|| "target/spans.parquet".to_owned());
+
+    let level_of_recurring = arguments.next().and_then(|text| text.parse().ok()).unwrap_or(1);
+    let options = Options { level_of_recurring, ..Options::default() };
 
     let mut seen = Count::default();
     let begun = Instant::now();
@@ -100,7 +114,7 @@ fn main() {
     let mut sorting = Duration::ZERO;
     let mut writing = Duration::ZERO;
     let file = BufWriter::with_capacity(1 << 20, std::fs::File::create(&path).expect("a file"));
-    let mut writer = Writer::create(file, Options::default()).expect("a file");
+    let mut writer = Writer::create(file, options).expect("a file");
     for part in references.chunks(8) {
         let begun = Instant::now();
         let sorted = Sorted::of(part);

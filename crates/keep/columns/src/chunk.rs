@@ -21,25 +21,42 @@ const BOUND_MAX: usize = 64;
 pub(crate) struct Press {
     compressor: Compressor<'static>,
     level: ZstdLevel,
+    /// For what recurs.
+    harder: Compressor<'static>,
+    harder_level: ZstdLevel,
+    recurs: bool,
     body: Body,
     stored: Vec<u8>,
     header: Vec<u8>,
 }
 
 impl Press {
-    pub(crate) fn new(level: i32) -> Result<Press, Error> {
+    pub(crate) fn new(level: i32, level_of_recurring: i32) -> Result<Press, Error> {
         Ok(Press {
             compressor: Compressor::new(level)?,
             level: ZstdLevel::try_new(level)?,
+            harder: Compressor::new(level_of_recurring)?,
+            harder_level: ZstdLevel::try_new(level_of_recurring)?,
+            recurs: false,
             body: Body::default(),
             stored: Vec::new(),
             header: Vec::new(),
         })
     }
 
+    /// Whether what comes is of a column whose values recur.
+    pub(crate) fn expect(&mut self, recurs: bool) {
+        self.recurs = recurs;
+    }
+
+    fn level(&self) -> ZstdLevel {
+        if self.recurs { self.harder_level } else { self.level }
+    }
+
     /// Compresses the body.
     fn compress(&mut self) -> Result<(), Error> {
-        let Press { compressor, body: Body { bytes, cuts }, stored, .. } = self;
+        let Press { compressor, harder, recurs, body: Body { bytes, cuts }, stored, .. } = self;
+        let compressor = if *recurs { harder } else { compressor };
         stored.clear();
         stored.reserve(zstd_safe::compress_bound(bytes.len()) + (cuts.len() + 1) * BLOCK_HEADERS);
         if cuts.is_empty() {
@@ -323,7 +340,7 @@ impl Chunk {
         press: &mut Press,
     ) -> Result<index::Page, Error> {
         press.compress()?;
-        self.level = press.level;
+        self.level = press.level();
         let header = PageHeader {
             is_dictionary,
             raw: press.body.bytes.len(),

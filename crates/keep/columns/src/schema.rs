@@ -172,6 +172,12 @@ impl Column {
         }
     }
 
+    /// Whether its values are mostly those of rows before, in part or together: to look for those longer finds more.
+    pub(crate) fn recurs(self) -> bool {
+        use Column::{AnnotationTime, Duration, ParentId, SpanId, StartTime, TraceId};
+        !matches!(self, TraceId | SpanId | ParentId | StartTime | Duration | AnnotationTime)
+    }
+
     pub(crate) fn values(self) -> Values {
         match self {
             StartTime | Duration | AnnotationTime => Values::Numbers(8),

@@ -7,17 +7,19 @@
 //! ```text
 //! file      = magic[8] directory_bytes:u64 directory_crc:u32 body_crc:u32 directory body
 //! directory = Directory, by postcard
-//! body      = starts  of ordinals, since the first one       packed
+//! body      = starts  of ordinals, since the first one       ascending
 //!             rows    of ordinals: the first row             packed
 //!             spans   of ordinals: how many rows             packed
 //!             lengths of ordinals: the code of the duration  packed
-//!             entries of each group: ordinal, error, code    packed
+//!             entries of each group: ordinal, symbol         ascending
 //!             the same of groups of spans that are elsewhere
 //!             filter of the lower halves of ids
 //!             calls of requests by minute, by postcard
 //! ```
 //!
-//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory and the
+//! A *group* is all spans with one service, name and other end; its entries are in order of time. The directory has the
+//! durations that occur in a group; which of those a span has, and whether it failed, is one number, the *symbol*. How
+//! numbers are packed is in [`crate::packed`], and those that ascend in [`crate::ascending`]. The directory and the
 //! filter are in memory while the file is used ([`crate::cache`]); of the rest what is asked for is read.
 //!
 //! Spans of one request may come to several files. What they are found by is in the index of the last one, too, as that
@@ -48,14 +50,12 @@ pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     bytes
 }
 
-const MAGIC: &[u8; 8] = b"blkkidx3";
+const MAGIC: &[u8; 8] = b"blkkidx4";
 const HEADER_BYTES: usize = 24;
 
 /// Stands for the duration of a span that has none.
 pub(crate) const NO_DURATION: u16 = 0xfff;
 const CODE_BITS: u32 = 12;
-/// Code and error, below the ordinal.
-const FLAG_BITS: u32 = CODE_BITS + 1;
 
 const _: () = assert!(Durations::code(u64::MAX) < NO_DURATION);
 

@@ -17,6 +17,7 @@
 //! requests are put in order by what one file knows of them (the one that began last, or took longest), such a request
 //! can come a page late.
 
+mod ascending;
 mod batch;
 mod bloom;
 mod bytes;

@@ -284,14 +284,14 @@ impl PartWriter {
         disk: Arc<dyn Disk>,
         cache: Arc<Cache>,
         number: u64,
+        options: Options,
     ) -> Result<PartWriter, Error> {
         let name = spans_name(number);
         // What a process that ended left behind.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
         let output = Output { file, offset: 0 };
-        let writer =
-            Writer::create(BufWriter::with_capacity(WRITE_BYTES, output), Options::default());
+        let writer = Writer::create(BufWriter::with_capacity(WRITE_BYTES, output), options);
         let writer = writer.map_err(|error| spans_error(number, error))?;
         Ok(PartWriter { disk, cache, number, writer, builder: Builder::default() })
     }

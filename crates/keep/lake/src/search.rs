@@ -535,7 +535,7 @@ fn estimate_of(loaded: &Loaded, condition: &Condition) -> u64 {
         });
         let of_durations: u64 = may.map(|&(_, count)| u64::from(count)).sum();
         let without: u32 = group.durations.iter().map(|&(_, count)| count).sum();
-        let without = u64::from(group.entries.saturating_sub(without));
+        let without = u64::from(group.entries.len.saturating_sub(without));
         let may_without = residual.truth(NO_DURATION, true).max(residual.truth(NO_DURATION, false));
         of_durations + if may_without == Truth::No { 0 } else { without }
     };

@@ -22,7 +22,7 @@ pub fn index(bytes: &[u8]) -> bool {
             assert!(ordinals.end <= directory.timed);
             for (place, group) in directory.all_groups().enumerate().take(ASKED_MAX) {
                 let entries = index.entries(place, &ordinals).unwrap_or_default();
-                assert!(entries.len() <= group.entries as usize);
+                assert!(entries.len() <= group.entries.len as usize);
             }
         }
     }

@@ -139,8 +139,9 @@ fn part_of(
     sorted.retain(|index| !known.contains(&index));
     let links = table.counts();
     let keys = TagTable::of(&sorted).keys();
-    let mut writer =
-        PartWriter::create(Arc::clone(&shared.spans), Arc::clone(&shared.cache), number)?;
+    let columns = blkkin_columns::Options::default();
+    let (disk, cache) = (Arc::clone(&shared.spans), Arc::clone(&shared.cache));
+    let mut writer = PartWriter::create(disk, cache, number, columns)?;
     writer.append(&sorted)?;
     writer.append_elsewhere(&earlier);
     let part = writer.finish(0, shared.memory.options.clock.now_ns(), &links, keys)?;

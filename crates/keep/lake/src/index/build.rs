@@ -1,7 +1,8 @@
 //! Makes an index of rows as they are written. Start at [`Builder`].
 
 use super::directory::{Directory, Group, KeyValues, LinkCount, Sample, Widths};
-use super::{ANY_TEXT, CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
+use super::{ANY_TEXT, CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
+use crate::ascending;
 use crate::bloom;
 use crate::packed::{pack, width_of};
 use blkkin_store::Durations;
@@ -65,6 +66,9 @@ impl Default for Builder {
 }
 
 type GroupKey = [u32; 3];
+
+/// Code and error, below the ordinal.
+const FLAG_BITS: u32 = CODE_BITS + 1;
 
 #[derive(Clone, Copy)]
 struct RowEntry {
@@ -231,15 +235,13 @@ impl Builder {
             first..next.map_or(self.rows.len() as u32, |next| next.first_row)
         };
         let spans_max = by_time.iter().map(|&place| rows_of(place).len()).max().unwrap_or(0);
-        let widths = Widths {
-            starts: width_of(max_start_ns - min_start_ns),
-            rows: width_of(self.rows.len() as u64),
-            spans: width_of(spans_max as u64),
-            ordinals: width_of(by_time.len() as u64),
-        };
+        let widths =
+            Widths { rows: width_of(self.rows.len() as u64), spans: width_of(spans_max as u64) };
         let mut body = Vec::with_capacity(self.rows.len() * 5);
         let timed = || by_time.iter().copied();
-        pack(timed().map(|place| start(place) - min_start_ns), widths.starts, &mut body);
+        let since: Vec<(u64, u64)> =
+            timed().map(|place| (start(place) - min_start_ns, 0)).collect();
+        let starts = ascending::write(&since, 0, &mut body);
         pack(timed().map(|place| u64::from(rows_of(place).start)), widths.rows, &mut body);
         pack(timed().map(|place| rows_of(place).len() as u64), widths.spans, &mut body);
         let codes = timed().map(|place| self.requests[place as usize].duration_code().into());
@@ -279,7 +281,11 @@ impl Builder {
         entries.append(&mut entries_elsewhere);
         for (group, entries) in groups.iter_mut().chain(&mut elsewhere).zip(entries) {
             count(group, &entries);
-            pack(entries, widths.ordinals + FLAG_BITS, &mut body);
+            let symbol =
+                |entry: u64| group.symbol(entry as u16 & NO_DURATION, entry >> CODE_BITS & 1 != 0);
+            let entries: Vec<(u64, u64)> =
+                entries.iter().map(|&entry| (entry >> FLAG_BITS, symbol(entry))).collect();
+            group.entries = ascending::write(&entries, group.symbol_width(), &mut body);
         }
         let lows = self.elsewhere.iter().map(|it| self.requests[it.place as usize].low);
         let mut lows_elsewhere: Vec<u64> = lows.collect();
@@ -301,6 +307,7 @@ impl Builder {
             timed: by_time.len() as u32,
             min_start_ns,
             max_start_ns,
+            starts,
             widths,
             bloom_bytes: bloom.len() as u64,
             links_bytes: body_links.len() as u64,
@@ -336,7 +343,6 @@ fn count(group: &mut Group, entries: &[u64]) {
     let has_failed = |entry: &&u64| **entry >> CODE_BITS & 1 != 0;
     group.durations = counts(entries.iter());
     group.failed = counts(entries.iter().filter(has_failed));
-    group.entries = entries.len() as u32;
     group.errors = entries.iter().filter(has_failed).count() as u32;
 }
 

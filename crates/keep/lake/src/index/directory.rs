@@ -1,5 +1,8 @@
 //! What is known of a file in memory. Start at [`Directory`].
 
+use super::NO_DURATION;
+use crate::ascending::Shape;
+use crate::packed::width_of;
 use serde::{Deserialize, Serialize};
 
 /// What is known of a file in memory.
@@ -15,7 +18,9 @@ pub(crate) struct Directory {
     pub(crate) min_start_ns: u64,
     /// When the last one began.
     pub(crate) max_start_ns: u64,
-    /// What entries, starts, rows and numbers of spans take.
+    /// When requests began, since the first one.
+    pub(crate) starts: Shape,
+    /// What rows and numbers of spans take.
     pub(crate) widths: Widths,
     /// What the filter of the lower halves of ids takes.
     pub(crate) bloom_bytes: u64,
@@ -40,10 +45,8 @@ pub(crate) struct Directory {
 /// Bits of packed numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Widths {
-    pub(crate) starts: u32,
     pub(crate) rows: u32,
     pub(crate) spans: u32,
-    pub(crate) ordinals: u32,
 }
 
 /// Spans that have these three in common.
@@ -58,12 +61,14 @@ pub(crate) struct Group {
     /// All of them.
     pub(crate) spans: u32,
     /// Of requests that have a time.
-    pub(crate) entries: u32,
+    pub(crate) entries: Shape,
     /// Those that failed, among the entries.
     pub(crate) errors: u32,
     /// How many entries took how long, by code and in its order.
+    #[serde(with = "counts")]
     pub(crate) durations: Vec<(u16, u32)>,
     /// How many of them failed.
+    #[serde(with = "counts")]
     pub(crate) failed: Vec<(u16, u32)>,
     /// Some spans, to look at.
     pub(crate) samples: Vec<Sample>,
@@ -101,6 +106,61 @@ pub(crate) struct KeyValues {
     pub(crate) spans: u64,
     /// All of their texts, in order; empty if there are too many.
     pub(crate) values: Vec<String>,
+}
+
+impl Group {
+    /// Bits of a symbol: those that did not fail come first, and of each kind last those without a duration.
+    pub(crate) fn symbol_width(&self) -> u32 {
+        width_of((self.durations.len() + self.failed.len() + 1) as u64)
+    }
+
+    /// Stands for a duration of the group, or for none, and for whether the span failed.
+    pub(crate) fn symbol(&self, code: u16, is_error: bool) -> u64 {
+        let (counts, first) = match is_error {
+            true => (&self.failed, self.durations.len() + 1),
+            false => (&self.durations, 0),
+        };
+        let place = counts.binary_search_by_key(&code, |(code, _)| *code);
+        (first + place.unwrap_or(counts.len())) as u64
+    }
+
+    /// What symbols stand for, in order.
+    pub(crate) fn symbols(&self) -> Vec<(u16, bool)> {
+        let of = |counts: &[(u16, u32)], is_error| -> Vec<(u16, bool)> {
+            let codes = counts.iter().map(|(code, _)| (*code).min(NO_DURATION));
+            codes.chain([NO_DURATION]).map(|code| (code, is_error)).collect()
+        };
+        [of(&self.durations, false), of(&self.failed, true)].concat()
+    }
+}
+
+/// Counts by code, of which each code is written as the difference to the one before: mostly a byte.
+mod counts {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(
+        counts: &[(u16, u32)],
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        let mut before = 0;
+        to.collect_seq(counts.iter().map(|&(code, count)| {
+            let difference = code.wrapping_sub(before);
+            before = code;
+            (difference, count)
+        }))
+    }
+
+    pub(super) fn deserialize<'d, D: Deserializer<'d>>(
+        from: D,
+    ) -> Result<Vec<(u16, u32)>, D::Error> {
+        let mut counts = Vec::<(u16, u32)>::deserialize(from)?;
+        let mut before = 0_u16;
+        for (code, _) in &mut counts {
+            *code = code.wrapping_add(before);
+            before = *code;
+        }
+        Ok(counts)
+    }
 }
 
 impl Directory {

@@ -1,7 +1,8 @@
 //! Finds in an index. Start at [`Index`].
 
 use super::directory::{Directory, Group, LinkCount, Widths};
-use super::{CODE_BITS, FLAG_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
+use super::{CODE_BITS, HEADER_BYTES, MAGIC, NO_DURATION};
+use crate::ascending::{Ascending, Shape};
 use crate::bloom;
 use crate::bytes::{read, read_exact};
 use crate::packed::{PADDING_BYTES, Packed, WIDTH_MAX, extract, packed_bytes};
@@ -14,9 +15,6 @@ use std::sync::Arc;
 /// More than any directory takes that was written here.
 const DIRECTORY_BYTES_MAX: u64 = 256 << 20;
 
-/// What does not take more than this is read at once to look into it, not number by number.
-const READ_WHOLE_BYTES: u64 = 16 << 10;
-
 /// A file's index: its directory in memory, and the rest where it lies.
 pub(crate) struct Index {
     pub(crate) directory: Directory,
@@ -28,11 +26,11 @@ pub(crate) struct Index {
 /// Where in the file what lies.
 pub(crate) struct Sections {
     body: Range<u64>,
-    starts: Range<u64>,
-    rows: Range<u64>,
-    spans: Range<u64>,
-    lengths: Range<u64>,
-    groups: Vec<Range<u64>>,
+    pub(crate) starts: Range<u64>,
+    pub(crate) rows: Range<u64>,
+    pub(crate) spans: Range<u64>,
+    pub(crate) lengths: Range<u64>,
+    pub(crate) groups: Vec<Range<u64>>,
     pub(crate) bloom: Range<u64>,
     pub(crate) links: Range<u64>,
 }
@@ -151,13 +149,18 @@ impl Index {
 
     /// The first ordinal that began at this time or later.
     fn lower_bound(&self, time_ns: u64) -> io::Result<u32> {
-        partition_point(self.directory.timed, |ordinal| Ok(self.start_ns(ordinal)? < time_ns))
+        let since = time_ns.saturating_sub(self.directory.min_start_ns);
+        self.starts()?.before(since)
     }
 
     /// When a request began.
     pub(crate) fn start_ns(&self, ordinal: u32) -> io::Result<u64> {
-        let since = self.one(&self.sections.starts, self.directory.widths.starts, ordinal)?;
+        let since = self.starts()?.get(ordinal)?;
         Ok(self.directory.min_start_ns.saturating_add(since))
+    }
+
+    fn starts(&self) -> io::Result<Ascending<'_>> {
+        Ascending::open(&*self.file, self.sections.starts.clone(), self.directory.starts)
     }
 
     /// The rows of a request.
@@ -187,27 +190,16 @@ impl Index {
 
     /// The entries of a group, in order of time, whose requests are among these.
     pub(crate) fn entries(&self, group: usize, of: &Range<u32>) -> io::Result<Vec<Entry>> {
-        let section = &self.sections.groups[group];
-        let width = self.directory.widths.ordinals + FLAG_BITS;
-        let len = self.directory.group(group).map_or(0, |group| group.entries);
-        let are_all = *of == (0..self.directory.timed);
-        let (first, end) = if are_all || section.end - section.start <= READ_WHOLE_BYTES {
-            (0, len)
-        } else {
-            (self.entries_before(group, of.start)?, self.entries_before(group, of.end)?)
-        };
-        let first_bit = u64::from(first) * u64::from(width);
-        let end_bit = u64::from(end.max(first)) * u64::from(width);
-        let start = section.start + first_bit / 8;
-        let bytes = start..section.start + end_bit.div_ceil(8) + PADDING_BYTES as u64;
-        let bytes = read(&*self.file, bytes)?;
-        let entry = |index: u64| {
-            let bit = (first_bit % 8 + index * u64::from(width)) as usize;
-            let bytes = bytes[bit / 8..].first_chunk().expect("padding");
-            Entry::of(extract(*bytes, bit, width))
-        };
-        let entries = (0..u64::from(end.saturating_sub(first))).map(entry);
-        Ok(entries.filter(|entry| of.contains(&entry.ordinal)).collect())
+        let section = self.sections.groups[group].clone();
+        let Some(group) = self.directory.group(group) else { return Ok(Vec::new()) };
+        let symbols = group.symbols();
+        let mut entries = Vec::new();
+        let list = Ascending::open(&*self.file, section, group.entries)?;
+        list.between(of.start.into()..of.end.into(), |ordinal, symbol| {
+            let &(code, is_error) = symbols.get(symbol as usize).unwrap_or(&(NO_DURATION, false));
+            entries.push(Entry { ordinal: ordinal as u32, is_error, code });
+        })?;
+        Ok(entries)
     }
 
     /// Requests some of whose spans are in other files, in order.
@@ -220,18 +212,6 @@ impl Index {
         ordinals.sort_unstable();
         ordinals.dedup();
         Ok(ordinals)
-    }
-
-    /// How many entries of a group are of requests before this one.
-    fn entries_before(&self, group: usize, ordinal: u32) -> io::Result<u32> {
-        let width = self.directory.widths.ordinals + FLAG_BITS;
-        let section = &self.sections.groups[group];
-        let is_before = |index| {
-            let number = self.one(section, width, index)?;
-            Ok(((number >> FLAG_BITS) as u32) < ordinal)
-        };
-        let len = self.directory.group(group).map_or(0, |group| group.entries);
-        partition_point(len, is_before)
     }
 
     /// One packed number, from its own bytes alone.
@@ -269,37 +249,33 @@ fn crc_of(file: &dyn File, range: &Range<u64>) -> io::Result<u32> {
     Ok(crc)
 }
 
-impl Entry {
-    fn of(number: u64) -> Entry {
-        Entry {
-            ordinal: (number >> FLAG_BITS) as u32,
-            is_error: number >> CODE_BITS & 1 != 0,
-            code: number as u16 & NO_DURATION,
-        }
-    }
-}
-
 impl Sections {
     /// `None` if the body is not as large as they are together.
     fn of(directory: &Directory, body: &Range<u64>) -> Option<Sections> {
-        let Directory { widths, timed, .. } = directory;
+        let Directory { widths, timed, starts, .. } = directory;
         let mut at = body.start;
-        let mut take = |len: u32, width: u32| {
+        let mut take = |bytes: u64| {
             let start = at;
-            at = at.checked_add(packed_bytes(len as usize, width)? as u64)?;
-            (width <= WIDTH_MAX).then_some(start..at)
+            at = at.checked_add(bytes)?;
+            Some(start..at)
         };
+        let packed = |width: u32| {
+            let bytes = packed_bytes(*timed as usize, width)?;
+            (width <= WIDTH_MAX).then_some(bytes as u64)
+        };
+        let list = |shape: &Shape, len: u32, own: u32| {
+            shape.bytes().filter(|_| shape.len == len && shape.own == own)
+        };
+        let entries = |group: &Group| list(&group.entries, group.entries.len, group.symbol_width());
         let mut sections = Sections {
             body: body.clone(),
-            starts: take(*timed, widths.starts)?,
-            rows: take(*timed, widths.rows)?,
-            spans: take(*timed, widths.spans)?,
-            lengths: take(*timed, CODE_BITS)?,
+            starts: take(list(starts, *timed, 0)?)?,
+            rows: take(packed(widths.rows)?)?,
+            spans: take(packed(widths.spans)?)?,
+            lengths: take(packed(CODE_BITS)?)?,
             groups: directory
                 .all_groups()
-                .map(|Group { entries, .. }| {
-                    take(*entries, widths.ordinals.checked_add(FLAG_BITS)?)
-                })
+                .map(|group| take(entries(group)?))
                 .collect::<Option<_>>()?,
             bloom: 0..0,
             links: 0..0,
@@ -310,14 +286,4 @@ impl Sections {
         at = sections.links.end;
         (at == body.end).then_some(sections)
     }
-}
-
-/// The first index for which it does not hold.
-fn partition_point(len: u32, holds: impl Fn(u32) -> io::Result<bool>) -> io::Result<u32> {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if holds(middle)? { low = middle + 1 } else { high = middle }
-    }
-    Ok(low)
 }

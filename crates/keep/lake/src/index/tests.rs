@@ -3,8 +3,11 @@
 use super::{Builder, Entry, Index, LinkCount, NO_DURATION, OpenError, Row};
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_journal::{Disk, File};
+use blkkin_model::{SpanRef, SpanSink};
+use blkkin_store::testing::requests::{self, Requests};
 use blkkin_store::{Durations, Window};
 use std::collections::BTreeSet;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::Arc;
 use std::{env, fs};
@@ -199,7 +202,7 @@ fn check_groups(index: &Index, requests: &[&[Span]]) {
         let some = all.end / 3..all.end / 2;
         expected.retain(|entry| some.contains(&entry.ordinal));
         assert_eq!(index.entries(place, &some).expect("read"), expected);
-        entries += group.entries;
+        entries += group.entries.len;
         let counted = |counts: &[(u16, u32)]| counts.iter().map(|&(_, count)| count).sum::<u32>();
         let all = index.entries(place, &all).expect("read");
         let known = all.iter().filter(|entry| entry.code != NO_DURATION);
@@ -247,6 +250,83 @@ fn names_that_never_recur_share_a_group() {
     assert!(directory.groups.len() < 17_000);
     let web = |group: &&super::Group| directory.text(group.service) == Some("web");
     assert_eq!(directory.groups.iter().filter(web).map(|group| group.spans).sum::<u32>(), 40_000);
+}
+
+/// What is known of a span of requests as they are made up for all measurements.
+struct Made {
+    ids: (u64, u64, u64),
+    times: (Option<u64>, Option<u64>),
+    flags: (bool, bool),
+    texts: [String; 3],
+}
+
+struct AllMade(Vec<Made>);
+
+impl SpanSink for AllMade {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        let texts = [span.local.service, span.name, span.remote.service].map(str::to_owned);
+        self.0.push(Made {
+            ids: (span.trace_id.low(), span.trace_id.high(), span.id.number()),
+            times: (span.start_ns, span.duration_ns),
+            flags: (span.parent_id.is_none(), span.is_error()),
+            texts,
+        });
+        ControlFlow::Continue(())
+    }
+}
+
+/// Of half a megabyte and more that a file's index has, most is entries.
+#[test]
+fn an_index_takes_few_bytes_a_span() {
+    let spans = env::var("SPANS").map_or(200_000, |it| it.parse().expect("a number"));
+    let options = requests::Options {
+        shared: false,
+        wide: true,
+        typed: true,
+        gap_ns: 69_000_000,
+        ..requests::Options::default()
+    };
+    let mut all = AllMade(Vec::new());
+    Requests::new(options).fill(spans, &mut all);
+    let mut made = all.0;
+    made.sort_by_key(|it| (it.ids.0, it.times.0));
+    let mut builder = Builder::default();
+    for Made { ids, times, flags, texts } in &made {
+        builder.push(&Row {
+            trace_low: ids.0,
+            trace_high: ids.1,
+            id: ids.2,
+            start_ns: times.0,
+            duration_ns: times.1,
+            is_root: flags.0,
+            is_error: flags.1,
+            service: &texts[0],
+            name: &texts[1],
+            remote: &texts[2],
+        });
+    }
+    let (directory, bytes) = builder.finish(&[], Vec::new()).expect("encoded");
+    let index = open(&bytes).expect("opened");
+    let each = |bytes: u64| bytes as f64 / made.len() as f64;
+    let section = |of: &Range<u64>| each(of.end - of.start);
+    let sections = &index.sections;
+    let entries: u64 = sections.groups.iter().map(|of| of.end - of.start).sum();
+    let known = postcard::to_allocvec(&directory).expect("encoded").len() as u64;
+    let sizes = format!(
+        "{:.2} bytes a span: directory {:.2}, starts {:.2}, rows {:.2}, spans {:.2}, \
+         lengths {:.2}, entries {:.2} in {} groups, filter {:.2}",
+        each(bytes.len() as u64),
+        each(known),
+        section(&sections.starts),
+        section(&sections.rows),
+        section(&sections.spans),
+        section(&sections.lengths),
+        each(entries),
+        sections.groups.len(),
+        section(&sections.bloom),
+    );
+    eprintln!("{sizes}");
+    assert!(each(entries) < 3.0, "{sizes}");
 }
 
 #[test]
