@@ -145,7 +145,7 @@ fn for_each_in_head(
     let mut matching: Vec<Vec<bool>> = Vec::with_capacity(snapshot.batches.len());
     for batch in &snapshot.batches {
         let mut rows = vec![false; batch.len()];
-        for_each_match(batch, condition, |row| rows[row as usize] = true);
+        for_each_match(batch, batch.alike(), condition, |row| rows[row as usize] = true);
         matching.push(rows);
     }
     let sorted = snapshot.sorted();
