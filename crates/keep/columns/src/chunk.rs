@@ -436,7 +436,7 @@ mod tests {
     /// Parts of a page, none, short ones and none at the end included, are one frame of zstd that says how long it is.
     #[test]
     fn parts_are_one_frame() {
-        let mut press = Press::new(1).expect("zstd");
+        let mut press = Press::new(1, 1).expect("zstd");
         for lengths in [&[][..], &[0], &[100], &[100, 0], &[9, 100, 0], &[70, 300_000, 70], &[0, 5]]
         {
             press.body.clear();
