@@ -183,6 +183,9 @@ impl File {
     }
 }
 
+/// Ids that were read already, and of which page.
+type OfPage = (usize, Cells);
+
 impl<R: ReadAt> File<R> {
     /// Opens a file, of which the end is read and checked.
     pub fn open(from: R) -> Result<File<R>, Error> {
@@ -369,7 +372,7 @@ impl<R: ReadAt> File<R> {
         &self,
         number: usize,
         lows: &RangeInclusive<u64>,
-    ) -> Result<(Range<usize>, Option<(usize, Cells)>), Error> {
+    ) -> Result<(Range<usize>, Option<OfPage>), Error> {
         let group = &self.groups[number];
         let (first, last) = (*lows.start(), *lows.end());
         if last < group.page_lows[0] || first > group.last_low || first > last {
@@ -408,7 +411,7 @@ impl<R: ReadAt> File<R> {
         &self,
         number: usize,
         rows: Range<usize>,
-        mut trace_ids: Option<(usize, Cells)>,
+        mut trace_ids: Option<OfPage>,
         id: Option<SpanId>,
         sink: &mut (impl SpanSink + ?Sized),
     ) -> Result<ControlFlow<()>, Error> {

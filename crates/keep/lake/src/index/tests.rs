@@ -325,7 +325,6 @@ fn an_index_takes_few_bytes_a_span() {
         sections.groups.len(),
         section(&sections.bloom),
     );
-    eprintln!("{sizes}");
     assert!(each(entries) < 3.0, "{sizes}");
 }
 
