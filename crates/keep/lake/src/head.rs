@@ -261,3 +261,39 @@ impl Head {
         self.batches.drain(written).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Alike;
+    use blkkin_columns::{Block, Row};
+    use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
+
+    #[test]
+    fn each_row_is_among_those_that_are_like_it() {
+        let mut block = Block::new();
+        for number in 1..=40u64 {
+            let trace_id = TraceId::from_number(number.into()).expect("not 0");
+            let id = SpanId::from_number(number).expect("not 0");
+            let service = ["disk", "nbd", ""][number as usize * 7 % 3];
+            let local = EndpointRef { service, ..EndpointRef::NONE };
+            let name = if number % 5 == 0 { "read" } else { "write" };
+            let span = SpanRef { name, local, ..SpanRef::new(trace_id, id) };
+            block.push(&span).expect("there is room");
+        }
+        let alike = Alike::of(&block);
+        let mut seen = Vec::new();
+        for (texts, rows) in alike.iter() {
+            assert!(!rows.is_empty() && rows.is_sorted());
+            for &row in rows {
+                let of_row =
+                    [block.service_id(row), block.name_id(row), block.remote_service_id(row)];
+                assert_eq!(of_row, texts);
+            }
+            seen.extend_from_slice(rows);
+        }
+        assert_eq!(alike.iter().count(), 6);
+        seen.sort_unstable();
+        assert_eq!(seen, (0..40).collect::<Vec<Row>>());
+        assert_eq!(Alike::of(&Block::new()).iter().count(), 0);
+    }
+}
