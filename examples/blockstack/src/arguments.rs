@@ -182,6 +182,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
+    if !matches!(command, Command::All(_) | Command::Load(_)) {
+        mapper::is_a_role();
+    }
     let (role, ended) = match command {
         Command::All(args) => ("all", all(args)),
         Command::Load(args) => ("load", load(args)),

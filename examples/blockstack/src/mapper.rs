@@ -1,4 +1,4 @@
-//! The mapper, which is C: see `mapper/mapper.c`. The one unsafe call of this example.
+//! The mapper, which is C: see `mapper/mapper.c`. The one unsafe call of this example, and what must happen before `main`.
 
 #![allow(unsafe_code)]
 
@@ -11,6 +11,23 @@ use blkkin as _;
 
 unsafe extern "C" {
     fn blockstack_mapper(argc: c_int, argv: *mut *mut c_char) -> c_int;
+}
+
+/// Called before `main`, ahead of BlkKin's library: whoever links this crate is another program until it is started as a
+/// role, as `blkkin demo` is.
+// SAFETY: this section holds pointers to such functions. What it calls sets a flag.
+#[used]
+#[unsafe(link_section = ".init_array.00100")]
+static AHEAD: extern "C" fn() = ahead;
+
+extern "C" fn ahead() {
+    blkkin_trace::daemon::hold();
+}
+
+/// This is a role, and traced from now on.
+pub(crate) fn is_a_role() {
+    std::hint::black_box(&AHEAD);
+    blkkin_trace::daemon::let_go();
 }
 
 /// Runs it with these arguments; its exit status.

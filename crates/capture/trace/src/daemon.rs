@@ -57,6 +57,8 @@ use thread::Talk;
 static RUNS: WipedOnFork = WipedOnFork::new();
 /// Whether there ever was one, in this process or in one that it descends from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
+/// Whether what happens before `main` is to happen later.
+static HELD: AtomicBool = AtomicBool::new(false);
 
 /// Looks for a daemon, if there is none yet and nobody has looked within the last second, and begins to
 /// talk to it. What it wants is recorded a moment later. Programs need not call this, unless the daemon may
@@ -74,11 +76,24 @@ pub fn start() {
     });
 }
 
+/// Has this program look for no daemon until [`let_go`]: it is a traced one only in some of its forms. That counts before
+/// `main` alone, ahead of what this library does there: in a function of `.init_array.00100`.
+pub fn hold() {
+    HELD.store(true, Ordering::Relaxed);
+}
+
+/// Does what was held back, if it was.
+pub fn let_go() {
+    if HELD.swap(false, Ordering::Relaxed) {
+        before_main();
+    }
+}
+
 /// What happens before `main`.
 pub(crate) fn before_main() {
     quietly(|| {
         let settings = settings::get();
-        if !settings.is_inert {
+        if !settings.is_inert && !HELD.load(Ordering::Relaxed) {
             begin(settings.wait);
         }
     });
