@@ -152,7 +152,8 @@ impl Api {
         self.requests(ids.into_iter())
     }
 
-    /// All spans of requests, a list each. Those of which nothing is known are left out.
+    /// All spans of requests, a list each. Those of which nothing is known are left out, and those that cannot be read,
+    /// which the store counts: the others should not be missing for one.
     fn requests(&self, ids: impl Iterator<Item = TraceId>) -> Result<Answer> {
         let mut body = vec![b'['];
         let mut lows = HashSet::new();
@@ -160,7 +161,10 @@ impl Api {
             if !self.settings.strict_trace_id && !lows.insert(id.low()) {
                 continue;
             }
-            let spans = self.spans(id)?;
+            let spans = match self.kept(id) {
+                Err(blkkin_store::Error::Damaged(_)) => continue,
+                kept => kept?,
+            };
             if spans.is_empty() {
                 continue;
             }
@@ -174,10 +178,14 @@ impl Api {
     }
 
     pub(crate) fn spans(&self, id: TraceId) -> Result<Vec<Span>> {
-        Ok(match self.settings.strict_trace_id {
-            true => self.store.trace(id)?,
-            false => self.store.traces_of_low(id.low())?,
-        })
+        Ok(self.kept(id)?)
+    }
+
+    fn kept(&self, id: TraceId) -> std::result::Result<Vec<Span>, blkkin_store::Error> {
+        match self.settings.strict_trace_id {
+            true => self.store.trace(id),
+            false => self.store.traces_of_low(id.low()),
+        }
     }
 
     fn write(&self, spans: &[Span], body: &mut Vec<u8>) -> Result<()> {
