@@ -27,8 +27,8 @@ const FILES_MANY: usize = 96;
 /// Files are merged by steps of about so many spans, so that memory is bounded.
 const STEP_SPANS: u64 = 128 << 10;
 
-/// Names, tags and the like take a tenth less than at level 1, for a tenth of a microsecond or two more a span. Nobody
-/// waits for merging.
+/// Names, tags and the like take a tenth less than at level 1, and writing a quarter to a half longer. Nobody waits for
+/// merging.
 const LEVEL_OF_RECURRING: i32 = 6;
 
 /// Merges and removes files until the store ends.
