@@ -64,6 +64,30 @@ test('a filter is written with the help of what is known', async () => {
   await clean(page);
 });
 
+test('a list that comes late keeps what was chosen, and keys do not overtake each other', async () => {
+  const late = (page) => page.route('**/fields?**', async (asked) => {
+    await new Promise((done) => setTimeout(done, 300));
+    await asked.continue();
+  });
+  const page = await open('#/search', { route: late });
+  await rowsOf(page).first().waitFor();
+  await page.keyboard.press('/');
+  const all = page.getByRole('option');
+  await all.nth(8).waitFor();
+  await page.keyboard.type('se');
+  await page.keyboard.press('ArrowDown');
+  await page.waitForFunction(() => document.querySelectorAll('[role="option"]').length < 5);
+  await page.keyboard.press('Enter');
+  await page.keyboard.type('osd');
+  assert.equal(await page.inputValue('#filter'), 'service == "osd');
+  await page.getByRole('option', { name: 'osd.1' }).waitFor();
+  await page.keyboard.type('.1"');
+  await page.keyboard.press('Escape');
+  await page.keyboard.press('Enter');
+  await page.waitForFunction(() => location.hash.includes('filter='));
+  await clean(page);
+});
+
 test('a wrong filter is shown in place', async () => {
   const page = await open('#/search');
   await rowsOf(page).first().waitFor();

@@ -51,6 +51,11 @@ export async function open(path, { dark = false, width = 1400, height = 900, sca
     globalThis.__violations = [];
     document.addEventListener('securitypolicyviolation', (event) => globalThis.__violations.push(`${event.violatedDirective} ${event.sourceFile}:${event.lineNumber} ${event.sample}`));
   });
+  // What only holds on a fast machine is found by `SLOWER=8 npm run test:browser`.
+  if (process.env.SLOWER) {
+    const devtools = await context.newCDPSession(page);
+    await devtools.send('Emulation.setCPUThrottlingRate', { rate: Number(process.env.SLOWER) });
+  }
   if (route) await route(page);
   await page.goto(`${url}/${path}`);
   page.odd = async () => [...odd, ...(await page.evaluate(() => globalThis.__violations))];
