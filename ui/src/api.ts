@@ -61,6 +61,8 @@ export interface HeatmapAnswer {
 export interface DifferenceAnswer {
   inside: number;
   outside: number;
+  /** More than 1 if not all others were looked at. */
+  outsideOneIn: number;
   values: { key: string; value: string; inside: number; outside: number }[];
 }
 

@@ -270,7 +270,7 @@ export class Store {
     }
     const telling = (word) => word.inside / Math.max(1, inside) - word.outside / Math.max(1, outside);
     const values = [...words.values()].sort((a, b) => Math.abs(telling(b)) - Math.abs(telling(a))).slice(0, Number(params.get('limit') ?? 30));
-    return { inside, outside, values };
+    return { inside, outside, outsideOneIn: 1, values };
   }
 
   trace(id, span) {

@@ -54,38 +54,30 @@ fn ask(
     api: Api,
     question: &Value,
 ) -> Result<Option<Value>, Box<dyn Error>> {
-    let paths = paths(api, question).ok_or_else(|| format!("no question: {question}"))?;
-    if paths.is_empty() {
-        return Ok(None);
-    }
+    let path = path(api, question).ok_or_else(|| format!("no question: {question}"))?;
+    let Some(path) = path else { return Ok(None) };
     let start = Instant::now();
-    let mut bodies = Vec::new();
-    for path in paths {
-        let answer = connection.get(&path)?;
-        if answer.status != 200 {
-            let text = String::from_utf8_lossy(&answer.body).into_owned();
-            return Err(format!("{path} is answered with {}: {text}", answer.status).into());
-        }
-        bodies.push(answer.body);
-    }
+    let answer = connection.get(&path)?;
     let ns = start.elapsed().as_nanos() as u64;
-    let mut found = 0;
-    for body in bodies {
-        found += count(&serde_json::from_slice(&body)?).ok_or("an answer that was not expected")?;
+    if answer.status != 200 {
+        let text = String::from_utf8_lossy(&answer.body).into_owned();
+        return Err(format!("{path} is answered with {}: {text}", answer.status).into());
     }
+    let found = count(&serde_json::from_slice(&answer.body)?);
+    let found = found.ok_or("an answer that was not expected")?;
     Ok(Some(json!([question["kind"], ns, found])))
 }
 
-/// What to get for a question: several where there is no one question for all of it, nothing where there is none at all.
-fn paths(api: Api, question: &Value) -> Option<Vec<String>> {
+/// What to get for a question; nothing where there is none for it.
+fn path(api: Api, question: &Value) -> Option<Option<String>> {
     let text = |name: &str| question[name].as_str();
     let number = |name: &str| question[name].as_u64();
     if text("kind")? == "trace" {
         let id = text("trace_id")?;
-        return Some(vec![match api {
+        return Some(Some(match api {
             Api::Own => format!("/api/blkkin/v1/trace/{id}"),
             Api::Zipkin => format!("/api/v2/trace/{id}"),
-        }]);
+        }));
     }
     let (start_ns, end_ns) = (number("start_ns")?, number("end_ns")?);
     let window = match api {
@@ -105,24 +97,21 @@ fn paths(api: Api, question: &Value) -> Option<Vec<String>> {
             let filter = escape(&format!(
                 "service == \"{service}\" && name == \"{name}\" && duration >= {duration_ns}"
             ));
-            vec![format!("/api/blkkin/v1/search?filter={filter}&{window}&limit={LIMIT}")]
+            Some(format!("/api/blkkin/v1/search?filter={filter}&{window}&limit={LIMIT}"))
         }
         ("search in 1 %" | "search", Api::Zipkin) => {
             let (service, name) = (escape(text("service")?), escape(text("name")?));
             let duration_us = number("duration_ns")? / 1000;
-            vec![format!(
+            Some(format!(
                 "/api/v2/traces?serviceName={service}&spanName={name}\
                  &minDuration={duration_us}&{window}&limit={LIMIT}"
-            )]
+            ))
         }
-        ("dependencies", Api::Own) => vec![format!("/api/blkkin/v1/links?{window}")],
-        ("dependencies", Api::Zipkin) => vec![format!("/api/v2/dependencies?{window}")],
-        ("percentiles", Api::Own) => vec![latency(text("service")?, text("name")?)],
-        ("percentiles of each", Api::Own) => {
-            let pair = |pair: &Value| Some(latency(pair[0].as_str()?, pair[1].as_str()?));
-            question["pairs"].as_array()?.iter().map(pair).collect::<Option<_>>()?
-        }
-        _ => Vec::new(),
+        ("dependencies", Api::Own) => Some(format!("/api/blkkin/v1/links?{window}")),
+        ("dependencies", Api::Zipkin) => Some(format!("/api/v2/dependencies?{window}")),
+        ("percentiles", Api::Own) => Some(latency(text("service")?, text("name")?)),
+        ("percentiles of each", Api::Own) => Some(format!("/api/blkkin/v1/latencies?{window}")),
+        _ => None,
     })
 }
 
@@ -133,6 +122,7 @@ fn count(answer: &Value) -> Option<u64> {
         .or_else(|| list(&answer["requests"]))
         .or_else(|| list(&answer["links"]))
         .or_else(|| list(&answer["spans"]))
+        .or_else(|| answer["latencies"].as_array()?.iter().map(|of| of["spans"].as_u64()).sum())
         .or_else(|| answer["spans"].as_u64())
 }
 
@@ -147,15 +137,15 @@ mod tests {
         let own = "/api/blkkin/v1/search?filter=service%20%3D%3D%20%22osd.1%22%20%26%26%20name%20%3D%3D%20\
                    %22do_op%20read%22%20%26%26%20duration%20%3E%3D%205000000\
                    &startNs=1000000000&endNs=3000000000&limit=20";
-        assert_eq!(paths(Api::Own, &search), Some(vec![own.to_owned()]));
+        assert_eq!(path(Api::Own, &search), Some(Some(own.to_owned())));
         let zipkin = "/api/v2/traces?serviceName=osd.1&spanName=do_op%20read&minDuration=5000\
                       &endTs=3000&lookback=2000&limit=20";
-        assert_eq!(paths(Api::Zipkin, &search), Some(vec![zipkin.to_owned()]));
-        let each = json!({"kind": "percentiles of each", "pairs": [["a", "b"], ["c", "d"]],
-            "start_ns": 1, "end_ns": 2});
-        assert_eq!(paths(Api::Own, &each).map(|paths| paths.len()), Some(2));
-        assert_eq!(paths(Api::Zipkin, &each), Some(Vec::new()));
-        assert_eq!(paths(Api::Own, &json!({"kind": "search"})), None);
+        assert_eq!(path(Api::Zipkin, &search), Some(Some(zipkin.to_owned())));
+        let each = json!({"kind": "percentiles of each", "start_ns": 1, "end_ns": 2});
+        let own = "/api/blkkin/v1/latencies?startNs=1&endNs=2";
+        assert_eq!(path(Api::Own, &each), Some(Some(own.to_owned())));
+        assert_eq!(path(Api::Zipkin, &each), Some(None));
+        assert_eq!(path(Api::Own, &json!({"kind": "search"})), None);
     }
 
     #[test]
@@ -168,6 +158,7 @@ mod tests {
         check(r#"{"requests": [{"spans": 9}], "next": "n1"}"#, Some(1));
         check(r#"{"links": []}"#, Some(0));
         check(r#"{"traceId": "a", "spans": [{}, {}, {}]}"#, Some(3));
+        check(r#"{"latencies": [{"spans": 3}, {"spans": 4}]}"#, Some(7));
         check(r#"{"spans": 812, "percentilesNs": {}}"#, Some(812));
         check("{}", None);
     }

@@ -97,9 +97,6 @@ fn question(
             if kind == "percentiles" {
                 question["service"] = json!(service);
                 question["name"] = json!(name);
-            } else {
-                question["pairs"] =
-                    all.iter().map(|((service, name), _)| json!([service, name])).collect();
             }
             question
         }

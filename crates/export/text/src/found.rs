@@ -1,5 +1,5 @@
 //! What a store of requests answers, as pictures for a terminal: requests found ([`requests`]), how long spans take
-//! ([`latency`]), and who calls whom ([`calls`]).
+//! ([`latency`], and [`latencies`] of each service and name), and who calls whom ([`calls`]).
 
 use crate::info::table::{Column, Look, Table, Tone};
 use crate::info::units::{duration, grouped, percent, plural};
@@ -54,6 +54,19 @@ pub struct Latency {
     pub examples: Vec<(String, u64)>,
 }
 
+/// How long spans of one service and name take.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// Who recorded them.
+    pub service: String,
+    /// What was done.
+    pub name: String,
+    /// How many there are.
+    pub spans: u64,
+    /// As of [`Latency`].
+    pub percentiles: Vec<(String, u64)>,
+}
+
 /// What one service calls of another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
@@ -101,6 +114,12 @@ impl Options {
     fn duration(&self, ns: u64) -> String {
         let text = duration(ns);
         if self.ascii { text } else { text.replace("us", "µs") }
+    }
+
+    /// One of those that are known, or nothing.
+    fn percentile(&self, known: &[(String, u64)], percent: &str) -> String {
+        let known = known.iter().find(|(other, _)| other == percent);
+        known.map_or_else(String::new, |(_, ns)| self.duration(*ns))
     }
 }
 
@@ -205,6 +224,35 @@ fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
     rows
 }
 
+/// How long spans take, of each service and name.
+pub fn latencies(found: &[Latencies], options: &Options) -> String {
+    let look = options.look();
+    let mut table = Table::new(&[
+        Column::Left("SERVICE"),
+        Column::Left("NAME"),
+        Column::Right("SPANS"),
+        Column::Right("P50"),
+        Column::Right("P90"),
+        Column::Right("P99"),
+        Column::Right("MAX"),
+    ]);
+    for found in found {
+        let of = |percent| (Tone::Plain, options.percentile(&found.percentiles, percent));
+        table.row(vec![
+            (Tone::Plain, look.clean(&found.service, NAME_MAX)),
+            (Tone::Plain, look.clean(&found.name, NAME_MAX)),
+            (Tone::Plain, grouped(found.spans)),
+            of("50"),
+            of("90"),
+            of("99"),
+            of("100"),
+        ]);
+    }
+    let mut out = String::new();
+    table.print(&mut out, look);
+    out
+}
+
 /// Who calls whom, and how that goes.
 pub fn calls(found: &[Calls], options: &Options) -> String {
     let look = options.look();
@@ -222,10 +270,7 @@ pub fn calls(found: &[Calls], options: &Options) -> String {
     for found in found {
         let failed =
             if found.errors > 0 { percent(found.errors, found.calls) } else { String::new() };
-        let of = |percent: &str| {
-            let known = found.percentiles.iter().find(|(other, _)| other == percent);
-            (Tone::Plain, known.map_or_else(String::new, |(_, ns)| options.duration(*ns)))
-        };
+        let of = |percent| (Tone::Plain, options.percentile(&found.percentiles, percent));
         table.row(vec![
             (Tone::Plain, look.clean(&found.parent, NAME_MAX)),
             (Tone::Plain, look.clean(&found.child, NAME_MAX)),
@@ -300,5 +345,21 @@ mod tests {
             &PLAIN,
         );
         assert!(drawn.contains("rgw     osd     2,000      20  1.0 %  1.50 ms"), "{drawn}");
+    }
+
+    #[test]
+    fn latencies_have_a_line_each() {
+        let of = |service: &str, spans| Latencies {
+            service: service.to_owned(),
+            name: "read".to_owned(),
+            spans,
+            percentiles: vec![("50".to_owned(), 1_500_000), ("99".to_owned(), 90_000_000)],
+        };
+        let drawn = latencies(&[of("osd", 2000), of("rgw", 7)], &PLAIN);
+        let lines: Vec<&str> = drawn.lines().collect();
+        let [_, osd, rgw] = lines[..] else { panic!("three lines: {drawn}") };
+        assert_eq!(osd.split_whitespace().collect::<Vec<_>>()[..3], ["osd", "read", "2,000"]);
+        assert!(rgw.contains("1.50 ms") && rgw.contains("90.0 ms"), "{drawn}");
+        assert_eq!(osd.find("1.50 ms"), rgw.find("1.50 ms"), "columns are aligned: {drawn}");
     }
 }

@@ -33,6 +33,16 @@ impl<'b> Sorted<'b> {
         Sorted::of_keys(blocks, Vec::new(), holds)
     }
 
+    /// Sorts these rows of these blocks.
+    pub fn of_rows(blocks: &[&'b Block], rows: &[Vec<Row>]) -> Sorted<'b> {
+        let mut keys = Vec::with_capacity(rows.iter().map(Vec::len).sum());
+        for ((block, rows), of) in blocks.iter().zip(rows).zip(0..) {
+            let key = |&row: &Row| Key { low: block.trace_low(row), block: of, row };
+            keys.extend(rows.iter().map(key));
+        }
+        Sorted::sort(blocks, keys)
+    }
+
     fn of_keys(
         blocks: &[&'b Block],
         mut keys: Vec<Key>,
@@ -49,6 +59,10 @@ impl<'b> Sorted<'b> {
                 }
             }
         }
+        Sorted::sort(blocks, keys)
+    }
+
+    fn sort(blocks: &[&'b Block], mut keys: Vec<Key>) -> Sorted<'b> {
         keys.sort_unstable_by_key(|key| key.low);
         let mut places = Vec::with_capacity(keys.len());
         let mut duplicates = 0;

@@ -17,6 +17,9 @@ const TOGETHER_MAX: usize = 8 * ALONE_MIN;
 pub(crate) struct Batch {
     block: Block,
     bloom: Vec<u8>,
+    /// When the first of its spans started, and the last, of those that say when they did; and whether all do.
+    pub(crate) starts_ns: Option<(u64, u64)>,
+    pub(crate) all_started: bool,
     /// Once it was asked for.
     alike: OnceLock<Alike>,
 }
@@ -75,7 +78,15 @@ impl Batch {
         let mut lows = block.trace_lows().to_vec();
         // Most batches have the spans of a request beside each other.
         lows.dedup();
-        Batch { bloom: bloom::make(&lows), block, alike: OnceLock::new() }
+        let starts = (0..block.len() as Row).filter_map(|row| block.start_ns(row));
+        let (mut starts_ns, mut started) = (None, 0);
+        for start in starts {
+            let (first, last) = starts_ns.unwrap_or((start, start));
+            starts_ns = Some((start.min(first), start.max(last)));
+            started += 1;
+        }
+        let all_started = started == block.len();
+        Batch { bloom: bloom::make(&lows), block, starts_ns, all_started, alike: OnceLock::new() }
     }
 
     /// Whether spans of the request may be in it.
@@ -226,6 +237,11 @@ impl Head {
     /// What all take.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.bytes() + self.writing_bytes
+    }
+
+    /// Whether a file is made of some of them.
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.writing > 0
     }
 
     /// What is to be written now, up to which record of the journal: enough for a file, up to the end of a batch, or all if

@@ -9,7 +9,7 @@ use crate::plan::{Common, Residual, Truth};
 use crate::project::{Projection, for_each_holding, span_id, trace_id};
 use crate::search::{for_each_match, groups};
 use crate::snapshot::Snapshot;
-use blkkin_columns::{Block, Column, Row, Scratch};
+use blkkin_columns::{Block, Column, Row, Scratch, Sorted};
 use blkkin_model::{SpanId, TraceId};
 use blkkin_store::{Condition, Durations, Example, Latency, Window};
 use foldhash::fast::RandomState;
@@ -62,6 +62,10 @@ impl<'p> Sum<'p> {
             rows
         };
         let matching: Vec<Vec<Row>> = snapshot.batches.iter().map(rows_of).collect();
+        if snapshot.batches.iter().all(|batch| are_within(batch, window)) {
+            // When their requests began need not be looked at.
+            return self.add_rows_of_head(snapshot, &matching);
+        }
         let mut lows: HashSet<u64, RandomState> = HashSet::default();
         for (batch, rows) in snapshot.batches.iter().zip(&matching) {
             lows.extend(rows.iter().map(|&row| batch.trace_low(row)));
@@ -88,6 +92,17 @@ impl<'p> Sum<'p> {
             }
         }
         self.add_examples(&mut matches, began, window);
+    }
+
+    fn add_rows_of_head(&mut self, snapshot: &Snapshot, rows: &[Vec<Row>]) {
+        let blocks: Vec<&Block> = snapshot.batches.iter().map(|batch| &***batch).collect();
+        let sorted = Sorted::of_rows(&blocks, rows);
+        for (block, row) in (0..sorted.len()).map(|index| sorted.row(index)) {
+            if let Some(duration_ns) = block.duration_ns(row) {
+                let (trace_id, id) = (block.trace_id(row), block.id(row));
+                self.add(Example { trace_id, id, duration_ns });
+            }
+        }
     }
 
     pub(crate) fn add_part(
@@ -341,6 +356,12 @@ fn is_unclear(block: &Block, row: Row, condition: &Condition) -> bool {
     let code = block.duration_ns(row).map_or(NO_DURATION, Durations::code);
     let residual = Residual::of(condition, Common { service, name, remote });
     residual.truth(code, block.is_error(row)) == Truth::Maybe
+}
+
+/// Whether all spans of a batch started in a window.
+fn are_within(batch: &Batch, window: Window) -> bool {
+    let holds = |(first, last)| window.holds(first) && window.holds(last);
+    batch.all_started && batch.starts_ns.is_some_and(holds)
 }
 
 /// When a request began, by a span more of it: by those without a parent, or else by all.

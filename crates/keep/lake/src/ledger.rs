@@ -5,7 +5,7 @@
 //! there are more minutes than there is room for, the oldest are forgotten, the shortest spans of time first: the calls at
 //! the ends of a window that lies there are asked of files.
 
-use crate::index::LinkCount;
+use crate::index::{LinkCount, NO_DURATION};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -17,6 +17,9 @@ const LEVELS: usize = 8;
 
 /// There is none behind it in the time that starts have.
 const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
+
+/// Of durations, one that says that there is none among them.
+const CODES: usize = NO_DURATION as usize + 1;
 
 /// What a sum takes beside its durations.
 const SUM_BYTES: usize = 64;
@@ -69,7 +72,7 @@ pub(crate) struct Calls {
 
 /// What the sums of a pair are added up in.
 pub(crate) struct Adder {
-    durations: Vec<i64>,
+    durations: Box<[i64; CODES]>,
     /// Codes that something was added to.
     codes: (usize, usize),
 }
@@ -225,7 +228,7 @@ impl Ledger {
             for sum in sums {
                 link.calls = link.calls.saturating_add(sum.calls);
                 link.errors = link.errors.saturating_add(sum.errors);
-                sum.durations.each(|code, times| adder.add(code, times));
+                adder.add_all(&sum.durations);
             }
             link.durations = adder.take();
             link
@@ -355,24 +358,39 @@ fn take(bytes: &mut &[u8]) -> u64 {
 
 impl Default for Adder {
     fn default() -> Adder {
-        Adder { durations: vec![0; 1 << u16::BITS], codes: (usize::MAX, 0) }
+        Adder { durations: Box::new([0; CODES]), codes: (usize::MAX, 0) }
     }
 }
 
 impl Adder {
     #[inline]
     pub(crate) fn add(&mut self, code: u16, times: i64) {
-        let code = usize::from(code);
+        // There are no others.
+        let code = usize::from(code) % CODES;
         self.codes = (self.codes.0.min(code), self.codes.1.max(code));
         self.durations[code] = self.durations[code].saturating_add(times);
+    }
+
+    fn add_all(&mut self, counts: &Counts) {
+        let (mut first, mut last) = self.codes;
+        let durations: &mut [i64; CODES] = &mut self.durations;
+        counts.each(|code, times| {
+            let code = usize::from(code) % CODES;
+            (first, last) = (first.min(code), last.max(code));
+            durations[code] = durations[code].saturating_add(times);
+        });
+        self.codes = (first, last);
     }
 
     /// What was added up, which is forgotten.
     pub(crate) fn take(&mut self) -> Vec<(u16, i64)> {
         let (first, last) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
         let Some(added) = self.durations.get_mut(first..=last) else { return Vec::new() };
-        let counts = added.iter_mut().zip(first..).filter(|(times, _)| **times != 0);
-        counts.map(|(times, code)| (code as u16, std::mem::take(times))).collect()
+        let mut counts = Vec::with_capacity(added.iter().filter(|times| **times != 0).count());
+        for (times, code) in added.iter_mut().zip(first..).filter(|(times, _)| **times != 0) {
+            counts.push((code as u16, std::mem::take(times)));
+        }
+        counts
     }
 }
 

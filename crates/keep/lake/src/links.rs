@@ -454,10 +454,7 @@ fn link_of(
     counts: &[(u16, i64)],
 ) -> Option<Link> {
     let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
-    let mut durations = Durations::default();
-    for &(code, times) in counts {
-        durations.add(code, unsigned(times));
-    }
+    let durations = counts.iter().map(|&(code, times)| (code, unsigned(times))).collect();
     let (calls, errors) = (unsigned(calls), unsigned(errors));
     let (parent, child) = (parent.to_owned(), child.to_owned());
     (calls > 0).then_some(Link { parent, child, calls, errors, durations })

@@ -7,14 +7,18 @@
 use crate::Error;
 use crate::judge::Judge;
 use crate::part::Part;
-use crate::project::{WORDS, scan_group, words_of};
+use crate::project::{WORDS, Word, scan_group, words_of};
 use crate::search::for_each_match;
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
-use blkkin_store::{Area, Condition, Difference, Heat, Tally, Topic, Window};
+use blkkin_store::{Area, Condition, Difference, Heat, Tally, Window};
+use blkkin_sys::beside;
 use foldhash::fast::RandomState;
-use std::borrow::Cow;
 use std::collections::HashMap;
+use std::sync::Arc;
+
+/// What so many spans outside of a box say is enough to know what others say.
+const OTHERS_ENOUGH: u64 = 2 << 20;
 
 /// Counts spans that meet a condition.
 pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
@@ -33,11 +37,12 @@ pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat)
             Ok(None::<()>)
         };
         // What cannot be read is counted; the others answer.
-        let _ = scan(part, window, condition, &[], count, |_, ()| Ok(()));
+        let _ = scan(part, window, condition, &[], 1, count, |_, ()| Ok(()));
     }
 }
 
-/// How spans in a box differ from others, of those that meet a condition and started in a window.
+/// How spans in a box differ from others, of those that meet a condition and started in a window. Of very many others
+/// some are looked at.
 pub(crate) fn difference(
     snapshot: &Snapshot,
     window: Window,
@@ -45,58 +50,91 @@ pub(crate) fn difference(
     area: &Area,
 ) -> Difference {
     let mut tally = Tally::default();
+    let mut one_in = 1;
     for is_inside in [true, false] {
         let is_asked_for =
             |start, duration| window.holds(start) && area.holds(start, duration) == is_inside;
-        for_each_in_head(snapshot, condition, |block, row, start, duration| {
-            if is_asked_for(start, duration) {
-                tally.add_span(is_inside, &block.span(row, &mut Scratch::default()));
-            }
-        });
         let within = Window {
             start_ns: window.start_ns.max(if is_inside { area.window.start_ns } else { 0 }),
             end_ns: window.end_ns.min(if is_inside { area.window.end_ns } else { u64::MAX }),
         };
-        for part in snapshot.parts.iter() {
-            let choose = |page: &PageColumns, judge: &mut Judge<'_>| {
-                let mut rows = Vec::new();
-                for row in 0..page.rows() {
-                    if let Some((start, duration)) = times(page, row)
-                        && is_asked_for(start, duration)
-                        && judge.holds(page, row)?
-                    {
-                        rows.push(row);
-                    }
-                }
-                Ok((!rows.is_empty()).then_some(rows))
-            };
-            let _ = scan(part, within, condition, &WORDS, choose, |page, rows: Vec<usize>| {
-                let mut words: Words<'_> = HashMap::default();
-                for &row in &rows {
-                    words_of(page, row, |topic, word| {
-                        *words.entry((topic, word)).or_default() += 1;
-                    })?;
-                }
-                tally.add_spans(is_inside, rows.len() as u64);
-                for ((topic, word), count) in words {
-                    tally.add(is_inside, topic, &word, count);
-                }
-                Ok(())
-            });
+        if !is_inside {
+            let near = snapshot.parts.iter().filter(|part| is_near(part.facts.starts_ns, within));
+            one_in = (near.map(|part| part.entry.spans).sum::<u64>() / OTHERS_ENOUGH).max(1);
         }
+        for_each_in_head(snapshot, condition, |block, row, start, duration| {
+            if block.trace_low(row) % one_in == 0 && is_asked_for(start, duration) {
+                tally.add_span(is_inside, &block.span(row, &mut Scratch::default()));
+            }
+        });
+        let count_in = |parts: &[Arc<Part>]| {
+            let mut tally = Tally::default();
+            for part in parts {
+                // What cannot be read is counted; the others answer.
+                let _ = count_words(
+                    part,
+                    within,
+                    condition,
+                    one_in,
+                    is_inside,
+                    &is_asked_for,
+                    &mut tally,
+                );
+            }
+            tally
+        };
+        let (some, others) = snapshot.parts.split_at(snapshot.parts.len() / 2);
+        let (some, others) = beside(|| count_in(some), || count_in(others));
+        tally.merge(&some);
+        tally.merge(&others);
     }
-    tally.finish()
+    Difference { outside_one_in: one_in, ..tally.finish() }
+}
+
+/// Counts what spans of a file say that are asked for, of one page in so many.
+fn count_words(
+    part: &Part,
+    within: Window,
+    condition: &Condition,
+    one_in: u64,
+    is_inside: bool,
+    is_asked_for: &impl Fn(u64, u64) -> bool,
+    tally: &mut Tally,
+) -> Result<(), Error> {
+    let choose = |page: &PageColumns, judge: &mut Judge<'_>| {
+        let mut rows = Vec::new();
+        for row in 0..page.rows() {
+            if let Some((start, duration)) = times(page, row)
+                && is_asked_for(start, duration)
+                && judge.holds(page, row)?
+            {
+                rows.push(row);
+            }
+        }
+        Ok((!rows.is_empty()).then_some(rows))
+    };
+    scan(part, within, condition, &WORDS, one_in, choose, |page, rows: Vec<usize>| {
+        let mut words: Words<'_> = HashMap::default();
+        for &row in &rows {
+            words_of(page, row, |word| *words.entry(word).or_default() += 1)?;
+        }
+        tally.add_spans(is_inside, rows.len() as u64);
+        for (word, count) in words {
+            let (topic, word) = word.read()?;
+            if !word.is_empty() {
+                tally.add(is_inside, topic, &word, count);
+            }
+        }
+        Ok(())
+    })
 }
 
 /// How often words are said on a page.
-type Words<'p> = HashMap<(Topic<&'p str>, Cow<'p, str>), u64, RandomState>;
+type Words<'p> = HashMap<Word<'p>, u64, RandomState>;
 
 /// When the first span of all started, and the last.
 pub(crate) fn starts(snapshot: &Snapshot) -> Option<Window> {
-    let of_batches = snapshot.batches.iter().flat_map(|batch| {
-        let starts = (0..batch.len() as Row).filter_map(|row| batch.start_ns(row));
-        starts.map(|start| (start, start))
-    });
+    let of_batches = snapshot.batches.iter().filter_map(|batch| batch.starts_ns);
     let all = of_batches.chain(snapshot.parts.iter().filter_map(|part| part.facts.starts_ns));
     let all = all.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
     all.map(|(start_ns, end_ns)| Window { start_ns, end_ns })
@@ -109,30 +147,34 @@ fn times(page: &PageColumns, row: usize) -> Option<(u64, u64)> {
 }
 
 /// Goes through the pages of a file on which there may be spans that started in a window: `choose` is given starts,
-/// durations and what the condition is about, `visit` what that chose and more columns.
+/// durations and what the condition is about, `visit` what that chose and more columns. Of so many pages one is looked at.
 fn scan<T>(
     part: &Part,
     window: Window,
     condition: &Condition,
     more: &[Column],
+    one_in: u64,
     mut choose: impl FnMut(&PageColumns, &mut Judge<'_>) -> Result<Option<T>, crate::project::Fault>,
     mut visit: impl FnMut(&PageColumns, T) -> Result<(), crate::project::Fault>,
 ) -> Result<(), Error> {
-    let is_near = |starts: Option<(u64, u64)>| {
-        starts.is_some_and(|(first, last)| first <= window.end_ns && window.start_ns <= last)
-    };
-    if !is_near(part.facts.starts_ns) {
+    if !is_near(part.facts.starts_ns, window) {
         return Ok(());
     }
     let loaded = part.load()?;
     let Some(mut judge) = Judge::of(&loaded, condition) else { return Ok(()) };
     let columns = [&[Column::StartTime, Column::Duration], judge.columns()].concat();
     let file = loaded.columns();
-    for group in (0..file.groups()).filter(|&group| is_near(file.group_starts_ns(group))) {
+    let is_near = |&group: &usize| is_near(file.group_starts_ns(group), window);
+    for group in (0..file.groups()).filter(is_near) {
         let choose = |page: &PageColumns| choose(page, &mut judge);
-        scan_group(part, &loaded, group, [&columns[..], more], choose, &mut visit)?;
+        scan_group(part, &loaded, group, one_in, [&columns[..], more], choose, &mut visit)?;
     }
     Ok(())
+}
+
+/// Whether some of those that started in between may have started in a window.
+fn is_near(starts: Option<(u64, u64)>, window: Window) -> bool {
+    starts.is_some_and(|(first, last)| first <= window.end_ns && window.start_ns <= last)
 }
 
 /// Calls `each` with the spans in memory that meet a condition and have a start and a duration, each once however often

@@ -50,7 +50,7 @@ pub(crate) fn run(shared: &Shared) {
         drop(parts);
         // All are tried again.
         let _ = expire(shared, &mut expiry);
-        let _ = merge(shared);
+        let _ = merge(shared, &mut expiry);
     }
 }
 
@@ -86,7 +86,7 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
 }
 
 /// Merges files of one size that follow each other, if there are enough of them.
-fn merge(shared: &Shared) -> Result<(), Error> {
+fn merge(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
     shared.settle()?;
     let (merging, before, number) = {
         let mut manifest = lock(&shared.manifest);
@@ -98,8 +98,8 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     };
     let merging = &merging[..];
     // What was not finished takes no room.
-    let (part, duplicates) =
-        merged(shared, merging, &before, number).inspect_err(|_| shared.remove_files(number))?;
+    let (part, duplicates) = merged(shared, expiry, merging, &before, number)
+        .inspect_err(|_| shared.remove_files(number))?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
@@ -153,6 +153,7 @@ fn to_merge(parts: &[Arc<Part>], options: &Options) -> Option<Range<usize>> {
 /// One part of several. Each step takes the requests whose ids lie in a range, of all of them.
 fn merged(
     shared: &Shared,
+    expiry: &mut Expiry,
     parts: &[Arc<Part>],
     before: &[Arc<Part>],
     number: u64,
@@ -168,7 +169,7 @@ fn merged(
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
-        give_way(shared, before.len() + parts.len());
+        give_way(shared, expiry, before.len() + parts.len());
         if shared.memory.state().ends {
             return Err(Error::Spans("the store ends".to_owned()));
         }
@@ -196,17 +197,20 @@ fn merged(
     Ok((part, duplicates))
 }
 
-/// Waits while spans come faster than files are made of them, as long as there are few files. Who sends is answered first,
-/// and searches look into some files more for that long.
-fn give_way(shared: &Shared, files: usize) {
+/// Waits while files are made of what has come, as long as there are few files: while spans come as fast as they can be
+/// taken, that is nearly always. Who sends is answered first, and searches look into some files more for that long.
+fn give_way(shared: &Shared, expiry: &mut Expiry, files: usize) {
     let memory = &shared.memory;
-    let mut state = memory.state();
-    while files < FILES_MANY
-        && !state.ends
-        && state.head.memory_bytes() > memory.options.memory_bytes_max / 2
-    {
-        let waited = memory.room.wait_timeout(state, LOOK_EVERY);
-        state = waited.unwrap_or_else(PoisonError::into_inner).0;
+    loop {
+        let state = memory.state();
+        let head = &state.head;
+        let is_behind = head.memory_bytes() > memory.options.memory_bytes_max / 2;
+        if files >= FILES_MANY || state.ends || !head.is_being_written() && !is_behind {
+            return;
+        }
+        drop(memory.room.wait_timeout(state, LOOK_EVERY));
+        // Without room nothing is written, perhaps.
+        let _ = expire(shared, expiry);
     }
 }
 

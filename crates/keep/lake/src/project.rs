@@ -9,6 +9,7 @@ use blkkin_model::{
 };
 use blkkin_store::{Condition, TagTest, TextField, Topic, text_of};
 use std::borrow::Cow;
+use std::hash::{Hash, Hasher};
 
 /// What a condition is about.
 pub(crate) struct Projection<'c> {
@@ -86,17 +87,18 @@ pub(crate) fn for_each_holding(
     Ok(())
 }
 
-/// Goes through a row group page by page, of which the first columns are read, and the others too if `choose` says what
+/// Goes through a row group by every so many pages, of which the first columns are read, and the others too if `choose` says what
 /// is wanted of a page: `visit` is called with that.
 pub(crate) fn scan_group<T>(
     part: &Part,
     loaded: &Loaded,
     group: usize,
+    one_in: u64,
     [columns, more]: [&[Column]; 2],
     mut choose: impl FnMut(&PageColumns) -> Result<Option<T>, Fault>,
     mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
 ) -> Result<(), Error> {
-    for mut page in loaded.columns().pages_of_group(group) {
+    for mut page in loaded.columns().pages_of_group(group).step_by(one_in.max(1) as usize) {
         part.read_columns(loaded, &mut page, columns)?;
         let chosen = choose(&page).map_err(|fault| fault_of(part, &page, fault));
         let Some(chosen) = part.note(chosen)? else { continue };
@@ -319,8 +321,12 @@ impl<'c> Projection<'c> {
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         let mut values = Vec::new();
         if !self.keys.is_empty() {
-            let push = |key, value, origin| values.push((key, value, origin));
-            tags(page, row, |key| self.keys.contains(&key), push)?;
+            for_each_tag(page, row, |key, letter, text, origin| {
+                if self.keys.contains(&key) {
+                    values.push((key, value_of(letter, text)?, origin));
+                }
+                Ok(())
+            })?;
         }
         let tags: Vec<TagRef<'_>> = values
             .iter()
@@ -340,12 +346,11 @@ impl<'c> Projection<'c> {
     }
 }
 
-/// The tags of a row whose keys are wanted, in their order.
-fn tags<'p>(
+/// The tags of a row in their order: the key, the letter of the value's type, its text, and whose tag it is.
+fn for_each_tag<'p>(
     page: &'p PageColumns,
     row: usize,
-    is_wanted: impl Fn(&str) -> bool,
-    mut each: impl FnMut(&'p str, Value<'p>, Origin),
+    mut each: impl FnMut(&'p str, u8, &'p str, Origin) -> Result<(), Fault>,
 ) -> Result<(), Fault> {
     let mut lists = TAGS.map(|(keys, values)| {
         let (of_keys, of_values) = (page.values(keys, row), page.values(values, row));
@@ -366,11 +371,12 @@ fn tags<'p>(
             _ => return Err("there is no such letter in a layout"),
         };
         let (key, value) = lists[list].next().ok_or("a layout has more tags than there are")?;
-        let key = page.value_text(TAGS[list].0, key);
-        if is_wanted(key) {
-            let text = page.value_text(TAGS[list].1, value);
-            each(key, value_of(kind, text)?, origin);
-        }
+        each(
+            page.value_text(TAGS[list].0, key),
+            kind,
+            page.value_text(TAGS[list].1, value),
+            origin,
+        )?;
     }
     Ok(())
 }
@@ -391,11 +397,56 @@ pub(crate) const WORDS: [Column; 12] = [
     Column::TagLayout,
 ];
 
-/// Calls `each` with the words of a row, as [`blkkin_store::words_of`] does for a span.
+/// A word of a page: where it is, and thus the same for all rows whose column has numbers of texts, so that words are
+/// counted without being looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'p>(&'p str);
+
+impl PartialEq for Place<'_> {
+    fn eq(&self, other: &Place<'_>) -> bool {
+        std::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Eq for Place<'_> {}
+
+impl Hash for Place<'_> {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.0.as_ptr().addr());
+    }
+}
+
+/// What a row says of something: the word as it is written, and the letter of its type.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Word<'p> {
+    topic: Topic<Place<'p>>,
+    letter: u8,
+    text: Place<'p>,
+}
+
+impl<'p> Word<'p> {
+    /// Of what it is said, and the word as [`blkkin_store::words_of`] tells it.
+    pub(crate) fn read(self) -> Result<(Topic<&'p str>, Cow<'p, str>), Fault> {
+        let topic = match self.topic {
+            Topic::Tag(key) => Topic::Tag(key.0),
+            Topic::Service => Topic::Service,
+            Topic::Name => Topic::Name,
+            Topic::Kind => Topic::Kind,
+            Topic::Status => Topic::Status,
+        };
+        let word = match value_of(self.letter, self.text.0)? {
+            Value::Plain(value) => text_of(value),
+            Value::Bytes(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
+        };
+        Ok((topic, word))
+    }
+}
+
+/// Calls `each` with the words of a row, of which some may be empty and are none then.
 pub(crate) fn words_of<'p>(
     page: &'p PageColumns,
     row: usize,
-    mut each: impl FnMut(Topic<&'p str>, Cow<'p, str>),
+    mut each: impl FnMut(Word<'p>),
 ) -> Result<(), Fault> {
     let status = match page.number(Column::Error, row) {
         Some(1) => "error",
@@ -408,30 +459,19 @@ pub(crate) fn words_of<'p>(
         (Topic::Kind, page.text(Column::Kind, row)),
         (Topic::Status, status),
     ];
-    let own = own.into_iter().filter(|(_, word)| !word.is_empty());
-    own.for_each(|(topic, word)| each(topic, Cow::Borrowed(word)));
+    for (topic, word) in own {
+        each(Word { topic, letter: b's', text: Place(word) });
+    }
     // The last tag with a key counts, and they are in order of key.
-    let mut last: Option<(&str, Value<'_>)> = None;
-    let mut tell = |(key, value): (&'p str, Value<'p>)| {
-        let text = match value {
-            Value::Plain(value) => text_of(value),
-            Value::Bytes(bytes) => Cow::Owned(String::from_utf8_lossy(&bytes).into_owned()),
-        };
-        if !text.is_empty() {
-            each(Topic::Tag(key), text);
+    let mut last: Option<(&str, Word<'_>)> = None;
+    for_each_tag(page, row, |key, letter, text, _| {
+        let word = Word { topic: Topic::Tag(Place(key)), letter, text: Place(text) };
+        if let Some((_, before)) = last.replace((key, word)).filter(|(before, _)| *before != key) {
+            each(before);
         }
-    };
-    tags(
-        page,
-        row,
-        |_| true,
-        |key, value, _| {
-            if let Some(before) = last.replace((key, value)).filter(|before| before.0 != key) {
-                tell(before);
-            }
-        },
-    )?;
-    last.into_iter().for_each(tell);
+        Ok(())
+    })?;
+    last.into_iter().for_each(|(_, word)| each(word));
     Ok(())
 }
 

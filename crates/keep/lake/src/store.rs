@@ -14,7 +14,7 @@ use blkkin_store::{
     Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link, Page, Query,
     SpanStore, TagField, Window, text_of,
 };
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// Values of a tag are looked for in so many files, the newest ones, if they are too many to be known.
 const FILES_FOR_VALUES: usize = 2;
@@ -185,12 +185,8 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
         }
     }
     for batch in &snapshot.batches {
-        let mut seen = HashSet::new();
-        for row in 0..batch.len() as Row {
-            let ids = [batch.service_id(row), batch.name_id(row), batch.remote_service_id(row)];
-            if seen.insert(ids) {
-                each(ids.map(|id| batch.text(id)));
-            }
+        for (ids, _) in batch.alike().iter() {
+            each(ids.map(|id| batch.text(id)));
         }
     }
 }

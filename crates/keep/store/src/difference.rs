@@ -41,8 +41,10 @@ pub enum Topic<K> {
 pub struct Difference {
     /// Spans in the box.
     pub inside: u64,
-    /// Other spans.
+    /// Other spans, of which about one in `outside_one_in` was looked at.
     pub outside: u64,
+    /// 1 if all were.
+    pub outside_one_in: u64,
     /// Different words, in order of topic and value.
     pub values: Vec<Spoken>,
     /// How often words were said that are not among them, as they are too many or too long.
@@ -137,6 +139,24 @@ impl Tally {
         words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
     }
 
+    /// Adds what another one has counted.
+    pub fn merge(&mut self, other: &Tally) {
+        self.inside += other.inside;
+        self.outside += other.outside;
+        self.left_out += other.left_out;
+        let topics = [Topic::Service, Topic::Name, Topic::Kind, Topic::Status];
+        let own = topics.into_iter().zip(&other.own);
+        let tags = other.tags.iter().map(|(key, values)| (Topic::Tag(key.as_str()), values));
+        let all: Vec<(Topic<&str>, &Values)> = own.chain(tags).collect();
+        for (is_inside, side) in [(true, 0), (false, 1)] {
+            for (topic, values) in &all {
+                for (value, counts) in *values {
+                    self.add(is_inside, *topic, value, counts[side]);
+                }
+            }
+        }
+    }
+
     /// Counts a word that so many spans say.
     pub fn add(&mut self, is_inside: bool, topic: Topic<&str>, word: &str, count: u64) {
         if count == 0 {
@@ -220,7 +240,7 @@ impl Tally {
             }));
         }
         spoken.sort();
-        Difference { inside, outside, values: spoken, left_out }
+        Difference { inside, outside, outside_one_in: 1, values: spoken, left_out }
     }
 }
 
@@ -291,6 +311,20 @@ mod tests {
         });
         let words: Vec<String> = words.collect();
         assert_eq!(words, ["Name=read 1/1", "Name=write 0/1", r#"Tag("pool")=rbd 1/0"#]);
+    }
+
+    #[test]
+    fn what_two_have_counted_is_added() {
+        let spans = [tag("pool", ValueRef::Str("rbd")), tag("pool", ValueRef::Str("ssd"))];
+        let (mut all, mut one, mut other) = (Tally::default(), Tally::default(), Tally::default());
+        for (at, tag) in spans.iter().cycle().take(7).enumerate() {
+            let span =
+                SpanRef { name: ["read", "write"][at % 2], ..span(std::slice::from_ref(tag)) };
+            all.add_span(at % 3 == 0, &span);
+            if at < 4 { &mut one } else { &mut other }.add_span(at % 3 == 0, &span);
+        }
+        one.merge(&other);
+        assert_eq!(one.finish(), all.finish());
     }
 
     /// What is said inside of the box, or often, stays when there is no room for all.

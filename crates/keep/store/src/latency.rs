@@ -115,6 +115,16 @@ impl Durations {
     }
 }
 
+/// Of codes, and how many there are of each.
+impl FromIterator<(u16, u64)> for Durations {
+    fn from_iter<I: IntoIterator<Item = (u16, u64)>>(counts: I) -> Durations {
+        let counts = counts.into_iter();
+        let mut sum = Durations { counts: Vec::with_capacity(counts.size_hint().0) };
+        counts.for_each(|(code, count)| sum.add(code, count));
+        sum
+    }
+}
+
 impl FromIterator<u64> for Durations {
     fn from_iter<I: IntoIterator<Item = u64>>(durations: I) -> Durations {
         let mut sum = Durations::default();

@@ -4,6 +4,7 @@
 mod difference;
 mod fields;
 mod heatmap;
+mod latencies;
 mod latency;
 mod links;
 mod outline;
@@ -37,6 +38,7 @@ impl Api {
         let answer = match question.path {
             "search" => self.search(question),
             "latency" => self.latency(question),
+            "latencies" => self.latencies(question),
             "heatmap" => self.heatmap(question),
             "difference" => self.difference(question),
             "links" => self.links(question),

@@ -16,6 +16,7 @@ const LIMIT_MAX: usize = 1000;
 struct DifferenceJson {
     inside: u64,
     outside: u64,
+    outside_one_in: u64,
     values: Vec<ValueJson>,
     left_out: u64,
 }
@@ -46,9 +47,9 @@ impl Api {
         }
         let area = Area { window: Window { start_ns, end_ns }, least_ns, greatest_ns };
         let words = self.store.difference(window(params)?, &condition(params)?, &area)?;
-        let Difference { inside, outside, left_out, .. } = words;
+        let Difference { inside, outside, outside_one_in, left_out, .. } = words;
         let values = most_telling(words, limit);
-        Ok(Answer::json(&DifferenceJson { inside, outside, values, left_out }))
+        Ok(Answer::json(&DifferenceJson { inside, outside, outside_one_in, values, left_out }))
     }
 }
 
@@ -98,7 +99,13 @@ mod tests {
             };
             Spoken { topic, value: value.to_owned(), inside, outside }
         });
-        let words = Difference { inside, outside, values: values.collect(), left_out: 0 };
+        let words = Difference {
+            inside,
+            outside,
+            outside_one_in: 1,
+            values: values.collect(),
+            left_out: 0,
+        };
         let told = most_telling(words, 3);
         let told: Vec<String> =
             told.into_iter().map(|it| format!("{}={}", it.key, it.value)).collect();

@@ -117,6 +117,42 @@ fn latencies_are_told() {
 }
 
 #[test]
+fn latencies_are_told_of_each_service_and_name() {
+    let tested = filled();
+    let all = get(&tested, "latencies");
+    assert_eq!(all["leftOut"], 0);
+    let all = all["latencies"].as_array().expect("a list");
+    let of =
+        |one: &Value| [&one["service"], &one["name"]].map(|text| text.as_str().map(str::to_owned));
+    assert!(all.is_sorted_by_key(of), "{all:?}");
+    assert_eq!(all.iter().filter_map(|one| one["spans"].as_u64()).sum::<u64>(), 4);
+    for one in all {
+        let [service, name] = of(one).map(|text| text.expect("text"));
+        let filter = format!("service+%3D%3D+%22{service}%22+%26%26+name+%3D%3D+%22{name}%22");
+        let alone = get(&tested, &format!("latency?filter={filter}"));
+        assert_eq!(
+            (&alone["spans"], &alone["percentilesNs"]),
+            (&one["spans"], &one["percentilesNs"])
+        );
+    }
+    let some = get(&tested, "latencies?limit=1&startNs=1");
+    assert_eq!(
+        (some["latencies"].as_array().map(Vec::len), &some["leftOut"]),
+        (Some(1), &json!(all.len() - 1))
+    );
+    let filtered = get(&tested, "latencies?filter=service+%3D%3D+%22osd%22");
+    assert_eq!(
+        filtered["latencies"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .filter_map(|one| one["spans"].as_u64())
+            .sum::<u64>(),
+        2
+    );
+}
+
+#[test]
 fn links_are_told() {
     let tested = filled();
     let links = get(&tested, "links");
@@ -372,6 +408,7 @@ fn questions_that_make_no_sense_are_refused() {
         ("search?after=n0.0", "after is not the next of an answer in the same order"),
         ("search?startNs=2&endNs=1", "startNs is after endNs"),
         ("latency?startNs=-1", "startNs is not a whole number: -1"),
+        ("latencies?limit=1001", "limit is not between 1 and 1000: 1001"),
         ("fields", "parameter of is missing"),
         ("fields?of=x", "of is none of services, names, remoteServices, keys, values: x"),
         ("fields?of=names", "parameter service is missing"),
@@ -392,7 +429,7 @@ fn questions_that_make_no_sense_are_refused() {
         let reply = tested.get(&format!("/api/blkkin/v1/{path}"));
         assert_eq!((reply.status, reply.text().as_str()), (400, expected), "{path}");
     }
-    for path in ["search", "latency", "heatmap", "difference"] {
+    for path in ["search", "latency", "latencies", "heatmap", "difference"] {
         let reply = tested.get(&format!("/api/blkkin/v1/{path}?filter=service+%3D%3D"));
         let text = reply.text();
         let lines: Vec<&str> = text.lines().collect();

@@ -28,6 +28,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
         blkkin query --slowest --since 1h 'service == \"osd*\"'\n  \
         blkkin query --trace 463ac35c9f6413ad                 one of them, as a tree\n  \
         blkkin query --latency 'service == \"osd.3\" && name == \"write\"'\n  \
+        blkkin query --latencies --since 1h                   the same of each service and name\n  \
         blkkin query --calls                                  who calls whom, errors and latency\n  \
         blkkin query --data /srv/spans --json 'error'         without a server, for programs",
     after_help = crate::EXIT_HELP
@@ -45,6 +46,10 @@ pub(crate) struct Args {
     /// How long spans like that take: percentiles, a histogram, examples
     #[arg(long, group = "question", help_heading = "Question")]
     latency: bool,
+
+    /// How long spans like that take, of each service and name
+    #[arg(long, group = "question", help_heading = "Question")]
+    latencies: bool,
 
     /// Who calls whom, how often, how long that takes, and how often it fails
     #[arg(long, visible_alias = "dependencies", group = "question", help_heading = "Question")]
@@ -155,6 +160,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         _ if args.services => Some(fields("services", "")),
         _ if args.keys => Some(fields("keys", "")),
         _ if args.calls => Some(format!("links?{}", selection(&args)?)),
+        _ if args.latencies => Some(format!("latencies?{}", selection(&args)?)),
         _ if args.latency => Some(format!("latency?{}", selection(&args)?)),
         _ => None,
     };
@@ -168,9 +174,19 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         exit::note("no calls are known; those of spans that have just come are a second later");
         return Ok(Exit::Ok);
     }
+    if is_empty("latencies") {
+        exit::note("no spans like that");
+        return Ok(Exit::Ok);
+    }
+    if let Some(more @ 1..) = answer["leftOut"].as_u64() {
+        exit::note(&format!("{more} services and names more; a filter shows those"));
+    }
     print(&match () {
         () if args.trace.is_some() => tree::draw(&answer, &options, args.annotations)?,
         () if args.calls => found::calls(&members(&answer, "links", answers::calls)?, &options),
+        () if args.latencies => {
+            found::latencies(&members(&answer, "latencies", answers::latencies)?, &options)
+        }
         () if args.latency => found::latency(&answers::latency(&answer)?, &options),
         () => answers::words(&answer)?,
     })

@@ -84,7 +84,8 @@ pub(super) fn assert_difference(
         inside,
         outside,
     });
-    let expected = Difference { inside, outside, values: values.collect(), left_out: 0 };
+    let expected =
+        Difference { inside, outside, outside_one_in: 1, values: values.collect(), left_out: 0 };
     assert_eq!(found, expected, "{window:?} {condition:?} {area:?}");
 }
 

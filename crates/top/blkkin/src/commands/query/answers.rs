@@ -2,7 +2,7 @@
 
 use super::strange;
 use crate::exit::Error;
-use blkkin_text::found::{Calls, Found, Latency};
+use blkkin_text::found::{Calls, Found, Latencies, Latency};
 use serde_json::Value;
 
 /// Takes a list out of an answer.
@@ -49,6 +49,15 @@ pub(super) fn latency(of: &Value) -> Result<Latency, Error> {
         percentiles: percentiles(of),
         bars: members(of, "histogram", bar)?,
         examples,
+    })
+}
+
+pub(super) fn latencies(of: &Value) -> Result<Latencies, Error> {
+    Ok(Latencies {
+        service: text(of, "service")?,
+        name: text(of, "name")?,
+        spans: number(of, "spans")?,
+        percentiles: percentiles(of),
     })
 }
 

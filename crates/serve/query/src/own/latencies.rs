@@ -1,0 +1,59 @@
+//! `latencies`: how long spans like that take, of each service and name.
+
+use super::{Percentiles, condition, limit_of, percentiles, window};
+use crate::answer::{Answer, Result};
+use crate::api::{Api, Question};
+use blkkin_store::{Condition, TextField, TextTest};
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// Services and names that are told at most, if nothing is said and in any case.
+const LIMIT: usize = 1000;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LatenciesJson {
+    latencies: Vec<LatencyJson>,
+    /// Services and names that were not looked at.
+    left_out: usize,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct LatencyJson {
+    service: String,
+    name: String,
+    spans: u64,
+    percentiles_ns: Percentiles,
+}
+
+impl Api {
+    pub(super) fn latencies(&self, question: &Question<'_>) -> Result<Answer> {
+        let params = &question.params;
+        let (window, condition) = (window(params)?, condition(params)?);
+        let limit = limit_of(params, LIMIT, LIMIT)?;
+        let (mut latencies, mut seen, mut left_out) = (Vec::new(), HashSet::new(), 0);
+        for service in self.store.services()? {
+            for name in self.store.span_names(&service)? {
+                // Conditions do not tell cases apart.
+                if !seen.insert([&service, &name].map(|text| text.to_ascii_lowercase())) {
+                    continue;
+                }
+                if latencies.len() == limit {
+                    left_out += 1;
+                    continue;
+                }
+                let is = |field, text: &String| Condition::Text(field, TextTest::Is(text.clone()));
+                let pair = [is(TextField::Service, &service), is(TextField::Name, &name)];
+                let of_pair = Condition::All(pair.into_iter().chain([condition.clone()]).collect());
+                let durations = self.store.latency(window, &of_pair)?.durations;
+                if durations.count() > 0 {
+                    let (service, spans) = (service.clone(), durations.count());
+                    let percentiles_ns = percentiles(&durations);
+                    latencies.push(LatencyJson { service, name, spans, percentiles_ns });
+                }
+            }
+        }
+        Ok(Answer::json(&LatenciesJson { latencies, left_out }))
+    }
+}
