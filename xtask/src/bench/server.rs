@@ -17,6 +17,7 @@ mod zipkin;
 
 use super::goal::Goal;
 use super::{Options, Report, blkkin};
+use crate::measure::show_bytes;
 use crate::{at, target_dir};
 use peers::Peers;
 use program::Program;
@@ -56,8 +57,15 @@ struct Bench<'r> {
     peers: Peers,
     /// Where everything is made.
     folder: PathBuf,
-    /// The most that any durable server had in memory.
-    rss_bytes_max: u64,
+    /// The most that durable servers had in memory, and what they did.
+    memory: Vec<(u64, String)>,
+}
+
+impl Bench<'_> {
+    /// What a durable server had in memory at most while it did something.
+    fn note_memory(&mut self, what: impl Into<String>, rss_bytes_max: u64) {
+        self.memory.push((rss_bytes_max, what.into()));
+    }
 }
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
@@ -70,7 +78,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     let peers = if options.quick { Peers::none() } else { Peers::find(&folder) };
     peers.skipped.iter().for_each(|line| report.say(line));
     let mut bench =
-        Bench { options, report, server, program, abilities, peers, folder, rss_bytes_max: 0 };
+        Bench { options, report, server, program, abilities, peers, folder, memory: Vec::new() };
     bench.report.say(
         "one machine has the server and who sends or asks; what both need of its processors is told",
     );
@@ -82,8 +90,9 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         }
         (phase.run)(&mut bench)?;
     }
-    if bench.rss_bytes_max > 0 {
-        let mib = bench.rss_bytes_max as f64 / f64::from(1 << 20);
+    if let Some((most, what)) = bench.memory.iter().max() {
+        bench.report.say(format!("\nmost memory: {}, {what}", show_bytes(*most)));
+        let mib = *most as f64 / f64::from(1 << 20);
         let goal = Goal::at_most(RSS_MIB_MAX, " MiB", "memory of a durable server, at most");
         bench.report.goal(goal.measured(Some(mib)));
     }

@@ -95,7 +95,7 @@ fn minute(
     let page = server.get("/metrics")?;
     let expired = metric(&page, "blkkin_store_spans_expired_total").unwrap_or(0.0);
     let disk = OnDisk::of(&bench.program, &room)?;
-    bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+    bench.note_memory("spans for 60 s", server.rss_bytes_max()?);
     server.stop();
     clear(&room)?;
     let bytes = disk.parquet_bytes + disk.index_bytes;

@@ -116,7 +116,7 @@ fn measure(bench: &mut Bench<'_>, who: &str, format: &str, seconds: f64) -> Resu
     }
     let run = send(bench, &server, format, seconds)?;
     if who == "durable" {
-        bench.rss_bytes_max = bench.rss_bytes_max.max(run.rss_bytes_max);
+        bench.note_memory(format!("spans as {format}"), run.rss_bytes_max);
     }
     server.stop();
     clear(&room)?;

@@ -90,7 +90,7 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     let server = Running::blkkin(bench, &store)?;
     let loaded = load(bench, &server, "otlp-http", millions * 1_000_000)?;
     let disk = rest(bench, &server, &data)?;
-    bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+    bench.note_memory(format!("{millions} million spans"), server.rss_bytes_max()?);
     server.stop();
     tell_disk(bench, millions, loaded.sent.spans, &disk);
     let questions = bench.folder.join("questions.jsonl");
@@ -123,7 +123,7 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
         candidates.push(Candidate::new(name, asked, few));
     }
     ask_in_turn(&mut candidates, lines)?;
-    bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+    bench.note_memory(format!("questions about {millions} million"), server.rss_bytes_max()?);
     let title = format!("{millions} million spans");
     tell(bench, &title, &candidates);
     if millions == JUDGED {

@@ -28,7 +28,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
         let server = Running::blkkin(bench, &store)?;
         let (sent, seen) = measure(bench, &server, format, seconds)?;
         if is_durable {
-            bench.rss_bytes_max = bench.rss_bytes_max.max(server.rss_bytes_max()?);
+            bench.note_memory(format!("searches beside {format}"), server.rss_bytes_max()?);
         }
         server.stop();
         clear(&room)?;
