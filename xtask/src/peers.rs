@@ -97,10 +97,12 @@ const PEERS: [Peer; 16] = [
     },
     Peer {
         name: "nbd-clients",
-        packages: &["qemu-utils", "libnbd-bin", "fio"],
+        packages: &["qemu-utils", "qemu-system-x86", "libnbd-bin", "fio"],
         fetch: Fetch::Nothing,
         is_there: || {
-            ["qemu-img", "qemu-io", "nbdinfo", "nbdcopy", "fio"].iter().all(|name| in_path(name))
+            ["qemu-img", "qemu-io", "qemu-system-x86_64", "nbdinfo", "nbdcopy", "fio"]
+                .iter()
+                .all(|name| in_path(name))
         },
         tests: "what others' clients of network block devices do with the example of block storage",
     },

@@ -122,3 +122,59 @@ fn fio() {
         run("fio", &[&job[..], &verify, &rest].concat());
     });
 }
+
+/// The first sector of a disk that a machine starts from: what it reads of the second one it inverts and writes to the
+/// third one, and then says 42 to the port at which QEMU ends.
+const GUEST: [u8; 58] = [
+    0x31, 0xc0, // xor ax, ax
+    0x8e, 0xd8, // mov ds, ax
+    0x8e, 0xc0, // mov es, ax
+    0xbb, 0x00, 0x7e, // mov bx, 0x7e00
+    0xb8, 0x01, 0x02, // mov ax, 0x0201: read one sector
+    0xb9, 0x02, 0x00, // mov cx, 2
+    0x30, 0xf6, // xor dh, dh
+    0xcd, 0x13, // int 0x13
+    0x72, 0x1f, // jc failed
+    0xbe, 0x00, 0x7e, // mov si, 0x7e00
+    0xb9, 0x00, 0x01, // mov cx, 256
+    0xf7, 0x14, // again: not word [si]
+    0x46, 0x46, // inc si, twice
+    0xe2, 0xfa, // loop again
+    0xb8, 0x01, 0x03, // mov ax, 0x0301: write one sector
+    0xbb, 0x00, 0x7e, // mov bx, 0x7e00
+    0xb9, 0x03, 0x00, // mov cx, 3
+    0x30, 0xf6, // xor dh, dh
+    0xcd, 0x13, // int 0x13
+    0x72, 0x04, // jc failed
+    0xb0, 0x2a, // mov al, 42
+    0xe6, 0xf4, // out 0xf4, al
+    0xb0, 0x01, // failed: mov al, 1
+    0xe6, 0xf4, // out 0xf4, al
+    0xeb, 0xfe, // wait
+];
+
+#[test]
+fn a_guests_disk() {
+    if !have("a_guests_disk", &["qemu-system-x86_64", "qemu-io"]) {
+        return;
+    }
+    over_both("guest", |chain, uri| {
+        let mut sector = [0; 512];
+        sector[..GUEST.len()].copy_from_slice(&GUEST);
+        sector[510..].copy_from_slice(&[0x55, 0xaa]);
+        let file = chain.scratch.0.join("sector");
+        std::fs::write(&file, sector).unwrap();
+        let write = format!("write -s {} 0 512", file.display());
+        run("qemu-io", &["-f", "raw", "-c", &write, "-c", "write -P 0x5a 512 512", uri]);
+        let drive = format!("file={uri},format=raw,if=virtio");
+        let machine = ["-accel", "tcg", "-m", "64", "-display", "none", "-serial", "none"];
+        let rest = ["-monitor", "none", "-net", "none", "-no-reboot", "-drive", &drive];
+        let end = ["-device", "isa-debug-exit,iobase=0xf4,iosize=1"];
+        let mut guest = Command::new("qemu-system-x86_64");
+        let ended = guest.args([&machine[..], &rest, &end].concat()).output().unwrap();
+        let errors = String::from_utf8_lossy(&ended.stderr);
+        assert_eq!(ended.status.code(), Some(42 << 1 | 1), "{errors}");
+        let printed = run("qemu-io", &["-f", "raw", "-c", "read -P 0xa5 1024 512", uri]);
+        assert!(!printed.contains("failed"), "{printed}");
+    });
+}
