@@ -2,5 +2,6 @@
 
 mod answers;
 mod journal;
+mod mutations;
 mod refusals;
 mod support;
