@@ -216,7 +216,12 @@ mod tests {
             4,
             5,
         );
-        check("ℹ tests 9\nℹ pass 4\nℹ fail 2\nℹ cancelled 1\nℹ skipped 2\nℹ duration_ms 8.5\n", 4, 3, 2);
+        check(
+            "ℹ tests 9\nℹ pass 4\nℹ fail 2\nℹ cancelled 1\nℹ skipped 2\nℹ duration_ms 8.5\n",
+            4,
+            3,
+            2,
+        );
         check("an ℹ pass 3\nℹ pass x\n", 0, 0, 0);
         check("the test result: 9 passed\n", 0, 0, 0);
     }

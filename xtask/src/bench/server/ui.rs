@@ -23,8 +23,9 @@ const MILLIONS: u64 = 10;
 const BESIDE: [u64; 2] = [3_000, 10_000];
 const ZIPKIN_SPANS_MAX: u64 = 500_000;
 
-const PHASES: [(&str, fn(&mut Bench<'_>) -> Result<(), String>); 3] =
-    [("trace", trace), ("search", search), ("beside", beside)];
+type Phase = fn(&mut Bench<'_>) -> Result<(), String>;
+
+const PHASES: [(&str, Phase); 3] = [("trace", trace), ("search", search), ("beside", beside)];
 
 /// What was measured, several times: so long, or so many.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,12 +164,13 @@ fn measure(task: &Value) -> Result<Vec<Row>, String> {
 }
 
 fn rows(value: &Value) -> Option<Vec<Row>> {
-    let numbers = |value: &Value| value.as_array()?.iter().map(Value::as_f64).collect();
+    let numbers = |value: &Value| -> Option<Vec<f64>> {
+        value.as_array()?.iter().map(Value::as_f64).collect()
+    };
     let one = |value: &Value| {
         let text = |name: &str| value[name].as_str().map(str::to_owned);
         let (what, unit) = (text("what")?, text("unit")?);
-        let (figures, server): (Vec<f64>, _) =
-            (numbers(&value["figures"])?, numbers(&value["server"])?);
+        let (figures, server) = (numbers(&value["figures"])?, numbers(&value["server"])?);
         (!figures.is_empty()).then_some(Row { what, unit, figures, server })
     };
     value.as_array()?.iter().map(one).collect()
@@ -221,7 +223,9 @@ mod tests {
         let found = rows(&value).expect("figures");
         assert_eq!((of(&found, "paint"), of(&found, "cut")), (Some(2.5), Some(1.0)));
         assert_eq!(of(&found, "fold"), None);
-        for bad in [json!({}), json!([{"what": "paint", "unit": "ms", "figures": [], "server": []}])] {
+        for bad in
+            [json!({}), json!([{"what": "paint", "unit": "ms", "figures": [], "server": []}])]
+        {
             assert_eq!(rows(&bad), None);
         }
     }
