@@ -16,8 +16,8 @@ const ago = (seconds) => (Date.now() - seconds * 1000) * 1000;
 // These run in the page, and are true when there is what is waited for.
 const WATERFALL = `() => document.querySelector('.bars canvas')?.width > 100 && document.querySelectorAll('[role=row][aria-level]').length > 10`;
 const REQUESTS = `() => document.querySelector('.plot canvas')?.width > 100 && document.querySelector('table.requests tbody tr') !== null`;
-/** Zipkin's page has no marks of its own; of its rows, each shows how long its span took. */
-const OF_ZIPKIN = `() => document.querySelector('#root, .app, body')?.innerText.match(/\\d(ms|μs|µs|s)\\b/g)?.length > 10`;
+/** Zipkin's page has no marks of its own: each row says how long its span took, and nine places beside them say times. */
+const OF_ZIPKIN = `() => document.querySelector('main')?.textContent.match(/\\d(ms|μs|µs)/g)?.length > 20`;
 
 /** Figures by what they are of, in the order in which they came. */
 class Found {
