@@ -156,8 +156,8 @@ export function address(path: string, params: Params = {}): string {
   return `api/blkkin/v1/${path}${text === '' ? '' : `?${text}`}`;
 }
 
-/** Asks, and gives the answer's text. Relative addresses count from the page. */
-export async function askText(url: string, token: string, signal?: AbortSignal): Promise<string> {
+/** Asks, and gives the answer as it comes over the wire. Relative addresses count from the page. */
+export async function askBytes(url: string, token: string, signal?: AbortSignal): Promise<ArrayBuffer> {
   const headers: HeadersInit = token === '' ? {} : { authorization: `Bearer ${token}` };
   let answer: Response;
   try {
@@ -166,9 +166,13 @@ export async function askText(url: string, token: string, signal?: AbortSignal):
     if (error instanceof DOMException && error.name === 'AbortError') throw error;
     throw new Refusal(0, 'The server cannot be reached.');
   }
-  const text = await answer.text();
-  if (!answer.ok) throw new Refusal(answer.status, text.slice(0, 4000).trim());
-  return text;
+  if (!answer.ok) throw new Refusal(answer.status, (await answer.text()).slice(0, 4000).trim());
+  return answer.arrayBuffer();
+}
+
+/** The same as text. */
+export async function askText(url: string, token: string, signal?: AbortSignal): Promise<string> {
+  return new TextDecoder().decode(await askBytes(url, token, signal));
 }
 
 export async function ask<T>(path: string, params: Params, token: string, signal?: AbortSignal): Promise<T> {

@@ -1,7 +1,7 @@
-// What the worker does: fetches a request or reads a file, and makes of it all that the pages draw. Kept apart from
+// What the worker does: reads a request or a file, and makes of it all that the pages draw. Kept apart from
 // worker.ts so that it also runs in the page itself, where a worker is refused. Start at answer().
 
-import { askText, type OutlineAnswer, type Span } from './api';
+import type { OutlineAnswer, Span } from './api';
 import { criticalPath, type Path } from './model/critical';
 import { readFile } from './model/files';
 import { type Layers, layersOf } from './model/layers';
@@ -17,7 +17,7 @@ export interface Opened {
 }
 
 export type Task =
-  | { what: 'open'; url: string; token: string }
+  | { what: 'open'; bytes: ArrayBuffer }
   | { what: 'read'; key: string; text: string }
   | { what: 'again'; key: string }
   | { what: 'spans'; key: string; id: string };
@@ -31,11 +31,11 @@ export type Done =
 const FILES_MAX = 4;
 const files = new Map<string, { traceId: string; spans: Span[]; others: number }>();
 
-export async function answer(task: Task): Promise<Done> {
+export function answer(task: Task): Done {
   try {
     switch (task.what) {
       case 'open': {
-        const text = await askText(task.url, task.token);
+        const text = new TextDecoder().decode(task.bytes);
         return { what: 'opened', opened: build(arrange(fromAnswer(JSON.parse(text) as OutlineAnswer)), 0) };
       }
       case 'read': {
@@ -67,8 +67,6 @@ function build(tree: Tree, others: number): Opened {
 }
 
 function failed(error: unknown): Done {
-  const { status, words } = error as { status?: number; words?: string };
-  if (typeof status === 'number') return { what: 'failed', status, words: words ?? '' };
   if (error instanceof Malformed) return { what: 'failed', status: 422, words: error.message };
   if (error instanceof SyntaxError) return { what: 'failed', status: 0, words: 'The server’s answer is not JSON.' };
   return { what: 'failed', status: 0, words: String(error) };

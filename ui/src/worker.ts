@@ -1,10 +1,10 @@
-// The thread in which requests are fetched, read and arranged, so that the page stays quick.
+// The thread in which requests are read and arranged, so that the page stays quick.
 
 import { answer, type Done, type Opened, type Task } from './work';
 
-addEventListener('message', async (event: MessageEvent<{ number: number; task: Task }>) => {
+addEventListener('message', (event: MessageEvent<{ number: number; task: Task }>) => {
   const { number, task } = event.data;
-  const done = await answer(task);
+  const done = answer(task);
   postMessage({ number, done }, { transfer: buffers(done) });
 });
 

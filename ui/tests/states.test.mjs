@@ -110,7 +110,7 @@ test('a token is asked for, sent, and kept in this tab alone', async () => {
   await clean(page);
 });
 
-test('the worker sends the token too', async () => {
+test('what a worker reads is asked for with the token too', async () => {
   const seen = [];
   const page = await open(PAGES.trace, {
     route: async (page) => {

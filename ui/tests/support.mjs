@@ -1,19 +1,26 @@
-// What browser tests share: a server (the one that BLKKIN_URL names, else the one in fake.mjs), a real Chromium without
-// a window, and pages that note all that should not happen in them.
+// What browser tests share: a server, a real Chromium without a window, and pages that note all that should not happen in
+// them. The server is that at BLKKIN_URL; else the program that BLKKIN_SERVER names, started for each file of tests with
+// nothing in it; else the one in fake.mjs.
 
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { chromium } from 'playwright-core';
-import { Store, start } from './fake.mjs';
+import * as fake from './fake.mjs';
+import * as real from './real.mjs';
 
 const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+/** `blkkin`, if it is to be started. */
+export const PROGRAM = process.env.BLKKIN_SERVER;
 
 let browser;
 let server;
 
-export async function setUp() {
-  if (process.env.BLKKIN_URL) server = { url: process.env.BLKKIN_URL, stop() {} };
-  else server = await start(new Store());
+/** Starts all of it, or the browser alone where there is a server. */
+export async function setUp({ url = process.env.BLKKIN_URL } = {}) {
+  if (url) server = { url, stop() {} };
+  else if (PROGRAM) server = await real.start(PROGRAM);
+  else server = await fake.start(new fake.Store());
   browser = await chromium.launch({
     executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium',
     args: ['--no-sandbox', '--disable-gpu', '--force-color-profile=srgb'],
@@ -23,10 +30,8 @@ export async function setUp() {
 
 export async function tearDown() {
   await browser?.close();
-  server?.stop();
+  await server?.stop();
 }
-
-export const isFake = () => !process.env.BLKKIN_URL;
 
 /** A page with an eye on refused policies, errors and dialogs. */
 export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url } = {}) {

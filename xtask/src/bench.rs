@@ -32,7 +32,7 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 5] = [
+const BENCHES: [Bench; 6] = [
     Bench {
         name: "ctf",
         about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
@@ -52,6 +52,11 @@ const BENCHES: [Bench; 5] = [
         name: "tracer",
         about: "recording events: what it costs the traced program, beside LTTng-UST",
         run: tracer::run,
+    },
+    Bench {
+        name: "ui",
+        about: "showing large requests and searching many in a browser, beside Zipkin's pages",
+        run: server::ui::run,
     },
     Bench {
         name: "wire",
@@ -76,10 +81,11 @@ pub(crate) struct Options {
     /// The largest inputs too (ctf: a trace of 10 GB; server: 50 million spans)
     #[arg(long)]
     full: bool,
-    /// Only this phase (server: ingest, visible, evict, questions, zipkin, build); can be given several times
+    /// Only this phase (server: ingest, visible, evict, questions, zipkin, build; ui: trace, search, beside); can be given
+    /// several times
     #[arg(long, value_name = "NAME")]
     phase: Vec<String>,
-    /// So many million spans are asked about (server: 1 and 10); can be given several times
+    /// So many million spans are asked about (server: 1 and 10; ui: 10); can be given several times
     #[arg(long, value_name = "MILLION")]
     spans: Vec<u64>,
 }

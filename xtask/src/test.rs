@@ -1,5 +1,5 @@
-//! `cargo xtask test`: all tests, the models of what is shared between threads, and at the end one
-//! line that counts them.
+//! `cargo xtask test`: all tests, the models of what is shared between threads, the pages in a browser, and at the end
+//! one line that counts them.
 //!
 //! Tests find out what they may use from environment variables. `BLKKIN_PEERS` lists the
 //! peers that are there (see [`crate::peers`]), separated by commas; `BLKKIN_PYTHON` is the Python that has
@@ -11,7 +11,7 @@
 //! which those start.
 
 use crate::peers::Environment;
-use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
+use crate::{Outcome, at, cargo, is_ci, peers, target_dir, ui, workspace_root};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
@@ -54,7 +54,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
         .env("BLKKIN_NODE_MODULES", peers::node_modules())
         .env("BLKKIN_SKIPS", &skips);
     let mut commands = vec![tests];
+    let mut without = Vec::new();
     if options.arguments.is_empty() {
+        // The program is one of those that `cargo test` builds.
+        match ui::tests(&target_dir().join("debug/blkkin")) {
+            Ok(pages) => commands.push(pages),
+            Err(why) => without.push(format!("the pages with the server: {why}")),
+        }
         commands.push(models());
     }
     let mut counts = Counts::default();
@@ -72,16 +78,16 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let skips: Vec<&str> = skips.lines().filter(|line| !line.trim().is_empty()).collect();
     let skipped = skips.len() as u64;
     counts.passed = counts.passed.saturating_sub(skipped);
-    counts.skipped += skipped;
+    counts.skipped += skipped + without.len() as u64;
 
     println!();
     for line in &peers.skipped {
         println!("{line}");
     }
-    for line in &skips {
+    for line in skips.iter().copied().chain(without.iter().map(String::as_str)) {
         println!("skipped: {line}");
     }
-    let peers_fail = is_ci() && !peers.skipped.is_empty();
+    let peers_fail = is_ci() && !(peers.skipped.is_empty() && without.is_empty());
     if peers_fail {
         println!("failed: a peer is missing, and CI is set");
     }
@@ -105,24 +111,24 @@ fn models() -> Command {
 /// Crates with a module `models`.
 const MODELLED: [&str; 1] = ["blkkin-ring"];
 
-/// Runs tests; how many ended how, and how cargo did.
+/// Runs tests; how many ended how, and how who ran them did.
 fn count(command: &mut Command) -> Result<(Counts, ExitStatus), String> {
     let mut child = command
         .current_dir(workspace_root())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
-        .map_err(|error| format!("cannot start cargo: {error}"))?;
-    let output = child.stdout.take().ok_or("cargo has no output")?;
+        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let output = child.stdout.take().ok_or("it has no output")?;
     let counts = pass_through(BufReader::new(output), std::io::stdout())?;
-    let status = child.wait().map_err(|error| format!("waiting for cargo: {error}"))?;
+    let status = child.wait().map_err(|error| format!("waiting for {command:?}: {error}"))?;
     Ok((counts, status))
 }
 
 /// How the line ends of an ignored test that others start. Cargo counts it as ignored, too.
 const PROGRAM: &str = " ... ignored, a program of other tests";
 
-/// Copies cargo's output, line by line as it comes, and adds up its result lines.
+/// Copies cargo's output, or node's, line by line as it comes, and adds up its result lines.
 fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, String> {
     let mut counts = Counts::default();
     // Since the last result.
@@ -143,7 +149,24 @@ fn pass_through(mut from: impl BufRead, mut to: impl Write) -> Result<Counts, St
             result.skipped = result.skipped.saturating_sub(std::mem::take(&mut programs));
             counts.add(result);
         }
+        counts.add(node_line(&text));
     }
+}
+
+/// Reads one of node's last lines, such as `ℹ pass 17`.
+fn node_line(line: &str) -> Counts {
+    let mut counts = Counts::default();
+    let rest = line.strip_prefix("ℹ ").and_then(|rest| rest.trim_end().split_once(' '));
+    let Some((what, Ok(number))) = rest.map(|(what, number)| (what, number.parse())) else {
+        return counts;
+    };
+    match what {
+        "pass" => counts.passed = number,
+        "fail" | "cancelled" => counts.failed = number,
+        "skipped" | "todo" => counts.skipped = number,
+        _ => {}
+    }
+    counts
 }
 
 /// Reads `test result: ok. 3 passed; 0 failed; 1 ignored; ...`.
@@ -193,6 +216,13 @@ mod tests {
             4,
             5,
         );
+        check(
+            "ℹ tests 9\nℹ pass 4\nℹ fail 2\nℹ cancelled 1\nℹ skipped 2\nℹ duration_ms 8.5\n",
+            4,
+            3,
+            2,
+        );
+        check("an ℹ pass 3\nℹ pass x\n", 0, 0, 0);
         check("the test result: 9 passed\n", 0, 0, 0);
     }
 

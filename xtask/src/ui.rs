@@ -1,14 +1,18 @@
 //! `cargo xtask ui`: builds the screen, and fails if that is not what is committed in `ui/dist`, or if one of its tests
-//! does, which run in a real browser. Users need none of this: cargo builds `ui/dist` in as it is.
+//! does, which run in a real browser. Users need none of this: cargo builds `ui/dist` in as it is. What needs the real
+//! server is a part of `cargo xtask test`, which has one: [`tests`].
 
 use crate::peers::in_path;
-use crate::{Outcome, is_ci, workspace_root};
-use std::path::Path;
+use crate::{Outcome, at, is_ci, workspace_root};
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+const INSTALL: &[&str] = &["ci", "--no-audit", "--no-fund"];
 
 /// What is run, in order, in `ui`.
 const STEPS: [(&str, &[&str]); 5] = [
-    ("npm", &["ci", "--no-audit", "--no-fund"]),
+    ("npm", INSTALL),
     ("npm", &["run", "build"]),
     ("git", &["diff", "--exit-code", "--stat", "--", "dist"]),
     ("npm", &["run", "check"]),
@@ -19,7 +23,7 @@ const STEPS: [(&str, &[&str]); 5] = [
 const IN_BROWSER: (&str, &[&str]) = ("npm", &["run", "test:browser"]);
 
 pub(crate) fn run() -> Outcome {
-    let folder = workspace_root().join("ui");
+    let folder = folder();
     if !in_path("npm") {
         return missing("npm", "the screen was neither built nor tested");
     }
@@ -33,6 +37,39 @@ pub(crate) fn run() -> Outcome {
     }
     let (program, arguments) = IN_BROWSER;
     Ok(if step(&folder, program, arguments)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub(crate) fn folder() -> PathBuf {
+    workspace_root().join("ui")
+}
+
+/// The tests of the pages that `blkkin server` has built in, with that server.
+pub(crate) fn tests(blkkin: &Path) -> Result<Command, String> {
+    browser()?;
+    let mut tests = Command::new("npm");
+    tests.arg("--prefix").arg(folder()).args(["run", "test:server"]);
+    tests.env("BLKKIN_SERVER", blkkin).env_remove("BLKKIN_URL").env("NO_COLOR", "1");
+    Ok(tests)
+}
+
+/// Makes sure that pages can be opened in a browser, or says why not.
+pub(crate) fn browser() -> Result<(), String> {
+    if let Some(program) = ["node", "npm", "chromium"].into_iter().find(|name| !in_path(name)) {
+        return Err(format!("{program} is missing; `cargo xtask peers` brings it where it may"));
+    }
+    let modified = |name: &str| {
+        let path = folder().join(name);
+        fs::metadata(&path).and_then(|metadata| metadata.modified()).map_err(at(&path))
+    };
+    // npm writes a list of its own when it is done.
+    let installed = modified("node_modules/.package-lock.json");
+    if installed.is_ok_and(|when| modified("package-lock.json").is_ok_and(|lock| lock <= when)) {
+        return Ok(());
+    }
+    match step(&folder(), "npm", INSTALL)? {
+        true => Ok(()),
+        false => Err("npm does not bring what opens the browser".to_owned()),
+    }
 }
 
 /// Says what is left out; where all must be tested, that is a failure.

@@ -1,6 +1,6 @@
 // Where opened requests come from: the server or a file, by way of the worker. Start at openTrace().
 
-import { address, Refusal, type Span, type TraceAnswer } from '../api';
+import { address, askBytes, Refusal, type Span, type TraceAnswer } from '../api';
 import { answer, type Done, type Opened, type Task } from '../work';
 import workerUrl from '../worker?worker&url';
 import { call, settings } from './settings.svelte';
@@ -40,13 +40,13 @@ function start(): Worker | null {
 
 function run(task: Task): Promise<Done> {
   worker ??= start();
-  if (worker === null) return answer(task);
+  if (worker === null) return Promise.resolve(answer(task));
   numbers += 1;
   const number = numbers;
   const posted = worker;
   return new Promise((resolve) => {
     waiting.set(number, resolve);
-    posted.postMessage({ number, task });
+    posted.postMessage({ number, task }, task.what === 'open' ? [task.bytes] : []);
   });
 }
 
@@ -57,11 +57,12 @@ function opened(done: Done): Opened {
   throw done.what === 'failed' ? new Refusal(done.status, done.words) : new Refusal(0, '');
 }
 
-export async function openTrace(id: string, rows = ROWS): Promise<Opened> {
+export async function openTrace(id: string, rows = ROWS, signal?: AbortSignal): Promise<Opened> {
   if (isFile(id)) return opened(await run({ what: 'again', key: id }));
-  const path = address(`outline/${encodeURIComponent(id)}`, { limit: rows });
-  const url = new URL(path, document.baseURI).href;
-  return opened(await run({ what: 'open', url, token: settings.token }));
+  const asked = askBytes(address(`outline/${encodeURIComponent(id)}`, { limit: rows }), settings.token, signal);
+  // It starts while the server is at work.
+  worker ??= start();
+  return opened(await run({ what: 'open', bytes: await asked }));
 }
 
 let files = 0;

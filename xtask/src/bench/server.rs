@@ -12,6 +12,7 @@ mod peers;
 mod program;
 mod questions;
 mod running;
+pub(super) mod ui;
 mod visible;
 mod zipkin;
 
@@ -70,15 +71,7 @@ impl Bench<'_> {
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let phases = chosen(&options.phase)?;
-    let folder = target_dir().join("bench/server");
-    fs::create_dir_all(&folder).map_err(at(&folder))?;
-    let server = PathBuf::from(blkkin::build_with(&[PACKAGE])?);
-    let program = Program(blkkin::folder().join(PACKAGE));
-    let abilities = Abilities::of(&server);
-    let peers = if options.quick { Peers::none() } else { Peers::find(&folder) };
-    peers.skipped.iter().for_each(|line| report.say(line));
-    let mut bench =
-        Bench { options, report, server, program, abilities, peers, folder, memory: Vec::new() };
+    let mut bench = Bench::new(options, report, Peers::find)?;
     bench.report.say(
         "one machine has the server and who sends or asks; what both need of its processors is told",
     );
@@ -112,7 +105,23 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Phase>, String> {
     Ok(PHASES.iter().filter(is_chosen).collect())
 }
 
-impl Bench<'_> {
+impl<'r> Bench<'r> {
+    /// Builds what it takes, and looks for peers, unless it is quick.
+    fn new(
+        options: &'r Options,
+        report: &'r mut Report,
+        find: fn(&Path) -> Peers,
+    ) -> Result<Bench<'r>, String> {
+        let folder = target_dir().join("bench/server");
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let server = PathBuf::from(blkkin::build_with(&[PACKAGE])?);
+        let program = Program(blkkin::folder().join(PACKAGE));
+        let abilities = Abilities::of(&server);
+        let peers = if options.quick { Peers::none() } else { find(&folder) };
+        peers.skipped.iter().for_each(|line| report.say(line));
+        Ok(Bench { options, report, server, program, abilities, peers, folder, memory: Vec::new() })
+    }
+
     /// Says that something is not measured, and why.
     fn skip(&self, why: &str) {
         self.report.say(format!("skipped: {why}"));

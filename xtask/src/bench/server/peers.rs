@@ -30,12 +30,17 @@ impl Peers {
         Peers { skipped, ..Peers::default() }
     }
 
-    pub(super) fn find(folder: &Path) -> Peers {
+    pub(super) fn zipkin_alone(folder: &Path) -> Peers {
         let mut peers = Peers::default();
         match zipkin(folder) {
             Ok(jar) => peers.zipkin = Some(jar),
             Err(why) => peers.skipped.push(format!("skipped: Zipkin's server ({why})")),
         }
+        peers
+    }
+
+    pub(super) fn find(folder: &Path) -> Peers {
+        let mut peers = Peers::zipkin_alone(folder);
         match python(folder) {
             Ok(python) => peers.python = Some(python),
             Err(why) => {

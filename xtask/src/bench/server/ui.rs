@@ -1,0 +1,232 @@
+//! `cargo xtask bench ui`: how soon the pages show what is asked for, from the real server and in a real Chromium; beside
+//! Zipkin's server with its own pages. `ui/tests/measure.mjs` measures, one task a run. Start at [`run`].
+
+use super::load::{load, rest};
+use super::peers::Peers;
+use super::running::{Running, Store};
+use super::{Bench, clear, median};
+use crate::bench::goal::{Goal, Rival};
+use crate::bench::{Options, Report};
+use crate::measure::{Table, show_bytes};
+use crate::ui;
+use serde_json::{Value, json};
+use std::process::{Command, Stdio};
+
+/// Spans of the requests that are looked at, and how many of one are shown.
+const SMALL: u64 = 100_000;
+const WIDE: u64 = 1_000_000;
+
+/// What is searched, unless it is said.
+const MILLIONS: u64 = 10;
+
+/// Requests that Zipkin's page shows too.
+const BESIDE: [u64; 2] = [3_000, 10_000];
+const ZIPKIN_SPANS_MAX: u64 = 500_000;
+
+type Phase = fn(&mut Bench<'_>) -> Result<(), String>;
+
+const PHASES: [(&str, Phase); 3] = [("trace", trace), ("search", search), ("beside", beside)];
+
+/// What was measured, several times: so long, or so many.
+#[derive(Clone, Debug, PartialEq)]
+struct Row {
+    what: String,
+    unit: String,
+    figures: Vec<f64>,
+    /// Of times: those in which an answer was waited for.
+    server: Vec<f64>,
+}
+
+pub(in crate::bench) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
+    if let Some(name) = options.phase.iter().find(|name| PHASES.iter().all(|one| one.0 != **name)) {
+        let known = PHASES.map(|(name, _)| name).join(", ");
+        return Err(format!("no phase `{name}`; there is {known}"));
+    }
+    ui::browser()?;
+    let mut bench = Bench::new(options, report, Peers::zipkin_alone)?;
+    bench.report.say("one machine has the server and the browser; both share its processors");
+    for (name, phase) in PHASES {
+        if options.phase.is_empty() || options.phase.iter().any(|asked| asked == name) {
+            bench.report.say(format!("\n== {name}"));
+            phase(&mut bench)?;
+        }
+    }
+    Ok(())
+}
+
+/// One request of very many spans.
+fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
+    let data = bench.room("data")?;
+    let server = Running::blkkin(bench, &Store::Durable(data.clone()))?;
+    let mut task = task("trace", &server, rounds(bench));
+    (task["small"], task["wide"]) = (json!(SMALL), json!(WIDE));
+    let mut sending = task.clone();
+    sending["task"] = json!("send");
+    measure(&sending)?;
+    rest(bench, &server, &data)?;
+    let rows = measure(&task)?;
+    bench.report.say(format!(
+        "\n{SMALL} spans, and {WIDE} of which {SMALL} are shown; the server has used {}",
+        show_bytes(server.rss_bytes_max()?)
+    ));
+    server.stop();
+    clear(&data)?;
+    tell(bench, "requests", &rows);
+    let wanted = [
+        ("paint", Goal::at_most(1000.0, " ms", "100 thousand spans: first paint")),
+        ("fold", Goal::at_most(100.0, " ms", "100 thousand spans: folding all")),
+        ("unfold", Goal::at_most(100.0, " ms", "100 thousand spans: unfolding all")),
+        ("fold one", Goal::at_most(100.0, " ms", "100 thousand spans: folding one")),
+        ("scroll", Goal::at_least(30.0, "/s", "100 thousand spans: frames while scrolling")),
+    ];
+    for (what, goal) in wanted {
+        bench.report.goal(goal.measured(of(&rows, what)));
+    }
+    let marked = rows.iter().find(|row| row.what == "wide cut");
+    let marked = marked.map(|row| row.figures.iter().sum::<f64>() / row.figures.len() as f64);
+    let goal = Goal::at_least(1.0, " ×", "a million spans: opened with the cut marked");
+    bench.report.goal(goal.measured(marked));
+    Ok(())
+}
+
+/// The search page over very many spans.
+fn search(bench: &mut Bench<'_>) -> Result<(), String> {
+    let usual = if bench.options.quick { 1 } else { MILLIONS };
+    let millions = bench.options.spans.first().copied().unwrap_or(usual);
+    let data = bench.room("data")?;
+    let server = Running::blkkin(bench, &Store::Durable(data.clone()))?;
+    load(bench, &server, "otlp-http", millions * 1_000_000)?;
+    let disk = rest(bench, &server, &data)?;
+    let rows = measure(&task("search", &server, rounds(bench)))?;
+    bench.report.say(format!(
+        "\n{millions} million spans of a day, in {} files; the server has used {}",
+        disk.files,
+        show_bytes(server.rss_bytes_max()?)
+    ));
+    server.stop();
+    clear(&data)?;
+    tell(bench, "search", &rows);
+    for row in rows.iter().filter(|row| !row.what.ends_with(": rows")) {
+        let what = format!("{millions} million spans, {}", row.what);
+        let goal = Goal::at_most(1000.0, " ms", what);
+        bench.report.goal(goal.measured(Some(row.median())));
+    }
+    Ok(())
+}
+
+/// Requests that Zipkin's page shows too.
+fn beside(bench: &mut Bench<'_>) -> Result<(), String> {
+    let Some(jar) = bench.peers.zipkin.clone() else {
+        bench.skip("there is no server of Zipkin's");
+        return Ok(());
+    };
+    let data = bench.room("data")?;
+    let ours = Running::blkkin(bench, &Store::Durable(data.clone()))?;
+    let theirs = Running::zipkin(bench, &jar, ZIPKIN_SPANS_MAX)?;
+    let mut task = task("beside", &ours, rounds(bench));
+    task["zipkin"] = json!(format!("http://{}", theirs.web()));
+    task["spans"] = json!(BESIDE);
+    let rows = measure(&task)?;
+    ours.stop();
+    theirs.stop();
+    clear(&data)?;
+    tell(bench, "beside Zipkin", &rows);
+    for spans in BESIDE {
+        let name = "Zipkin's page";
+        let measured = of(&rows, &format!("{spans} spans: Zipkin"));
+        let goal = Goal::at_most(1000.0, " ms", format!("{spans} spans: first paint"));
+        let goal = goal.rival(Rival { name, measured, times_min: None });
+        bench.report.goal(goal.measured(of(&rows, &format!("{spans} spans: blkkin"))));
+    }
+    Ok(())
+}
+
+fn rounds(bench: &Bench<'_>) -> u64 {
+    if bench.options.quick { 1 } else { 5 }
+}
+
+fn task(name: &str, server: &Running, rounds: u64) -> Value {
+    json!({"task": name, "url": format!("http://{}", server.web()), "rounds": rounds})
+}
+
+/// Has the program measure.
+fn measure(task: &Value) -> Result<Vec<Row>, String> {
+    let mut command = Command::new("node");
+    command.arg("tests/measure.mjs").arg(task.to_string()).current_dir(ui::folder());
+    command.env_remove("BLKKIN_URL").stdin(Stdio::null()).stderr(Stdio::inherit());
+    let output = command.output().map_err(|error| format!("cannot start node: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    if !output.status.success() {
+        return Err(format!("measure.mjs failed at {task}"));
+    }
+    let value: Value = serde_json::from_str(text.trim()).map_err(|error| error.to_string())?;
+    rows(&value).ok_or_else(|| format!("`{value}` are no figures"))
+}
+
+fn rows(value: &Value) -> Option<Vec<Row>> {
+    let numbers = |value: &Value| -> Option<Vec<f64>> {
+        value.as_array()?.iter().map(Value::as_f64).collect()
+    };
+    let one = |value: &Value| {
+        let text = |name: &str| value[name].as_str().map(str::to_owned);
+        let (what, unit) = (text("what")?, text("unit")?);
+        let (figures, server) = (numbers(&value["figures"])?, numbers(&value["server"])?);
+        (!figures.is_empty()).then_some(Row { what, unit, figures, server })
+    };
+    value.as_array()?.iter().map(one).collect()
+}
+
+impl Row {
+    fn median(&self) -> f64 {
+        median(self.figures.clone())
+    }
+}
+
+fn of(rows: &[Row], what: &str) -> Option<f64> {
+    rows.iter().find(|row| row.what == what).map(Row::median)
+}
+
+fn tell(bench: &mut Bench<'_>, title: &str, rows: &[Row]) {
+    let mut table = Table::new(&[title, "median", "least", "most", "the answer"]);
+    for row in rows {
+        let show = |figure: f64| match row.unit.as_str() {
+            "" => format!("{figure:.0}"),
+            unit => format!("{figure:.0} {unit}"),
+        };
+        table.row(vec![
+            row.what.clone(),
+            show(row.median()),
+            show(row.figures.iter().copied().fold(f64::INFINITY, f64::min)),
+            show(row.figures.iter().copied().fold(f64::NEG_INFINITY, f64::max)),
+            if row.server.is_empty() { String::new() } else { show(median(row.server.clone())) },
+        ]);
+        bench.report.row(json!({
+            "table": title,
+            "what": row.what,
+            "unit": row.unit,
+            "median": row.median(),
+            "figures": row.figures,
+            "server": row.server,
+        }));
+    }
+    bench.report.say(table.render());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_read() {
+        let value = json!([{"what": "paint", "unit": "ms", "figures": [3.0, 1, 2.5], "server": [1.0]},
+                           {"what": "cut", "unit": "", "figures": [1], "server": []}]);
+        let found = rows(&value).expect("figures");
+        assert_eq!((of(&found, "paint"), of(&found, "cut")), (Some(2.5), Some(1.0)));
+        assert_eq!(of(&found, "fold"), None);
+        for bad in
+            [json!({}), json!([{"what": "paint", "unit": "ms", "figures": [], "server": []}])]
+        {
+            assert_eq!(rows(&bad), None);
+        }
+    }
+}
