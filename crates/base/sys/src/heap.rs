@@ -1,4 +1,4 @@
-//! The C library's heap. Start at [`share_heaps`].
+//! The C library's heap: how many there are ([`share_heaps`]), and what of them is not needed ([`trim_heaps`]).
 
 /// Has all threads that start from now on share so many heaps; for a program that has no other thread yet. Each has one
 /// of its own else, up to eight for each processor, and what one of them has given back is of no use to the others: a
@@ -13,4 +13,15 @@ pub fn share_heaps(count: u16) {
     }
     #[cfg(not(target_env = "gnu"))]
     let _ = count;
+}
+
+/// Gives the system what has been freed and is kept for later. It takes milliseconds; for who knows that what comes next
+/// needs other sizes, on other threads.
+pub fn trim_heaps() {
+    #[cfg(target_env = "gnu")]
+    // SAFETY: `malloc_trim` locks each heap while it looks for pages that nothing is in.
+    #[expect(unsafe_code)]
+    unsafe {
+        libc::malloc_trim(0);
+    }
 }

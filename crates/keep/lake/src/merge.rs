@@ -201,13 +201,20 @@ fn merged(
 /// taken, that is nearly always. Who sends is answered first, and searches look into some files more for that long.
 fn give_way(shared: &Shared, expiry: &mut Expiry, files: usize) {
     let memory = &shared.memory;
+    let mut has_waited = false;
     loop {
         let state = memory.state();
         let head = &state.head;
         let is_behind = head.memory_bytes() > memory.options.memory_bytes_max / 2;
         if files >= FILES_MANY || state.ends || !head.is_being_written() && !is_behind {
+            drop(state);
+            if has_waited {
+                // What was taken for what came is of no use to merging.
+                blkkin_sys::trim_heaps();
+            }
             return;
         }
+        has_waited = true;
         drop(memory.room.wait_timeout(state, LOOK_EVERY));
         // Without room nothing is written, perhaps.
         let _ = expire(shared, expiry);

@@ -48,7 +48,7 @@ impl Default for Options {
             file_after: Duration::from_secs(300),
             merge_files: 8,
             merged_spans_max: 16 << 20,
-            memory_bytes_max: 256 << 20,
+            memory_bytes_max: 224 << 20,
             cache_bytes_max: 64 << 20,
             links_bytes_max: 24 << 20,
             in_vain_max: 64,
