@@ -119,7 +119,12 @@ struct Nbd {
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
     /// The volume composer
-    #[arg(long, value_name = "ADDRESS", required_unless_present = "memory", conflicts_with = "memory")]
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        required_unless_present = "memory",
+        conflicts_with = "memory"
+    )]
     composer: Option<Address>,
     /// A volume in the server's own memory, which is gone with it, and no composer
     #[arg(long, value_name = "NAME=SIZE")]

@@ -102,7 +102,9 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
         let has_room = server.backing.has_room();
         let may_read = |client: &Client<State>| match client.state.phase {
             Phase::Handshake(..) => true,
-            Phase::Requests(_) => has_room && client.state.has_room(),
+            Phase::Requests(_) => {
+                has_room && client.state.has_room() && client.link.backlog() < BYTES_MAX
+            }
             Phase::Ending => false,
         };
         let timeout = Some(if server.is_held { LOOK_AGAIN } else { LOOK_EVERY });

@@ -5,8 +5,14 @@ use blkkin_trace::context::packed;
 use std::marker::PhantomData;
 
 /// A span that is none.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Span<'a>(PhantomData<&'a str>);
+
+/// Others do something at their end.
+impl Drop for Span<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {}
+}
 
 /// Of a request as it arrives.
 #[inline(always)]
@@ -27,12 +33,12 @@ pub(crate) fn arrived(
 impl<'a> Span<'a> {
     #[inline(always)]
     pub(crate) fn child(&self, _: &'a str) -> Span<'a> {
-        *self
+        Span(PhantomData)
     }
 
     #[inline(always)]
     pub(crate) fn trace(&self) -> Span<'a> {
-        *self
+        Span(PhantomData)
     }
 
     #[inline(always)]

@@ -1,7 +1,7 @@
 //! Fills a store with requests that can be asked for, and waits until it has come to rest. Start at [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
-use super::program::{Numbers, OnDisk, Sent};
+use super::program::{Numbers, OnDisk, Program, Sent};
 use super::running::Running;
 use super::{Bench, median};
 use serde_json::json;
@@ -56,21 +56,34 @@ pub(super) fn load(
 
 /// Waits until no file changes any more, and says what there is then.
 pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
-    let rest = if bench.options.quick { REST_QUICK } else { REST };
+    let (disk, is_at_rest) = wait_for_rest(&bench.program, server, folder, bench.options.quick)?;
+    if !is_at_rest {
+        bench.report.say("its files do not come to rest");
+    }
+    Ok(disk)
+}
+
+/// The same, and whether they did come to rest.
+pub(in crate::bench) fn wait_for_rest(
+    program: &Program,
+    server: &Running,
+    folder: &Path,
+    is_quick: bool,
+) -> Result<(OnDisk, bool), String> {
+    let rest = if is_quick { REST_QUICK } else { REST };
     let start = Instant::now();
     let mut last = (OnDisk::default(), start);
     while start.elapsed() < REST_AFTER_MAX {
-        let now = OnDisk::of(&bench.program, folder)?;
+        let now = OnDisk::of(program, folder)?;
         if now != last.0 {
             last = (now, Instant::now());
         } else if last.1.elapsed() >= rest {
             server.settle()?;
-            return Ok(last.0);
+            return Ok((last.0, true));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
-    bench.report.say("its files do not come to rest");
-    Ok(last.0)
+    Ok((last.0, false))
 }
 
 /// The middle and the 99th of a hundred.
