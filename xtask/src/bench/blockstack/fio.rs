@@ -190,6 +190,11 @@ impl Rates {
         (!pieces.is_empty()).then_some(Rates(pieces))
     }
 
+    fn nothing(&self, begin_ms: u64, end_ms: u64) -> String {
+        let (first, last) = (self.0.first(), self.0.last());
+        format!("fio has counted nothing from {begin_ms} to {end_ms}, but from {first:?} to {last:?}")
+    }
+
     /// Requests a second between two times, of the pieces that lie there as a whole.
     pub(super) fn between(&self, begin_ms: u64, end_ms: u64) -> Result<f64, String> {
         let piece_ms = PIECE.as_millis() as u64;
@@ -198,7 +203,7 @@ impl Rates {
         };
         let rates: Vec<f64> = self.0.iter().filter(is_within).map(|piece| piece.rate).collect();
         match rates.len() {
-            0 => Err("fio has counted nothing in a slice of time".to_owned()),
+            0 => Err(self.nothing(begin_ms, end_ms)),
             count => Ok(rates.iter().sum::<f64>() / count as f64),
         }
     }
