@@ -260,7 +260,7 @@ fn tell_beside(report: &Report, beside: &Beside) {
         table.row(vec![
             measured.who.name().to_owned(),
             grouped(measured.rate().median),
-            or_nothing(measured.cpu_us().map(|us| format!("{us:.2}"))),
+            format!("{:.2}", measured.cpu_us()),
             or_nothing(cost.map(percent)),
             or_nothing(cost.map(spread)),
             or_nothing(measured.who.than().map(|who| who.name().to_owned())),

@@ -49,10 +49,18 @@ impl Process {
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
-    /// How long its first thread had a processor.
+    /// How long the threads that it has now had a processor, to the nanosecond.
     pub(super) fn run_seconds(self) -> Result<f64, String> {
-        let (path, text) = self.read("schedstat")?;
-        seconds_at(&text, 0).ok_or_else(|| format!("{}: says `{text}`", path.display()))
+        let tasks = self.file("task");
+        let mut sum = 0.0;
+        for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
+            let path = entry.map_err(at(&tasks))?.path().join("schedstat");
+            // One that has ended meanwhile has nothing to say any more.
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let seconds = seconds_at(&text, 0);
+            sum += seconds.ok_or_else(|| format!("{}: says `{text}`", path.display()))?;
+        }
+        Ok(sum)
     }
 
     /// How long its first thread wanted a processor and had none.

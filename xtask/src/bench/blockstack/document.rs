@@ -212,12 +212,11 @@ fn table_beside(beside: &Beside) -> String {
     );
     for measured in &beside.measured {
         let cost = beside.cost(measured.who).as_deref().and_then(Quartiles::of);
-        let us = measured.cpu_us().map(|us| format!("{us:.2} µs"));
         text += &format!(
-            "| {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {:.2} µs | {} | {} | {} |\n",
             measured.who.name(),
             grouped(measured.rate().median),
-            us.unwrap_or_default(),
+            measured.cpu_us(),
             cost.map(|cost| format!("{:.2} %", cost.median)).unwrap_or_default(),
             cost.map(|cost| format!("{:.2} to {:.2} %", cost.low, cost.high)).unwrap_or_default(),
             measured.who.than().map(Who::name).unwrap_or_default(),

@@ -192,7 +192,9 @@ impl Rates {
 
     fn nothing(&self, begin_ms: u64, end_ms: u64) -> String {
         let (first, last) = (self.0.first(), self.0.last());
-        format!("fio has counted nothing from {begin_ms} to {end_ms}, but from {first:?} to {last:?}")
+        format!(
+            "fio has counted nothing from {begin_ms} to {end_ms}, but from {first:?} to {last:?}"
+        )
     }
 
     /// Requests a second between two times, of the pieces that lie there as a whole.

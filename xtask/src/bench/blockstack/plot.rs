@@ -198,8 +198,8 @@ pub(super) fn rates(beside: &[Beside], cells: &[Cell]) -> String {
     let mut bars: Vec<(&str, Vec<Bar<'_>>)> = Vec::new();
     for one in beside {
         let of_servers = one.measured.iter().map(|measured| {
-            let is_ours = measured.cpu_us().is_some();
-            (measured.who.name(), if is_ours { "c2" } else { "c0" }, measured.rate())
+            let class = if measured.who.is_ours() { "c2" } else { "c0" };
+            (measured.who.name(), class, measured.rate())
         });
         let cell = cells.iter().find(|cell| cell.load == one.load);
         let followed = [Mode::Flight, Mode::Written].into_iter().filter_map(|mode| {

@@ -2,6 +2,7 @@
 //! and nbdkit, which has nothing to do with BlkKin. Each ends when it is dropped.
 
 use super::VOLUME_BYTES;
+use super::fio::Fio;
 use crate::at;
 use crate::bench::agent::Agent;
 use crate::bench::process::{Process, end};
@@ -96,9 +97,27 @@ impl Server {
         Ok(server)
     }
 
-    /// How long its processes' first threads had a processor.
+    /// How long its processes had a processor.
     pub(super) fn run_seconds(&self) -> Result<f64, String> {
         self.processes.iter().map(|process| process.run_seconds()).sum()
+    }
+}
+
+/// How much it has to do until requests are known to come.
+const BUSY_SECONDS: f64 = 0.02;
+
+impl Server {
+    /// Waits until a load that was started is there.
+    pub(super) fn wait_for(&self, load: &mut Fio) -> Result<(), String> {
+        let (start, before) = (Instant::now(), self.run_seconds()?);
+        while self.run_seconds()? - before < BUSY_SECONDS {
+            load.check()?;
+            if start.elapsed() > START_MAX {
+                return Err("fio asks nothing".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
     }
 }
 

@@ -178,8 +178,8 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
     };
     fio::fill(&server.uri, &setup.memory)?;
     let mut fio = Fio::start(&server.uri, &load, &setup.memory)?;
+    server.wait_for(&mut fio)?;
     std::thread::sleep(Duration::from_secs(1));
-    fio.check()?;
 
     // Each slice with a session is between two without one.
     let order = order(setup.rounds);
