@@ -9,7 +9,7 @@ use crate::at;
 use crate::bench::recipe::Output;
 use crate::bench::server::load::wait_for_rest;
 use crate::bench::server::program::{OnDisk, Program};
-use crate::bench::server::running::Running;
+use crate::bench::server::running::{Running, metric};
 use crate::peers::{self, Environment};
 use serde_json::{Value, json};
 use std::fs;
@@ -42,6 +42,8 @@ print(json.dumps({"rows": rows, "DuckDB": os.path.getsize(room + "/spans.duckdb"
 pub(super) struct Bytes {
     pub(super) recorded: Recorded,
     pub(super) trace_bytes: u64,
+    /// What was kept, in files or not yet.
+    pub(super) spans: f64,
     pub(super) disk: OnDisk,
     /// Whether nothing changed any more when it was looked at.
     pub(super) is_at_rest: bool,
@@ -57,8 +59,21 @@ impl Bytes {
         self.disk.bytes_a_span()
     }
 
-    pub(super) fn of_spans(&self, bytes: u64) -> f64 {
+    /// Of a span: of those who have those that are in files.
+    fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
+    }
+
+    /// Who needs how many bytes for a span.
+    pub(super) fn all(&self) -> Vec<(String, f64)> {
+        let mut all = vec![("the trace".to_owned(), self.trace_bytes as f64 / self.spans)];
+        if let Some((rows, with_index)) = self.a_span() {
+            all.push(("BlkKin, rows".to_owned(), rows));
+            all.push(("BlkKin, with its index".to_owned(), with_index));
+        }
+        let others = self.others.iter();
+        all.extend(others.map(|(name, size)| ((*name).to_owned(), self.of_others(*size))));
+        all
     }
 
     pub(super) fn json(&self) -> Value {
@@ -68,7 +83,8 @@ impl Bytes {
             "events": self.recorded.events,
             "events_lost": self.recorded.lost,
             "trace_bytes": self.trace_bytes,
-            "spans": self.disk.spans,
+            "spans": self.spans,
+            "spans_in_files": self.disk.spans,
             "files": self.disk.files,
             "parquet_bytes": self.disk.parquet_bytes,
             "index_bytes": self.disk.index_bytes,
@@ -90,6 +106,8 @@ pub(super) fn measure(setup: &Setup, program: &Program, is_quick: bool) -> Resul
     let server = Running::start(Path::new(&setup.blkkin), &room.0, &options)?;
     send(&setup.blkkin, &trace, &format!("http://{}/v1/traces", server.web()))?;
     let (disk, is_at_rest) = wait_for_rest(program, &server, &data, is_quick)?;
+    let spans = metric(&server.get("/metrics")?, "blkkin_store_spans_accepted_total");
+    let spans = spans.filter(|spans| *spans > 0.0).ok_or("the server does not count spans")?;
     server.stop();
     if disk.spans == 0 {
         return Err("the server has made no file of spans".to_owned());
@@ -99,7 +117,7 @@ pub(super) fn measure(setup: &Setup, program: &Program, is_quick: bool) -> Resul
         Err(why) => (Vec::new(), Some(format!("DuckDB and pyarrow ({why})"))),
     };
     let trace_bytes = size_of(&trace)?;
-    Ok(Bytes { recorded, trace_bytes, disk, is_at_rest, others, skipped })
+    Ok(Bytes { recorded, trace_bytes, spans, disk, is_at_rest, others, skipped })
 }
 
 /// Has all requests of the chain recorded.
@@ -144,8 +162,9 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
         .output()
         .map_err(|error| format!("{}: {error}", python.display()))?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let status = output.status;
     let value: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|_| errors.lines().last().unwrap_or("it says nothing").to_owned())?;
+        .map_err(|_| errors.lines().last().map_or_else(|| status.to_string(), str::to_owned))?;
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
     if number("rows") != Some(spans) {
         return Err(format!("they find {:?} spans, and not {spans}", number("rows")));

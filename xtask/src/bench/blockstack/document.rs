@@ -4,8 +4,11 @@
 use super::beside::{Beside, Who};
 use super::figures::{Quartiles, grouped};
 use super::switching::{Cell, Measured, Mode, Recorded, Target};
-use super::{BYTES_MAX, FULL_MAX, FULL_WANTED, Found, SAMPLED_MAX, Setup, bytes_of, goals, plot};
-use crate::bench::goal;
+use super::{
+    BYTES_MAX, BYTES_WANTED, FULL_MAX, FULL_WANTED, Found, SAMPLED_MAX, Setup, goals, plot,
+};
+use crate::bench::{LOAD_AVERAGE_MAX, goal};
+use crate::measure::show_bytes;
 use crate::{at, workspace_root};
 use serde_json::Value;
 use std::fs;
@@ -13,6 +16,9 @@ use std::path::Path;
 use std::process::Command;
 
 const TEMPLATE: &str = include_str!("evaluation.md");
+
+const BUSY: &str =
+    "\n**The machine had other things to do during this run: its figures are not to be quoted.**\n";
 
 /// Writes the document and its pictures.
 pub(super) fn write(found: &Found, setup: &Setup, machine: &Value) -> Result<(), String> {
@@ -22,7 +28,7 @@ pub(super) fn write(found: &Found, setup: &Setup, machine: &Value) -> Result<(),
     let pictures = [
         ("evaluation-cost.svg", plot::cost(&found.cells, FULL_WANTED, FULL_MAX)),
         ("evaluation-rates.svg", plot::rates(&found.beside, &found.cells)),
-        ("evaluation-bytes.svg", plot::bytes(&bytes_of(bytes), BYTES_MAX)),
+        ("evaluation-bytes.svg", plot::bytes(&bytes.all(), BYTES_MAX)),
     ];
     for (name, picture) in pictures {
         let path = docs.join("pictures").join(name);
@@ -66,6 +72,7 @@ fn facts(
         let measured = cells(target).filter_map(move |cell| cell.of(mode));
         range(measured.map(|measured| measured.cost().median), 1)
     };
+    let is_busy = machine("load_average").parse().is_ok_and(|load: f64| load > LOAD_AVERAGE_MAX);
     let skipped = match found.skipped.is_empty() {
         true => "Nothing was skipped.".to_owned(),
         false => format!("Skipped, as it was not there: {}.", found.skipped.join("; ")),
@@ -95,10 +102,11 @@ fn facts(
         ("date", date()?),
         ("cpu", machine("cpu")),
         ("cpus", machine("cpus")),
-        ("memory", machine("memory")),
+        ("memory", memory(&machine("memory"))),
         ("kernel", machine("kernel")),
         ("rustc", machine("rustc")),
         ("load_average", machine("load_average")),
+        ("busy", if is_busy { BUSY } else { "" }.to_owned()),
         ("disk", filesystem(&setup.disk)?),
         ("in_memory", filesystem(&setup.memory)?),
         ("fio", found.fio.clone()),
@@ -111,11 +119,12 @@ fn facts(
         ("full_wanted", format!("{FULL_WANTED}")),
         ("full_max", format!("{FULL_MAX}")),
         ("sampled_max", format!("{SAMPLED_MAX}")),
+        ("bytes_wanted", format!("{BYTES_WANTED}")),
         ("bytes_max", format!("{BYTES_MAX}")),
         ("alone", table(&alone)),
         ("chain", table(&cells(Target::Chain).collect::<Vec<_>>())),
         ("beside", found.beside.iter().map(table_beside).collect::<Vec<_>>().join("\n")),
-        ("bytes", table_bytes(&bytes_of(bytes))),
+        ("bytes", table_bytes(&bytes.all())),
         ("alone_flight", medians(Target::Alone, Mode::Flight)),
         ("alone_written", medians(Target::Alone, Mode::Written)),
         ("alone_sampled", medians(Target::Alone, Mode::Sampled)),
@@ -134,13 +143,20 @@ fn facts(
         ("trace_requests", grouped(requests as f64)),
         ("trace_events", grouped(trace_events as f64)),
         ("trace_lost", trace_lost.to_string()),
-        ("spans", grouped(bytes.disk.spans as f64)),
+        ("spans", grouped(bytes.spans)),
+        ("spans_in_files", grouped(bytes.disk.spans as f64)),
         ("files", bytes.disk.files.to_string()),
         ("span_rows", format!("{rows:.1}")),
         ("span_bytes", format!("{with_index:.1}")),
         ("rest", if bytes.is_at_rest { "had" } else { "had not" }.to_owned()),
         ("goals", goal::render(&goals(found))),
     ])
+}
+
+/// Of `24684092 kB`.
+fn memory(told: &str) -> String {
+    let kib = told.split(' ').next().and_then(|word| word.parse::<u64>().ok());
+    kib.map_or_else(|| told.to_owned(), |kib| show_bytes(kib << 10))
 }
 
 /// From the least to the most, as `1.2 to 3.4`.

@@ -166,10 +166,12 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
         }
         y += ROW * MODES.len() as f64 + 4.0;
     }
-    for (figure, name) in [(wanted, "goal"), (limit, "limit")] {
+    for (figure, name, anchor, aside) in
+        [(wanted, "goal", "end", -3.0), (limit, "limit", "start", 3.0)]
+    {
         let x = axis.at(figure);
         picture.line("mark", (x, top), (x, y));
-        picture.text("marked", "start", x + 3.0, top + 4.0, name);
+        picture.text("marked", anchor, x + aside, top + 4.0, name);
     }
     picture.height = y;
     let title = "requests a second less than with tracing off, %";

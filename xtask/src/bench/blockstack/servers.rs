@@ -6,7 +6,7 @@ use super::fio::Fio;
 use crate::at;
 use crate::bench::agent::Agent;
 use crate::bench::process::{Process, end};
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -62,7 +62,9 @@ impl Server {
     pub(super) fn chain(program: &Path, agent: &Agent, folder: &Path) -> Result<Server, String> {
         let mut command = command(program, Some(agent));
         command.args(["all", "--volume", &format!("disk={VOLUME_BYTES}"), "--dir"]).arg(folder);
-        command.stdin(Stdio::null());
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        let log = folder.join("log");
+        command.stdin(Stdio::null()).stderr(File::create(&log).map_err(at(&log))?);
         let (child, said) = start(&mut command, |line| line.starts_with("ready: "))?;
         let uri = said.last().and_then(|line| line.strip_prefix("ready: ")).unwrap_or_default();
         let processes = said.iter().filter_map(|line| process_of(line)).map(Process).collect();

@@ -180,7 +180,7 @@ impl Running {
     }
 
     /// The answer to a question, with its head.
-    pub(super) fn get(&self, path: &str) -> Result<String, String> {
+    pub(in crate::bench) fn get(&self, path: &str) -> Result<String, String> {
         get(self.web(), path).map_err(|error| format!("{}{path}: {error}", self.web()))
     }
 
@@ -254,7 +254,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
 }
 
 /// A number that a page of metrics says, in the way of Prometheus.
-pub(super) fn metric(page: &str, name: &str) -> Option<f64> {
+pub(in crate::bench) fn metric(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 
