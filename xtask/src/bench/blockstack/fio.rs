@@ -220,7 +220,7 @@ mod tests {
         let text = "1000, 10, 0, 0, 0\n1100, 20, 0, 0, 0\n1200, 30, 0, 0, 0\n1300, 90, 0, 0, 0\n";
         let rates = Rates::read(text).expect("a log");
         assert_eq!(rates.between(1000, 1200), Ok(25.0));
-        assert_eq!(rates.between(998, 1299), Ok(45.0));
+        assert_eq!(rates.between(998, 1250), Ok(25.0));
         assert_eq!(rates.between(1001, 1204), Ok(25.0));
         assert_eq!(rates.between(1050, 1250), Ok(30.0));
         assert!(rates.between(1310, 1400).is_err());
