@@ -286,19 +286,30 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
     report.say(table.render());
 }
 
+/// Where chance does more than tracing may, nothing can be said.
+fn is_small(chance: &Quartiles) -> bool {
+    chance.high - chance.low <= FULL_MAX
+}
+
 /// What the figures are to be.
 fn goals(found: &Found) -> Vec<Goal> {
     let mut goals = Vec::new();
-    let pooled = |target: Target, mode: Mode| {
+    let of_all = |target: Target, mode: Mode| {
         let cells = found.cells.iter().filter(|cell| cell.target == target);
         let costs = cells.filter_map(|cell| cell.of(mode)).flat_map(|it| it.cost.iter().copied());
-        Quartiles::of(&costs.collect::<Vec<_>>()).map(|cost| cost.median)
+        Quartiles::of(&costs.collect::<Vec<_>>())
+    };
+    let pooled = |target: Target, mode: Mode| {
+        of_all(target, Mode::Off).filter(is_small)?;
+        of_all(target, mode).map(|cost| cost.median)
     };
     if !found.cells.is_empty() {
         for cell in found.cells.iter().filter(|cell| cell.target == Target::Alone) {
             for mode in [Mode::Flight, Mode::Written] {
                 let what = format!("{}, {}: {}", Target::Alone.name(), cell.load.name, mode.name());
-                let cost = cell.of(mode).map(|measured| measured.cost().median);
+                let chance = cell.of(Mode::Off).map(|measured| measured.cost()).filter(is_small);
+                let cost = cell.of(mode).filter(|_| chance.is_some());
+                let cost = cost.map(|measured| measured.cost().median);
                 goals.push(Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX).measured(cost));
             }
         }
@@ -324,8 +335,7 @@ fn goals(found: &Found) -> Vec<Goal> {
         let chance = beside.cost(Who::OffAgain).as_deref().and_then(Quartiles::of);
         let cost = beside.cost(Who::Off).as_deref().and_then(Quartiles::of);
         let Some(chance) = chance else { continue };
-        // Where chance does more than tracing may, nothing can be said.
-        let cost = cost.filter(|_| chance.high - chance.low <= FULL_MAX);
+        let cost = cost.filter(|_| is_small(&chance));
         let what = format!("compiled in and off, within chance: {}", beside.load.name);
         let wanted = chance.high.abs().max(chance.low.abs());
         goals.push(Goal::at_most(wanted, " %", what).measured(cost.map(|cost| cost.median)));
