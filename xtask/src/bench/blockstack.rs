@@ -97,6 +97,12 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         );
     }
     let fio = fio::version()?;
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 || !in_path(servers::KEEPER)
+    {
+        return Err(
+            "a server and its load each need a processor, and `taskset` to stay there".to_owned()
+        );
+    }
     let nbdkit = nbdkit_version();
     let disk = target_dir().join("bench/blockstack");
     fs::create_dir_all(&disk).map_err(at(&disk))?;

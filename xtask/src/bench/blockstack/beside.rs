@@ -136,8 +136,8 @@ fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
         Who::Nbdkit => Server::nbdkit(&place.0, None)?,
         Who::NbdkitLog => Server::nbdkit(&place.0, Some(&log))?,
     };
-    fio::fill(&server.uri, &place.0)?;
-    let mut fio = Fio::start(&server.uri, load, &place.0)?;
+    fio::fill(&server, &place.0)?;
+    let mut fio = Fio::start(&server, load, &place.0)?;
     server.wait_for(&mut fio)?;
     std::thread::sleep(SETTLE);
     let (begin_ms, cpu, begin) = (fio::now_ms(), server.run_seconds()?, std::time::Instant::now());

@@ -129,7 +129,7 @@ fn record(setup: &Setup, trace: &Path, requests: u64) -> Result<(), String> {
     agent.command(&["session", "create", "bytes", "--output", &output])?;
     agent.command(&["event", "enable", "--session", "bytes", "*"])?;
     agent.command(&["session", "start", "bytes"])?;
-    let done = fio::bytes(&server.uri, &MIXED, &place.0, requests * BLOCK);
+    let done = fio::bytes(&server, &MIXED, &place.0, requests * BLOCK);
     agent.command(&["session", "stop", "bytes"])?;
     agent.command(&["session", "destroy", "bytes"])?;
     done

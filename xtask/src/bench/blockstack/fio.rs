@@ -1,6 +1,7 @@
 //! The load: fio, with its engine for NBD, and how many requests a second it had answered in each tenth of a second. It
 //! runs while modes change, so that all of them have the same process and connection. Start at [`Fio::start`].
 
+use super::servers::{KEEPER, LOAD_CPU, Server, pinned};
 use super::{BLOCK, VOLUME_BYTES};
 use crate::at;
 use nix::sys::signal::{Signal, kill};
@@ -83,28 +84,31 @@ pub(super) fn version() -> Result<String, String> {
     Ok(ask("--version").unwrap_or_default().trim().to_owned())
 }
 
-fn command(uri: &str, load: &Load, folder: &Path) -> Command {
-    let mut command = Command::new("fio");
+fn command(server: &Server, load: &Load, folder: &Path) -> Command {
+    let mut command = match server.is_pinned {
+        true => pinned(Command::new(KEEPER), Path::new("fio"), LOAD_CPU),
+        false => Command::new("fio"),
+    };
     command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
     command.args(["--name=load", "--ioengine=nbd", "--norandommap", "--randrepeat=0"]);
-    command.arg(format!("--uri={uri}")).arg(format!("--rw={}", load.kind));
+    command.arg(format!("--uri={}", server.uri)).arg(format!("--rw={}", load.kind));
     command.arg(format!("--bs={BLOCK}")).arg(format!("--iodepth={}", load.depth));
     command.arg(format!("--size={VOLUME_BYTES}")).args(["--output=fio.txt", "--rwmixread=70"]);
     command
 }
 
 /// Has all of a volume written, in large pieces.
-pub(super) fn fill(uri: &str, folder: &Path) -> Result<(), String> {
+pub(super) fn fill(server: &Server, folder: &Path) -> Result<(), String> {
     let load = Load { name: "", kind: "write", depth: 4 };
-    let mut command = command(uri, &load, folder);
+    let mut command = command(server, &load, folder);
     // Of an option that is given twice the last one counts.
     command.arg("--bs=1m");
     run(&mut command, folder)
 }
 
 /// Has so many bytes read or written, and waits until that is done.
-pub(super) fn bytes(uri: &str, load: &Load, folder: &Path, bytes: u64) -> Result<(), String> {
-    run(command(uri, load, folder).arg(format!("--io_size={bytes}")), folder)
+pub(super) fn bytes(server: &Server, load: &Load, folder: &Path, bytes: u64) -> Result<(), String> {
+    run(command(server, load, folder).arg(format!("--io_size={bytes}")), folder)
 }
 
 fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
@@ -124,7 +128,7 @@ fn told(folder: &Path, errors: &[u8]) -> String {
 
 impl Fio {
     /// Starts one that goes on until it is ended. Its files come to `folder`.
-    pub(super) fn start(uri: &str, load: &Load, folder: &Path) -> Result<Fio, String> {
+    pub(super) fn start(server: &Server, load: &Load, folder: &Path) -> Result<Fio, String> {
         let log = folder.join(LOG);
         match fs::remove_file(&log) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -132,7 +136,7 @@ impl Fio {
             }
             _ => {}
         }
-        let mut command = command(uri, load, folder);
+        let mut command = command(server, load, folder);
         command.args(["--time_based", "--runtime=86400", "--log_unix_epoch=1"]);
         command.arg(format!("--log_avg_msec={}", PIECE.as_millis()));
         command.arg("--write_iops_log=load").stderr(Stdio::null());

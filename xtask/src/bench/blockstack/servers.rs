@@ -20,9 +20,26 @@ const START_MAX: Duration = Duration::from_secs(30);
 pub(super) struct Server {
     child: Child,
     pub(super) uri: String,
+    /// Whether it stays on a processor, so that its load is to stay on another.
+    pub(super) is_pinned: bool,
     /// Those that work for a request.
     processes: Vec<Process>,
 }
+
+/// Where a server alone is, and where its load. Left to themselves they now share a processor and now do not, which
+/// makes a difference of several times to requests that come one at a time.
+const SERVER_CPU: &str = "0";
+pub(super) const LOAD_CPU: &str = "1";
+
+/// A program that stays on a processor.
+pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> Command {
+    // It becomes the program, so that this is the same process.
+    command.args(["--cpu-list", processor]).arg(program);
+    command
+}
+
+/// What keeps programs there.
+pub(super) const KEEPER: &str = "taskset";
 
 /// A command that an agent's sessions reach, or that has no agent.
 fn command(program: &Path, agent: Option<&Agent>) -> Command {
@@ -48,14 +65,14 @@ impl Server {
         folder: &Path,
     ) -> Result<Server, String> {
         let socket = folder.join("alone.sock");
-        let mut command = command(program, agent);
+        let mut command = pinned(command(Path::new(KEEPER), agent), program, SERVER_CPU);
         command.args(["nbd", "--memory", &format!("disk={VOLUME_BYTES}"), "--listen"]);
         command.arg(&socket).env("BLKKIN_PROGRAM", "nbd");
         // It ends with whoever has started it.
         command.arg("--until-eof").stdin(Stdio::piped());
         let (child, _) = start(&mut command, |line| line.starts_with("listening "))?;
         let processes = vec![Process(child.id())];
-        Ok(Server { child, uri: uri("disk", &socket), processes })
+        Ok(Server { child, uri: uri("disk", &socket), is_pinned: true, processes })
     }
 
     /// All of the chain, with its stores below `folder`.
@@ -68,14 +85,14 @@ impl Server {
         let (child, said) = start(&mut command, |line| line.starts_with("ready: "))?;
         let uri = said.last().and_then(|line| line.strip_prefix("ready: ")).unwrap_or_default();
         let processes = said.iter().filter_map(|line| process_of(line)).map(Process).collect();
-        Ok(Server { child, uri: uri.to_owned(), processes })
+        Ok(Server { child, uri: uri.to_owned(), is_pinned: false, processes })
     }
 
     /// nbdkit with its plugin that has a disk in memory; with `log`, each request becomes lines of that file.
     pub(super) fn nbdkit(folder: &Path, log: Option<&Path>) -> Result<Server, String> {
         let socket = folder.join("nbdkit.sock");
         remove(&socket)?;
-        let mut command = Command::new("nbdkit");
+        let mut command = pinned(Command::new(KEEPER), Path::new("nbdkit"), SERVER_CPU);
         command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(&socket);
         if log.is_some() {
             command.arg("--filter=log");
@@ -88,7 +105,7 @@ impl Server {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().map_err(|error| format!("cannot start nbdkit: {error}"))?;
         let processes = vec![Process(child.id())];
-        let mut server = Server { child, uri: uri("", &socket), processes };
+        let mut server = Server { child, uri: uri("", &socket), is_pinned: true, processes };
         let start = Instant::now();
         while UnixStream::connect(&socket).is_err() {
             if start.elapsed() > START_MAX || !matches!(server.child.try_wait(), Ok(None)) {

@@ -176,8 +176,8 @@ pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell,
         Target::Alone => Server::alone(&setup.blockstack, Some(&setup.agent), &place)?,
         Target::Chain => Server::chain(&setup.blockstack, &setup.agent, &place.join("chain"))?,
     };
-    fio::fill(&server.uri, &setup.memory)?;
-    let mut fio = Fio::start(&server.uri, &load, &setup.memory)?;
+    fio::fill(&server, &setup.memory)?;
+    let mut fio = Fio::start(&server, &load, &setup.memory)?;
     server.wait_for(&mut fio)?;
     std::thread::sleep(Duration::from_secs(1));
 
