@@ -5,6 +5,7 @@
 
 mod agent;
 mod blkkin;
+mod blockstack;
 mod c;
 mod ctf;
 mod goal;
@@ -23,6 +24,7 @@ use crate::{Outcome, is_ci};
 use goal::Goal;
 use serde_json::{Value, json};
 use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -32,7 +34,12 @@ struct Bench {
     run: fn(&Options, &mut Report) -> Result<(), String>,
 }
 
-const BENCHES: [Bench; 6] = [
+const BENCHES: [Bench; 7] = [
+    Bench {
+        name: "blockstack",
+        about: "what tracing costs a chain of block storage under fio, beside nbdkit",
+        run: blockstack::run,
+    },
     Bench {
         name: "ctf",
         about: "reading a trace that LTTng-UST recorded, beside babeltrace2",
@@ -81,13 +88,25 @@ pub(crate) struct Options {
     /// The largest inputs too (ctf: a trace of 10 GB; server: 50 million spans)
     #[arg(long)]
     full: bool,
-    /// Only this phase (server: ingest, visible, evict, questions, zipkin, build; ui: trace, search, beside); can be given
-    /// several times
+    /// Only this phase (server: ingest, visible, evict, questions, zipkin, build; ui: trace, search, beside; blockstack:
+    /// followed, beside, bytes); can be given several times
     #[arg(long, value_name = "NAME")]
     phase: Vec<String>,
     /// So many million spans are asked about (server: 1 and 10; ui: 10); can be given several times
     #[arg(long, value_name = "MILLION")]
     spans: Vec<u64>,
+    /// How often each way is measured (blockstack: 11)
+    #[arg(long, value_name = "COUNT")]
+    rounds: Option<usize>,
+    /// How long each of these takes (blockstack: 0.5)
+    #[arg(long, value_name = "SECONDS")]
+    seconds: Option<f64>,
+    /// A `blkkin` that is measured instead of one that is built (blockstack)
+    #[arg(long, value_name = "PROGRAM")]
+    blkkin: Option<PathBuf>,
+    /// Write the document that says what was measured anew (blockstack: docs/evaluation.md)
+    #[arg(long)]
+    write_docs: bool,
 }
 
 pub(crate) fn run(options: &Options) -> Outcome {

@@ -45,7 +45,7 @@ pub(crate) enum Environment {
 /// The programs for node that tests run, and what they need.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 16] = [
+const PEERS: [Peer; 17] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -105,6 +105,13 @@ const PEERS: [Peer; 16] = [
                 .all(|name| in_path(name))
         },
         tests: "what others' clients of network block devices do with the example of block storage",
+    },
+    Peer {
+        name: "nbdkit",
+        packages: &["nbdkit"],
+        fetch: Fetch::Nothing,
+        is_there: || in_path("nbdkit"),
+        tests: "what another server of network block devices costs, in the bench of block storage",
     },
     Peer {
         name: "man",

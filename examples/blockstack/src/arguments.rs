@@ -2,6 +2,7 @@
 
 use crate::address::Address;
 use crate::load::Load;
+use crate::nbd::server::Source;
 use crate::stack::{self, Stack};
 use crate::volume::{Volume, parse_size};
 use crate::{composer, mapper, nbd, store};
@@ -118,8 +119,16 @@ struct Nbd {
     #[arg(long, value_name = "ADDRESS")]
     listen: Address,
     /// The volume composer
-    #[arg(long, value_name = "ADDRESS")]
-    composer: Address,
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        required_unless_present = "memory",
+        conflicts_with = "memory"
+    )]
+    composer: Option<Address>,
+    /// A volume in the server's own memory, which is gone with it, and no composer
+    #[arg(long, value_name = "NAME=SIZE")]
+    memory: Option<Volume>,
     /// Which requests are followed: 1/100, 50/s, 0/s [default: what BLKKIN_SAMPLE says, or all]
     #[arg(long, value_name = "RULES")]
     sample: Option<String>,
@@ -233,13 +242,15 @@ impl Life {
 }
 
 fn nbd(args: Nbd) -> Ended {
-    let Nbd { listen, composer, sample, life } = args;
+    let Nbd { listen, composer, memory, sample, life } = args;
+    let source = composer.map(Source::Composer).or(memory.map(Source::Memory));
+    let source = source.ok_or("neither a composer nor memory")?;
     if let Some(rules) = sample {
         let rules: Sampling = rules.parse().map_err(|error| format!("--sample: {error}"))?;
         set_default(rules);
     }
     let Life { until_eof } = life.heed();
-    done(nbd::server::run(nbd::server::Options { listen, composer, until_eof }))
+    done(nbd::server::run(nbd::server::Options { listen, source, until_eof }))
 }
 
 fn load(args: LoadArgs) -> Ended {

@@ -5,9 +5,8 @@ use crate::address::Address;
 use crate::hub::{Below, ClientId, Hub, Turn, announce};
 use crate::message::{self, Header, Kind, Message, NAME_MAX, Next, PAYLOAD_MAX};
 use crate::slab::Slab;
-use crate::tracing::{COMPOSER, arrived, object_call, volume_call};
+use crate::tracing::{COMPOSER, Span, arrived, object_call, volume_call};
 use crate::volume::{Piece, Volume, object_name, pieces};
-use blkkin_trace::Span;
 use std::io;
 
 /// How many pieces may be under way before no more is listened to.

@@ -49,7 +49,14 @@ impl Link {
         while self.sent < self.output.len() {
             match rustix::io::write(&self.fd, &self.output[self.sent..]) {
                 Ok(count) => self.sent += count,
-                Err(error) if is_nothing(error) => return Ok(()),
+                Err(error) if is_nothing(error) => {
+                    // Who always leaves something would have all that he has read kept.
+                    if self.sent > self.output.len() / 2 {
+                        self.output.drain(..self.sent);
+                        self.sent = 0;
+                    }
+                    return Ok(());
+                }
                 Err(error) => return Err(error.into()),
             }
         }

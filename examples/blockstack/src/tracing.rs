@@ -4,36 +4,33 @@
 //! the same span, and whatever it causes is a child of that. A half is one event, at its end. A request that
 //! is not followed travels with zeros, and costs the other roles a comparison.
 
+#[cfg(not(feature = "untraced"))]
+mod traced;
+#[cfg(feature = "untraced")]
+mod untraced;
+
 use crate::message::Kind;
-use blkkin_trace::context::packed;
-use blkkin_trace::{Decision, Endpoint, Incoming, Span, Trace, sample};
+use blkkin_trace::Endpoint;
+
+#[cfg(not(feature = "untraced"))]
+pub(crate) use traced::{Span, arrived, root};
+#[cfg(feature = "untraced")]
+pub(crate) use untraced::{Span, arrived, root};
 
 /// Services that there is one of.
+#[cfg_attr(feature = "untraced", allow(dead_code, reason = "only roots say it"))]
 pub(crate) static NBD: Endpoint<'static> = Endpoint::named("nbd");
 pub(crate) static COMPOSER: Endpoint<'static> = Endpoint::named("composer");
 
-/// Of a request as it arrives from outside: the root of all that it causes.
-#[inline]
-pub(crate) fn root(name: &'static str) -> Span<'static> {
-    Trace::root(name, &NBD, sample::global()).server_span()
-}
-
-/// The server's half of the span that a message came with.
-#[inline]
-pub(crate) fn arrived(
-    name: &'static str,
-    endpoint: &'static Endpoint<'static>,
-    trace: &[u8; packed::SIZE],
-) -> Span<'static> {
-    match packed::read(trace) {
-        Ok(Some(context)) => Trace::with_context(name, endpoint, &context),
-        // Nobody else decides.
-        _ => {
-            let not_followed = Incoming::Decision(Decision::No);
-            Trace::receive(name, endpoint, Some(&not_followed), sample::global())
-        }
+/// What the NBD server does with a volume in its memory.
+pub(crate) fn memory_call(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Read => "memory read",
+        Kind::Write => "memory write",
+        Kind::Flush => "memory flush",
+        Kind::Zero => "memory zero",
+        Kind::List => "memory list",
     }
-    .server_span()
 }
 
 /// What the NBD server asks the composer for.

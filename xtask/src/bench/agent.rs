@@ -79,7 +79,7 @@ impl Agent {
     }
 
     /// Runs `blkkin` with these arguments.
-    fn command(&self, arguments: &[&str]) -> Result<(), String> {
+    pub(super) fn command(&self, arguments: &[&str]) -> Result<(), String> {
         let output = self
             .known_to(Path::new(&self.blkkin))
             .args(arguments)

@@ -15,12 +15,16 @@ pub(super) fn build() -> Result<String, String> {
 
 /// The same, and other packages of this workspace with it.
 pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
-    let program = folder().join("blkkin").to_string_lossy().into_owned();
-    if var_os(BUILT).is_some() {
-        return Ok(program);
+    if var_os(BUILT).is_none() {
+        build_packages(&[&["blkkin"], packages].concat(), &[])?;
     }
+    Ok(folder().join("blkkin").to_string_lossy().into_owned())
+}
+
+/// Builds packages of this workspace, with options of cargo's.
+pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), String> {
     let mut command = Command::new(cargo());
-    command.args(["build", "--release", "--locked", "--quiet", "--package", "blkkin"]);
+    command.args(["build", "--release", "--locked", "--quiet"]).args(options);
     for package in packages {
         command.args(["--package", package]);
     }
@@ -28,10 +32,10 @@ pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
         .current_dir(workspace_root())
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if !status.success() {
-        return Err(["blkkin", &packages.join(", "), "does not build"].join(" "));
+    match status.success() {
+        true => Ok(()),
+        false => Err(format!("{} does not build", packages.join(", "))),
     }
-    Ok(program)
 }
 
 /// Where what was built is.

@@ -49,10 +49,24 @@ impl Process {
         cpu_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
+    /// How long the threads that it has now had a processor, to the nanosecond.
+    pub(super) fn run_seconds(self) -> Result<f64, String> {
+        let tasks = self.file("task");
+        let mut sum = 0.0;
+        for entry in fs::read_dir(&tasks).map_err(at(&tasks))? {
+            let path = entry.map_err(at(&tasks))?.path().join("schedstat");
+            // One that has ended meanwhile has nothing to say any more.
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let seconds = seconds_at(&text, 0);
+            sum += seconds.ok_or_else(|| format!("{}: says `{text}`", path.display()))?;
+        }
+        Ok(sum)
+    }
+
     /// How long its first thread wanted a processor and had none.
     pub(super) fn wait_seconds(self) -> Result<f64, String> {
         let (path, text) = self.read("schedstat")?;
-        wait_seconds(&text).ok_or_else(|| format!("{}: says `{text}`", path.display()))
+        seconds_at(&text, 1).ok_or_else(|| format!("{}: says `{text}`", path.display()))
     }
 
     /// How often its threads have gone to sleep, and thus been woken.
@@ -89,9 +103,9 @@ fn cpu_seconds(stat: &str) -> Option<(f64, f64)> {
     Some((next()?, next()?))
 }
 
-/// The second number, in nanoseconds.
-fn wait_seconds(schedstat: &str) -> Option<f64> {
-    Some(schedstat.split_whitespace().nth(1)?.parse::<u64>().ok()? as f64 / 1e9)
+/// One of the numbers, which are in nanoseconds.
+fn seconds_at(schedstat: &str, place: usize) -> Option<f64> {
+    Some(schedstat.split_whitespace().nth(place)?.parse::<u64>().ok()? as f64 / 1e9)
 }
 
 fn memory(rollup: &str) -> Option<Memory> {
@@ -119,8 +133,8 @@ mod tests {
         let stat = "7 (a) b) S 1 7 7 0 -1 4194560 300 400 5 6 125 50 0 0 20 0 1 0 99";
         assert_eq!(cpu_seconds(stat), Some((1.25, 0.5)));
         assert_eq!(cpu_seconds("7 (a) S 1 7"), None);
-        assert_eq!(wait_seconds("7 1500000000 44\n"), Some(1.5));
-        assert_eq!(wait_seconds("7"), None);
+        assert_eq!(seconds_at("7 1500000000 44\n", 1), Some(1.5));
+        assert_eq!(seconds_at("7", 1), None);
         let rollup = "Rss:  900 kB\nPss:  300 kB\nPss_Dirty: 1 kB\nPrivate_Clean:  20 kB\n\
                       Private_Dirty:  100 kB\n";
         let expected = Memory { proportional: 300 << 10, private: 120 << 10 };
@@ -137,6 +151,7 @@ mod tests {
         assert!(own.cpu_seconds().expect("times").0 >= 0.0);
         assert!(own.rss_bytes_max().expect("memory") > 1 << 20);
         assert!(own.wait_seconds().expect("a time") >= 0.0);
+        assert!(own.run_seconds().expect("a time") >= 0.0);
     }
 
     /// Of a process whose threads are its own: those of other tests end here at any time, and

@@ -7,11 +7,11 @@
 mod build;
 mod evict;
 mod ingest;
-mod load;
+pub(super) mod load;
 mod peers;
-mod program;
+pub(super) mod program;
 mod questions;
-mod running;
+pub(super) mod running;
 pub(super) mod ui;
 mod visible;
 mod zipkin;

@@ -2,17 +2,18 @@
 //! whether it is followed is decided once, when it comes.
 //!
 //! Of a request that is followed this role records six events: the request itself and the question to the composer,
-//! at their ends, and in between its offset, length and handle, and that it was sent on.
+//! at their ends, and in between its offset, length and handle, and that it was sent on. With a volume in memory it
+//! asks nobody, and records as many: a span of what memory did, and that the request was answered.
 
 use super::handshake::{Handshake, Step, greet};
+use super::memory::Memory;
 use super::request::{EIO, LENGTH_MAX, REQUEST_SIZE, Request, Task, reply};
 use crate::address::Address;
 use crate::hub::{Below, Client, ClientId, Hub, Turn, announce};
 use crate::message::{self, Header, Kind, Next};
 use crate::slab::Slab;
-use crate::tracing::{root, volume_call};
+use crate::tracing::{Span, memory_call, root, volume_call};
 use crate::volume::Volume;
-use blkkin_trace::Span;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
@@ -25,11 +26,27 @@ const BYTES_MAX: usize = LENGTH_MAX as usize;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long the composer may take to say which volumes there are.
 const COMPOSER_PATIENCE: Duration = Duration::from_secs(10);
+/// Those who take too long are looked for now and then.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// And so soon those whose requests wait until they have read answers.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 pub(crate) struct Options {
     pub(crate) listen: Address,
-    pub(crate) composer: Address,
+    pub(crate) source: Source,
     pub(crate) until_eof: bool,
+}
+
+/// Where volumes come from.
+pub(crate) enum Source {
+    Composer(Address),
+    Memory(Volume),
+}
+
+/// Who does what is asked for.
+enum Backing {
+    Composer(Below),
+    Memory(Memory),
 }
 
 /// What is known of a client.
@@ -62,26 +79,37 @@ struct Pending {
 struct Server {
     volumes: Vec<Volume>,
     hub: Hub<State>,
-    composer: Below,
+    backing: Backing,
     pending: Slab<Pending>,
+    /// Whether somebody's requests wait until he has read answers.
+    is_held: bool,
 }
 
 pub(crate) fn run(options: Options) -> io::Result<()> {
-    let volumes = volumes_of(&options.composer)?;
+    let (volumes, backing) = match options.source {
+        Source::Composer(address) => {
+            (volumes_of(&address)?, Backing::Composer(Below::new(address)))
+        }
+        Source::Memory(volume) => {
+            let memory = Memory::new(volume.size)?;
+            (vec![volume], Backing::Memory(memory))
+        }
+    };
     let (hub, address) = Hub::listen(&options.listen, options.until_eof, CLIENTS_MAX)?;
-    let composer = Below::new(options.composer);
-    let mut server = Server { volumes, hub, composer, pending: Slab::new() };
+    let mut server = Server { volumes, hub, backing, pending: Slab::new(), is_held: false };
     announce(&address)?;
     loop {
-        let has_room = server.composer.has_room();
+        let has_room = server.backing.has_room();
         let may_read = |client: &Client<State>| match client.state.phase {
             Phase::Handshake(..) => true,
-            Phase::Requests(_) => has_room && client.state.has_room(),
+            Phase::Requests(_) => {
+                has_room && client.state.has_room() && client.link.backlog() < BYTES_MAX
+            }
             Phase::Ending => false,
         };
-        // Those who take too long are looked for now and then.
-        let timeout = Some(Duration::from_secs(1));
-        match server.hub.turn(Some(&mut server.composer), may_read, State::new, timeout)? {
+        let timeout = Some(if server.is_held { LOOK_AGAIN } else { LOOK_EVERY });
+        server.is_held = false;
+        match server.hub.turn(server.backing.below(), may_read, State::new, timeout)? {
             Turn::End => return Ok(()),
             Turn::BelowLost => server.lose_composer(),
             Turn::Going => {}
@@ -90,7 +118,7 @@ pub(crate) fn run(options: Options) -> io::Result<()> {
         for client in server.hub.client_ids() {
             server.serve(client);
         }
-        if !server.composer.send() {
+        if !server.backing.below().is_none_or(Below::send) {
             server.lose_composer();
         }
         server.hub.send();
@@ -127,6 +155,23 @@ fn volumes_of(composer: &Address) -> io::Result<Vec<Volume>> {
                 0 => return Err(bad()),
                 count => bytes.extend_from_slice(&chunk[..count]),
             },
+        }
+    }
+}
+
+impl Backing {
+    fn below(&mut self) -> Option<&mut Below> {
+        match self {
+            Backing::Composer(composer) => Some(composer),
+            Backing::Memory(_) => None,
+        }
+    }
+
+    /// Whether more may be asked of it.
+    fn has_room(&self) -> bool {
+        match self {
+            Backing::Composer(composer) => composer.has_room(),
+            Backing::Memory(_) => true,
         }
     }
 }
@@ -171,10 +216,21 @@ impl Server {
                     }
                 }
                 &mut Phase::Requests(volume) => {
-                    if !client.state.has_room() || !self.composer.has_room() {
+                    if !client.state.has_room() || !self.backing.has_room() {
                         return;
                     }
-                    let Some((bytes, rest)) = client.link.unread().split_first_chunk() else {
+                    // Requests are small, and what memory has to say of them at once is not.
+                    if client.link.backlog() >= BYTES_MAX {
+                        if client.link.send().is_err() {
+                            return self.hub.drop_client(id);
+                        }
+                        if client.link.backlog() >= BYTES_MAX {
+                            self.is_held = true;
+                            return;
+                        }
+                    }
+                    let (unread, output) = client.link.unread_and_output();
+                    let Some((bytes, rest)) = unread.split_first_chunk() else {
                         return;
                     };
                     let Some(request) = Request::read(bytes) else {
@@ -190,29 +246,32 @@ impl Server {
                     };
                     let volume = &self.volumes[volume];
                     match request.task(volume.size) {
-                        Task::Ask { kind, fua, name } => {
-                            let pending = &mut self.pending;
-                            let length = request.length;
-                            let asked = ask(
-                                (kind, fua, name),
-                                &request,
-                                volume,
-                                payload,
-                                id,
-                                &mut self.composer,
-                                pending,
-                            );
-                            if asked {
-                                client.state.request_count += 1;
-                                client.state.byte_count += bytes_of(kind, length);
-                            } else {
-                                reply(request.cookie, EIO, &mut client.link.output);
+                        Task::Ask { kind, fua, name } => match &mut self.backing {
+                            Backing::Memory(memory) => {
+                                answer((kind, name), &request, payload, memory, output);
                             }
-                        }
-                        Task::Done => reply(request.cookie, 0, &mut client.link.output),
-                        Task::Refuse(error) => {
-                            reply(request.cookie, error, &mut client.link.output);
-                        }
+                            Backing::Composer(composer) => {
+                                let pending = &mut self.pending;
+                                let length = request.length;
+                                let asked = ask(
+                                    (kind, fua, name),
+                                    &request,
+                                    volume,
+                                    payload,
+                                    id,
+                                    composer,
+                                    pending,
+                                );
+                                if asked {
+                                    client.state.request_count += 1;
+                                    client.state.byte_count += bytes_of(kind, length);
+                                } else {
+                                    reply(request.cookie, EIO, output);
+                                }
+                            }
+                        },
+                        Task::Done => reply(request.cookie, 0, output),
+                        Task::Refuse(error) => reply(request.cookie, error, output),
                         // What is under way may still be answered, or not.
                         Task::Disconnect => client.state.phase = Phase::Ending,
                     }
@@ -233,7 +292,7 @@ impl Server {
     /// Passes on what the composer has answered.
     fn take_answers(&mut self) {
         loop {
-            let Some(link) = self.composer.link() else { return };
+            let Some(link) = self.backing.below().and_then(Below::link) else { return };
             let message = match message::next(link.unread()) {
                 Next::Short(size) => return link.expect(size),
                 Next::Message(message) => message,
@@ -254,7 +313,9 @@ impl Server {
 
     /// What the composer was asked for fails.
     fn lose_composer(&mut self) {
-        self.composer.lose();
+        if let Some(composer) = self.backing.below() {
+            composer.lose();
+        }
         for id in self.pending.ids() {
             if let Some(pending) = self.pending.remove(id) {
                 finish(pending, EIO, &[], &mut self.hub);
@@ -292,6 +353,26 @@ fn ask(
     let (cookie, length) = (request.cookie, request.length);
     pending.insert(Pending { client, cookie, kind, length, call, root });
     true
+}
+
+/// Does what is asked for in memory, and answers.
+#[inline]
+fn answer(
+    (kind, name): (Kind, &'static str),
+    request: &Request,
+    payload: &[u8],
+    memory: &mut Memory,
+    output: &mut Vec<u8>,
+) {
+    let root = root(name);
+    root.keyval("offset", request.offset);
+    root.keyval("length", request.length);
+    root.keyval("handle", request.cookie);
+    let call = root.child(memory_call(kind)).span();
+    reply(request.cookie, 0, output);
+    memory.serve(kind, request.offset, request.length, payload, output);
+    drop(call);
+    root.event("answered");
 }
 
 /// Answers a request, if the client is still there; its spans end here.

@@ -1,7 +1,7 @@
 //! Fills a store with requests that can be asked for, and waits until it has come to rest. Start at [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
-use super::program::{Numbers, OnDisk, Sent};
+use super::program::{Numbers, OnDisk, Program, Sent};
 use super::running::Running;
 use super::{Bench, median};
 use serde_json::json;
@@ -58,32 +58,34 @@ pub(super) fn load(
 
 /// Waits until no file changes any more and none is being made, and says what there is then.
 pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result<OnDisk, String> {
-    let rest = if bench.options.quick { REST_QUICK } else { REST };
+    let (disk, is_at_rest) = wait_for_rest(&bench.program, server, folder, bench.options.quick)?;
+    if !is_at_rest {
+        bench.report.say("its files do not come to rest");
+    }
+    Ok(disk)
+}
+
+/// The same, and whether they did come to rest.
+pub(in crate::bench) fn wait_for_rest(
+    program: &Program,
+    server: &Running,
+    folder: &Path,
+    is_quick: bool,
+) -> Result<(OnDisk, bool), String> {
+    let rest = if is_quick { REST_QUICK } else { REST };
     let start = Instant::now();
     let mut last = OnDisk::default();
     while start.elapsed() < REST_AFTER_MAX {
         let before = server.cpu_seconds()?;
         std::thread::sleep(rest);
-        let now = OnDisk::of(&bench.program, folder)?;
+        let now = OnDisk::of(program, folder)?;
         let is_idle = server.cpu_seconds()? - before <= IDLE_SHARE * rest.as_secs_f64();
         if is_idle && now == last {
-            return Ok(now);
+            return Ok((now, true));
         }
         last = now;
     }
-    bench.report.say("its files do not come to rest");
-    Ok(last)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::p50_and_p99;
-
-    #[test]
-    fn percentiles_do_not_depend_on_order() {
-        let figures: Vec<f64> = (1..=200).rev().map(f64::from).collect();
-        assert_eq!(p50_and_p99(&figures), (100.0, 198.0));
-    }
+    Ok((last, false))
 }
 
 /// The middle and the 99th of a hundred.

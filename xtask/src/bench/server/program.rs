@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The program.
-pub(super) struct Program(pub(super) PathBuf);
+pub(in crate::bench) struct Program(pub(in crate::bench) PathBuf);
 
 /// How requests are numbered, and so when they begin.
 #[derive(Clone, Copy, Debug)]
@@ -172,12 +172,12 @@ fn answers(value: &Value) -> Option<Vec<Answer>> {
 
 /// What a store has on disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct OnDisk {
-    pub(super) files: u64,
-    pub(super) spans: u64,
-    pub(super) parquet_bytes: u64,
-    pub(super) index_bytes: u64,
-    pub(super) other_bytes: u64,
+pub(in crate::bench) struct OnDisk {
+    pub(in crate::bench) files: u64,
+    pub(in crate::bench) spans: u64,
+    pub(in crate::bench) parquet_bytes: u64,
+    pub(in crate::bench) index_bytes: u64,
+    pub(in crate::bench) other_bytes: u64,
 }
 
 impl OnDisk {
@@ -199,7 +199,7 @@ impl OnDisk {
     }
 
     /// Of a span that is in a file: of the file, and of all that goes with it.
-    pub(super) fn bytes_a_span(&self) -> Option<(f64, f64)> {
+    pub(in crate::bench) fn bytes_a_span(&self) -> Option<(f64, f64)> {
         let spans = self.spans as f64;
         let of = |bytes: u64| bytes as f64 / spans;
         (self.spans > 0)

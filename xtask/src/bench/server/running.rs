@@ -3,6 +3,7 @@
 use super::Bench;
 use crate::at;
 use crate::bench::process::{Process, end};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -38,7 +39,7 @@ pub(super) enum Store {
 }
 
 /// A server.
-pub(super) struct Running {
+pub(in crate::bench) struct Running {
     child: Child,
     places: Places,
 }
@@ -78,22 +79,35 @@ impl Abilities {
 }
 
 impl Running {
-    /// Starts `blkkin server`, on ports that are free.
+    /// Starts `blkkin server`.
     pub(super) fn blkkin(bench: &Bench<'_>, store: &Store) -> Result<Running, String> {
-        let mut command = Command::new(&bench.server);
-        command.arg("server");
+        let mut options: Vec<OsString> = Vec::new();
+        match store {
+            Store::Memory => {
+                options.extend(["--memory", "--memory-size", "4G"].map(OsString::from))
+            }
+            Store::Durable(folder) => options.extend(["--data".into(), folder.into()]),
+            Store::Limited(folder, bytes) => {
+                let option = bench.abilities.limit.ok_or("no limit on bytes can be given")?;
+                options.extend(["--data".into(), folder.into()]);
+                options.extend([option.into(), bytes.to_string().into()]);
+            }
+        };
+        Running::start(&bench.server, &bench.folder, &options)
+    }
+
+    /// Starts it on ports that are free, with a log in `folder`.
+    pub(in crate::bench) fn start(
+        blkkin: &Path,
+        folder: &Path,
+        options: &[OsString],
+    ) -> Result<Running, String> {
+        let mut command = Command::new(blkkin);
+        command.arg("server").args(options);
         for option in ["--listen", "--otlp-http", "--otlp-grpc", "--scribe"] {
             command.args([option, "127.0.0.1:0"]);
         }
-        match store {
-            Store::Memory => command.args(["--memory", "--memory-size", "4G"]),
-            Store::Durable(folder) => command.arg("--data").arg(folder),
-            Store::Limited(folder, bytes) => {
-                let option = bench.abilities.limit.ok_or("no limit on bytes can be given")?;
-                command.arg("--data").arg(folder).arg(option).arg(bytes.to_string())
-            }
-        };
-        let log = bench.folder.join("server.log");
+        let log = folder.join("server.log");
         let child = start(&mut command, &log)?;
         let mut running = Running { child, places: Places::default() };
         let start = Instant::now();
@@ -139,7 +153,7 @@ impl Running {
         Ok(())
     }
 
-    pub(super) fn web(&self) -> &str {
+    pub(in crate::bench) fn web(&self) -> &str {
         &self.places.web
     }
 
@@ -166,12 +180,12 @@ impl Running {
     }
 
     /// The answer to a question, with its head.
-    pub(super) fn get(&self, path: &str) -> Result<String, String> {
+    pub(in crate::bench) fn get(&self, path: &str) -> Result<String, String> {
         get(self.web(), path).map_err(|error| format!("{}{path}: {error}", self.web()))
     }
 
     /// Waits until it has nothing left to do, and says how long that was.
-    pub(super) fn settle(&self) -> Result<Duration, String> {
+    pub(in crate::bench) fn settle(&self) -> Result<Duration, String> {
         let start = Instant::now();
         while start.elapsed() < QUIET_AFTER_MAX {
             let before = self.cpu_seconds()?;
@@ -184,7 +198,7 @@ impl Running {
     }
 
     /// Has it end in good order.
-    pub(super) fn stop(mut self) {
+    pub(in crate::bench) fn stop(mut self) {
         end(&mut self.child);
     }
 }
@@ -240,7 +254,7 @@ fn get(address: &str, path: &str) -> std::io::Result<String> {
 }
 
 /// A number that a page of metrics says, in the way of Prometheus.
-pub(super) fn metric(page: &str, name: &str) -> Option<f64> {
+pub(in crate::bench) fn metric(page: &str, name: &str) -> Option<f64> {
     page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
 }
 

@@ -1,0 +1,31 @@
+//! What is recorded: see [`super`].
+
+use super::NBD;
+use blkkin_trace::context::packed;
+use blkkin_trace::{Decision, Endpoint, Incoming, Trace, sample};
+
+pub(crate) use blkkin_trace::Span;
+
+/// Of a request as it arrives from outside: the root of all that it causes.
+#[inline]
+pub(crate) fn root(name: &'static str) -> Span<'static> {
+    Trace::root(name, &NBD, sample::global()).server_span()
+}
+
+/// The server's half of the span that a message came with.
+#[inline]
+pub(crate) fn arrived(
+    name: &'static str,
+    endpoint: &'static Endpoint<'static>,
+    trace: &[u8; packed::SIZE],
+) -> Span<'static> {
+    match packed::read(trace) {
+        Ok(Some(context)) => Trace::with_context(name, endpoint, &context),
+        // Nobody else decides.
+        _ => {
+            let not_followed = Incoming::Decision(Decision::No);
+            Trace::receive(name, endpoint, Some(&not_followed), sample::global())
+        }
+    }
+    .server_span()
+}

@@ -1,0 +1,355 @@
+//! `cargo xtask bench blockstack`: what tracing costs a chain of block storage, in requests a second, under fio; and what
+//! a span of it takes on disk. With `--write-docs` it writes `docs/evaluation.md` anew, and its pictures.
+//!
+//! [`switching`] compares what is followed and what not within one process, [`beside`] servers with each other, and
+//! [`bytes`] looks at files. [`document`] says it all in words, [`plot`] draws it.
+
+mod beside;
+mod bytes;
+mod document;
+mod figures;
+mod fio;
+mod plot;
+mod servers;
+mod switching;
+
+use super::agent::Agent;
+use super::goal::Goal;
+use super::recipe::Output;
+use super::server::program::Program;
+use super::{Options, Report, blkkin};
+use crate::measure::Table;
+use crate::peers::in_path;
+use crate::{at, target_dir};
+use beside::{Beside, Who};
+use bytes::Bytes;
+use figures::{Quartiles, grouped};
+use fio::{LOADS, Load};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+use switching::{Cell, Mode, Recorded, TARGETS, Target};
+
+/// Of a request.
+const BLOCK: u64 = 4096;
+
+/// Of a volume, all of which is written before anything is measured.
+const VOLUME_BYTES: u64 = 256 << 20;
+
+const ROUNDS: usize = 11;
+const ROUNDS_QUICK: usize = 3;
+
+/// Of a slice of time.
+const SECONDS: f64 = 0.5;
+
+/// By how many per cent requests a second may be less: what is wanted, and from where on it is not done.
+const FULL_WANTED: f64 = 1.0;
+const FULL_MAX: f64 = 3.0;
+const SAMPLED_MAX: f64 = 0.5;
+
+/// Bytes of a span of real traces, its index included.
+const BYTES_WANTED: f64 = 25.0;
+const BYTES_MAX: f64 = 35.0;
+
+/// What all measurements need.
+struct Setup {
+    blkkin: String,
+    /// The example, and the same without instrumentation.
+    blockstack: PathBuf,
+    untraced: PathBuf,
+    agent: Agent,
+    /// Where files are in memory.
+    memory: PathBuf,
+    /// Where they are on a disk.
+    disk: PathBuf,
+    rounds: usize,
+    /// How long nothing changes.
+    slice: Duration,
+}
+
+/// All that was measured.
+struct Found {
+    cells: Vec<Cell>,
+    beside: Vec<Beside>,
+    bytes: Option<Bytes>,
+    /// What was not, and why.
+    skipped: Vec<String>,
+    fio: String,
+    nbdkit: Option<String>,
+    took: Duration,
+}
+
+const PHASES: [&str; 3] = ["followed", "beside", "bytes"];
+
+pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
+    let begin = Instant::now();
+    let machine = super::machine();
+    let wants =
+        |phase: &str| options.phase.is_empty() || options.phase.iter().any(|it| it == phase);
+    if let Some(other) = options.phase.iter().find(|name| !PHASES.contains(&name.as_str())) {
+        return Err(format!("no phase `{other}`; there is {}", PHASES.join(", ")));
+    }
+    if options.write_docs && !options.phase.is_empty() {
+        return Err(
+            "the document has all phases in it: --write-docs goes without --phase".to_owned()
+        );
+    }
+    let fio = fio::version()?;
+    if std::thread::available_parallelism().map_or(1, usize::from) < 2 || !in_path(servers::KEEPER)
+    {
+        return Err(
+            "a server and its load each need a processor, and `taskset` to stay there".to_owned()
+        );
+    }
+    let nbdkit = nbdkit_version();
+    let disk = target_dir().join("bench/blockstack");
+    fs::create_dir_all(&disk).map_err(at(&disk))?;
+    let memory = Output::in_memory("blockstack")?;
+    let (blkkin, blockstack, untraced) = build(options, &disk)?;
+    let agent = Agent::start(&blkkin, &memory.0)?;
+    let rounds = options.rounds.unwrap_or(if options.quick { ROUNDS_QUICK } else { ROUNDS });
+    let seconds = options.seconds.unwrap_or(SECONDS);
+    let slice = Duration::try_from_secs_f64(seconds)
+        .ok()
+        .filter(|slice| *slice >= Duration::from_millis(300) && rounds > 0)
+        .ok_or("it takes a round at least, and slices of 0.3 seconds")?;
+    let folder = memory.0.clone();
+    let setup = Setup { blkkin, blockstack, untraced, agent, memory: folder, disk, rounds, slice };
+
+    let (cells, besides, bytes, skipped) = (Vec::new(), Vec::new(), None, Vec::new());
+    let took = Duration::ZERO;
+    let mut found = Found { cells, beside: besides, bytes, skipped, fio, nbdkit, took };
+    if found.nbdkit.is_none() {
+        found.skipped.push("nbdkit, which is not installed".to_owned());
+    }
+    if wants("followed") {
+        for target in TARGETS {
+            for load in LOADS {
+                let cell = switching::measure(&setup, target, load)?;
+                report.row(cell.json());
+                found.cells.push(cell);
+            }
+            tell_cells(report, &found.cells, target);
+        }
+    }
+    if wants("beside") {
+        for load in LOADS.into_iter().filter(Load::reads) {
+            let beside = beside::measure(&setup, load, found.nbdkit.is_some())?;
+            report.row(beside.json());
+            tell_beside(report, &beside);
+            found.beside.push(beside);
+        }
+    }
+    if wants("bytes") {
+        let program = Program(blkkin::folder().join(FILES));
+        let mut bytes = bytes::measure(&setup, &program, options.quick)?;
+        report.row(bytes.json());
+        tell_bytes(report, &bytes);
+        found.skipped.extend(bytes.skipped.take());
+        found.bytes = Some(bytes);
+    }
+    found.skipped.iter().for_each(|what| report.say(format!("skipped: {what}")));
+    let said = setup.agent.log();
+    for complaint in said.lines().filter(|line| !line.contains("listening on")) {
+        report.say(format!("the agent says: {complaint}"));
+    }
+    found.took = begin.elapsed();
+    for goal in goals(&found) {
+        report.goal(goal);
+    }
+    if options.write_docs {
+        document::write(&found, &setup, &machine)?;
+        report.say("docs/evaluation.md and its pictures have been written");
+    }
+    Ok(())
+}
+
+/// The package of a program that knows what a store's files have.
+const FILES: &str = "blkkin-bench-server";
+
+const EXAMPLE: &str = "blkkin-blockstack";
+
+/// Builds all programs: BlkKin's, unless one is given, the example's, and the example's without instrumentation.
+fn build(options: &Options, disk: &Path) -> Result<(String, PathBuf, PathBuf), String> {
+    let blkkin = match &options.blkkin {
+        None => blkkin::build_with(&[EXAMPLE, FILES])?,
+        Some(given) => {
+            blkkin::build_packages(&[EXAMPLE, FILES], &[])?;
+            given.to_string_lossy().into_owned()
+        }
+    };
+    let apart = disk.join("untraced");
+    let target = apart.to_string_lossy().into_owned();
+    blkkin::build_packages(&[EXAMPLE], &["--features", "untraced", "--target-dir", &target])?;
+    let program = |folder: PathBuf| folder.join("blockstack");
+    Ok((blkkin, program(blkkin::folder()), program(apart.join("release"))))
+}
+
+fn nbdkit_version() -> Option<String> {
+    let output = in_path("nbdkit").then(|| Command::new("nbdkit").arg("--version").output());
+    let text = String::from_utf8_lossy(&output?.ok()?.stdout).trim().to_owned();
+    Some(text)
+}
+
+/// What a trace has: events, requests that came to the NBD server, and what was lost.
+fn count(blkkin: &str, trace: &Path) -> Result<Recorded, String> {
+    let output = Command::new(blkkin).args(["info", "--json"]).arg(trace).output();
+    let output = output.map_err(|error| format!("cannot start {blkkin}: {error}"))?;
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| format!("blkkin info of {}: {error}", trace.display()))?;
+    let total = |name: &str| {
+        let number = value.get("total").and_then(|total| total.get(name)).and_then(Value::as_u64);
+        number.ok_or_else(|| format!("blkkin info of {} tells no {name}", trace.display()))
+    };
+    let of_requests = r#"name == "blkkin:span" && service_name == "nbd" && kind == 2"#;
+    Ok(Recorded {
+        events: total("events")?,
+        requests: blkkin::count(blkkin, trace, Some(of_requests))?,
+        lost: total("events_lost")? + total("packets_lost")?,
+    })
+}
+
+fn percent(figures: Quartiles) -> String {
+    format!("{:.2} %", figures.median)
+}
+
+fn spread(figures: Quartiles) -> String {
+    format!("{:.2} to {:.2}", figures.low, figures.high)
+}
+
+fn tell_cells(report: &Report, cells: &[Cell], target: Target) {
+    let mut table = Table::new(&[
+        target.name(),
+        "followed",
+        "IOPS",
+        "less by",
+        "half of rounds",
+        "server, µs/IO",
+        "more",
+        "agent",
+        "events/IO",
+        "lost",
+    ]);
+    for cell in cells.iter().filter(|cell| cell.target == target) {
+        for measured in &cell.measured {
+            let recorded = measured.recorded;
+            let or_nothing = |text: Option<String>| text.unwrap_or_default();
+            table.row(vec![
+                cell.load.name.to_owned(),
+                measured.mode.name().to_owned(),
+                grouped(measured.rate.median),
+                percent(measured.cost()),
+                spread(measured.cost()),
+                format!("{:.2}", cell.off_cpu_us),
+                format!("{:+.3}", measured.cpu_us()),
+                format!("{:.1} %", 100.0 * measured.agent_share),
+                or_nothing(recorded.map(|it| format!("{:.2}", it.events_a_request()))),
+                or_nothing(recorded.map(|it| it.lost.to_string())),
+            ]);
+        }
+    }
+    report.say(table.render());
+}
+
+fn tell_beside(report: &Report, beside: &Beside) {
+    let mut table = Table::new(&[
+        beside.load.name,
+        "IOPS",
+        "server, µs/IO",
+        "less by",
+        "half of rounds",
+        "than",
+    ]);
+    for measured in &beside.measured {
+        let cost = beside.cost(measured.who).as_deref().and_then(Quartiles::of);
+        let or_nothing = |text: Option<String>| text.unwrap_or_default();
+        table.row(vec![
+            measured.who.name().to_owned(),
+            grouped(measured.rate().median),
+            format!("{:.2}", measured.cpu_us()),
+            or_nothing(cost.map(percent)),
+            or_nothing(cost.map(spread)),
+            or_nothing(measured.who.than().map(|who| who.name().to_owned())),
+        ]);
+    }
+    report.say(table.render());
+}
+
+fn tell_bytes(report: &Report, bytes: &Bytes) {
+    let mut table = Table::new(&["spans of the chain on disk", "bytes a span"]);
+    for (name, bytes) in bytes.all() {
+        table.row(vec![name, format!("{bytes:.1}")]);
+    }
+    let Recorded { requests, events, lost } = bytes.recorded;
+    let spans = grouped(bytes.disk.spans as f64);
+    report.say(format!(
+        "{requests} requests, {events} events ({lost} lost), {spans} spans in {} files{}",
+        bytes.disk.files,
+        if bytes.is_at_rest { "" } else { ", which have not come to rest" },
+    ));
+    report.say(table.render());
+}
+
+/// Where chance does more than tracing may, nothing can be said.
+fn is_small(chance: &Quartiles) -> bool {
+    chance.high - chance.low <= FULL_MAX
+}
+
+/// What the figures are to be.
+fn goals(found: &Found) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let of_all = |target: Target, mode: Mode| {
+        let cells = found.cells.iter().filter(|cell| cell.target == target);
+        let costs = cells.filter_map(|cell| cell.of(mode)).flat_map(|it| it.cost.iter().copied());
+        Quartiles::of(&costs.collect::<Vec<_>>())
+    };
+    let pooled = |target: Target, mode: Mode| {
+        of_all(target, Mode::Off).filter(is_small)?;
+        of_all(target, mode).map(|cost| cost.median)
+    };
+    if !found.cells.is_empty() {
+        for cell in found.cells.iter().filter(|cell| cell.target == Target::Alone) {
+            for mode in [Mode::Flight, Mode::Written] {
+                let what = format!("{}, {}: {}", Target::Alone.name(), cell.load.name, mode.name());
+                let chance = cell.of(Mode::Off).map(|measured| measured.cost()).filter(is_small);
+                let cost = cell.of(mode).filter(|_| chance.is_some());
+                let cost = cost.map(|measured| measured.cost().median);
+                goals.push(Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX).measured(cost));
+            }
+        }
+        for mode in [Mode::Flight, Mode::Written] {
+            let what = format!("{}, all loads: {}", Target::Chain.name(), mode.name());
+            let goal = Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX);
+            goals.push(goal.measured(pooled(Target::Chain, mode)));
+        }
+        for target in TARGETS {
+            let what = format!("{}, all loads: {}", target.name(), Mode::Sampled.name());
+            let goal = Goal::at_most(SAMPLED_MAX, " %", what);
+            goals.push(goal.measured(pooled(target, Mode::Sampled)));
+        }
+        let recorded = || {
+            let measured = found.cells.iter().flat_map(|cell| &cell.measured);
+            measured.filter_map(|measured| measured.recorded)
+        };
+        let lost = recorded().map(|recorded| recorded.lost).sum::<u64>();
+        goals.push(Goal::at_most(0.0, "", "events lost").measured(Some(lost as f64)));
+    }
+    for beside in &found.beside {
+        // Not to be measured is to be within what chance does to the same program.
+        let chance = beside.cost(Who::OffAgain).as_deref().and_then(Quartiles::of);
+        let cost = beside.cost(Who::Off).as_deref().and_then(Quartiles::of);
+        let Some(chance) = chance else { continue };
+        let cost = cost.filter(|_| is_small(&chance));
+        let what = format!("compiled in and off, within chance: {}", beside.load.name);
+        let wanted = chance.high.abs().max(chance.low.abs());
+        goals.push(Goal::at_most(wanted, " %", what).measured(cost.map(|cost| cost.median)));
+    }
+    if let Some(bytes) = &found.bytes {
+        let with_index = bytes.a_span().map(|(_, with_index)| with_index);
+        let what = "a span of the chain on disk, with its index";
+        goals.push(Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index));
+    }
+    goals
+}

@@ -1,0 +1,171 @@
+//! Servers beside each other, each started anew in each round: blockstack's with its instrumentation at rest, twice; the
+//! same without any; and nbdkit, with and without its log of requests. Start at [`measure`].
+
+use super::Setup;
+use super::figures::{Quartiles, less};
+use super::fio::{self, Fio, Load};
+use super::servers::Server;
+use crate::bench::recipe::Output;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Who serves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Who {
+    /// Instrumentation that nobody listens to.
+    Off,
+    /// The same again: what chance does.
+    OffAgain,
+    /// Instrumentation that was not compiled in.
+    Untraced,
+    Nbdkit,
+    /// With its filter that logs requests.
+    NbdkitLog,
+}
+
+const ALL: [Who; 5] = [Who::Off, Who::OffAgain, Who::Untraced, Who::Nbdkit, Who::NbdkitLog];
+
+/// The first requests are not counted.
+const SETTLE: Duration = Duration::from_millis(250);
+
+impl Who {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Who::Off => "blockstack, tracing off",
+            Who::OffAgain => "the same again",
+            Who::Untraced => "without instrumentation",
+            Who::Nbdkit => "nbdkit, memory",
+            Who::NbdkitLog => "nbdkit, with its log",
+        }
+    }
+
+    /// Whom it is compared with.
+    pub(super) fn than(self) -> Option<Who> {
+        match self {
+            Who::Off => Some(Who::Untraced),
+            Who::OffAgain => Some(Who::Off),
+            Who::NbdkitLog => Some(Who::Nbdkit),
+            Who::Untraced | Who::Nbdkit => None,
+        }
+    }
+
+    pub(super) fn is_ours(self) -> bool {
+        !matches!(self, Who::Nbdkit | Who::NbdkitLog)
+    }
+}
+
+/// What came of one.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) who: Who,
+    rates: Vec<f64>,
+    /// Microseconds of the server's processors for a request.
+    cpu_us: Vec<f64>,
+}
+
+/// All of them, under one load.
+#[derive(Debug)]
+pub(super) struct Beside {
+    pub(super) load: Load,
+    pub(super) measured: Vec<Measured>,
+}
+
+impl Measured {
+    pub(super) fn rate(&self) -> Quartiles {
+        Quartiles::of(&self.rates).unwrap_or_default()
+    }
+
+    /// What a request takes of the server's processors, in microseconds.
+    pub(super) fn cpu_us(&self) -> f64 {
+        Quartiles::of(&self.cpu_us).unwrap_or_default().median
+    }
+}
+
+impl Beside {
+    pub(super) fn of(&self, who: Who) -> Option<&Measured> {
+        self.measured.iter().find(|measured| measured.who == who)
+    }
+
+    /// By how many per cent one has less than the one that it is compared with, round by round.
+    pub(super) fn cost(&self, who: Who) -> Option<Vec<f64>> {
+        let (own, other) = (self.of(who)?, self.of(who.than()?)?);
+        Some(own.rates.iter().zip(&other.rates).map(|(rate, than)| less(*rate, *than)).collect())
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let each = self.measured.iter().map(|measured| {
+            let cost = self.cost(measured.who);
+            json!({
+                "server": measured.who.name(),
+                "iops": measured.rate().json(),
+                "server_cpu_us": measured.cpu_us(),
+                "than": measured.who.than().map(Who::name),
+                "less_percent": cost.as_deref().and_then(Quartiles::of).map(Quartiles::json),
+                "less_percent_by_round": cost,
+            })
+        });
+        json!({"table": "beside", "load": self.load.name, "servers": each.collect::<Vec<_>>()})
+    }
+}
+
+/// Measures all that there are; without nbdkit, those of ours.
+pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Beside, String> {
+    let there = ALL.into_iter().filter(|who| has_nbdkit || who.is_ours());
+    let mut measured: Vec<Measured> =
+        there.map(|who| Measured { who, rates: Vec::new(), cpu_us: Vec::new() }).collect();
+    for round in 0..setup.rounds {
+        let count = measured.len();
+        for turn in 0..count {
+            let one = &mut measured[(turn + round) % count];
+            let (rate, cpu_us) = run(setup, one.who, &load)?;
+            one.rates.push(rate);
+            one.cpu_us.push(cpu_us);
+        }
+    }
+    Ok(Beside { load, measured })
+}
+
+/// Requests a second, and microseconds of the server's processors for one.
+fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
+    let place = Output::below(&setup.memory, "beside")?;
+    let log = Output::below(&setup.disk, "log")?;
+    let log = log.0.join("requests.log");
+    let server = match who {
+        Who::Off | Who::OffAgain => Server::alone(&setup.blockstack, Some(&setup.agent), &place.0)?,
+        Who::Untraced => Server::alone(&setup.untraced, None, &place.0)?,
+        Who::Nbdkit => Server::nbdkit(&place.0, None)?,
+        Who::NbdkitLog => Server::nbdkit(&place.0, Some(&log))?,
+    };
+    fio::fill(&server, &place.0)?;
+    let mut fio = Fio::start(&server, load, &place.0)?;
+    server.wait_for(&mut fio)?;
+    std::thread::sleep(SETTLE);
+    let (begin_ms, cpu, begin) = (fio::now_ms(), server.run_seconds()?, std::time::Instant::now());
+    std::thread::sleep(2 * setup.slice);
+    let (end_ms, cpu_seconds) = (fio::now_ms(), server.run_seconds()? - cpu);
+    let seconds = begin.elapsed().as_secs_f64();
+    let rate = fio.end()?.between(begin_ms, end_ms)?;
+    Ok((rate, cpu_seconds / (rate * seconds) * 1e6))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::blockstack::fio::LOADS;
+
+    #[test]
+    fn servers_are_compared_round_by_round() {
+        let one = |who, rates: &[f64]| Measured { who, rates: rates.to_vec(), cpu_us: vec![2.0] };
+        let measured = vec![
+            one(Who::Off, &[99.0, 49.5]),
+            one(Who::Untraced, &[100.0, 50.0]),
+            one(Who::NbdkitLog, &[1.0, 1.0]),
+        ];
+        let beside = Beside { load: LOADS[0], measured };
+        let cost = beside.cost(Who::Off).expect("both are there");
+        assert!(cost.iter().all(|cost| (cost - 1.0).abs() < 1e-9), "{cost:?}");
+        assert_eq!(beside.cost(Who::NbdkitLog), None);
+        assert_eq!(beside.cost(Who::Untraced), None);
+        assert_eq!(beside.of(Who::Off).map(Measured::cpu_us), Some(2.0));
+    }
+}

@@ -1,0 +1,185 @@
+//! What a span of a real trace takes on disk: the chain is traced under a mixed load, its requests go to a server, and
+//! its files are looked at when merging has come to rest; the same rows in other hands beside them. Start at [`measure`].
+
+use super::fio::{self, MIXED};
+use super::servers::Server;
+use super::switching::Recorded;
+use super::{BLOCK, Setup, count};
+use crate::at;
+use crate::bench::recipe::Output;
+use crate::bench::server::load::wait_for_rest;
+use crate::bench::server::program::{OnDisk, Program};
+use crate::bench::server::running::{Running, metric};
+use crate::peers::{self, Environment};
+use serde_json::{Value, json};
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+/// Eight spans of a read and thirteen of a write are enough for as many files as are merged to one.
+const REQUESTS: u64 = 480_000;
+const REQUESTS_QUICK: u64 = 120_000;
+
+/// DuckDB's file of the same rows, and pyarrow's.
+const SCRIPT: &str = r#"
+import glob, json, os, sys
+import duckdb, pyarrow.parquet as parquet
+data, room = sys.argv[1:]
+files = sorted(glob.glob(data + "/**/*.parquet", recursive=True))
+rows = sum(parquet.read_metadata(file).num_rows for file in files)
+database = duckdb.connect(room + "/spans.duckdb")
+database.execute("CREATE TABLE spans AS SELECT * FROM read_parquet(?)", [files])
+database.execute("CHECKPOINT")
+database.close()
+parquet.write_table(parquet.read_table(files), room + "/spans.parquet", compression="zstd")
+print(json.dumps({"rows": rows, "DuckDB": os.path.getsize(room + "/spans.duckdb"),
+                  "pyarrow": os.path.getsize(room + "/spans.parquet")}))
+"#;
+
+/// What it came to.
+#[derive(Debug)]
+pub(super) struct Bytes {
+    pub(super) recorded: Recorded,
+    pub(super) trace_bytes: u64,
+    /// What was kept, in files or not yet.
+    pub(super) spans: f64,
+    pub(super) disk: OnDisk,
+    /// Whether nothing changed any more when it was looked at.
+    pub(super) is_at_rest: bool,
+    /// Of the same spans, who needs how many bytes.
+    pub(super) others: Vec<(&'static str, u64)>,
+    /// What was not measured, and why.
+    pub(super) skipped: Option<String>,
+}
+
+impl Bytes {
+    /// Of a span: of the files with rows, and with their index.
+    pub(super) fn a_span(&self) -> Option<(f64, f64)> {
+        self.disk.bytes_a_span()
+    }
+
+    /// Of a span: of those who have those that are in files.
+    fn of_others(&self, bytes: u64) -> f64 {
+        bytes as f64 / self.disk.spans as f64
+    }
+
+    /// Who needs how many bytes for a span.
+    pub(super) fn all(&self) -> Vec<(String, f64)> {
+        let mut all = vec![("the trace".to_owned(), self.trace_bytes as f64 / self.spans)];
+        if let Some((rows, with_index)) = self.a_span() {
+            all.push(("BlkKin, rows".to_owned(), rows));
+            all.push(("BlkKin, with its index".to_owned(), with_index));
+        }
+        let others = self.others.iter();
+        all.extend(others.map(|(name, size)| ((*name).to_owned(), self.of_others(*size))));
+        all
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "table": "bytes",
+            "requests": self.recorded.requests,
+            "events": self.recorded.events,
+            "events_lost": self.recorded.lost,
+            "trace_bytes": self.trace_bytes,
+            "spans": self.spans,
+            "spans_in_files": self.disk.spans,
+            "files": self.disk.files,
+            "parquet_bytes": self.disk.parquet_bytes,
+            "index_bytes": self.disk.index_bytes,
+            "at_rest": self.is_at_rest,
+            "others": self.others.iter().map(|(name, bytes)| json!({"name": name, "bytes": bytes}))
+                .collect::<Vec<_>>(),
+        })
+    }
+}
+
+pub(super) fn measure(setup: &Setup, program: &Program, is_quick: bool) -> Result<Bytes, String> {
+    let room = Output::below(&setup.disk, "bytes")?;
+    let trace = room.0.join("trace");
+    record(setup, &trace, if is_quick { REQUESTS_QUICK } else { REQUESTS })?;
+    let recorded = count(&setup.blkkin, &trace)?;
+
+    let data = room.0.join("spans");
+    let options = ["--data".into(), data.clone().into(), "--keep".into(), "0".into()];
+    let server = Running::start(Path::new(&setup.blkkin), &room.0, &options)?;
+    send(&setup.blkkin, &trace, &format!("http://{}/v1/traces", server.web()))?;
+    let (disk, is_at_rest) = wait_for_rest(program, &server, &data, is_quick)?;
+    let spans = metric(&server.get("/metrics")?, "blkkin_store_spans_accepted_total");
+    let spans = spans.filter(|spans| *spans > 0.0).ok_or("the server does not count spans")?;
+    server.stop();
+    if disk.spans == 0 {
+        return Err("the server has made no file of spans".to_owned());
+    }
+    let (others, skipped) = match others(&data, &room.0, disk.spans) {
+        Ok(others) => (others, None),
+        Err(why) => (Vec::new(), Some(format!("DuckDB and pyarrow ({why})"))),
+    };
+    let trace_bytes = size_of(&trace)?;
+    Ok(Bytes { recorded, trace_bytes, spans, disk, is_at_rest, others, skipped })
+}
+
+/// Has all requests of the chain recorded.
+fn record(setup: &Setup, trace: &Path, requests: u64) -> Result<(), String> {
+    let place = Output::below(&setup.memory, "bytes")?;
+    let server = Server::chain(&setup.blockstack, &setup.agent, &place.0.join("chain"))?;
+    let agent = &setup.agent;
+    let output = trace.to_string_lossy().into_owned();
+    agent.command(&["session", "create", "bytes", "--output", &output])?;
+    agent.command(&["event", "enable", "--session", "bytes", "*"])?;
+    agent.command(&["session", "start", "bytes"])?;
+    let done = fio::bytes(&server, &MIXED, &place.0, requests * BLOCK);
+    agent.command(&["session", "stop", "bytes"])?;
+    agent.command(&["session", "destroy", "bytes"])?;
+    done
+}
+
+/// Brings a trace's requests to a server.
+fn send(blkkin: &str, trace: &Path, url: &str) -> Result<(), String> {
+    let start = Instant::now();
+    let output = Command::new(blkkin)
+        .args(["spans", "--to", url])
+        .arg(trace)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("cannot start {blkkin}: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => {
+            let (said, after) = (String::from_utf8_lossy(&output.stderr), start.elapsed());
+            Err(format!("blkkin spans --to, after {} s: {}", after.as_secs(), said.trim()))
+        }
+    }
+}
+
+fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64)>, String> {
+    let python = peers::python(Environment::Newest);
+    let output = Command::new(&python)
+        .args(["-c", SCRIPT])
+        .args([data, room])
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| format!("{}: {error}", python.display()))?;
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    let status = output.status;
+    let value: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|_| errors.lines().last().map_or_else(|| status.to_string(), str::to_owned))?;
+    let number = |name: &str| value.get(name).and_then(Value::as_u64);
+    if number("rows") != Some(spans) {
+        return Err(format!("they find {:?} spans, and not {spans}", number("rows")));
+    }
+    let names = ["DuckDB", "pyarrow"].into_iter();
+    Ok(names.filter_map(|name| Some((name, number(name)?))).collect())
+}
+
+/// Bytes of all files below a folder.
+fn size_of(folder: &Path) -> Result<u64, String> {
+    let mut sum = 0;
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let entry = entry.map_err(at(folder))?;
+        let metadata = entry.metadata().map_err(at(folder))?;
+        sum += if metadata.is_dir() { size_of(&entry.path())? } else { metadata.len() };
+    }
+    Ok(sum)
+}

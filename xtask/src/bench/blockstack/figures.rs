@@ -1,0 +1,75 @@
+//! What several runs of one thing come to: a middle figure, and how far half of them are from it.
+
+use serde_json::{Value, json};
+
+/// A quarter of the figures is below the first, half below the second, a quarter above the third.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct Quartiles {
+    pub(super) low: f64,
+    pub(super) median: f64,
+    pub(super) high: f64,
+}
+
+impl Quartiles {
+    /// Nothing of no figures.
+    pub(super) fn of(figures: &[f64]) -> Option<Quartiles> {
+        let mut sorted = figures.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        let at = |part: f64| {
+            let place = part * (sorted.len().checked_sub(1)? as f64);
+            let (below, above) = (place.floor() as usize, place.ceil() as usize);
+            let (below, above) = (sorted.get(below)?, sorted.get(above)?);
+            Some(below + (above - below) * place.fract())
+        };
+        Some(Quartiles { low: at(0.25)?, median: at(0.5)?, high: at(0.75)? })
+    }
+
+    pub(super) fn json(self) -> Value {
+        json!({"p25": self.low, "median": self.median, "p75": self.high})
+    }
+}
+
+/// How much less a rate is than another, in per cent of that.
+pub(super) fn less(rate: f64, than: f64) -> f64 {
+    (1.0 - rate / than) * 100.0
+}
+
+/// 12345 as 12 345.
+pub(super) fn grouped(number: f64) -> String {
+    let digits = format!("{:.0}", number.abs());
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            // One that does not end a line.
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if number <= -0.5 { format!("-{text}") } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_lie_between_figures() {
+        let quartiles = |figures: &[f64]| {
+            Quartiles::of(figures).map(|Quartiles { low, median, high }| [low, median, high])
+        };
+        assert_eq!(quartiles(&[5.0, 1.0, 3.0, 2.0, 4.0]), Some([2.0, 3.0, 4.0]));
+        assert_eq!(quartiles(&[1.0, 2.0]), Some([1.25, 1.5, 1.75]));
+        assert_eq!(quartiles(&[7.0]), Some([7.0; 3]));
+        assert_eq!(quartiles(&[]), None);
+    }
+
+    #[test]
+    fn figures_are_shown() {
+        assert_eq!(less(99.0, 100.0).round(), 1.0);
+        let plain = |number| grouped(number).replace('\u{202f}', " ");
+        assert_eq!(plain(0.4), "0");
+        assert_eq!(plain(999.0), "999");
+        assert_eq!(plain(1000.0), "1 000");
+        assert_eq!(plain(-1234567.0), "-1 234 567");
+    }
+}

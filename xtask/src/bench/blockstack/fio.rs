@@ -1,0 +1,234 @@
+//! The load: fio, with its engine for NBD, and how many requests a second it had answered in each tenth of a second. It
+//! runs while modes change, so that all of them have the same process and connection. Start at [`Fio::start`].
+
+use super::servers::{KEEPER, LOAD_CPU, Server, pinned};
+use super::{BLOCK, VOLUME_BYTES};
+use crate::at;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What it asks for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Load {
+    /// What people call it.
+    pub(super) name: &'static str,
+    /// What fio calls it.
+    kind: &'static str,
+    /// How many requests are under way.
+    pub(super) depth: u32,
+}
+
+pub(super) const LOADS: [Load; 4] = [
+    Load { name: "reads, 1 at a time", kind: "randread", depth: 1 },
+    Load { name: "reads, 16 at a time", kind: "randread", depth: 16 },
+    Load { name: "writes, 1 at a time", kind: "randwrite", depth: 1 },
+    Load { name: "writes, 16 at a time", kind: "randwrite", depth: 16 },
+];
+
+/// Seven reads to three writes.
+pub(super) const MIXED: Load = Load { name: "70 % reads, 16 at a time", kind: "randrw", depth: 16 };
+
+impl Load {
+    pub(super) fn reads(&self) -> bool {
+        self.kind == "randread"
+    }
+}
+
+/// It counts what was answered in pieces of time of this length.
+const PIECE: Duration = Duration::from_millis(100);
+
+/// As much as somebody may be behind with looking at the clock.
+const SLACK_MS: u64 = 4;
+
+/// How long it may take to say what it has counted.
+const END_MAX: Duration = Duration::from_secs(20);
+
+/// One that runs.
+pub(super) struct Fio {
+    child: Child,
+    folder: PathBuf,
+}
+
+/// How many requests were answered when.
+#[derive(Debug, PartialEq)]
+pub(super) struct Rates(Vec<Piece>);
+
+/// A piece of time that ends then, in milliseconds since 1970, with so many requests a second.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Piece {
+    end_ms: u64,
+    rate: f64,
+}
+
+/// Now, as fio's log has it.
+pub(super) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or_default()
+}
+
+/// Its version; an error says why there is none to be had.
+pub(super) fn version() -> Result<String, String> {
+    let missing = "fio with its engine `nbd` is needed; `cargo xtask peers` installs it";
+    let ask = |argument: &str| {
+        let output = Command::new("fio").arg(argument).stdin(Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).into_owned())
+    };
+    let engines = ask("--enghelp").unwrap_or_default();
+    if !engines.split_whitespace().any(|engine| engine == "nbd") {
+        return Err(missing.to_owned());
+    }
+    Ok(ask("--version").unwrap_or_default().trim().to_owned())
+}
+
+fn command(server: &Server, load: &Load, folder: &Path) -> Command {
+    let mut command = match server.is_pinned {
+        true => pinned(Command::new(KEEPER), Path::new("fio"), LOAD_CPU),
+        false => Command::new("fio"),
+    };
+    command.current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null());
+    command.args(["--name=load", "--ioengine=nbd", "--norandommap", "--randrepeat=0"]);
+    command.arg(format!("--uri={}", server.uri)).arg(format!("--rw={}", load.kind));
+    command.arg(format!("--bs={BLOCK}")).arg(format!("--iodepth={}", load.depth));
+    command.arg(format!("--size={VOLUME_BYTES}")).args(["--output=fio.txt", "--rwmixread=70"]);
+    command
+}
+
+/// Has all of a volume written, in large pieces.
+pub(super) fn fill(server: &Server, folder: &Path) -> Result<(), String> {
+    let load = Load { name: "", kind: "write", depth: 4 };
+    let mut command = command(server, &load, folder);
+    // Of an option that is given twice the last one counts.
+    command.arg("--bs=1m");
+    run(&mut command, folder)
+}
+
+/// Has so many bytes read or written, and waits until that is done.
+pub(super) fn bytes(server: &Server, load: &Load, folder: &Path, bytes: u64) -> Result<(), String> {
+    run(command(server, load, folder).arg(format!("--io_size={bytes}")), folder)
+}
+
+fn run(command: &mut Command, folder: &Path) -> Result<(), String> {
+    let output = command.stderr(Stdio::piped()).output();
+    let output = output.map_err(|error| format!("cannot start fio: {error}"))?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(told(folder, &output.stderr)),
+    }
+}
+
+/// What it says when it fails.
+fn told(folder: &Path, errors: &[u8]) -> String {
+    let text = fs::read_to_string(folder.join("fio.txt")).unwrap_or_default();
+    format!("fio failed: {} {}", String::from_utf8_lossy(errors).trim(), text.trim())
+}
+
+impl Fio {
+    /// Starts one that goes on until it is ended. Its files come to `folder`.
+    pub(super) fn start(server: &Server, load: &Load, folder: &Path) -> Result<Fio, String> {
+        let log = folder.join(LOG);
+        match fs::remove_file(&log) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(at(&log)(error));
+            }
+            _ => {}
+        }
+        let mut command = command(server, load, folder);
+        command.args(["--time_based", "--runtime=86400", "--log_unix_epoch=1"]);
+        command.arg(format!("--log_avg_msec={}", PIECE.as_millis()));
+        command.arg("--write_iops_log=load").stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("cannot start fio: {error}"))?;
+        Ok(Fio { child, folder: folder.to_owned() })
+    }
+
+    /// An error if it has ended by itself.
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        match self.child.try_wait() {
+            Ok(None) => Ok(()),
+            _ => Err(told(&self.folder, &[])),
+        }
+    }
+
+    /// Ends it, and reads what it has counted.
+    pub(super) fn end(mut self) -> Result<Rates, String> {
+        self.check()?;
+        let id = i32::try_from(self.child.id()).map_err(|error| error.to_string())?;
+        kill(Pid::from_raw(id), Signal::SIGINT).map_err(|error| format!("fio: {error}"))?;
+        let start = std::time::Instant::now();
+        while let Ok(None) = self.child.try_wait() {
+            if start.elapsed() > END_MAX {
+                return Err("fio does not end".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let log = self.folder.join(LOG);
+        let text = fs::read_to_string(&log).map_err(at(&log))?;
+        Rates::read(&text).ok_or_else(|| format!("{}: not a log of fio's", log.display()))
+    }
+}
+
+/// Of its first and only job.
+const LOG: &str = "load_iops.1.log";
+
+impl Drop for Fio {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+impl Rates {
+    /// Lines of `milliseconds, requests a second, direction, …`.
+    fn read(text: &str) -> Option<Rates> {
+        let piece = |line: &str| {
+            let mut words = line.split(',').map(str::trim);
+            let (end_ms, rate) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+            Some(Piece { end_ms, rate })
+        };
+        let pieces: Vec<Piece> = text.lines().map(piece).collect::<Option<_>>()?;
+        (!pieces.is_empty()).then_some(Rates(pieces))
+    }
+
+    fn nothing(&self, begin_ms: u64, end_ms: u64) -> String {
+        let (first, last) = (self.0.first(), self.0.last());
+        format!(
+            "fio has counted nothing from {begin_ms} to {end_ms}, but from {first:?} to {last:?}"
+        )
+    }
+
+    /// Requests a second between two times, of the pieces that lie there as a whole.
+    pub(super) fn between(&self, begin_ms: u64, end_ms: u64) -> Result<f64, String> {
+        let piece_ms = PIECE.as_millis() as u64;
+        let is_within = |piece: &&Piece| {
+            piece.end_ms >= begin_ms + piece_ms - SLACK_MS && piece.end_ms <= end_ms + SLACK_MS
+        };
+        let rates: Vec<f64> = self.0.iter().filter(is_within).map(|piece| piece.rate).collect();
+        match rates.len() {
+            0 => Err(self.nothing(begin_ms, end_ms)),
+            count => Ok(rates.iter().sum::<f64>() / count as f64),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn logs_are_read() {
+        let text = "1000, 10, 0, 0, 0\n1100, 20, 0, 0, 0\n1200, 30, 0, 0, 0\n1300, 90, 0, 0, 0\n";
+        let rates = Rates::read(text).expect("a log");
+        assert_eq!(rates.between(1000, 1200), Ok(25.0));
+        assert_eq!(rates.between(998, 1250), Ok(25.0));
+        assert_eq!(rates.between(1001, 1204), Ok(25.0));
+        assert_eq!(rates.between(1050, 1250), Ok(30.0));
+        assert!(rates.between(1310, 1400).is_err());
+        assert_eq!(Rates::read("1000\n"), None);
+        assert_eq!(Rates::read(""), None);
+    }
+}

@@ -1,0 +1,204 @@
+//! Servers of network block devices that are measured: blockstack's alone, with a volume in memory; all of its chain;
+//! and nbdkit, which has nothing to do with BlkKin. Each ends when it is dropped.
+
+use super::VOLUME_BYTES;
+use super::fio::Fio;
+use crate::at;
+use crate::bench::agent::Agent;
+use crate::bench::process::{Process, end};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const START_MAX: Duration = Duration::from_secs(30);
+
+/// One that runs.
+pub(super) struct Server {
+    child: Child,
+    pub(super) uri: String,
+    /// Whether it stays on a processor, so that its load is to stay on another.
+    pub(super) is_pinned: bool,
+    /// Those that work for a request.
+    processes: Vec<Process>,
+}
+
+/// Where a server alone is, and where its load. Left to themselves they now share a processor and now do not, which
+/// makes a difference of several times to requests that come one at a time.
+const SERVER_CPU: &str = "0";
+pub(super) const LOAD_CPU: &str = "1";
+
+/// A program that stays on a processor.
+pub(super) fn pinned(mut command: Command, program: &Path, processor: &str) -> Command {
+    // It becomes the program, so that this is the same process.
+    command.args(["--cpu-list", processor]).arg(program);
+    command
+}
+
+/// What keeps programs there.
+pub(super) const KEEPER: &str = "taskset";
+
+/// A command that an agent's sessions reach, or that has no agent.
+fn command(program: &Path, agent: Option<&Agent>) -> Command {
+    match agent {
+        Some(agent) => agent.traced(program),
+        None => {
+            let mut command = Command::new(program);
+            command.env("BLKKIN_DISABLE", "1");
+            command
+        }
+    }
+}
+
+fn uri(volume: &str, socket: &Path) -> String {
+    format!("nbd+unix:///{volume}?socket={}", socket.display())
+}
+
+impl Server {
+    /// Blockstack's NBD server alone.
+    pub(super) fn alone(
+        program: &Path,
+        agent: Option<&Agent>,
+        folder: &Path,
+    ) -> Result<Server, String> {
+        let socket = folder.join("alone.sock");
+        let mut command = pinned(command(Path::new(KEEPER), agent), program, SERVER_CPU);
+        command.args(["nbd", "--memory", &format!("disk={VOLUME_BYTES}"), "--listen"]);
+        command.arg(&socket).env("BLKKIN_PROGRAM", "nbd");
+        // It ends with whoever has started it.
+        command.arg("--until-eof").stdin(Stdio::piped());
+        let (child, _) = start(&mut command, |line| line.starts_with("listening "))?;
+        let processes = vec![Process(child.id())];
+        Ok(Server { child, uri: uri("disk", &socket), is_pinned: true, processes })
+    }
+
+    /// All of the chain, with its stores below `folder`.
+    pub(super) fn chain(program: &Path, agent: &Agent, folder: &Path) -> Result<Server, String> {
+        let mut command = command(program, Some(agent));
+        command.args(["all", "--volume", &format!("disk={VOLUME_BYTES}"), "--dir"]).arg(folder);
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        let log = folder.join("log");
+        command.stdin(Stdio::null()).stderr(File::create(&log).map_err(at(&log))?);
+        let (child, said) = start(&mut command, |line| line.starts_with("ready: "))?;
+        let uri = said.last().and_then(|line| line.strip_prefix("ready: ")).unwrap_or_default();
+        let processes = said.iter().filter_map(|line| process_of(line)).map(Process).collect();
+        Ok(Server { child, uri: uri.to_owned(), is_pinned: false, processes })
+    }
+
+    /// nbdkit with its plugin that has a disk in memory; with `log`, each request becomes lines of that file.
+    pub(super) fn nbdkit(folder: &Path, log: Option<&Path>) -> Result<Server, String> {
+        let socket = folder.join("nbdkit.sock");
+        remove(&socket)?;
+        let mut command = pinned(Command::new(KEEPER), Path::new("nbdkit"), SERVER_CPU);
+        command.args(["--foreground", "--exit-with-parent", "--unix"]).arg(&socket);
+        if log.is_some() {
+            command.arg("--filter=log");
+        }
+        command.args(["memory", &VOLUME_BYTES.to_string()]);
+        if let Some(log) = log {
+            remove(log)?;
+            command.arg(format!("logfile={}", log.display()));
+        }
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let child = command.spawn().map_err(|error| format!("cannot start nbdkit: {error}"))?;
+        let processes = vec![Process(child.id())];
+        let mut server = Server { child, uri: uri("", &socket), is_pinned: true, processes };
+        let start = Instant::now();
+        while UnixStream::connect(&socket).is_err() {
+            if start.elapsed() > START_MAX || !matches!(server.child.try_wait(), Ok(None)) {
+                return Err("nbdkit does not start".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(server)
+    }
+
+    /// How long its processes had a processor.
+    pub(super) fn run_seconds(&self) -> Result<f64, String> {
+        self.processes.iter().map(|process| process.run_seconds()).sum()
+    }
+}
+
+/// How much it has to do until requests are known to come.
+const BUSY_SECONDS: f64 = 0.02;
+
+impl Server {
+    /// Waits until a load that was started is there.
+    pub(super) fn wait_for(&self, load: &mut Fio) -> Result<(), String> {
+        let (start, before) = (Instant::now(), self.run_seconds()?);
+        while self.run_seconds()? - before < BUSY_SECONDS {
+            load.check()?;
+            if start.elapsed() > START_MAX {
+                return Err("fio asks nothing".to_owned());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        end(&mut self.child);
+    }
+}
+
+fn remove(path: &Path) -> Result<(), String> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Starts a program, and waits until it prints a line that says that it is ready; gives all lines until then.
+fn start(
+    command: &mut Command,
+    is_ready: impl Fn(&str) -> bool + Send + 'static,
+) -> Result<(Child, Vec<String>), String> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start {program}: {error}"))?;
+    let output = child.stdout.take().ok_or("no pipe")?;
+    let (say, said) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut lines = Vec::new();
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            let is_last = is_ready(&line);
+            lines.push(line);
+            if is_last {
+                let _ = say.send(lines);
+                return;
+            }
+        }
+    });
+    match said.recv_timeout(START_MAX) {
+        Ok(lines) => Ok((child, lines)),
+        Err(_) => {
+            let _ = child.kill();
+            let _ = child.wait();
+            Err(format!("{program} does not start"))
+        }
+    }
+}
+
+/// The number in `nbd       process 123     at …`.
+fn process_of(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once(" process ")?;
+    rest.split_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::process_of;
+
+    #[test]
+    fn processes_are_those_that_the_chain_tells() {
+        assert_eq!(process_of("store.1   process 4711    at /tmp/store.1.sock"), Some(4711));
+        assert_eq!(process_of("ready: nbd+unix:///disk?socket=/tmp/nbd.sock"), None);
+    }
+}

@@ -1,0 +1,402 @@
+//! What following requests costs: one server and one load, and meanwhile the agent's sessions are started and stopped.
+//! Between any two slices of time with a session is one without, and a slice is compared with the mean of the two
+//! beside it. Start at [`measure`].
+
+use super::figures::{Quartiles, less};
+use super::fio::{self, Fio, Load};
+use super::servers::Server;
+use super::{Setup, count};
+use crate::at;
+use crate::bench::agent::Agent;
+use crate::bench::process::Process;
+use serde_json::{Value, json};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// What is followed, and where that goes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Mode {
+    /// Nothing: no session has been started.
+    Off,
+    /// One request of a hundred, to files.
+    Sampled,
+    /// All requests, in memory, where the newest take the place of the oldest.
+    Flight,
+    /// All requests, to files.
+    Written,
+}
+
+/// What is compared with being off; being off itself shows how much chance there is in it.
+pub(super) const MODES: [Mode; 4] = [Mode::Off, Mode::Sampled, Mode::Flight, Mode::Written];
+
+/// After a session was started or stopped, so long is not counted.
+const SETTLE: Duration = Duration::from_millis(150);
+
+impl Mode {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Mode::Off => "off",
+            Mode::Sampled => "1/100, to files",
+            Mode::Flight => "all, in memory",
+            Mode::Written => "all, to files",
+        }
+    }
+
+    /// The session that does it.
+    fn session(self) -> Option<&'static str> {
+        match self {
+            Mode::Off => None,
+            Mode::Sampled => Some("sampled"),
+            Mode::Flight => Some("flight"),
+            Mode::Written => Some("written"),
+        }
+    }
+}
+
+/// What is served.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Target {
+    /// The NBD server, with a volume in memory.
+    Alone,
+    /// All of the chain.
+    Chain,
+}
+
+pub(super) const TARGETS: [Target; 2] = [Target::Alone, Target::Chain];
+
+impl Target {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Target::Alone => "NBD server",
+            Target::Chain => "chain",
+        }
+    }
+}
+
+/// A slice of time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slice {
+    rate: f64,
+    /// Of the server's processes, for a request.
+    cpu_us: f64,
+    /// How much of a processor the agent had.
+    agent_share: f64,
+}
+
+/// What came of a mode.
+#[derive(Debug)]
+pub(super) struct Measured {
+    pub(super) mode: Mode,
+    /// Requests a second.
+    pub(super) rate: Quartiles,
+    /// By how many per cent these were less than without a session, round by round.
+    pub(super) cost: Vec<f64>,
+    /// By how many microseconds of the server's processors a request was dearer, round by round.
+    pub(super) cpu_us: Vec<f64>,
+    pub(super) agent_share: f64,
+    /// What its trace has, if it is written.
+    pub(super) recorded: Option<Recorded>,
+}
+
+/// What a trace has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Recorded {
+    pub(super) events: u64,
+    pub(super) requests: u64,
+    pub(super) lost: u64,
+}
+
+/// All modes, with one load and one server.
+#[derive(Debug)]
+pub(super) struct Cell {
+    pub(super) target: Target,
+    pub(super) load: Load,
+    /// Without a session.
+    pub(super) off: Quartiles,
+    /// What a request takes of the server's processors then.
+    pub(super) off_cpu_us: f64,
+    pub(super) measured: Vec<Measured>,
+}
+
+impl Measured {
+    pub(super) fn cost(&self) -> Quartiles {
+        Quartiles::of(&self.cost).unwrap_or_default()
+    }
+
+    pub(super) fn cpu_us(&self) -> f64 {
+        Quartiles::of(&self.cpu_us).unwrap_or_default().median
+    }
+}
+
+impl Recorded {
+    pub(super) fn events_a_request(&self) -> f64 {
+        self.events as f64 / self.requests as f64
+    }
+}
+
+impl Cell {
+    pub(super) fn of(&self, mode: Mode) -> Option<&Measured> {
+        self.measured.iter().find(|measured| measured.mode == mode)
+    }
+
+    pub(super) fn json(&self) -> Value {
+        let modes = self.measured.iter().map(|measured| {
+            json!({
+                "mode": measured.mode.name(),
+                "iops": measured.rate.json(),
+                "less_percent": measured.cost().json(),
+                "less_percent_by_round": measured.cost,
+                "server_cpu_us_more": measured.cpu_us(),
+                "agent_cpu_share": measured.agent_share,
+                "events": measured.recorded.map(|recorded| recorded.events),
+                "requests": measured.recorded.map(|recorded| recorded.requests),
+                "events_lost": measured.recorded.map(|recorded| recorded.lost),
+            })
+        });
+        json!({
+            "table": "followed",
+            "target": self.target.name(),
+            "load": self.load.name,
+            "off_iops": self.off.json(),
+            "off_server_cpu_us": self.off_cpu_us,
+            "modes": modes.collect::<Vec<_>>(),
+        })
+    }
+}
+
+/// Measures all modes.
+pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell, String> {
+    let sessions = Sessions::create(&setup.agent, &setup.disk.join("traces"))?;
+    let place = setup.memory.join("servers");
+    remove(&place)?;
+    fs::create_dir_all(&place).map_err(at(&place))?;
+    let server = match target {
+        Target::Alone => Server::alone(&setup.blockstack, Some(&setup.agent), &place)?,
+        Target::Chain => Server::chain(&setup.blockstack, &setup.agent, &place.join("chain"))?,
+    };
+    fio::fill(&server, &setup.memory)?;
+    let mut fio = Fio::start(&server, &load, &setup.memory)?;
+    server.wait_for(&mut fio)?;
+    std::thread::sleep(Duration::from_secs(1));
+
+    // Each slice with a session is between two without one.
+    let order = order(setup.rounds);
+    let mut slices = Vec::with_capacity(order.len());
+    for &mode in &order {
+        slices.push((mode, sessions.slice(&server, mode, setup.slice)?));
+        fio.check()?;
+    }
+    let rates = fio.end()?;
+    drop(server);
+    let slices: Vec<(Mode, Slice)> = slices
+        .into_iter()
+        .map(|(mode, timed)| Ok((mode, timed.slice(rates.between(timed.begin_ms, timed.end_ms)?))))
+        .collect::<Result<_, String>>()?;
+    let mut cell = summed_up(target, load, &slices).ok_or("there was no round")?;
+    for measured in &mut cell.measured {
+        measured.recorded = sessions.recorded(setup, measured.mode)?;
+    }
+    sessions.destroy()?;
+    remove(&place)?;
+    Ok(cell)
+}
+
+/// Modes of all slices; those of even places are off, and of the others each round has all, in another order.
+fn order(rounds: usize) -> Vec<Mode> {
+    let mut order = vec![Mode::Off];
+    for round in 0..rounds {
+        for turn in 0..MODES.len() {
+            order.extend([MODES[(turn + round) % MODES.len()], Mode::Off]);
+        }
+    }
+    order
+}
+
+fn summed_up(target: Target, load: Load, slices: &[(Mode, Slice)]) -> Option<Cell> {
+    let off: Vec<Slice> = slices.iter().step_by(2).map(|(_, slice)| *slice).collect();
+    let rates = |slices: &[Slice]| {
+        Quartiles::of(&slices.iter().map(|slice| slice.rate).collect::<Vec<_>>())
+    };
+    let of_mode = |mode: Mode| {
+        let mut own = Vec::new();
+        let (mut cost, mut cpu_us) = (Vec::new(), Vec::new());
+        for beside in slices.windows(3).step_by(2) {
+            let [(_, before), (between, slice), (_, after)] = beside else { continue };
+            if *between == mode {
+                own.push(*slice);
+                cost.push(less(slice.rate, (before.rate + after.rate) / 2.0));
+                cpu_us.push(slice.cpu_us - (before.cpu_us + after.cpu_us) / 2.0);
+            }
+        }
+        let agent_share =
+            own.iter().map(|slice| slice.agent_share).sum::<f64>() / own.len().max(1) as f64;
+        let rate = rates(&own)?;
+        Some(Measured { mode, rate, cost, cpu_us, agent_share, recorded: None })
+    };
+    let off_cpu_us = Quartiles::of(&off.iter().map(|slice| slice.cpu_us).collect::<Vec<_>>())?;
+    Some(Cell {
+        target,
+        load,
+        off: rates(&off)?,
+        off_cpu_us: off_cpu_us.median,
+        measured: MODES.iter().map(|&mode| of_mode(mode)).collect::<Option<_>>()?,
+    })
+}
+
+/// The agent's sessions, one for each mode but the first, none of which records when it is made.
+struct Sessions<'a> {
+    agent: &'a Agent,
+    folder: PathBuf,
+}
+
+/// What is known of a slice before fio has told what it has counted.
+struct Timed {
+    begin_ms: u64,
+    end_ms: u64,
+    seconds: f64,
+    cpu_seconds: f64,
+    agent_seconds: f64,
+}
+
+impl Timed {
+    fn slice(&self, rate: f64) -> Slice {
+        Slice {
+            rate,
+            cpu_us: self.cpu_seconds / (rate * self.seconds) * 1e6,
+            agent_share: self.agent_seconds / self.seconds,
+        }
+    }
+}
+
+impl<'a> Sessions<'a> {
+    fn create(agent: &'a Agent, folder: &Path) -> Result<Sessions<'a>, String> {
+        remove(folder)?;
+        fs::create_dir_all(folder).map_err(at(folder))?;
+        for mode in MODES {
+            let Some(name) = mode.session() else { continue };
+            let output = folder.join(name).to_string_lossy().into_owned();
+            let mut create = vec!["session", "create", name, "--output", &output];
+            if mode == Mode::Flight {
+                create.push("--snapshot");
+            }
+            agent.command(&create)?;
+            agent.command(&["event", "enable", "--session", name, "*"])?;
+        }
+        Ok(Sessions { agent, folder: folder.to_owned() })
+    }
+
+    /// Has a mode be for a while.
+    fn slice(&self, server: &Server, mode: Mode, length: Duration) -> Result<Timed, String> {
+        let tell = |words: &[&str]| self.agent.command(words);
+        if mode == Mode::Sampled {
+            tell(&["sampling", "1/100"])?;
+        }
+        if let Some(session) = mode.session() {
+            tell(&["session", "start", session])?;
+        }
+        std::thread::sleep(SETTLE);
+        let agent = Process(self.agent.id());
+        let agent_seconds = || agent.cpu_seconds().map(|(user, system)| user + system);
+        let (begin_ms, cpu, own) = (fio::now_ms(), server.run_seconds()?, agent_seconds()?);
+        let begin = std::time::Instant::now();
+        std::thread::sleep(length);
+        let seconds = begin.elapsed().as_secs_f64();
+        let timed = Timed {
+            begin_ms,
+            end_ms: fio::now_ms(),
+            seconds,
+            cpu_seconds: server.run_seconds()? - cpu,
+            agent_seconds: agent_seconds()? - own,
+        };
+        if let Some(session) = mode.session() {
+            tell(&["session", "stop", session])?;
+        }
+        if mode == Mode::Sampled {
+            tell(&["sampling", "--default"])?;
+        }
+        if mode == Mode::Written {
+            // What is still on its way to the disk would be on the next slice's account.
+            sync(&self.folder)?;
+        }
+        Ok(timed)
+    }
+
+    /// What was recorded in a mode.
+    fn recorded(&self, setup: &Setup, mode: Mode) -> Result<Option<Recorded>, String> {
+        let Some(name) = mode.session() else { return Ok(None) };
+        if mode == Mode::Flight {
+            // Only the newest are there; that there are some shows that it has recorded.
+            self.agent.command(&["session", "snapshot", name])?;
+        }
+        let recorded = count(&setup.blkkin, &self.folder.join(name))?;
+        if recorded.requests == 0 {
+            return Err(format!("the session `{name}` has recorded no request"));
+        }
+        Ok((mode != Mode::Flight).then_some(recorded))
+    }
+
+    fn destroy(self) -> Result<(), String> {
+        for name in MODES.iter().filter_map(|mode| mode.session()) {
+            self.agent.command(&["session", "destroy", name])?;
+        }
+        remove(&self.folder)
+    }
+}
+
+/// Has what was written be on its disk.
+fn sync(folder: &Path) -> Result<(), String> {
+    let status = Command::new("sync").arg("--file-system").arg(folder).status();
+    match status {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(format!("cannot sync {}", folder.display())),
+    }
+}
+
+fn remove(folder: &Path) -> Result<(), String> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(at(folder)(error)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::blockstack::fio::LOADS;
+
+    /// All modes come equally often, and each between two that are off.
+    #[test]
+    fn modes_take_turns() {
+        let order = order(4);
+        assert_eq!(order.len(), 1 + 4 * 2 * MODES.len());
+        assert!(order.iter().step_by(2).all(|mode| *mode == Mode::Off));
+        for place in 0..MODES.len() {
+            let at_place: Vec<Mode> =
+                (0..4).map(|round| order[1 + 2 * (round * MODES.len() + place)]).collect();
+            assert!(MODES.iter().all(|mode| at_place.contains(mode)), "{at_place:?}");
+        }
+    }
+
+    /// A machine that gets slower all the time costs no mode anything; a tenth that one costs is found.
+    #[test]
+    fn slices_are_compared_with_those_beside_them() {
+        let mut slices = Vec::new();
+        for (place, mode) in order(3).into_iter().enumerate() {
+            let rate = 1000.0 - place as f64;
+            let factor = if mode == Mode::Written { 0.9 } else { 1.0 };
+            let slice = Slice { rate: rate * factor, cpu_us: 5.0, agent_share: 0.5 };
+            slices.push((mode, slice));
+        }
+        let cell = summed_up(Target::Alone, LOADS[0], &slices).expect("rounds");
+        for mode in MODES {
+            let measured = cell.of(mode).expect("measured");
+            assert_eq!((measured.cost.len(), measured.agent_share), (3, 0.5));
+            let expected = if mode == Mode::Written { 10.0 } else { 0.0 };
+            assert!((measured.cost().median - expected).abs() < 1e-9, "{measured:?}");
+            assert!(measured.cpu_us().abs() < 1e-9);
+        }
+        assert!(summed_up(Target::Chain, LOADS[0], &[]).is_none());
+    }
+}
