@@ -9,7 +9,7 @@
 use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
-const LONGEST: Duration = Duration::from_millis(2);
+const LONGEST: Duration = Duration::from_millis(4);
 /// So often something is found before looks become rarer.
 const PATIENCE: u32 = 8;
 /// A ring is to be no fuller than that, in parts of 256, …
