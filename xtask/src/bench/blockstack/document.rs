@@ -1,5 +1,5 @@
 //! `docs/evaluation.md`: its text is `evaluation.md` beside this, in which `{{name}}` stands for what was measured. Start
-//! at [`write`].
+//! at [`write()`].
 
 use super::beside::{Beside, Who};
 use super::figures::{Quartiles, grouped};
