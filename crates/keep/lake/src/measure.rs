@@ -7,7 +7,7 @@
 use crate::Error;
 use crate::judge::Judge;
 use crate::part::Part;
-use crate::project::{WORDS, Word, scan_group, words_of};
+use crate::project::{Fault, WORDS, Word, scan_group, words_of};
 use crate::search::for_each_match;
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
@@ -17,8 +17,10 @@ use foldhash::fast::RandomState;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// What so many spans outside of a box say is enough to know what others say.
-const OTHERS_ENOUGH: u64 = 2 << 20;
+/// Of those outside of a box that are enough, a part of which is too few.
+const OTHERS_LEAST: u64 = 100;
+/// So many times as many are looked at then.
+const OTHERS_AGAIN: u64 = 16;
 
 /// Counts spans that meet a condition.
 pub(crate) fn heat(snapshot: &Snapshot, condition: &Condition, cells: &mut Heat) {
@@ -48,56 +50,61 @@ pub(crate) fn difference(
     window: Window,
     condition: &Condition,
     area: &Area,
+    others_enough: u64,
 ) -> Difference {
-    let mut tally = Tally::default();
-    let mut one_in = 1;
-    for is_inside in [true, false] {
+    let count = |is_inside: bool, within: Window, one_in: u64| {
         let is_asked_for =
             |start, duration| window.holds(start) && area.holds(start, duration) == is_inside;
-        let within = Window {
-            start_ns: window.start_ns.max(if is_inside { area.window.start_ns } else { 0 }),
-            end_ns: window.end_ns.min(if is_inside { area.window.end_ns } else { u64::MAX }),
+        let count_in = |parts: &[Arc<Part>]| {
+            let mut tally = Tally::default();
+            let asked = Asked { within, condition, one_in, is_inside };
+            for part in parts {
+                // What cannot be read is counted; the others answer.
+                let _ = count_words(part, &asked, &is_asked_for, &mut tally);
+            }
+            tally
         };
-        if !is_inside {
-            let near = snapshot.parts.iter().filter(|part| is_near(part.facts.starts_ns, within));
-            one_in = (near.map(|part| part.entry.spans).sum::<u64>() / OTHERS_ENOUGH).max(1);
-        }
+        let (some, others) = snapshot.parts.split_at(snapshot.parts.len() / 2);
+        let (mut tally, others) = beside(|| count_in(some), || count_in(others));
+        tally.merge(&others);
         for_each_in_head(snapshot, condition, |block, row, start, duration| {
             if block.trace_low(row) % one_in == 0 && is_asked_for(start, duration) {
                 tally.add_span(is_inside, &block.span(row, &mut Scratch::default()));
             }
         });
-        let count_in = |parts: &[Arc<Part>]| {
-            let mut tally = Tally::default();
-            for part in parts {
-                // What cannot be read is counted; the others answer.
-                let _ = count_words(
-                    part,
-                    within,
-                    condition,
-                    one_in,
-                    is_inside,
-                    &is_asked_for,
-                    &mut tally,
-                );
-            }
-            tally
-        };
-        let (some, others) = snapshot.parts.split_at(snapshot.parts.len() / 2);
-        let (some, others) = beside(|| count_in(some), || count_in(others));
-        tally.merge(&some);
-        tally.merge(&others);
+        tally
+    };
+    let within = Window {
+        start_ns: window.start_ns.max(area.window.start_ns),
+        end_ns: window.end_ns.min(area.window.end_ns),
+    };
+    let mut tally = count(true, within, 1);
+    let near = snapshot.parts.iter().filter(|part| is_near(part.facts.starts_ns, window));
+    let mut one_in = (near.map(|part| part.entry.spans).sum::<u64>() / others_enough).max(1);
+    loop {
+        let others = count(false, window, one_in);
+        // They may be few, though the files have many.
+        if one_in == 1 || others.spans()[1] >= others_enough / OTHERS_LEAST {
+            tally.merge(&others);
+            return Difference { outside_one_in: one_in, ..tally.finish() };
+        }
+        one_in = (one_in / OTHERS_AGAIN).max(1);
     }
-    Difference { outside_one_in: one_in, ..tally.finish() }
 }
 
-/// Counts what spans of a file say that are asked for, of one page in so many.
-fn count_words(
-    part: &Part,
+/// What is counted of a file.
+struct Asked<'c> {
     within: Window,
-    condition: &Condition,
+    condition: &'c Condition,
+    /// Of so many pages one is looked at.
     one_in: u64,
     is_inside: bool,
+}
+
+/// Counts what spans of a file say that are asked for.
+fn count_words(
+    part: &Part,
+    asked: &Asked<'_>,
     is_asked_for: &impl Fn(u64, u64) -> bool,
     tally: &mut Tally,
 ) -> Result<(), Error> {
@@ -113,17 +120,18 @@ fn count_words(
         }
         Ok((!rows.is_empty()).then_some(rows))
     };
+    let Asked { within, condition, one_in, is_inside } = *asked;
     scan(part, within, condition, &WORDS, one_in, choose, |page, rows: Vec<usize>| {
         let mut words: Words<'_> = HashMap::default();
         for &row in &rows {
             words_of(page, row, |word| *words.entry(word).or_default() += 1)?;
         }
+        let words: Result<Vec<_>, Fault> =
+            words.into_iter().map(|(word, count)| Ok((word.read()?, count))).collect();
+        let words = words?;
         tally.add_spans(is_inside, rows.len() as u64);
-        for (word, count) in words {
-            let (topic, word) = word.read()?;
-            if !word.is_empty() {
-                tally.add(is_inside, topic, &word, count);
-            }
+        for ((topic, word), count) in words.iter().filter(|((_, word), _)| !word.is_empty()) {
+            tally.add(is_inside, *topic, word, *count);
         }
         Ok(())
     })
@@ -154,8 +162,8 @@ fn scan<T>(
     condition: &Condition,
     more: &[Column],
     one_in: u64,
-    mut choose: impl FnMut(&PageColumns, &mut Judge<'_>) -> Result<Option<T>, crate::project::Fault>,
-    mut visit: impl FnMut(&PageColumns, T) -> Result<(), crate::project::Fault>,
+    mut choose: impl FnMut(&PageColumns, &mut Judge<'_>) -> Result<Option<T>, Fault>,
+    mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
 ) -> Result<(), Error> {
     if !is_near(part.facts.starts_ns, window) {
         return Ok(());

@@ -1,6 +1,6 @@
 //! The thread that keeps the number of files small and removes what is too old. Start at [`run`].
 
-use crate::lake::{Expiry, Shared, lock};
+use crate::lake::{Expiry, Shared, State, lock};
 use crate::ledger::Ledger;
 use crate::links::{Earlier, LinkTable};
 use crate::manifest::{FileEntry, Manifest, Totals};
@@ -11,7 +11,7 @@ use blkkin_columns::{Block, Sorted};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
@@ -26,6 +26,9 @@ const FILES_MANY: usize = 96;
 
 /// Files are merged by steps of about so many spans, so that memory is bounded.
 const STEP_SPANS: u64 = 128 << 10;
+
+/// A step waits no longer than this for others.
+const STEP_WAITS_MAX: Duration = Duration::from_secs(2);
 
 /// Names, tags and the like take a tenth less than at level 1, and writing a quarter to a half longer. Nobody waits for
 /// merging.
@@ -50,7 +53,7 @@ pub(crate) fn run(shared: &Shared) {
         drop(parts);
         // All are tried again.
         let _ = expire(shared, &mut expiry);
-        let _ = merge(shared, &mut expiry);
+        let _ = merge(shared);
     }
 }
 
@@ -86,8 +89,11 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
 }
 
 /// Merges files of one size that follow each other, if there are enough of them.
-fn merge(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
+fn merge(shared: &Shared) -> Result<(), Error> {
     shared.settle()?;
+    if is_busy(shared) {
+        return Ok(());
+    }
     let (merging, before, number) = {
         let mut manifest = lock(&shared.manifest);
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
@@ -97,14 +103,19 @@ fn merge(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
         (parts[range.clone()].to_vec(), parts[..range.start].to_vec(), number)
     };
     let merging = &merging[..];
+    // What was taken for what came is of no use to merging.
+    blkkin_sys::trim_heaps();
     // What was not finished takes no room.
-    let (part, duplicates) = merged(shared, expiry, merging, &before, number)
-        .inspect_err(|_| shared.remove_files(number))?;
+    let (part, duplicates) =
+        merged(shared, merging, &before, number).inspect_err(|_| shared.remove_files(number))?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
     let mut next = manifest.next();
-    let Some(place) = next.files.iter().position(is_merged) else { return Ok(()) };
+    let Some(place) = next.files.iter().position(is_merged) else {
+        part.goes();
+        return Ok(());
+    };
     let are_all = next.files.iter().filter(|file| is_merged(file)).count() == merging.len();
     if !are_all {
         // Some have become too old meanwhile. The others are merged the next time.
@@ -153,7 +164,6 @@ fn to_merge(parts: &[Arc<Part>], options: &Options) -> Option<Range<usize>> {
 /// One part of several. Each step takes the requests whose ids lie in a range, of all of them.
 fn merged(
     shared: &Shared,
-    expiry: &mut Expiry,
     parts: &[Arc<Part>],
     before: &[Arc<Part>],
     number: u64,
@@ -169,10 +179,7 @@ fn merged(
     let mut duplicates = 0;
     let mut blocks: Vec<Block> = parts.iter().map(|_| Block::new()).collect();
     for step in 0..steps {
-        give_way(shared, expiry, before.len() + parts.len());
-        if shared.memory.state().ends {
-            return Err(Error::Spans("the store ends".to_owned()));
-        }
+        give_way(shared)?;
         let bound = |step: u64| ((u128::from(step) << u64::BITS) / u128::from(steps)) as u64;
         let last = if step + 1 == steps { u64::MAX } else { bound(step + 1) - 1 };
         for (part, block) in parts.iter().zip(&mut blocks) {
@@ -197,27 +204,38 @@ fn merged(
     Ok((part, duplicates))
 }
 
-/// Waits while files are made of what has come, as long as there are few files: while spans come as fast as they can be
-/// taken, that is nearly always. Who sends is answered first, and searches look into some files more for that long.
-fn give_way(shared: &Shared, expiry: &mut Expiry, files: usize) {
-    let memory = &shared.memory;
-    let mut has_waited = false;
-    loop {
-        let state = memory.state();
-        let head = &state.head;
-        let is_behind = head.memory_bytes() > memory.options.memory_bytes_max / 2;
-        if files >= FILES_MANY || state.ends || !head.is_being_written() && !is_behind {
-            drop(state);
-            if has_waited {
-                // What was taken for what came is of no use to merging.
-                blkkin_sys::trim_heaps();
-            }
-            return;
+/// Whether files are made of what has come, and there are few: while spans come as fast as they can be taken, that is
+/// nearly always so. Who sends is answered first, and searches look into some files more for that long.
+fn is_busy(shared: &Shared) -> bool {
+    let files = shared.parts.read().unwrap_or_else(PoisonError::into_inner).len();
+    files < FILES_MANY && is_behind(shared, &shared.memory.state())
+}
+
+fn is_behind(shared: &Shared, state: &State) -> bool {
+    let (head, most) = (&state.head, shared.memory.options.memory_bytes_max);
+    head.is_being_written() || head.memory_bytes() > most / 2
+}
+
+/// Waits a little while the store is busy. What merging holds takes room, so that it goes on even then, and ends where
+/// nothing can be written.
+fn give_way(shared: &Shared) -> Result<(), Error> {
+    let start = Instant::now();
+    while is_busy(shared) && start.elapsed() < STEP_WAITS_MAX {
+        let state = shared.memory.state();
+        if state.ends || state.trouble.is_some() {
+            break;
         }
-        has_waited = true;
-        drop(memory.room.wait_timeout(state, LOOK_EVERY));
-        // Without room nothing is written, perhaps.
-        let _ = expire(shared, expiry);
+        drop(shared.memory.room.wait_timeout(state, LOOK_EVERY));
+    }
+    if start.elapsed() >= LOOK_EVERY {
+        // What was taken for what came is of no use to merging.
+        blkkin_sys::trim_heaps();
+    }
+    let state = shared.memory.state();
+    match (&state.trouble, state.ends) {
+        (Some(trouble), _) => Err(Error::Spans(trouble.clone())),
+        (_, true) => Err(Error::Spans("the store ends".to_owned())),
+        _ => Ok(()),
     }
 }
 

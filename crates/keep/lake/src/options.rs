@@ -28,6 +28,8 @@ pub struct Options {
     pub links_bytes_max: usize,
     /// So many requests of a file are read in vain, before its columns are read to see which ones are asked for.
     pub in_vain_max: u32,
+    /// What so many spans outside of a box say is enough to know what all others say.
+    pub others_enough: u64,
     /// The journal.
     pub journal: blkkin_journal::Options,
     /// Of batches.
@@ -52,6 +54,7 @@ impl Default for Options {
             cache_bytes_max: 64 << 20,
             links_bytes_max: 24 << 20,
             in_vain_max: 64,
+            others_enough: 2 << 20,
             journal: blkkin_journal::Options {
                 segment_bytes: 128 << 20,
                 total_bytes_max: 8 << 30,

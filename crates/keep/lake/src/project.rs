@@ -87,7 +87,7 @@ pub(crate) fn for_each_holding(
     Ok(())
 }
 
-/// Goes through a row group by every so many pages, of which the first columns are read, and the others too if `choose` says what
+/// Goes through a row group page by page, or through one of so many, of which the first columns are read, and the others too if `choose` says what
 /// is wanted of a page: `visit` is called with that.
 pub(crate) fn scan_group<T>(
     part: &Part,
@@ -98,7 +98,8 @@ pub(crate) fn scan_group<T>(
     mut choose: impl FnMut(&PageColumns) -> Result<Option<T>, Fault>,
     mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
 ) -> Result<(), Error> {
-    for mut page in loaded.columns().pages_of_group(group).step_by(one_in.max(1) as usize) {
+    let is_chosen = |page: &PageColumns| is_one_of(part.entry.number, page.first_row(), one_in);
+    for mut page in loaded.columns().pages_of_group(group).filter(is_chosen) {
         part.read_columns(loaded, &mut page, columns)?;
         let chosen = choose(&page).map_err(|fault| fault_of(part, &page, fault));
         let Some(chosen) = part.note(chosen)? else { continue };
@@ -107,6 +108,12 @@ pub(crate) fn scan_group<T>(
         part.note(visited.map_err(|fault| fault_of(part, &page, fault)))?;
     }
     Ok(())
+}
+
+/// Chooses one of so many pages, in all files alike.
+fn is_one_of(file: u64, first_row: u64, one_in: u64) -> bool {
+    let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    one_in <= 1 || ((number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) % one_in == 0
 }
 
 /// Something is wrong with a row of a page.

@@ -161,7 +161,8 @@ impl SpanStore for Lake {
         condition: &Condition,
         area: &Area,
     ) -> Result<Difference, Error> {
-        Ok(measure::difference(&self.shared.snapshot(), window, condition, area))
+        let enough = self.shared.memory.options.others_enough.max(1);
+        Ok(measure::difference(&self.shared.snapshot(), window, condition, area, enough))
     }
 
     fn counters(&self) -> Counters {

@@ -60,3 +60,51 @@ mod in_files_by_columns {
 
     blkkin_store::conformance_tests!(make);
 }
+
+/// Of many spans outside of a box some are enough, as long as they are not too few.
+#[test]
+fn what_many_others_say_is_told_by_some() {
+    use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
+    use blkkin_store::{Area, Batch, Condition, Policy, TextField, TextTest, Topic, Window};
+    const SPANS: u64 = 60_000;
+    let disk = Arc::new(SimulatedDisk::new(1));
+    let retention = Retention { age: None, bytes: None };
+    let options =
+        Options { others_enough: 2000, file_spans: 20_000, retention, ..Options::default() };
+    let lake = Lake::open_on(disk, options).expect("opened").0;
+    for first in (1..=SPANS).step_by(10_000) {
+        let span = |number: u64| {
+            let mixed = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+            let trace_id = TraceId::from_number(mixed).expect("not 0");
+            let id = SpanId::from_number(number).expect("not 0");
+            let service = if number % 1000 == 0 { "rare" } else { "often" };
+            SpanRef {
+                name: if number % 4 == 0 { "write" } else { "read" },
+                start_ns: Some(1_700_000_000_000_000_000 + number * 1000),
+                duration_ns: Some(if number % 100 == 1 { 5_000_000 } else { 100_000 }),
+                local: EndpointRef { service, ..EndpointRef::NONE },
+                ..SpanRef::new(trace_id, id)
+            }
+        };
+        let mut bytes = Vec::new();
+        let format = blkkin_wire::Format::ZipkinProto;
+        blkkin_wire::encode(format, (first..first + 10_000).map(span), &mut bytes);
+        let (tell, told) = std::sync::mpsc::channel();
+        let batch = Batch { format, bytes: &bytes, policy: Policy::Whole };
+        lake.accept(batch, Box::new(move |outcome| drop(tell.send(outcome))));
+        told.recv().expect("an answer").expect("taken");
+    }
+    lake.write_files().expect("written");
+    let area = Area { window: Window::ALL, least_ns: 1_000_000, greatest_ns: u64::MAX };
+    let all = Condition::All(Vec::new());
+    let some = lake.difference(Window::ALL, &all, &area).expect("an answer");
+    assert_eq!((some.inside, some.outside_one_in), (SPANS / 100, 30));
+    assert!((500..8000).contains(&some.outside), "{} of {SPANS}", some.outside);
+    let writes = some.values.iter().find(|it| it.topic == Topic::Name && it.value == "write");
+    let share = writes.expect("some write").outside as f64 / some.outside as f64;
+    assert!((share - 0.25).abs() < 0.05, "{share}");
+    // Those that are like this are few: all of them are looked at.
+    let rare = Condition::Text(TextField::Service, TextTest::Is("rare".to_owned()));
+    let few = lake.difference(Window::ALL, &rare, &area).expect("an answer");
+    assert_eq!((few.inside, few.outside, few.outside_one_in), (0, SPANS / 1000, 1));
+}

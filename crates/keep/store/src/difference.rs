@@ -41,9 +41,9 @@ pub enum Topic<K> {
 pub struct Difference {
     /// Spans in the box.
     pub inside: u64,
-    /// Other spans, of which about one in `outside_one_in` was looked at.
+    /// Other spans that were looked at.
     pub outside: u64,
-    /// 1 if all were.
+    /// That is about one of so many.
     pub outside_one_in: u64,
     /// Different words, in order of topic and value.
     pub values: Vec<Spoken>,
@@ -137,6 +137,11 @@ impl Tally {
     pub fn add_span(&mut self, is_inside: bool, span: &SpanRef<'_>) {
         self.add_spans(is_inside, 1);
         words_of(span, |topic, word| self.add(is_inside, topic, word, 1));
+    }
+
+    /// Spans in the box, and other spans.
+    pub fn spans(&self) -> [u64; 2] {
+        [self.inside, self.outside]
     }
 
     /// Adds what another one has counted.

@@ -14,7 +14,7 @@ const LIMIT: usize = 1000;
 #[serde(rename_all = "camelCase")]
 struct LatenciesJson {
     latencies: Vec<LatencyJson>,
-    /// Services and names that were not looked at.
+    /// Services and names that were not asked about.
     left_out: usize,
 }
 
@@ -39,7 +39,8 @@ impl Api {
                 if !seen.insert([&service, &name].map(|text| text.to_ascii_lowercase())) {
                     continue;
                 }
-                if latencies.len() == limit {
+                // Those of which nothing is found take as long.
+                if seen.len() > limit {
                     left_out += 1;
                     continue;
                 }
