@@ -68,7 +68,7 @@ pub(crate) fn difference(
         let (mut tally, others) = beside(|| count_in(some), || count_in(others));
         tally.merge(&others);
         for_each_in_head(snapshot, condition, |block, row, start, duration| {
-            if block.trace_low(row) % one_in == 0 && is_asked_for(start, duration) {
+            if block.trace_low(row).is_multiple_of(one_in) && is_asked_for(start, duration) {
                 tally.add_span(is_inside, &block.span(row, &mut Scratch::default()));
             }
         });

@@ -113,7 +113,8 @@ pub(crate) fn scan_group<T>(
 /// Chooses one of so many pages, in all files alike.
 fn is_one_of(file: u64, first_row: u64, one_in: u64) -> bool {
     let number = (file ^ first_row.rotate_left(32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    one_in <= 1 || ((number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32) % one_in == 0
+    let mixed = (number ^ number >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
+    mixed.is_multiple_of(one_in.max(1))
 }
 
 /// Something is wrong with a row of a page.

@@ -77,9 +77,9 @@ fn what_many_others_say_is_told_by_some() {
             let mixed = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
             let trace_id = TraceId::from_number(mixed).expect("not 0");
             let id = SpanId::from_number(number).expect("not 0");
-            let service = if number % 1000 == 0 { "rare" } else { "often" };
+            let service = if number.is_multiple_of(1000) { "rare" } else { "often" };
             SpanRef {
-                name: if number % 4 == 0 { "write" } else { "read" },
+                name: if number.is_multiple_of(4) { "write" } else { "read" },
                 start_ns: Some(1_700_000_000_000_000_000 + number * 1000),
                 duration_ns: Some(if number % 100 == 1 { 5_000_000 } else { 100_000 }),
                 local: EndpointRef { service, ..EndpointRef::NONE },
