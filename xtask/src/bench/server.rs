@@ -3,6 +3,7 @@
 //!
 //! Each phase is a file of `server/`, and all of them start servers with [`running`], and send and ask with the programs
 //! of `benches/server`, which shares the processors with them. What a phase needs and is not there is said, and skipped.
+//! Benches of their own that fill servers in the same way are [`ui`] and `blockstack`.
 
 mod build;
 mod evict;

@@ -7,6 +7,10 @@ use crate::time::{TimeFormat, TimePrinter};
 use blkkin_reader::Text;
 use std::fmt::Write;
 
+/// Columns of tables, and the shares of spans, in percent, that take at most as long as they say.
+const PERCENTILES: [(&str, &str); 4] =
+    [("P50", "50"), ("P90", "90"), ("P99", "99"), ("MAX", "100")];
+
 /// How to draw.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
@@ -116,10 +120,12 @@ impl Options {
         if self.ascii { text } else { text.replace("us", "µs") }
     }
 
-    /// One of those that are known, or nothing.
-    fn percentile(&self, known: &[(String, u64)], percent: &str) -> String {
-        let known = known.iter().find(|(other, _)| other == percent);
-        known.map_or_else(String::new, |(_, ns)| self.duration(*ns))
+    /// Those of a line; empty where one is not known.
+    fn percentiles(&self, known: &[(String, u64)]) -> [(Tone, String); PERCENTILES.len()] {
+        PERCENTILES.map(|(_, percent)| {
+            let known = known.iter().find(|(other, _)| other == percent);
+            (Tone::Plain, known.map_or_else(String::new, |(_, ns)| self.duration(*ns)))
+        })
     }
 }
 
@@ -227,26 +233,17 @@ fn coarse(bars: &[(u64, u64, u64)]) -> Vec<(u64, u64, u64)> {
 /// How long spans take, of each service and name.
 pub fn latencies(found: &[Latencies], options: &Options) -> String {
     let look = options.look();
-    let mut table = Table::new(&[
-        Column::Left("SERVICE"),
-        Column::Left("NAME"),
-        Column::Right("SPANS"),
-        Column::Right("P50"),
-        Column::Right("P90"),
-        Column::Right("P99"),
-        Column::Right("MAX"),
-    ]);
+    let mut columns = vec![Column::Left("SERVICE"), Column::Left("NAME"), Column::Right("SPANS")];
+    columns.extend(PERCENTILES.map(|(title, _)| Column::Right(title)));
+    let mut table = Table::new(&columns);
     for found in found {
-        let of = |percent| (Tone::Plain, options.percentile(&found.percentiles, percent));
-        table.row(vec![
+        let mut cells = vec![
             (Tone::Plain, look.clean(&found.service, NAME_MAX)),
             (Tone::Plain, look.clean(&found.name, NAME_MAX)),
             (Tone::Plain, grouped(found.spans)),
-            of("50"),
-            of("90"),
-            of("99"),
-            of("100"),
-        ]);
+        ];
+        cells.extend(options.percentiles(&found.percentiles));
+        table.row(cells);
     }
     let mut out = String::new();
     table.print(&mut out, look);
@@ -256,32 +253,27 @@ pub fn latencies(found: &[Latencies], options: &Options) -> String {
 /// Who calls whom, and how that goes.
 pub fn calls(found: &[Calls], options: &Options) -> String {
     let look = options.look();
-    let mut table = Table::new(&[
+    let mut columns = vec![
         Column::Left("CALLER"),
         Column::Left("CALLED"),
         Column::Right("CALLS"),
         Column::Right("ERRORS"),
         Column::Right(""),
-        Column::Right("P50"),
-        Column::Right("P90"),
-        Column::Right("P99"),
-        Column::Right("MAX"),
-    ]);
+    ];
+    columns.extend(PERCENTILES.map(|(title, _)| Column::Right(title)));
+    let mut table = Table::new(&columns);
     for found in found {
         let failed =
             if found.errors > 0 { percent(found.errors, found.calls) } else { String::new() };
-        let of = |percent| (Tone::Plain, options.percentile(&found.percentiles, percent));
-        table.row(vec![
+        let mut cells = vec![
             (Tone::Plain, look.clean(&found.parent, NAME_MAX)),
             (Tone::Plain, look.clean(&found.child, NAME_MAX)),
             (Tone::Plain, grouped(found.calls)),
             alarm(found.errors),
             (Tone::Alarm, failed),
-            of("50"),
-            of("90"),
-            of("99"),
-            of("100"),
-        ]);
+        ];
+        cells.extend(options.percentiles(&found.percentiles));
+        table.row(cells);
     }
     let mut out = String::new();
     table.print(&mut out, look);
