@@ -35,6 +35,7 @@ pub(crate) struct Ledger {
     numbers: HashMap<Pair, u32, RandomState>,
     total: Node,
     levels: [Level; LEVELS],
+    adder: Adder,
     /// Nothing is known any more, as the total alone takes too much.
     is_lost: bool,
 }
@@ -59,9 +60,23 @@ struct Sum {
     durations: Counts,
 }
 
-/// How many took how long: by code, each as what it is more than the one before, and then the number.
+/// How many took how long, in runs of codes. Of each run first how much more its first code is than the last one before,
+/// then its kind and its length. Where nearly every code has a number the numbers follow, all of a width, so that adding
+/// them up is as quick as adding up an array; elsewhere pairs of a byte each, how much more the code is, and the number.
 #[derive(Default)]
 struct Counts(Box<[u8]>);
+
+/// The kind of a run of pairs. Others are the width of a number in bytes, as a power of two.
+const PAIRS: u8 = 4;
+
+/// How much more a code may be than the one before, in a run of numbers of a width.
+const GAP_MAX: u16 = 4;
+
+/// So many codes that something has are in a run at most, as all have the width that the greatest number needs.
+const RUN_MAX: usize = 32;
+
+/// A node of which the calls are added, or taken away.
+type Signed<'s> = (&'s Node, bool);
 
 /// The calls of a window: what is known, and which minutes files must be asked about.
 #[derive(Default)]
@@ -73,7 +88,7 @@ pub(crate) struct Calls {
 /// What the sums of a pair are added up in.
 pub(crate) struct Adder {
     durations: Box<[i64; CODES]>,
-    /// Codes that something was added to.
+    /// The first code that something was added to, and the one after the last.
     codes: (usize, usize),
 }
 
@@ -86,6 +101,7 @@ impl Ledger {
             numbers: HashMap::default(),
             total: Node::default(),
             levels: Default::default(),
+            adder: Adder::default(),
             is_lost: false,
         }
     }
@@ -102,12 +118,12 @@ impl Ledger {
         }
         for count in counts {
             let pair = self.number(count);
-            let mut grown = self.total.add(pair, count, times);
+            let mut grown = self.total.add(pair, count, times, &mut self.adder);
             for (level, number) in self.levels.iter_mut().zip(0..) {
                 let slot = count.minute >> (LEVEL_BITS * number);
                 if slot >= level.from {
                     let node = level.nodes.entry(slot).or_default();
-                    grown += node.add(pair, count, times);
+                    grown += node.add(pair, count, times, &mut self.adder);
                     if node.sums.is_empty() {
                         level.nodes.remove(&slot);
                     }
@@ -154,7 +170,7 @@ impl Ledger {
         let last = LEVELS - 1;
         let shift = LEVEL_BITS * last as u32;
         if self.spans_all(minutes) {
-            nodes.push(&self.total);
+            nodes.push((&self.total, true));
         } else {
             let level = &self.levels[last];
             let slots = minutes.start() >> shift..=minutes.end() >> shift;
@@ -163,7 +179,7 @@ impl Ledger {
                 calls.missing.push(*minutes.start()..=end);
             }
             for (&slot, node) in level.nodes.range(slots) {
-                self.gather(last, slot, node, minutes, &mut nodes, &mut calls.missing);
+                self.gather((last, slot, node), true, minutes, &mut nodes, &mut calls.missing);
             }
         }
         calls.links = self.added_up(&nodes);
@@ -183,14 +199,14 @@ impl Ledger {
         })
     }
 
-    /// The nodes that together have the calls of the minutes that a node has a part in.
+    /// The nodes that together have the calls of the minutes that a node has a part in: its parts within them, or it less
+    /// its parts outside, whichever are fewer.
     fn gather<'s>(
         &'s self,
-        level: usize,
-        slot: u64,
-        node: &'s Node,
+        (level, slot, node): (usize, u64, &'s Node),
+        is_added: bool,
         minutes: &RangeInclusive<u64>,
-        nodes: &mut Vec<&'s Node>,
+        nodes: &mut Vec<Signed<'s>>,
         missing: &mut Vec<RangeInclusive<u64>>,
     ) {
         let of_node = minutes_of(level, slot);
@@ -200,7 +216,7 @@ impl Ledger {
             return;
         }
         if (first..=last) == of_node {
-            nodes.push(node);
+            nodes.push((node, is_added));
             return;
         }
         // One minute is within or not.
@@ -209,31 +225,58 @@ impl Ledger {
         if first < known_from {
             missing.push(first..=last.min(known_from - 1));
         }
-        for slot in slot << LEVEL_BITS..(slot + 1) << LEVEL_BITS {
-            if let Some(node) = self.levels[below].nodes.get(&slot) {
-                self.gather(below, slot, node, minutes, nodes, missing);
+        let parts = self.levels[below].nodes.range(slot << LEVEL_BITS..(slot + 1) << LEVEL_BITS);
+        let (mut within, mut outside) = (0, 0);
+        for (&part, _) in parts.clone() {
+            let of_part = minutes_of(below, part);
+            within += u32::from(first <= *of_part.start() && *of_part.end() <= last);
+            outside += u32::from(*of_part.end() < first || last < *of_part.start());
+        }
+        // Nothing below of it is forgotten then.
+        if outside < within && self.levels[0].from <= *of_node.start() {
+            nodes.push((node, is_added));
+            for (&part, node) in parts {
+                let part = (below, part, node);
+                // The minutes end within the part, or on one side of it, as others are within them.
+                if *of_node.start() < first {
+                    let before = *of_node.start()..=first - 1;
+                    self.gather(part, !is_added, &before, nodes, missing);
+                }
+                if last < *of_node.end() {
+                    let after = last + 1..=*of_node.end();
+                    self.gather(part, !is_added, &after, nodes, missing);
+                }
             }
+            return;
+        }
+        for (&part, node) in parts {
+            self.gather((below, part, node), is_added, minutes, nodes, missing);
         }
     }
 
-    fn added_up(&self, nodes: &[&Node]) -> Vec<LinkCount> {
-        let mut by_pair: HashMap<u32, Vec<&Sum>, RandomState> = HashMap::default();
-        for (&pair, sum) in nodes.iter().flat_map(|node| &node.sums) {
-            by_pair.entry(pair).or_default().push(sum);
+    fn added_up(&self, nodes: &[Signed<'_>]) -> Vec<LinkCount> {
+        let mut by_pair: Vec<Vec<(&Sum, bool)>> = vec![Vec::new(); self.pairs.len()];
+        for &(node, is_added) in nodes {
+            for (&pair, sum) in &node.sums {
+                by_pair[pair as usize].push((sum, is_added));
+            }
         }
         let mut adder = Adder::default();
-        let add = |(pair, sums): (u32, Vec<&Sum>)| {
+        let mut links = Vec::new();
+        for ((parent, child), sums) in self.pairs.iter().zip(by_pair) {
             let mut link = LinkCount::default();
-            (link.parent, link.child) = self.pairs[pair as usize].clone();
-            for sum in sums {
-                link.calls = link.calls.saturating_add(sum.calls);
-                link.errors = link.errors.saturating_add(sum.errors);
-                adder.add_all(&sum.durations);
+            for (sum, is_added) in sums {
+                let times = if is_added { 1 } else { -1 };
+                link.calls = link.calls.saturating_add(sum.calls.saturating_mul(times));
+                link.errors = link.errors.saturating_add(sum.errors.saturating_mul(times));
+                adder.add_all(&sum.durations, is_added);
             }
             link.durations = adder.take();
-            link
-        };
-        let mut links: Vec<LinkCount> = by_pair.into_iter().map(add).collect();
+            if (link.calls, link.errors, link.durations.is_empty()) != (0, 0, true) {
+                (link.parent, link.child) = (parent.clone(), child.clone());
+                links.push(link);
+            }
+        }
         links.sort_unstable_by(|a, b| (&a.parent, &a.child).cmp(&(&b.parent, &b.child)));
         links
     }
@@ -252,12 +295,18 @@ fn minutes_of(level: usize, slot: u64) -> RangeInclusive<u64> {
 
 impl Node {
     /// Adds calls, and says how many more bytes that takes.
-    fn add(&mut self, pair: u32, count: &LinkCount, times: i64) -> isize {
+    fn add(&mut self, pair: u32, count: &LinkCount, times: i64, adder: &mut Adder) -> isize {
         let sum = self.sums.entry(pair).or_default();
         let before = if sum.is_none() { 0 } else { sum.bytes() };
         sum.calls = sum.calls.saturating_add(count.calls.saturating_mul(times));
         sum.errors = sum.errors.saturating_add(count.errors.saturating_mul(times));
-        sum.durations.add(&count.durations, times);
+        if !count.durations.is_empty() {
+            adder.add_all(&sum.durations, true);
+            for &(code, more) in &count.durations {
+                adder.add(code, more.saturating_mul(times));
+            }
+            sum.durations = Counts::of(&adder.take());
+        }
         let after = if sum.is_none() { 0 } else { sum.bytes() };
         if sum.is_none() {
             self.sums.remove(&pair);
@@ -281,56 +330,71 @@ impl Sum {
 }
 
 impl Counts {
-    /// Calls `each` with codes, in order, and numbers.
-    fn each(&self, mut each: impl FnMut(u16, i64)) {
-        let mut bytes = &self.0[..];
-        let mut code = 0u16;
-        let signed = |number: u64| (number >> 1) as i64 ^ -((number & 1) as i64);
-        loop {
-            // Most take a byte each.
-            while let [more, number, rest @ ..] = bytes
-                && (more | number) < 0x80
-            {
-                code = code.wrapping_add(u16::from(*more));
-                each(code, signed(u64::from(*number)));
-                bytes = rest;
+    /// Of counts in order of code.
+    fn of(counts: &[(u16, i64)]) -> Counts {
+        let mut to = Vec::with_capacity(2 * counts.len());
+        let (mut end, mut rest) = (0, counts);
+        while let [(first, _), ..] = *rest {
+            let run_of = |gap_max: u16| {
+                let is_near = |pair: &&[(u16, i64)]| pair[1].0 - pair[0].0 <= gap_max;
+                let length = 1 + rest.windows(2).take(RUN_MAX - 1).take_while(is_near).count();
+                let run = &rest[..length];
+                let width = run.iter().map(|&(_, number)| width_of(number)).max().unwrap_or(0);
+                (run, width, usize::from(run[length - 1].0 - first) + 1)
+            };
+            give(&mut to, u64::from(first - end));
+            end = first;
+            let (mut run, width, span) = run_of(u8::MAX.into());
+            if width == 0 && 2 * run.len() < span {
+                to.push(PAIRS);
+                give(&mut to, run.len() as u64);
+                for &(code, number) in run {
+                    to.extend([(code - end) as u8, number as u8]);
+                    end = code;
+                }
+                end += 1;
+            } else {
+                let (near, width, span) = run_of(GAP_MAX);
+                run = near;
+                to.push(width);
+                give(&mut to, span as u64);
+                for &(code, number) in run {
+                    to.resize(to.len() + (usize::from(code - end) << width), 0);
+                    to.extend_from_slice(&number.to_le_bytes()[..1 << width]);
+                    end = code + 1;
+                }
             }
-            if bytes.is_empty() {
-                break;
-            }
-            code = code.wrapping_add(take(&mut bytes) as u16);
-            let number = take(&mut bytes);
-            each(code, signed(number));
+            rest = &rest[run.len()..];
         }
+        Counts(to.into())
     }
 
-    /// Adds counts that are in order of code, so many times.
-    fn add(&mut self, counts: &[(u16, i64)], times: i64) {
-        if counts.is_empty() {
-            return;
+    /// Calls `each` with the first code of each run, what kind it is, and its bytes.
+    fn each_run(&self, mut each: impl FnMut(usize, u8, &[u8])) {
+        let (mut end, mut rest) = (0, &self.0[..]);
+        while !rest.is_empty() {
+            let first = end + take(&mut rest) as usize;
+            let Some((&kind, mut numbers)) = rest.split_first() else { break };
+            let length = take(&mut numbers) as usize;
+            let bytes = length << if kind == PAIRS { 1 } else { kind };
+            let Some((run, others)) = numbers.split_at_checked(bytes) else { break };
+            each(first, kind, run);
+            let codes = match kind {
+                PAIRS => 1 + run.iter().step_by(2).map(|&gap| usize::from(gap)).sum::<usize>(),
+                _ => length,
+            };
+            (end, rest) = (first + codes, others);
         }
-        let mut to = Vec::with_capacity(self.0.len() + 3 * counts.len());
-        let mut last = 0;
-        let mut put = |code: u16, number: i64| {
-            if number != 0 {
-                give(&mut to, u64::from(code.wrapping_sub(last)));
-                give(&mut to, (number << 1 ^ number >> 63) as u64);
-                last = code;
-            }
-        };
-        let mut others = counts.iter().copied().peekable();
-        self.each(|code, number| {
-            while let Some((other, more)) = others.next_if(|&(other, _)| other < code) {
-                put(other, more.saturating_mul(times));
-            }
-            let mut sum = number;
-            while let Some((_, more)) = others.next_if(|&(other, _)| other == code) {
-                sum = sum.saturating_add(more.saturating_mul(times));
-            }
-            put(code, sum);
-        });
-        others.for_each(|(code, more)| put(code, more.saturating_mul(times)));
-        self.0 = to.into();
+    }
+}
+
+/// Of how many bytes a number is, as a power of two.
+fn width_of(number: i64) -> u8 {
+    match number {
+        -0x80..=0x7f => 0,
+        -0x8000..=0x7fff => 1,
+        -0x8000_0000..=0x7fff_ffff => 2,
+        _ => 3,
     }
 }
 
@@ -367,25 +431,58 @@ impl Adder {
     pub(crate) fn add(&mut self, code: u16, times: i64) {
         // There are no others.
         let code = usize::from(code) % CODES;
-        self.codes = (self.codes.0.min(code), self.codes.1.max(code));
+        self.codes = (self.codes.0.min(code), self.codes.1.max(code + 1));
         self.durations[code] = self.durations[code].saturating_add(times);
     }
 
-    fn add_all(&mut self, counts: &Counts) {
-        let (mut first, mut last) = self.codes;
-        let durations: &mut [i64; CODES] = &mut self.durations;
-        counts.each(|code, times| {
-            let code = usize::from(code) % CODES;
-            (first, last) = (first.min(code), last.max(code));
-            durations[code] = durations[code].saturating_add(times);
+    /// Adds counts, or takes them away.
+    fn add_all(&mut self, counts: &Counts, is_added: bool) {
+        counts.each_run(|first, kind, numbers| match kind {
+            PAIRS => self.add_pairs(first, numbers, is_added),
+            0 => self.add_run(first, numbers, is_added, |it| i8::from_le_bytes(it).into()),
+            1 => self.add_run(first, numbers, is_added, |it| i16::from_le_bytes(it).into()),
+            2 => self.add_run(first, numbers, is_added, |it| i32::from_le_bytes(it).into()),
+            _ => self.add_run(first, numbers, is_added, i64::from_le_bytes),
         });
-        self.codes = (first, last);
+    }
+
+    fn add_pairs(&mut self, first: usize, pairs: &[u8], is_added: bool) {
+        let (mut code, sign) = (first, if is_added { 1 } else { -1 });
+        for &[gap, number] in pairs.as_chunks().0 {
+            code += usize::from(gap);
+            if let Some(sum) = self.durations.get_mut(code) {
+                *sum = sum.wrapping_add(sign * i64::from(number as i8));
+            }
+        }
+        self.codes = (self.codes.0.min(first), self.codes.1.max(code + 1));
+    }
+
+    #[inline]
+    fn add_run<const BYTES: usize>(
+        &mut self,
+        first: usize,
+        numbers: &[u8],
+        is_added: bool,
+        number: impl Fn([u8; BYTES]) -> i64,
+    ) {
+        let numbers = numbers.as_chunks().0;
+        let end = first + numbers.len();
+        let Some(durations) = self.durations.get_mut(first..end) else { return };
+        self.codes = (self.codes.0.min(first), self.codes.1.max(end));
+        // Without the looks for an overflow that would keep this from being done for several at a time: a sum of calls
+        // is far from it.
+        let both = durations.iter_mut().zip(numbers);
+        if is_added {
+            both.for_each(|(sum, &it)| *sum = sum.wrapping_add(number(it)));
+        } else {
+            both.for_each(|(sum, &it)| *sum = sum.wrapping_sub(number(it)));
+        }
     }
 
     /// What was added up, which is forgotten.
     pub(crate) fn take(&mut self) -> Vec<(u16, i64)> {
-        let (first, last) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
-        let Some(added) = self.durations.get_mut(first..=last) else { return Vec::new() };
+        let (first, end) = std::mem::replace(&mut self.codes, (usize::MAX, 0));
+        let Some(added) = self.durations.get_mut(first..end) else { return Vec::new() };
         let mut counts = Vec::with_capacity(added.iter().filter(|times| **times != 0).count());
         for (times, code) in added.iter_mut().zip(first..).filter(|(times, _)| **times != 0) {
             counts.push((code as u16, std::mem::take(times)));
@@ -396,7 +493,7 @@ impl Adder {
 
 #[cfg(test)]
 mod tests {
-    use super::Ledger;
+    use super::{Adder, CODES, Counts, Ledger};
     use crate::index::LinkCount;
     use std::collections::BTreeMap;
     use std::ops::RangeInclusive;
@@ -495,6 +592,32 @@ mod tests {
             // The bounds are such that all of this is met.
             assert_eq!(asked_files > 0, bytes_max < usize::MAX, "{bytes_max}");
             assert_eq!(spared > 0, bytes_max > 100, "{bytes_max}");
+        }
+    }
+
+    /// Near to each other and far away, small and large, and both of each next to each other.
+    #[test]
+    fn counts_are_what_they_were() {
+        let mut random = Random(3);
+        for _ in 0..2000 {
+            let mut counts: Vec<(u16, i64)> = Vec::new();
+            let (mut code, mut gap_max, mut bits) = (random.below(300), 1, 1);
+            while code < CODES as u64 && counts.len() < 200 {
+                let number = random.below(1 << bits) as i64 - random.below(1 << bits) as i64;
+                counts.extend((number != 0).then_some((code as u16, number)));
+                code += 1 + random.below(gap_max);
+                if random.below(20) == 0 {
+                    gap_max = 1 << random.below(11);
+                    bits = 1 + random.below(33);
+                }
+            }
+            let packed = Counts::of(&counts);
+            let mut adder = Adder::default();
+            adder.add_all(&packed, true);
+            assert_eq!(adder.take(), counts);
+            adder.add_all(&packed, false);
+            let taken: Vec<_> = counts.iter().map(|&(code, number)| (code, -number)).collect();
+            assert_eq!(adder.take(), taken);
         }
     }
 

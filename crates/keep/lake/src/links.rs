@@ -424,39 +424,45 @@ pub(crate) fn in_window(
     }
     let of_files = of_files.counts();
     let of_head = head.iter().filter(|count| minutes.contains(&count.minute));
-    let mut by_pair: HashMap<(&str, &str), Vec<&LinkCount>, RandomState> = HashMap::default();
-    for count in known.links.iter().chain(of_head).chain(&of_files) {
-        by_pair.entry((&count.parent, &count.child)).or_default().push(count);
+    let mut others: HashMap<(&str, &str), Vec<&LinkCount>, RandomState> = HashMap::default();
+    for count in of_head.chain(&of_files) {
+        others.entry((&count.parent, &count.child)).or_default().push(count);
     }
     let mut adder = Adder::default();
-    let added_up = by_pair.into_iter().filter_map(|(pair, counts)| {
-        let sum = |number: fn(&LinkCount) -> i64| {
-            counts.iter().fold(0i64, |sum, count| sum.saturating_add(number(count)))
-        };
-        let (calls, errors) = (sum(|count| count.calls), sum(|count| count.errors));
-        if let [only] = &counts[..] {
-            return link_of(pair, calls, errors, &only.durations);
+    let mut add = |mut link: LinkCount, others: Vec<&LinkCount>| {
+        for (code, times) in link.durations {
+            adder.add(code, times);
         }
-        let durations = counts.iter().flat_map(|count| &count.durations);
-        durations.for_each(|&(code, times)| adder.add(code, times));
-        link_of(pair, calls, errors, &adder.take())
+        for other in others {
+            link.calls = link.calls.saturating_add(other.calls);
+            link.errors = link.errors.saturating_add(other.errors);
+            other.durations.iter().for_each(|&(code, times)| adder.add(code, times));
+        }
+        LinkCount { durations: adder.take(), ..link }
+    };
+    let mut of_known = Vec::with_capacity(known.links.len());
+    for link in &known.links {
+        of_known.push(others.remove(&(&link.parent[..], &link.child[..])).unwrap_or_default());
+    }
+    let new = others.into_iter().map(|((parent, child), others)| {
+        let (parent, child) = (parent.to_owned(), child.to_owned());
+        (LinkCount { parent, child, ..LinkCount::default() }, others)
     });
-    let mut links: Vec<Link> = added_up.collect();
+    let new: Vec<_> = new.collect();
+    let all = known.links.into_iter().zip(of_known).chain(new);
+    let links = all.map(|(link, others)| if others.is_empty() { link } else { add(link, others) });
+    let links: Vec<LinkCount> = links.collect();
+    let mut links: Vec<Link> = links.into_iter().filter_map(link_of).collect();
     links.sort_by(|one, other| (&one.parent, &one.child).cmp(&(&other.parent, &other.child)));
     links
 }
 
 /// A link, if there are calls.
-fn link_of(
-    (parent, child): (&str, &str),
-    calls: i64,
-    errors: i64,
-    counts: &[(u16, i64)],
-) -> Option<Link> {
+fn link_of(count: LinkCount) -> Option<Link> {
+    let LinkCount { minute: _, parent, child, calls, errors, durations } = count;
     let unsigned = |number: i64| u64::try_from(number).unwrap_or(0);
-    let durations = counts.iter().map(|&(code, times)| (code, unsigned(times))).collect();
+    let durations = durations.into_iter().map(|(code, times)| (code, unsigned(times))).collect();
     let (calls, errors) = (unsigned(calls), unsigned(errors));
-    let (parent, child) = (parent.to_owned(), child.to_owned());
     (calls > 0).then_some(Link { parent, child, calls, errors, durations })
 }
 

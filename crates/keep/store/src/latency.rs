@@ -118,9 +118,13 @@ impl Durations {
 /// Of codes, and how many there are of each.
 impl FromIterator<(u16, u64)> for Durations {
     fn from_iter<I: IntoIterator<Item = (u16, u64)>>(counts: I) -> Durations {
-        let counts = counts.into_iter();
-        let mut sum = Durations { counts: Vec::with_capacity(counts.size_hint().0) };
-        counts.for_each(|(code, count)| sum.add(code, count));
+        // Those of a vector stay where they are.
+        let counts: Vec<_> = counts.into_iter().filter(|&(_, count)| count > 0).collect();
+        if counts.is_sorted_by(|(one, _), (other, _)| one < other) {
+            return Durations { counts };
+        }
+        let mut sum = Durations::default();
+        counts.into_iter().for_each(|(code, count)| sum.add(code, count));
         sum
     }
 }

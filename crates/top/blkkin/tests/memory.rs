@@ -59,7 +59,8 @@ fn high_water_mark(status: &str) -> Option<u64> {
 #[test]
 fn large_streams_and_claims_take_little_memory() {
     let scratch = Scratch::new("memory");
-    let empty = peak_kib(&scratch.0, &["view", "--help"]);
+    // On a busy machine the last look may come before the program has begun, which makes a run seem smaller than all.
+    let empty = (0..20).map(|_| peak_kib(&scratch.0, &["view", "--help"])).max().expect("a run");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../tests/corpus/large");
     let mut wrong = Vec::new();
     let mut count = 0;
