@@ -748,7 +748,7 @@ impl Agent {
             }
             let trouble = retry.is_some();
             application.next_look = match (drained.found, trouble) {
-                (true, _) => Some(now + application.pace.after(drained.fullest)),
+                (true, _) => Some(now + application.pace.after(now, drained.fullest)),
                 // Of what cannot be written now, each event would find the daemon asleep.
                 (false, true) if application.has_only_trouble() => retry,
                 (false, true) => Some(now + LOOK_IN_TROUBLE),

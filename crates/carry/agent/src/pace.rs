@@ -4,7 +4,8 @@
 //! daemon looks by itself, so that no event costs a system call: at first soon, so that even at a thousand
 //! events a second each is written within a fraction of a millisecond; then, as long as it finds something
 //! each time, less and less often, so that packets hold more than a few events. Rings that fill up bring it
-//! back sooner.
+//! back sooner. A program whose events are just so far apart that looks in between find none would wake it for
+//! each of them, thousands of times a second: the sooner it is woken again, the later it looks.
 
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,8 @@ const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(4);
 /// So often something is found before looks become rarer.
 const PATIENCE: u32 = 8;
+/// If it is woken again so soon, it looked too early before.
+const TOO_SOON: Duration = Duration::from_micros(700);
 /// A ring is to be no fuller than that, in parts of 256, …
 const FULL: u64 = 64;
 /// … and worth a packet at that.
@@ -22,17 +25,24 @@ const WORTH: u64 = 8;
 pub(crate) struct Pace {
     interval: Duration,
     found: u32,
+    /// When it was woken last.
+    woken: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { interval: SHORTEST, found: 0 }
+        Pace { interval: SHORTEST, found: 0, woken: None }
     }
 }
 
 impl Pace {
     /// How long until the next look, after one that found something.
-    pub(crate) fn after(&mut self, fullest: u64) -> Duration {
+    pub(crate) fn after(&mut self, now: Instant, fullest: u64) -> Duration {
+        if self.found == 0 {
+            let is_again = self.woken.is_some_and(|last| now < last + TOO_SOON);
+            self.interval = if is_again { (self.interval * 2).min(LONGEST) } else { SHORTEST };
+            self.woken = Some(now);
+        }
         self.found = self.found.saturating_add(1);
         if fullest > FULL {
             self.interval = (self.interval / 2).max(SHORTEST);
@@ -42,9 +52,9 @@ impl Pace {
         self.interval
     }
 
-    /// Nothing was found.
+    /// Nothing was found; the program wakes the daemon from now on.
     pub(crate) fn rest(&mut self) {
-        *self = Pace::default();
+        self.found = 0;
     }
 }
 
@@ -112,17 +122,52 @@ mod tests {
 
     #[test]
     fn looks_become_rarer_and_come_back() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.after(0), SHORTEST);
+        let (mut pace, now) = (Pace::default(), Instant::now());
+        assert_eq!(pace.after(now, 0), SHORTEST);
         for _ in 0..20 {
-            pace.after(1);
+            pace.after(now, 1);
         }
-        assert_eq!(pace.after(1), LONGEST);
+        assert_eq!(pace.after(now, 1), LONGEST);
         for _ in 0..10 {
-            pace.after(200);
+            pace.after(now, 200);
         }
-        assert_eq!(pace.after(20), SHORTEST);
+        assert_eq!(pace.after(now, 20), SHORTEST);
+        for _ in 0..20 {
+            pace.after(now, 1);
+        }
         pace.rest();
-        assert_eq!(pace, Pace::default());
+        assert_eq!(pace.after(now + TOO_SOON, 1), SHORTEST);
+    }
+
+    /// How often a program wakes the daemon in a second in which its events come so far apart.
+    fn wakes(apart: Duration) -> u32 {
+        let (mut pace, start) = (Pace::default(), Instant::now());
+        let (mut now, mut event, mut wakes) = (start, start, 0);
+        let end = start + Duration::from_secs(1);
+        while event < end {
+            now = now.max(event);
+            wakes += 1;
+            while event <= now && event < end {
+                while event <= now {
+                    event += apart;
+                }
+                now += pace.after(now, 1);
+            }
+            pace.rest();
+        }
+        wakes
+    }
+
+    #[test]
+    fn events_that_are_just_too_far_apart_do_not_wake_it_each() {
+        for microseconds in [100, 160, 240, 450, 650] {
+            let wakes = wakes(Duration::from_micros(microseconds));
+            assert!(wakes < 20, "{microseconds}: {wakes}");
+        }
+        // To look again and again would not be worth it; and each is written at once.
+        for microseconds in [1000, 5000, 100_000] {
+            let apart = Duration::from_micros(microseconds);
+            assert_eq!(wakes(apart), 1_000_000 / microseconds as u32);
+        }
     }
 }
