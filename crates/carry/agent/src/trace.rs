@@ -43,6 +43,8 @@ pub(crate) struct Trace {
     text: String,
     written: Written,
     text_on_disk: usize,
+    /// Whether the schema may have what the text does not tell.
+    has_more: bool,
     /// As the schema has them.
     streams: Vec<Stream>,
     files: HashMap<(u32, u32), StreamFile>,
@@ -113,6 +115,7 @@ impl Trace {
             text: String::new(),
             written: Written::default(),
             text_on_disk: 0,
+            has_more: true,
             streams: Vec::new(),
             files: HashMap::new(),
             note,
@@ -147,6 +150,7 @@ impl Trace {
             text_on_disk: text.len(),
             text,
             written,
+            has_more: false,
             streams,
             files: HashMap::new(),
             note: Some(note),
@@ -263,6 +267,7 @@ impl Trace {
             let (name, types) = (name.to_owned(), HashSet::new());
             self.streams.push(Stream { number, name, types });
             self.schema.streams.push(metadata::stream(number, contexts));
+            self.has_more = true;
         }
     }
 
@@ -274,13 +279,17 @@ impl Trace {
         };
         if known.types.insert(event_type.index) {
             class.events.push(metadata::event(event_type));
+            self.has_more = true;
         }
     }
 
     /// Brings the metadata on disk up to date.
     fn write_metadata(&mut self) -> io::Result<()> {
-        let more = write_more(&self.schema, &mut self.written).map_err(io::Error::other)?;
-        self.text.push_str(&more);
+        if self.has_more {
+            let more = write_more(&self.schema, &mut self.written).map_err(io::Error::other)?;
+            self.text.push_str(&more);
+            self.has_more = false;
+        }
         if self.text_on_disk == self.text.len() && self.text_on_disk > 0 {
             return Ok(());
         }
