@@ -753,11 +753,13 @@ impl Agent {
                 (false, true) if application.has_only_trouble() => retry,
                 (false, true) => Some(now + LOOK_IN_TROUBLE),
                 (false, false) => {
-                    application.pace.rest();
-                    // A program that heeds no barriers may just have stored an event, and have found
-                    // before that nobody sleeps. It is seen a moment later.
                     let is_first = !std::mem::replace(&mut application.is_asleep, true);
-                    is_first.then(|| now + ONE_MORE_LOOK)
+                    is_first.then(|| {
+                        application.pace.rest(now);
+                        // A program that heeds no barriers may just have stored an event, and have found
+                        // before that nobody sleeps. It is seen a moment later.
+                        now + ONE_MORE_LOOK
+                    })
                 }
             };
             if drained.found {

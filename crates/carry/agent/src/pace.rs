@@ -13,8 +13,10 @@ const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(4);
 /// So often something is found before looks become rarer.
 const PATIENCE: u32 = 8;
-/// If it is woken again so soon, it looked too early before.
+/// If it is woken after so short a sleep, it looked too early before.
 const TOO_SOON: Duration = Duration::from_micros(700);
+/// After so long a sleep, nothing of what was before counts any more.
+const LONG_AGO: Duration = Duration::from_millis(10);
 /// A ring is to be no fuller than that, in parts of 256, …
 const FULL: u64 = 64;
 /// … and worth a packet at that.
@@ -25,13 +27,13 @@ const WORTH: u64 = 8;
 pub(crate) struct Pace {
     interval: Duration,
     found: u32,
-    /// When it was woken last.
-    woken: Option<Instant>,
+    /// When nothing was found last.
+    rested: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { interval: SHORTEST, found: 0, woken: None }
+        Pace { interval: SHORTEST, found: 0, rested: None }
     }
 }
 
@@ -39,9 +41,12 @@ impl Pace {
     /// How long until the next look, after one that found something.
     pub(crate) fn after(&mut self, now: Instant, fullest: u64) -> Duration {
         if self.found == 0 {
-            let is_again = self.woken.is_some_and(|last| now < last + TOO_SOON);
-            self.interval = if is_again { (self.interval * 2).min(LONGEST) } else { SHORTEST };
-            self.woken = Some(now);
+            let slept = self.rested.map_or(LONG_AGO, |last| now.saturating_duration_since(last));
+            self.interval = match slept {
+                _ if slept < TOO_SOON => (self.interval * 2).min(LONGEST),
+                _ if slept < LONG_AGO => (self.interval / 2).max(SHORTEST),
+                _ => SHORTEST,
+            };
         }
         self.found = self.found.saturating_add(1);
         if fullest > FULL {
@@ -53,8 +58,9 @@ impl Pace {
     }
 
     /// Nothing was found; the program wakes the daemon from now on.
-    pub(crate) fn rest(&mut self) {
+    pub(crate) fn rest(&mut self, now: Instant) {
         self.found = 0;
+        self.rested = Some(now);
     }
 }
 
@@ -135,12 +141,12 @@ mod tests {
         for _ in 0..20 {
             pace.after(now, 1);
         }
-        pace.rest();
-        assert_eq!(pace.after(now + TOO_SOON, 1), SHORTEST);
+        pace.rest(now);
+        assert_eq!(pace.after(now + LONG_AGO, 1), SHORTEST);
     }
 
     /// How often a program wakes the daemon in a second in which its events come so far apart.
-    fn wakes(apart: Duration) -> u32 {
+    fn wakes(mut apart: impl FnMut() -> Duration) -> u32 {
         let (mut pace, start) = (Pace::default(), Instant::now());
         let (mut now, mut event, mut wakes) = (start, start, 0);
         let end = start + Duration::from_secs(1);
@@ -149,11 +155,11 @@ mod tests {
             wakes += 1;
             while event <= now && event < end {
                 while event <= now {
-                    event += apart;
+                    event += apart();
                 }
                 now += pace.after(now, 1);
             }
-            pace.rest();
+            pace.rest(now);
         }
         wakes
     }
@@ -161,13 +167,21 @@ mod tests {
     #[test]
     fn events_that_are_just_too_far_apart_do_not_wake_it_each() {
         for microseconds in [100, 160, 240, 450, 650] {
-            let wakes = wakes(Duration::from_micros(microseconds));
+            let wakes = wakes(|| Duration::from_micros(microseconds));
             assert!(wakes < 20, "{microseconds}: {wakes}");
         }
+        // With pauses of chance between them.
+        let mut random = 1u64;
+        let wakes_of_some = wakes(|| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let part = ((random >> 33) + 1) as f64 / (1u64 << 31) as f64;
+            Duration::from_micros((-part.ln() * 500.0) as u64 + 1)
+        });
+        assert!(wakes_of_some < 200, "{wakes_of_some}");
         // To look again and again would not be worth it; and each is written at once.
         for microseconds in [1000, 5000, 100_000] {
             let apart = Duration::from_micros(microseconds);
-            assert_eq!(wakes(apart), 1_000_000 / microseconds as u32);
+            assert_eq!(wakes(|| apart), 1_000_000 / microseconds as u32);
         }
     }
 }
