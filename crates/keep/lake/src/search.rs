@@ -22,7 +22,7 @@ use blkkin_model::{Held, Span, SpanRef, TraceId};
 use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns, root_of};
 use foldhash::fast::RandomState;
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 /// What summaries are made of, beside the request's id.
 const SUMMARY: [Column; 6] = [
@@ -53,8 +53,12 @@ const FILES_TO_ESTIMATE: usize = 16;
 /// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
 const SOME_ORDINALS: u32 = 4096;
 
-/// So many of the spans in memory are put in order at once.
+/// So many of those that may be asked for are put in order at first, and four times as many each time that was not
+/// enough.
 const SOME_MATCHES: usize = 4096;
+
+/// If at least one of so many requests has a span that may meet a condition, they are marked rather than put in order.
+const MARKED_OF: usize = 16;
 
 /// Requests that are asked for.
 pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Result<Page, Error> {
@@ -202,19 +206,23 @@ impl<'q> Search<'q> {
                 for (place, part) in parts.iter().enumerate() {
                     all.extend(self.part_candidates(place, part).unwrap_or_default());
                 }
-                all.sort_by_key(|candidate| std::cmp::Reverse(candidate.rank_ns));
                 let mut looks: Vec<Look<'_>> = parts.iter().map(|part| Look::of(part)).collect();
-                for candidate in all {
-                    if self.is_enough(candidate.rank_ns) {
-                        break;
-                    }
-                    match candidate.at {
-                        At::Low(low) => self.try_low(low),
-                        At::Ordinal(place, ordinal) => {
-                            let _ = self.try_ordinal(&mut looks[place], ordinal);
+                greatest_first(
+                    &mut all,
+                    |candidate| candidate.rank_ns,
+                    |candidate| {
+                        if self.is_enough(candidate.rank_ns) {
+                            return ControlFlow::Break(());
                         }
-                    }
-                }
+                        match candidate.at {
+                            At::Low(low) => self.try_low(low),
+                            At::Ordinal(place, ordinal) => {
+                                let _ = self.try_ordinal(&mut looks[place], ordinal);
+                            }
+                        }
+                        ControlFlow::Continue(())
+                    },
+                );
             }
         }
     }
@@ -229,20 +237,17 @@ impl<'q> Search<'q> {
     fn look_at_head(&mut self) {
         let mut matches: Vec<(u64, u64)> =
             self.head_requests().into_iter().map(|(id, times)| (times.began(), id.low())).collect();
-        let mut left = &mut matches[..];
-        while !left.is_empty() {
-            let some = left.len().min(SOME_MATCHES);
-            left.select_nth_unstable_by_key(some - 1, |found| std::cmp::Reverse(*found));
-            let (next, rest) = left.split_at_mut(some);
-            next.sort_unstable_by_key(|found| std::cmp::Reverse(*found));
-            for &mut (began, low) in next {
+        greatest_first(
+            &mut matches,
+            |found| *found,
+            |(began, low)| {
                 if self.is_enough(began) {
-                    return;
+                    return ControlFlow::Break(());
                 }
                 self.try_low(low);
-            }
-            left = rest;
-        }
+                ControlFlow::Continue(())
+            },
+        );
     }
 
     /// Tries the requests of a file, the newest first, until there are enough.
@@ -464,13 +469,45 @@ impl<'q> Search<'q> {
 
     /// Those among them that have a span that meets the driving condition, or may.
     fn ordinals(&self, part: &Part, among: Range<u32>) -> Result<Vec<u32>, Error> {
+        if matches!(self.driver, Condition::All(conditions) if conditions.is_empty()) {
+            return Ok(among.collect());
+        }
         let loaded = part.load()?;
         let mut ordinals = Vec::new();
         let push = |_, entry: Entry, _| ordinals.push(entry.ordinal);
         part.note(for_each_entry(&loaded, self.driver, &among, push).map_err(io_error))?;
-        ordinals.sort_unstable();
-        ordinals.dedup();
-        Ok(ordinals)
+        if ordinals.len() < among.len() / MARKED_OF {
+            ordinals.sort_unstable();
+            ordinals.dedup();
+            return Ok(ordinals);
+        }
+        let mut is_marked = vec![false; among.len()];
+        for ordinal in ordinals {
+            let mark =
+                ordinal.checked_sub(among.start).and_then(|at| is_marked.get_mut(at as usize));
+            mark.into_iter().for_each(|mark| *mark = true);
+        }
+        Ok(among.zip(is_marked).filter(|(_, is_marked)| *is_marked).map(|(it, _)| it).collect())
+    }
+}
+
+/// Hands over the greatest ones in order, and puts few others in order, until that is enough.
+fn greatest_first<T: Copy, K: Ord>(
+    all: &mut [T],
+    key: impl Fn(&T) -> K,
+    mut each: impl FnMut(T) -> ControlFlow<()>,
+) {
+    let key = |one: &T| std::cmp::Reverse(key(one));
+    let (mut left, mut some) = (all, SOME_MATCHES);
+    while !left.is_empty() {
+        some = some.min(left.len());
+        left.select_nth_unstable_by_key(some - 1, key);
+        let (next, rest) = left.split_at_mut(some);
+        next.sort_unstable_by_key(key);
+        if next.iter().try_for_each(|one| each(*one)).is_break() {
+            return;
+        }
+        (left, some) = (rest, some.saturating_mul(4));
     }
 }
 
