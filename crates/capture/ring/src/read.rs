@@ -3,9 +3,9 @@
 use crate::cells::{Cells, Word};
 use crate::encode::{HEADER_SIZE, TIME_AT};
 use crate::packet::{self, Header};
-#[cfg(not(loom))]
-use crate::shape::SLEEPING;
 use crate::shape::{self, Mode, Shape};
+#[cfg(not(loom))]
+use crate::shape::{DOZING, SLEEPING};
 use crate::write::Clock;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
@@ -574,5 +574,19 @@ impl Cells {
         // Relaxed: a glance; most often nobody sleeps. What puts it behind the writer's store is said
         // above.
         self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
+    }
+
+    /// Says that the reader comes by itself, but not before long: who fills a sub-buffer is to wake it.
+    pub fn doze(&self) {
+        // Relaxed: to miss it is to be as late as without it.
+        if self.flag(DOZING, Relaxed) == 0 {
+            self.set_flag(DOZING, 1, Relaxed);
+        }
+    }
+
+    /// Whether the reader dozes; if so it no longer counts as dozing, and the caller wakes it. The reader calls it
+    /// when it comes often.
+    pub fn rouse(&self) -> bool {
+        self.flag(DOZING, Relaxed) != 0 && self.set_flag(DOZING, 0, Relaxed) != 0
     }
 }

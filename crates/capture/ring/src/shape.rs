@@ -7,6 +7,7 @@
 //!     write                          64  id of the stream class, u64
 //! 16  rings, u64                     72  position that the rings start at, u64
 //! 24  size of a packet header, u64   128 SLEEPING, u64
+//!                                    136 DOZING, u64
 //! ```
 //!
 //! All words are little-endian. Written by the daemon before anybody else has the memory; a traced
@@ -116,6 +117,9 @@ pub(crate) const CONTROL_SIZE: usize = 256;
 /// Where in the set header the reader says that it sleeps.
 #[cfg(not(loom))]
 pub(crate) const SLEEPING: usize = 128;
+/// Where it says that it comes by itself, but not soon.
+#[cfg(not(loom))]
+pub(crate) const DOZING: usize = 136;
 
 /// The smallest that does in both modes.
 impl Default for Shape {

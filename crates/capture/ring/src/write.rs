@@ -363,6 +363,10 @@ impl Writer {
 
     /// All that leaving one sub-buffer and beginning the next one takes.
     fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
+        #[cfg(not(loom))]
+        if from.is_some() && self.cells.rouse() {
+            self.waker.wake();
+        }
         let control = self.shape.control_of(ring);
         let last_time = self.cells.load_own(control, Word::LastTime);
         let time = self.now_everywhere().max(last_time);

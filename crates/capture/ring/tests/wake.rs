@@ -14,7 +14,7 @@ use std::os::unix::fs::FileExt;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::Ordering::Acquire;
 use std::time::{Duration, Instant};
-use support::{Harvest, Records, Set, is_recorded, record, shape};
+use support::{Harvest, Records, Set, is_recorded, record, shape, size_of};
 
 /// How a reader is woken. Children inherit it if they are to.
 struct Bell(File);
@@ -87,6 +87,38 @@ fn who_records_wakes_the_reader() {
             assert_eq!(record(&set.writer(clock), 5, 0), Outcome::Full);
             assert_eq!(bell.count(), 0);
         }
+    }
+}
+
+/// Who fills a sub-buffer wakes a reader that dozes, once; one that does not doze is left alone.
+#[test]
+fn who_fills_a_sub_buffer_wakes_a_reader_that_dozes() {
+    let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
+    for with_sequences in [true, false] {
+        let set = Set::new(shape(2, 4096, 8, Mode::Discard));
+        let bell = Bell::new(libc::EFD_CLOEXEC);
+        let writer = set.writer(clock).waking(bell.0.as_raw_fd());
+        let writer = if with_sequences { writer } else { writer.without_sequences() };
+        let mut numbers = 0..;
+        let mut record_some = |bytes: usize| {
+            let mut recorded = 0;
+            while recorded < bytes {
+                let number = numbers.next().unwrap();
+                assert!(is_recorded(&writer, 1, number));
+                recorded += size_of(1, number);
+            }
+            bell.count()
+        };
+        assert_eq!(record_some(1), 0);
+        set.cells.doze();
+        assert_eq!(record_some(1000), 0, "there is room");
+        // In two rings, if the thread is moved.
+        assert_eq!(record_some(3 * 4096), 1, "once");
+        assert_eq!(record_some(2 * 4096), 0, "it has been woken");
+        set.cells.doze();
+        assert!(set.cells.rouse());
+        assert!(!set.cells.rouse());
+        assert_eq!(record_some(4096), 0, "it comes by itself");
     }
 }
 

@@ -54,6 +54,8 @@ pub(crate) struct Application {
     /// When its rings are looked at next; never if it wakes the daemon itself.
     pub(crate) next_look: Option<Instant>,
     pub(crate) pace: Pace,
+    /// Whether who fills a sub-buffer wakes the daemon.
+    pub(crate) is_dozing: bool,
     pub(crate) hearing: Hearing,
     /// Whether the program was told to wake the daemon, and nothing has come since.
     pub(crate) is_asleep: bool,
@@ -441,9 +443,18 @@ impl Application {
     /// Has the program's next event wake the daemon; what is in the rings by now is to be looked for once
     /// more.
     pub(crate) fn fall_asleep(&mut self) {
+        self.is_asleep = true;
         let written = self.attachments.iter().filter(|attachment| attachment.is_written);
         written.for_each(|attachment| attachment.rings.fall_asleep());
         blkkin_sys::barrier_for_all();
+    }
+
+    /// Whether who fills a sub-buffer is to wake the daemon, as it does not come before long.
+    pub(crate) fn doze(&mut self, is_dozing: bool) {
+        self.is_dozing = is_dozing;
+        for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
+            if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
+        }
     }
 
     /// Looks at the rings by itself again.

@@ -9,7 +9,7 @@ use crate::departed::Absence;
 use crate::door::{Door, Knock};
 use crate::notify::{self, notify};
 use crate::owner::Owner;
-use crate::pace::{Hearing, Pace};
+use crate::pace::{DOZE, Hearing, Pace};
 use crate::process::{Looker, group_number};
 use crate::quota::{Account, Accounts, Exceeded, Limits, Share, What};
 use crate::requests::{Command, Pending};
@@ -595,6 +595,7 @@ impl Agent {
                     next_number: 0,
                     next_look: None,
                     pace: Pace::default(),
+                    is_dozing: false,
                     hearing: Hearing::default(),
                     is_in_trouble: false,
                     is_asleep: false,
@@ -722,6 +723,10 @@ impl Agent {
     fn woken(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
         // It is never read, which a program could make wait: each write to it counts anew.
+        if std::mem::take(&mut application.is_dozing) {
+            // There is suddenly much.
+            application.pace = Pace::default();
+        }
         let look = application.hearing.woken(Instant::now());
         application.next_look = Some(application.next_look.map_or(look, |next| next.min(look)));
         if application.hearing.is_deaf() {
@@ -739,6 +744,7 @@ impl Agent {
                 let wake = data_of_wake(*id);
                 let _ = epoll::modify(&self.epoll, &application.wake, wake, EACH_WRITE);
             }
+            let was_asleep = application.is_asleep;
             let mut drained = application.drain(ROOM, None, Some(now));
             let mut retry = application.next_retry();
             if !drained.found && retry.is_none() {
@@ -748,21 +754,22 @@ impl Agent {
             }
             let trouble = retry.is_some();
             application.next_look = match (drained.found, trouble) {
-                (true, _) => Some(now + application.pace.after(now, drained.fullest)),
+                (true, _) => {
+                    let pause = application.pace.after(now, drained.fullest);
+                    application.doze(pause >= DOZE);
+                    Some(now + pause)
+                }
                 // Of what cannot be written now, each event would find the daemon asleep.
                 (false, true) if application.has_only_trouble() => retry,
                 (false, true) => Some(now + LOOK_IN_TROUBLE),
-                (false, false) => {
-                    let is_first = !std::mem::replace(&mut application.is_asleep, true);
-                    is_first.then(|| {
-                        application.pace.rest(now);
-                        // A program that heeds no barriers may just have stored an event, and have found
-                        // before that nobody sleeps. It is seen a moment later.
-                        now + ONE_MORE_LOOK
-                    })
-                }
+                (false, false) => (!was_asleep).then(|| {
+                    application.pace.rest(now);
+                    // A program that heeds no barriers may just have stored an event, and have found
+                    // before that nobody sleeps. It is seen a moment later.
+                    now + ONE_MORE_LOOK
+                }),
             };
-            if drained.found {
+            if drained.found || trouble {
                 application.wake_up();
             }
             if let Some(error) = drained.trouble

@@ -4,16 +4,20 @@
 //! daemon looks by itself, so that no event costs a system call: at first soon, so that even at a thousand
 //! events a second each is written within a fraction of a millisecond; then, as long as it finds something
 //! each time, less and less often, so that packets hold more than a few events. Rings that fill up bring it
-//! back sooner. A program whose events are just so far apart that looks in between find none would wake it for
-//! each of them, thousands of times a second: the sooner it is woken again, the later it looks.
+//! back sooner, and where that is sudden, who fills a sub-buffer wakes it.
+//!
+//! A program whose events are just so far apart that looks in between find none would wake it for each of
+//! them, thousands of times a second: the shorter it has slept, the later it looks again.
 
 use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
-const LONGEST: Duration = Duration::from_millis(4);
+const LONGEST: Duration = Duration::from_millis(10);
+/// Whoever looks this seldom has himself be woken when a sub-buffer is full.
+pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// So often something is found before looks become rarer.
 const PATIENCE: u32 = 8;
-/// If it is woken after so short a sleep, it looked too early before.
+/// A program that has something so often is better looked at than waited for.
 const TOO_SOON: Duration = Duration::from_micros(700);
 /// After so long a sleep, nothing of what was before counts any more.
 const LONG_AGO: Duration = Duration::from_millis(10);
@@ -26,14 +30,17 @@ const WORTH: u64 = 8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pace {
     interval: Duration,
+    /// How often something was found since the program woke the daemon, and from that time to the one before.
     found: u32,
-    /// When nothing was found last.
+    found_before: u32,
+    /// When it did, and when nothing was found last.
+    woken: Option<Instant>,
     rested: Option<Instant>,
 }
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { interval: SHORTEST, found: 0, rested: None }
+        Pace { interval: SHORTEST, found: 0, found_before: 0, woken: None, rested: None }
     }
 }
 
@@ -41,12 +48,19 @@ impl Pace {
     /// How long until the next look, after one that found something.
     pub(crate) fn after(&mut self, now: Instant, fullest: u64) -> Duration {
         if self.found == 0 {
-            let slept = self.rested.map_or(LONG_AGO, |last| now.saturating_duration_since(last));
-            self.interval = match slept {
-                _ if slept < TOO_SOON => (self.interval * 2).min(LONGEST),
-                _ if slept < LONG_AGO => (self.interval / 2).max(SHORTEST),
-                _ => SHORTEST,
+            let since = |then: Option<Instant>| {
+                then.map_or(LONG_AGO, |then| now.saturating_duration_since(then))
             };
+            // Looks that are further apart find something less often.
+            let often = TOO_SOON.max(self.interval * 3 / 2) * self.found_before;
+            self.interval = if since(self.rested) >= LONG_AGO {
+                SHORTEST
+            } else if since(self.woken) < often {
+                (self.interval * 2).min(LONGEST)
+            } else {
+                (self.interval / 2).max(SHORTEST)
+            };
+            self.woken = Some(now);
         }
         self.found = self.found.saturating_add(1);
         if fullest > FULL {
@@ -59,7 +73,7 @@ impl Pace {
 
     /// Nothing was found; the program wakes the daemon from now on.
     pub(crate) fn rest(&mut self, now: Instant) {
-        self.found = 0;
+        self.found_before = std::mem::take(&mut self.found);
         self.rested = Some(now);
     }
 }
@@ -145,8 +159,14 @@ mod tests {
         assert_eq!(pace.after(now + LONG_AGO, 1), SHORTEST);
     }
 
-    /// How often a program wakes the daemon in a second in which its events come so far apart.
-    fn wakes(mut apart: impl FnMut() -> Duration) -> u32 {
+    /// How often a program wakes the daemon in a second in which its events come so far apart, and looks are up to so
+    /// much too late.
+    fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration) -> u32 {
+        let mut random = 1u64;
+        let mut share = || {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            ((random >> 33) + 1) as f64 / (1u64 << 31) as f64
+        };
         let (mut pace, start) = (Pace::default(), Instant::now());
         let (mut now, mut event, mut wakes) = (start, start, 0);
         let end = start + Duration::from_secs(1);
@@ -155,9 +175,9 @@ mod tests {
             wakes += 1;
             while event <= now && event < end {
                 while event <= now {
-                    event += apart();
+                    event += apart(share());
                 }
-                now += pace.after(now, 1);
+                now += pace.after(now, 1) + late.mul_f64(share());
             }
             pace.rest(now);
         }
@@ -166,22 +186,20 @@ mod tests {
 
     #[test]
     fn events_that_are_just_too_far_apart_do_not_wake_it_each() {
-        for microseconds in [100, 160, 240, 450, 650] {
-            let wakes = wakes(|| Duration::from_micros(microseconds));
-            assert!(wakes < 20, "{microseconds}: {wakes}");
-        }
-        // With pauses of chance between them.
-        let mut random = 1u64;
-        let wakes_of_some = wakes(|| {
-            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let part = ((random >> 33) + 1) as f64 / (1u64 << 31) as f64;
-            Duration::from_micros((-part.ln() * 500.0) as u64 + 1)
-        });
-        assert!(wakes_of_some < 200, "{wakes_of_some}");
-        // To look again and again would not be worth it; and each is written at once.
-        for microseconds in [1000, 5000, 100_000] {
-            let apart = Duration::from_micros(microseconds);
-            assert_eq!(wakes(|| apart), 1_000_000 / microseconds as u32);
+        for late in [0, 20, 200].map(Duration::from_micros) {
+            for microseconds in [100, 160, 240, 450, 650] {
+                let wakes = wakes(|_| Duration::from_micros(microseconds), late);
+                assert!(wakes < 20, "{microseconds}, {late:?}: {wakes}");
+            }
+            // As they come by chance.
+            let by_chance = |share: f64| Duration::from_micros((-share.ln() * 500.0) as u64 + 1);
+            let wakes_by_chance = wakes(by_chance, late);
+            assert!(wakes_by_chance < 200, "{late:?}: {wakes_by_chance}");
+            // To look again and again would not be worth it; and each is written at once.
+            for microseconds in [1000, 5000, 100_000] {
+                let wakes = wakes(|_| Duration::from_micros(microseconds), late);
+                assert_eq!(wakes, 1_000_000 / microseconds as u32, "{microseconds}, {late:?}");
+            }
         }
     }
 }

@@ -177,6 +177,16 @@ impl Rings {
         self.cells.fall_asleep();
     }
 
+    /// Says that the daemon comes by itself, but seldom, so that who fills a sub-buffer wakes it.
+    pub(crate) fn doze(&self) {
+        self.cells.doze();
+    }
+
+    /// Says that it comes often.
+    pub(crate) fn rouse(&self) {
+        self.cells.rouse();
+    }
+
     /// Says that the daemon does not sleep.
     pub(crate) fn wake_up(&self) {
         self.cells.wake();

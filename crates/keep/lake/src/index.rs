@@ -31,7 +31,7 @@ mod directory;
 mod read;
 
 pub(crate) use build::{Builder, Row};
-pub(crate) use directory::{Directory, Group, KeyValues, LinkCount};
+pub(crate) use directory::{Directory, Group, KeyValues, LAST_MINUTE, LinkCount};
 pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 
 use blkkin_store::Durations;

@@ -5,7 +5,7 @@
 //! there are more minutes than there is room for, the oldest are forgotten, the shortest spans of time first: the calls at
 //! the ends of a window that lies there are asked of files.
 
-use crate::index::{LinkCount, NO_DURATION};
+use crate::index::{LAST_MINUTE, LinkCount, NO_DURATION};
 use foldhash::fast::RandomState;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::RangeInclusive;
@@ -14,9 +14,6 @@ use std::ops::RangeInclusive;
 const LEVEL_BITS: u32 = 2;
 /// The last one has some eleven days.
 const LEVELS: usize = 8;
-
-/// There is none behind it in the time that starts have.
-const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
 
 /// Of durations, one that says that there is none among them.
 const CODES: usize = NO_DURATION as usize + 1;
@@ -60,8 +57,8 @@ struct Sum {
     durations: Counts,
 }
 
-/// How many took how long, in runs of codes. Of each run first how much more its first code is than the last one before,
-/// then its kind and its length. Where nearly every code has a number the numbers follow, all of a width, so that adding
+/// How many took how long, in runs of codes. Of each run first how many codes come before it that are in none, then its
+/// kind and its length: how many codes it spans, or how many pairs it has. Where nearly every code has a number the numbers follow, all of a width, so that adding
 /// them up is as quick as adding up an array; elsewhere pairs of a byte each, how much more the code is, and the number.
 #[derive(Default)]
 struct Counts(Box<[u8]>);

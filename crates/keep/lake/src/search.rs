@@ -57,7 +57,7 @@ const SOME_ORDINALS: u32 = 4096;
 /// enough.
 const SOME_MATCHES: usize = 4096;
 
-/// If at least one of so many requests has a span that may meet a condition, they are marked rather than put in order.
+/// Where there are more spans than one for so many requests, their requests are marked rather than put in order.
 const MARKED_OF: usize = 16;
 
 /// Requests that are asked for.
@@ -180,7 +180,9 @@ impl Times {
     }
 }
 
-#[derive(Clone, Copy)]
+/// In the order in which those of the same rank are tried: as they lie in files, so that these are read from front to
+/// back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum At {
     Low(u64),
     /// Of a file, by its place.
@@ -209,7 +211,7 @@ impl<'q> Search<'q> {
                 let mut looks: Vec<Look<'_>> = parts.iter().map(|part| Look::of(part)).collect();
                 greatest_first(
                     &mut all,
-                    |candidate| candidate.rank_ns,
+                    |candidate| (candidate.rank_ns, std::cmp::Reverse(candidate.at)),
                     |candidate| {
                         if self.is_enough(candidate.rank_ns) {
                             return ControlFlow::Break(());

@@ -15,6 +15,8 @@ use support::{Scratch, blkkin};
 /// Beyond what a run takes that reads next to nothing.
 const MORE_KIB_MAX: u64 = 32 << 10;
 const STREAM_SIZE: u64 = 1 << 30;
+/// Less than that a program only has before it begins.
+const BEGUN_KIB: u64 = 1 << 10;
 /// Of a process that reads whatever metadata.
 const KIB_MAX: u64 = 256 << 10;
 /// Metadata that takes next to nothing.
@@ -48,7 +50,7 @@ fn run_once(directory: &Path, arguments: &[&str]) -> Option<(u64, ExitStatus)> {
         std::thread::yield_now();
     }
     let status = child.wait().expect("the program to end");
-    Some((peak?, status))
+    Some((peak.filter(|&kib| kib > BEGUN_KIB)?, status))
 }
 
 fn high_water_mark(status: &str) -> Option<u64> {

@@ -99,6 +99,21 @@ pub(crate) struct LinkCount {
     pub(crate) durations: Vec<(u16, i64)>,
 }
 
+/// There is no minute behind it in the time that starts have.
+pub(crate) const LAST_MINUTE: u64 = u64::MAX / 60_000_000_000;
+
+/// No file has so many calls; and those of all files together are far from where numbers end.
+const CALLS_MAX: u64 = 1 << 48;
+
+impl LinkCount {
+    /// Whether a file may have it.
+    pub(crate) fn is_possible(&self) -> bool {
+        let numbers = self.durations.iter().map(|&(_, times)| times);
+        self.minute <= LAST_MINUTE
+            && numbers.chain([self.calls, self.errors]).all(|it| it.unsigned_abs() <= CALLS_MAX)
+    }
+}
+
 /// The tags with a key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct KeyValues {

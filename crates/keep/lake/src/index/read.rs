@@ -234,7 +234,10 @@ pub(crate) fn may_hold(file: &dyn File, bloom: &Range<u64>, low: u64) -> io::Res
 /// The calls that an index has, in order of minute, parent and child.
 pub(crate) fn links(file: &dyn File, section: &Range<u64>) -> Result<Vec<LinkCount>, OpenError> {
     let bytes = read(file, section.clone())?;
-    postcard::from_bytes(&bytes).map_err(|_| OpenError::Damaged(section.start))
+    let links: Vec<LinkCount> =
+        postcard::from_bytes(&bytes).map_err(|_| OpenError::Damaged(section.start))?;
+    let are_possible = links.iter().all(LinkCount::is_possible);
+    are_possible.then_some(links).ok_or(OpenError::Damaged(section.start))
 }
 
 /// The checksum of some bytes.

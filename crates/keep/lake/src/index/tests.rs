@@ -1,6 +1,6 @@
 //! The index against what was put into it.
 
-use super::{Builder, Entry, Index, LinkCount, NO_DURATION, OpenError, Row};
+use super::{Builder, Entry, Index, LinkCount, NO_DURATION, OpenError, Row, links};
 use blkkin_journal::testing::SimulatedDisk;
 use blkkin_journal::{Disk, File};
 use blkkin_model::{SpanRef, SpanSink};
@@ -337,6 +337,21 @@ fn damage_is_found() {
         assert!(open(&damaged).is_err(), "byte {at}");
         assert!(open(&bytes[..at]).is_err(), "cut at {at}");
     }
+}
+
+#[test]
+fn calls_that_cannot_be_are_damage() {
+    let read = |count: LinkCount| {
+        let (_, bytes) = Builder::default().finish(&[count], Vec::new()).expect("encoded");
+        let section = open(&bytes).expect("an index").sections.links.clone();
+        links(&*file_of(&bytes), &section).map(|links| links.len())
+    };
+    let one = || LinkCount { calls: 1, durations: vec![(7, 2)], ..LinkCount::default() };
+    assert!(read(one()).is_ok_and(|count| count == 1));
+    assert!(read(LinkCount { minute: u64::MAX, ..one() }).is_err());
+    assert!(read(LinkCount { calls: i64::MAX, ..one() }).is_err());
+    assert!(read(LinkCount { errors: i64::MIN, ..one() }).is_err());
+    assert!(read(LinkCount { durations: vec![(7, i64::MIN)], ..one() }).is_err());
 }
 
 /// What the fuzzer begins with is of the form that is written today. With WRITE_SEEDS set it is written anew.
