@@ -12,7 +12,7 @@
 //! ```text
 //! 0        set header: a page; see `shape`. Written once, by the daemon, but for two words:
 //!            SLEEPING   the daemon sets it before it sleeps; who clears it wakes the daemon
-//!            DOZING     the same while it comes by itself, but not soon: who fills a sub-buffer clears it
+//!            DOZING     the same while it comes by itself, but not soon: who finds the ring filling up clears it
 //! 4096     control of ring 0, 256 bytes:
 //!   +0       WRITE      position of the next event, in bytes since ever; writers
 //!   +8       LAST_TIME  when the last event happened; writers
@@ -56,8 +56,9 @@
 //! [`Cells::fall_asleep`].
 //!
 //! A reader that comes by itself need not be woken by anybody. But while there is little it comes seldom, and
-//! then there may suddenly be much: who leaves a full sub-buffer looks at `DOZING` and wakes it in the same way.
-//! If that is missed, the reader comes as late as it would have.
+//! then there may suddenly be much: who leaves a sub-buffer, and finds that more than a quarter of the ring has
+//! not been read, looks at `DOZING` and wakes it in the same way. If that is missed, the reader comes as late as
+//! it would have.
 //!
 //! # What the reader believes
 //!

@@ -576,7 +576,7 @@ impl Cells {
         self.flag(SLEEPING, Relaxed) != 0 && self.set_flag(SLEEPING, 0, SeqCst) != 0
     }
 
-    /// Says that the reader comes by itself, but not before long: who fills a sub-buffer is to wake it.
+    /// Says that the reader comes by itself, but not before long: who finds a ring filling up is to wake it.
     pub fn doze(&self) {
         // Relaxed: to miss it is to be as late as without it.
         if self.flag(DOZING, Relaxed) == 0 {

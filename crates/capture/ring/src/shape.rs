@@ -7,7 +7,7 @@
 //!     write                          64  id of the stream class, u64
 //! 16  rings, u64                     72  position that the rings start at, u64
 //! 24  size of a packet header, u64   128 SLEEPING, u64
-//!                                    136 DOZING, u64
+//!                                    256 DOZING, u64
 //! ```
 //!
 //! All words are little-endian. Written by the daemon before anybody else has the memory; a traced
@@ -117,9 +117,9 @@ pub(crate) const CONTROL_SIZE: usize = 256;
 /// Where in the set header the reader says that it sleeps.
 #[cfg(not(loom))]
 pub(crate) const SLEEPING: usize = 128;
-/// Where it says that it comes by itself, but not soon.
+/// Where it says that it comes by itself, but not soon; away from the line that each event looks at.
 #[cfg(not(loom))]
-pub(crate) const DOZING: usize = 136;
+pub(crate) const DOZING: usize = 256;
 
 /// The smallest that does in both modes.
 impl Default for Shape {

@@ -121,6 +121,8 @@ impl Plan {
 
 /// Writes that belong together, and become visible with the last one.
 pub(crate) struct Switch {
+    /// Whether the ring fills up.
+    pub(crate) fills: bool,
     /// Where in the data the sub-buffer to leave starts, and what its header is to say at the end:
     /// last time and content size; discarded events.
     pub(crate) leave: Option<(usize, [u8; 16], [u8; 8])>,
@@ -228,6 +230,14 @@ impl Writer {
         }
     }
 
+    /// Wakes the reader if it dozes. To be called when a ring fills up.
+    #[cfg(not(loom))]
+    fn rouse_reader(&self) {
+        if self.cells.rouse() {
+            self.waker.wake();
+        }
+    }
+
     /// With restartable sequences.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
@@ -296,7 +306,9 @@ impl Writer {
             return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
         }
         let switch = self.switch(cpu, write, (from, to));
-        sequences.switch(&self.cells, cpu, control, write, &switch);
+        if sequences.switch(&self.cells, cpu, control, write, &switch) && switch.fills {
+            self.rouse_reader();
+        }
         None
     }
 
@@ -311,7 +323,15 @@ impl Writer {
         for _ in 0..LOCK_TRIES_MAX {
             let held = locked::hold_one(&self.cells, &self.shape, rings.clone(), &mark);
             let Some(held) = held else { break };
-            if let Some(outcome) = self.record_held(event, &held) {
+            let mut fills = false;
+            let outcome = self.record_held(event, &held, &mut fills);
+            // Whoever is woken may be run at once, and others wait for the ring.
+            drop(held);
+            #[cfg(not(loom))]
+            if fills {
+                self.rouse_reader();
+            }
+            if let Some(outcome) = outcome {
                 return outcome;
             }
         }
@@ -320,8 +340,13 @@ impl Writer {
         Outcome::NoRing
     }
 
-    /// `None` if the ring is held no more.
-    fn record_held(&self, event: &mut Event<'_>, held: &Held<'_>) -> Option<Outcome> {
+    /// `None` if the ring is held no more. Notes in `fills` whether the ring fills up.
+    fn record_held(
+        &self,
+        event: &mut Event<'_>,
+        held: &Held<'_>,
+        fills: &mut bool,
+    ) -> Option<Outcome> {
         let control = self.shape.control_of(held.ring);
         loop {
             let write = self.cells.load_own(control, Word::Write);
@@ -343,6 +368,7 @@ impl Writer {
                     if !held.switch(self.shape.mode, write, &switch) {
                         return None;
                     }
+                    *fills |= switch.fills;
                 }
                 None => return Some(self.too_large(held.ring)),
             }
@@ -363,10 +389,6 @@ impl Writer {
 
     /// All that leaving one sub-buffer and beginning the next one takes.
     fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
-        #[cfg(not(loom))]
-        if from.is_some() && self.cells.rouse() {
-            self.waker.wake();
-        }
         let control = self.shape.control_of(ring);
         let last_time = self.cells.load_own(control, Word::LastTime);
         let time = self.now_everywhere().max(last_time);
@@ -390,8 +412,16 @@ impl Writer {
             discarded,
         };
         let begin = (self.place(ring, to), header.to_bytes());
+        #[cfg(loom)]
+        let fills = false;
+        #[cfg(not(loom))]
+        let fills = from.is_some() && {
+            let unread = to.wrapping_sub(self.cells.load(control, Word::Read, Relaxed));
+            unread > self.shape.ring_size() as u64 / FILLS_PART
+        };
         Switch {
             leave,
+            fills,
             begin,
             #[cfg(all(target_arch = "x86_64", not(loom)))]
             last_time,
@@ -420,6 +450,10 @@ impl Writer {
         Outcome::TooLarge
     }
 }
+
+/// A reader that dozes is woken when more than this part of a ring has not been read.
+#[cfg(not(loom))]
+const FILLS_PART: u64 = 4;
 
 /// Tries before an event goes where it needs no restartable sequence.
 #[cfg(all(target_arch = "x86_64", not(loom)))]

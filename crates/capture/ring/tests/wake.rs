@@ -90,12 +90,12 @@ fn who_records_wakes_the_reader() {
     }
 }
 
-/// Who fills a sub-buffer wakes a reader that dozes, once; one that does not doze is left alone.
+/// Who finds a ring filling up wakes a reader that dozes, once; one that does not doze is left alone.
 #[test]
-fn who_fills_a_sub_buffer_wakes_a_reader_that_dozes() {
+fn who_fills_a_ring_wakes_a_reader_that_dozes() {
     let clock = if blkkin_sys::tsc_is_steady() { Clock::Tsc } else { Clock::Monotonic };
     for with_sequences in [true, false] {
-        let set = Set::new(shape(2, 4096, 8, Mode::Discard));
+        let set = Set::new(shape(2, 4096, 16, Mode::Discard));
         let bell = Bell::new(libc::EFD_CLOEXEC);
         let writer = set.writer(clock).waking(bell.0.as_raw_fd());
         let writer = if with_sequences { writer } else { writer.without_sequences() };
@@ -112,9 +112,9 @@ fn who_fills_a_sub_buffer_wakes_a_reader_that_dozes() {
         assert_eq!(record_some(1), 0);
         set.cells.doze();
         assert_eq!(record_some(1000), 0, "there is room");
-        // In two rings, if the thread is moved.
-        assert_eq!(record_some(3 * 4096), 1, "once");
-        assert_eq!(record_some(2 * 4096), 0, "it has been woken");
+        // Of two rings, if the thread is moved.
+        assert_eq!(record_some(12 * 4096), 1, "once");
+        assert_eq!(record_some(4096), 0, "it has been woken");
         set.cells.doze();
         assert!(set.cells.rouse());
         assert!(!set.cells.rouse());

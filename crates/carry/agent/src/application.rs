@@ -54,8 +54,6 @@ pub(crate) struct Application {
     /// When its rings are looked at next; never if it wakes the daemon itself.
     pub(crate) next_look: Option<Instant>,
     pub(crate) pace: Pace,
-    /// Whether who fills a sub-buffer wakes the daemon.
-    pub(crate) is_dozing: bool,
     pub(crate) hearing: Hearing,
     /// Whether the program was told to wake the daemon, and nothing has come since.
     pub(crate) is_asleep: bool,
@@ -449,9 +447,8 @@ impl Application {
         blkkin_sys::barrier_for_all();
     }
 
-    /// Whether who fills a sub-buffer is to wake the daemon, as it does not come before long.
-    pub(crate) fn doze(&mut self, is_dozing: bool) {
-        self.is_dozing = is_dozing;
+    /// Whether who finds a ring filling up is to wake the daemon, as it does not come before long.
+    pub(crate) fn doze(&self, is_dozing: bool) {
         for attachment in self.attachments.iter().filter(|attachment| attachment.is_written) {
             if is_dozing { attachment.rings.doze() } else { attachment.rings.rouse() }
         }

@@ -595,7 +595,6 @@ impl Agent {
                     next_number: 0,
                     next_look: None,
                     pace: Pace::default(),
-                    is_dozing: false,
                     hearing: Hearing::default(),
                     is_in_trouble: false,
                     is_asleep: false,
@@ -719,14 +718,10 @@ impl Agent {
         }
     }
 
-    /// A program has found the daemon asleep.
+    /// A program has found the daemon asleep, or dozing while there is suddenly much.
     fn woken(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
         // It is never read, which a program could make wait: each write to it counts anew.
-        if std::mem::take(&mut application.is_dozing) {
-            // There is suddenly much.
-            application.pace = Pace::default();
-        }
         let look = application.hearing.woken(Instant::now());
         application.next_look = Some(application.next_look.map_or(look, |next| next.min(look)));
         if application.hearing.is_deaf() {
@@ -761,9 +756,13 @@ impl Agent {
                 }
                 // Of what cannot be written now, each event would find the daemon asleep.
                 (false, true) if application.has_only_trouble() => retry,
-                (false, true) => Some(now + LOOK_IN_TROUBLE),
+                (false, true) => {
+                    application.doze(true);
+                    Some(now + LOOK_IN_TROUBLE)
+                }
                 (false, false) => (!was_asleep).then(|| {
                     application.pace.rest(now);
+                    application.doze(false);
                     // A program that heeds no barriers may just have stored an event, and have found
                     // before that nobody sleeps. It is seen a moment later.
                     now + ONE_MORE_LOOK

@@ -4,16 +4,17 @@
 //! daemon looks by itself, so that no event costs a system call: at first soon, so that even at a thousand
 //! events a second each is written within a fraction of a millisecond; then, as long as it finds something
 //! each time, less and less often, so that packets hold more than a few events. Rings that fill up bring it
-//! back sooner, and where that is sudden, who fills a sub-buffer wakes it.
+//! back sooner, and where that is sudden, the program wakes it.
 //!
 //! A program whose events are just so far apart that looks in between find none would wake it for each of
-//! them, thousands of times a second: the shorter it has slept, the later it looks again.
+//! them, thousands of times a second: while there is something that often, it looks later. So of programs
+//! that have more than a thousand events a second, each may wait as long as the longest pause.
 
 use std::time::{Duration, Instant};
 
 const SHORTEST: Duration = Duration::from_micros(150);
 const LONGEST: Duration = Duration::from_millis(10);
-/// Whoever looks this seldom has himself be woken when a sub-buffer is full.
+/// Whoever looks this seldom has himself be woken when a ring fills up.
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// So often something is found before looks become rarer.
 const PATIENCE: u32 = 8;

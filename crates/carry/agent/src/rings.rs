@@ -177,7 +177,7 @@ impl Rings {
         self.cells.fall_asleep();
     }
 
-    /// Says that the daemon comes by itself, but seldom, so that who fills a sub-buffer wakes it.
+    /// Says that the daemon comes by itself, but seldom, so that who finds a ring filling up wakes it.
     pub(crate) fn doze(&self) {
         self.cells.doze();
     }
