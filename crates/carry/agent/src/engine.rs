@@ -731,6 +731,8 @@ impl Agent {
     }
 
     fn look_at_rings(&mut self, now: Instant) {
+        let busy = self.applications.values().filter(|one| one.pace.is_busy(now)).count();
+        let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
         for (id, application) in &mut self.applications {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
@@ -750,7 +752,7 @@ impl Agent {
             let trouble = retry.is_some();
             application.next_look = match (drained.found, trouble) {
                 (true, _) => {
-                    let pause = application.pace.after(now, drained.fullest);
+                    let pause = application.pace.after(now, drained.fullest, busy);
                     application.doze(pause >= DOZE);
                     Some(now + pause)
                 }

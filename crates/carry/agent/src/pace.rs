@@ -18,7 +18,8 @@ const LONGEST: Duration = Duration::from_millis(10);
 pub(crate) const DOZE: Duration = Duration::from_millis(2);
 /// So often something is found before looks become rarer.
 const PATIENCE: u32 = 8;
-/// A program that has something so often is better looked at than waited for.
+/// A program that has something so often is better looked at than waited for. Of several programs that record at a
+/// time, each may wake the daemon less often: as often as one alone in all.
 const TOO_SOON: Duration = Duration::from_micros(700);
 /// After so long a sleep, nothing of what was before counts any more.
 const LONG_AGO: Duration = Duration::from_millis(10);
@@ -47,13 +48,15 @@ impl Default for Pace {
 
 impl Pace {
     /// How long until the next look, after one that found something.
-    pub(crate) fn after(&mut self, now: Instant, fullest: u64) -> Duration {
+    /// So many programs record at this time.
+    pub(crate) fn after(&mut self, now: Instant, fullest: u64, programs: u32) -> Duration {
         if self.found == 0 {
             let since = |then: Option<Instant>| {
                 then.map_or(LONG_AGO, |then| now.saturating_duration_since(then))
             };
             // Looks that are further apart find something less often.
-            let often = TOO_SOON.max(self.interval * 3 / 2) * self.found_before;
+            let too_soon = (TOO_SOON * programs).min(LONGEST / 2);
+            let often = too_soon.max(self.interval * 3 / 2) * self.found_before;
             self.interval = if since(self.rested) >= LONG_AGO {
                 SHORTEST
             } else if since(self.woken) < often {
@@ -70,6 +73,12 @@ impl Pace {
             self.interval = (self.interval * 2).min(LONGEST);
         }
         self.interval
+    }
+
+    /// Whether the program has recorded something lately.
+    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+        let is_recent = |then: Instant| now.saturating_duration_since(then) < LONG_AGO;
+        self.found > 0 || self.rested.is_some_and(is_recent)
     }
 
     /// Nothing was found; the program wakes the daemon from now on.
@@ -144,25 +153,25 @@ mod tests {
     #[test]
     fn looks_become_rarer_and_come_back() {
         let (mut pace, now) = (Pace::default(), Instant::now());
-        assert_eq!(pace.after(now, 0), SHORTEST);
+        assert_eq!(pace.after(now, 0, 1), SHORTEST);
         for _ in 0..20 {
-            pace.after(now, 1);
+            pace.after(now, 1, 1);
         }
-        assert_eq!(pace.after(now, 1), LONGEST);
+        assert_eq!(pace.after(now, 1, 1), LONGEST);
         for _ in 0..10 {
-            pace.after(now, 200);
+            pace.after(now, 200, 1);
         }
-        assert_eq!(pace.after(now, 20), SHORTEST);
+        assert_eq!(pace.after(now, 20, 1), SHORTEST);
         for _ in 0..20 {
-            pace.after(now, 1);
+            pace.after(now, 1, 1);
         }
         pace.rest(now);
-        assert_eq!(pace.after(now + LONG_AGO, 1), SHORTEST);
+        assert_eq!(pace.after(now + LONG_AGO, 1, 1), SHORTEST);
     }
 
     /// How often a program wakes the daemon in a second in which its events come so far apart, and looks are up to so
     /// much too late.
-    fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration) -> u32 {
+    fn wakes(mut apart: impl FnMut(f64) -> Duration, late: Duration, programs: u32) -> u32 {
         let mut random = 1u64;
         let mut share = || {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
@@ -178,7 +187,7 @@ mod tests {
                 while event <= now {
                     event += apart(share());
                 }
-                now += pace.after(now, 1) + late.mul_f64(share());
+                now += pace.after(now, 1, programs) + late.mul_f64(share());
             }
             pace.rest(now);
         }
@@ -189,18 +198,21 @@ mod tests {
     fn events_that_are_just_too_far_apart_do_not_wake_it_each() {
         for late in [0, 20, 200].map(Duration::from_micros) {
             for microseconds in [100, 160, 240, 450, 650] {
-                let wakes = wakes(|_| Duration::from_micros(microseconds), late);
+                let wakes = wakes(|_| Duration::from_micros(microseconds), late, 1);
                 assert!(wakes < 20, "{microseconds}, {late:?}: {wakes}");
             }
             // As they come by chance.
             let by_chance = |share: f64| Duration::from_micros((-share.ln() * 500.0) as u64 + 1);
-            let wakes_by_chance = wakes(by_chance, late);
+            let wakes_by_chance = wakes(by_chance, late, 1);
             assert!(wakes_by_chance < 200, "{late:?}: {wakes_by_chance}");
             // To look again and again would not be worth it; and each is written at once.
             for microseconds in [1000, 5000, 100_000] {
-                let wakes = wakes(|_| Duration::from_micros(microseconds), late);
+                let wakes = wakes(|_| Duration::from_micros(microseconds), late, 1);
                 assert_eq!(wakes, 1_000_000 / microseconds as u32, "{microseconds}, {late:?}");
             }
+            // Of many programs that would be too much.
+            let wakes = wakes(|_| Duration::from_micros(1500), late, 5);
+            assert!(wakes < 20, "{late:?}: {wakes}");
         }
     }
 }
