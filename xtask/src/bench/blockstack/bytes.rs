@@ -29,6 +29,7 @@ data, room = sys.argv[1:]
 files = sorted(glob.glob(data + "/**/*.parquet", recursive=True))
 rows = sum(parquet.read_metadata(file).num_rows for file in files)
 database = duckdb.connect(room + "/spans.duckdb")
+database.execute("SET enable_progress_bar = false")
 database.execute("CREATE TABLE spans AS SELECT * FROM read_parquet(?)", [files])
 database.execute("CHECKPOINT")
 database.close()
@@ -163,7 +164,9 @@ fn others(data: &Path, room: &Path, spans: u64) -> Result<Vec<(&'static str, u64
         .map_err(|error| format!("{}: {error}", python.display()))?;
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
     let status = output.status;
-    let value: Value = serde_json::from_slice(&output.stdout)
+    // Before it there may be a bar of progress.
+    let text = String::from_utf8_lossy(&output.stdout);
+    let value: Value = serde_json::from_str(text.lines().last().unwrap_or_default())
         .map_err(|_| errors.lines().last().map_or_else(|| status.to_string(), str::to_owned))?;
     let number = |name: &str| value.get(name).and_then(Value::as_u64);
     if number("rows") != Some(spans) {

@@ -247,7 +247,8 @@ fn table_bytes(all: &[(String, f64)]) -> String {
 }
 
 fn filesystem(folder: &Path) -> Result<String, String> {
-    told(Command::new("stat").args(["--file-system", "--format=%T"]).arg(folder))
+    let told = told(Command::new("df").arg("--output=fstype").arg(folder))?;
+    Ok(told.lines().last().unwrap_or_default().to_owned())
 }
 
 fn date() -> Result<String, String> {
