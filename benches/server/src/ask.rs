@@ -29,13 +29,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let lines = std::fs::read_to_string(arguments.text("questions")?)?;
     let questions: Result<Vec<Value>, _> = lines.lines().map(serde_json::from_str).collect();
     let questions = questions?;
-    let mut connection = Connection::open(arguments.text("address")?)?;
+    let address = arguments.text("address")?;
     let mut out = std::io::stdout().lock();
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let range = line
             .split_once(' ')
             .and_then(|(from, to)| questions.get(from.parse().ok()?..to.parse().ok()?));
+        // Others are asked in between, and servers do not wait for long.
+        let mut connection = Connection::open(address)?;
+        connection.get("/health")?;
         let mut answers = Vec::new();
         for question in range.ok_or_else(|| format!("`{line}` is no part of the questions"))? {
             if let Some(answer) = ask(&mut connection, api, question)? {
