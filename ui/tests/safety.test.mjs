@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { send } from './data.mjs';
-import { PAYLOADS, PLAIN_COUNT } from './payloads.mjs';
+import { PAYLOADS } from './payloads.mjs';
 import { open, setUp, tearDown } from './support.mjs';
 
 const hex = (number) => number.toString(16).padStart(16, '0');
@@ -80,7 +80,7 @@ test('pages with lists of all of them', async () => {
 
 test('the detail of each, in both views and in the title', async () => {
   const page = await watched('#/search?range=all');
-  for (let at = 0; at < PLAIN_COUNT; at += 1) {
+  for (let at = 0; at < PAYLOADS.length; at += 1) {
     await page.goto(`${server.url}/#/trace/${hex(TRACE + at)}?span=${hex(2)}`);
     const detail = page.getByRole('complementary', { name: 'Span' });
     await detail.getByRole('heading', { name: 'Annotations' }).waitFor();
@@ -119,9 +119,19 @@ test('a request that has all of them: rows, one span with all as tags and annota
   await page.end();
 });
 
+test('each beside the next, compared', async () => {
+  const page = await watched('#/search?range=all');
+  for (let at = 0; at + 1 < PAYLOADS.length; at += 2) {
+    await page.goto(`${server.url}/#/compare?a=${hex(TRACE + at)}&b=${hex(TRACE + at + 1)}`);
+    await page.locator('main table tbody tr').first().waitFor();
+  }
+  await page.harmless();
+  await page.end();
+});
+
 test('filters, ids and other parts of addresses', async () => {
   const page = await watched('#/search');
-  for (const payload of PAYLOADS.slice(0, PLAIN_COUNT)) {
+  for (const payload of PAYLOADS) {
     const text = encodeURIComponent(payload);
     for (const path of [`search?filter=${text}`, `search?service=${text}&name=${text}&min=${text}&range=all`, `trace/${text}?find=${text}&name=${text}`, `map?service=${text}&range=all`, `latency?filter=${text}&box=${text}`, `compare?a=${text}&b=${text}`, `${text}`]) {
       await page.goto(`${server.url}/#/${path}`);

@@ -48,6 +48,9 @@ pub(crate) struct Options {
     /// How long to run each target; 0 is until a crash is found
     #[arg(long, default_value_t = 60)]
     seconds: u32,
+    /// Ends each target after so many inputs, however long that takes, as before a release
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    runs: Option<u64>,
     /// How many processes work on a target
     #[arg(long, default_value_t = 1)]
     jobs: u32,
@@ -159,8 +162,12 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
         fs::create_dir_all(folder).map_err(at(folder))?;
     }
     let mut command = command(target);
+    let (limit, said) = match options.runs {
+        Some(runs) => (format!("-runs={runs}"), format!("{runs} inputs")),
+        None => (format!("-max_total_time={}", options.seconds), format!("{} s", options.seconds)),
+    };
     command
-        .arg(format!("-max_total_time={}", options.seconds))
+        .arg(limit)
         .arg(format!("-max_len={INPUT_SIZE_MAX}"))
         .arg(format!("-artifact_prefix={}/", crashes.display()))
         .arg("-print_final_stats=1");
@@ -178,7 +185,7 @@ fn fuzz(target: &str, options: &Options) -> Result<bool, String> {
         command.stderr(file);
     }
     let before = list(&crashes);
-    println!("fuzz: {target} for {} s", options.seconds);
+    println!("fuzz: {target} for {said}");
     let status = command.status().map_err(|error| format!("cannot start {target}: {error}"))?;
     let said = if options.verbose {
         String::new()

@@ -84,9 +84,14 @@ pub(crate) fn index_name(number: u64) -> String {
     format!("{number:010}.index")
 }
 
-/// The number in a name of either kind.
+/// Its name until it is whole, so that nobody who reads all of a directory's Parquet files comes across half of one.
+fn unfinished_name(number: u64) -> String {
+    format!("{number:010}.unfinished")
+}
+
+/// The number in a name of any kind.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
-    let stem = name.strip_suffix(".parquet").or_else(|| name.strip_suffix(".index"))?;
+    let (stem, "parquet" | "index" | "unfinished") = name.split_once('.')? else { return None };
     stem.parse().ok()
 }
 
@@ -286,7 +291,7 @@ impl PartWriter {
         number: u64,
         options: Options,
     ) -> Result<PartWriter, Error> {
-        let name = spans_name(number);
+        let name = unfinished_name(number);
         // What a process that ended left behind.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
@@ -323,11 +328,12 @@ impl PartWriter {
         keys: Vec<KeyValues>,
     ) -> Result<Part, Error> {
         let PartWriter { disk, cache, number, writer, builder } = self;
-        let name = spans_name(number);
+        let name = unfinished_name(number);
         let spans = builder.rows() as u64;
         let (output, _) = writer.finish().map_err(|error| spans_error(number, error))?;
         let output = output.into_inner().map_err(|error| Error::io(&name)(error.into_error()))?;
         output.file.sync().map_err(Error::io(&name))?;
+        disk.rename(&name, &spans_name(number)).map_err(Error::io(&name))?;
         let directory = write_index(&*disk, number, builder, links, keys)?;
         disk.sync().map_err(Error::io(""))?;
         let index_file = disk.open(&index_name(number)).map_err(Error::io(index_name(number)))?;

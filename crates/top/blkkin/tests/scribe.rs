@@ -110,6 +110,23 @@ fn events_arrive_as_they_are_printed() {
     last.stop();
 }
 
+/// Whoever can connect can write, so that is nobody else unless it is said.
+#[test]
+fn it_does_not_start_where_anybody_could_write() {
+    let scratch = Scratch::new("scribe-open");
+    let arguments = ["scribe", "--dir", "spool", "--to", "out", "--listen", "0.0.0.0:0"];
+    let output = run(blkkin(&scratch.0).args(arguments));
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("can be reached from other machines, by anybody"), "{told}");
+    assert!(told.contains("--trust-network"), "{told}");
+    assert!(!scratch.0.join("spool").exists());
+    let trusting = ["--to", "out", "--trust-network"];
+    let daemon = Daemon::listening(&scratch, "0.0.0.0:0", "spool", &trusting);
+    assert!(daemon.address.starts_with("0.0.0.0:"), "{}", daemon.address);
+    daemon.stop();
+}
+
 /// Requests arrive as spans that Zipkin's collectors understand.
 #[test]
 fn requests_arrive_as_spans() {

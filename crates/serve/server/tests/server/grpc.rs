@@ -1,64 +1,10 @@
 //! Spans that come over gRPC: what is sent and answered, byte by byte.
 
+use crate::calls::{OTLP, ZIPKIN, call, framed};
 use crate::support::{gzip, start, start_with};
 use blkkin_model::{SpanId, SpanRef, TraceId};
 use blkkin_wire::{Format, encode};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full};
-use hyper::client::conn::http2;
-use hyper_util::rt::{TokioExecutor, TokioIo};
-use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
-
-const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
-const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
-
-/// What a call ended with.
-#[derive(Debug)]
-struct Ended {
-    http: u16,
-    status: String,
-    text: String,
-    details: String,
-    message: Vec<u8>,
-}
-
-/// Makes a call with a body.
-fn call(address: SocketAddr, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Ended {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
-        let (mut sender, connection) =
-            http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
-        tokio::spawn(connection);
-        let mut request = http::Request::post(format!("http://{address}{path}"))
-            .header("content-type", "application/grpc")
-            .header("te", "trailers");
-        for (name, value) in headers {
-            request = request.header(*name, *value);
-        }
-        let request = request.body(Full::new(Bytes::from(body))).expect("a request");
-        let reply = sender.send_request(request).await.expect("an answer");
-        let (head, body) = reply.into_parts();
-        let body = body.collect().await.expect("its body");
-        let all = body.trailers().cloned().unwrap_or_else(|| head.headers.clone());
-        let find =
-            |name: &str| all.get(name).map_or("", |value| value.to_str().expect("text")).to_owned();
-        Ended {
-            http: head.status.as_u16(),
-            status: find("grpc-status"),
-            text: find("grpc-message"),
-            details: find("grpc-status-details-bin"),
-            message: body.to_bytes().to_vec(),
-        }
-    })
-}
-
-/// A message with what stands before it.
-fn framed(flag: u8, message: &[u8]) -> Vec<u8> {
-    let len = (message.len() as u32).to_be_bytes();
-    [&[flag], &len[..], message].concat()
-}
 
 fn batch(format: Format, ids: impl IntoIterator<Item = u64>) -> Vec<u8> {
     let trace_id = TraceId::from_number(7).expect("not 0");

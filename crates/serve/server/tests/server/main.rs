@@ -1,6 +1,7 @@
 //! The server as its clients see it: each test starts one on a port of its own, and talks to it over sockets.
 
 mod assets;
+mod calls;
 mod grpc;
 mod ingest;
 mod limits;

@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bounds;
 mod conditions;
 mod deaths;
 mod identity;

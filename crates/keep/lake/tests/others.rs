@@ -1,0 +1,65 @@
+//! Others read the files as they lie, whenever they like, by a pattern of names: what they find is whole.
+
+use blkkin_lake::{Lake, Options, Retention};
+use blkkin_model::{SpanId, SpanRef, TraceId};
+use blkkin_store::{Batch, Policy, SpanStore};
+use blkkin_wire::{Format, encode};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::mpsc;
+
+/// How many files with that ending there are. Each has what Parquet begins and ends with.
+fn look(directory: &Path) -> usize {
+    let mut seen = 0;
+    for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        // It may be gone by now, as it was merged.
+        if let (true, Ok(bytes)) =
+            (path.extension().is_some_and(|it| it == "parquet"), fs::read(&path))
+        {
+            let is_whole = bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1");
+            assert!(is_whole, "{}: {} bytes", path.display(), bytes.len());
+            seen += 1;
+        }
+    }
+    seen
+}
+
+#[test]
+fn no_file_is_found_by_halves() {
+    const BATCH: u64 = 20_000;
+    let scratch = tempfile::tempdir().expect("a folder");
+    let retention = Retention { age: None, bytes: None };
+    let options =
+        Options { retention, file_spans: BATCH as usize, merge_files: 2, ..Options::default() };
+    let (lake, _) = Lake::open(scratch.path(), options).expect("opened");
+    let spans = scratch.path().join("spans");
+    let ends = AtomicBool::new(false);
+    let seen = std::thread::scope(|scope| {
+        let looks = scope.spawn(|| {
+            let mut seen = 0;
+            while !ends.load(Relaxed) {
+                seen += look(&spans);
+            }
+            seen
+        });
+        for first in (1..=8 * BATCH).step_by(BATCH as usize) {
+            let all = (first..first + BATCH).map(|number| {
+                let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+                let id = id.expect("not 0");
+                SpanRef { name: "read", ..SpanRef::new(TraceId::from(id), id) }
+            });
+            let mut bytes = Vec::new();
+            encode(Format::ZipkinProto, all, &mut bytes);
+            let (tell, told) = mpsc::channel();
+            let batch = Batch { format: Format::ZipkinProto, bytes: &bytes, policy: Policy::Whole };
+            lake.accept(batch, Box::new(move |outcome| drop(tell.send(outcome))));
+            told.recv().expect("an answer").expect("taken");
+            lake.write_files().expect("written");
+        }
+        ends.store(true, Relaxed);
+        looks.join().expect("all were whole")
+    });
+    assert!(seen > 0 && look(&spans) > 0);
+}

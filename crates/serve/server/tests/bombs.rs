@@ -1,0 +1,67 @@
+//! What becomes a gibibyte when it is unpacked takes little memory, in each way that spans come. Alone in its process,
+//! whose memory is measured.
+
+#[path = "server/calls.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod calls;
+#[path = "server/support.rs"]
+#[allow(dead_code, reason = "others need more of it")]
+mod support;
+
+use calls::{OTLP, ZIPKIN, call, framed};
+use support::{gzip, request, start};
+
+/// What the server, and who sends it here, may need more for one.
+const GROWN_MAX: u64 = 32 << 20;
+
+/// The most memory that this process has had, in bytes.
+fn peak() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a line");
+    line.trim().trim_end_matches(" kB").trim().parse::<u64>().expect("a number") << 10
+}
+
+#[test]
+fn bombs_take_little_memory() {
+    let tested = start();
+    let kinds = [("application/json", [0x20]), ("application/x-protobuf", [0])];
+    let post = |path: &str, kind: &str, body: &[u8]| {
+        let headers = [("content-type", kind), ("content-encoding", "gzip")];
+        request(tested.web(), "POST", path, &headers, body).status
+    };
+    let grpc = |path: &str, body: &[u8]| {
+        call(tested.web(), path, &[("grpc-encoding", "gzip")], framed(1, body)).status
+    };
+    // The code that is needed is memory too, and so is what is sent.
+    let bombs = kinds.map(|(_, byte)| gzip(&byte.repeat(1 << 20)).repeat(1024));
+    for path in ["/api/v2/spans", "/v1/traces"] {
+        for (kind, _) in kinds {
+            assert_eq!(post(path, kind, &gzip(b"nonsense")), 400, "{path} {kind}");
+        }
+    }
+    for path in [OTLP, ZIPKIN] {
+        assert_eq!(grpc(path, &gzip(b"nonsense")), "3", "{path}");
+    }
+    let mut last = peak();
+    let mut grows_little = |what: &str| {
+        // The kernel counts in parts, and may find less a little later.
+        let now = peak().max(last);
+        assert!(now - last <= GROWN_MAX, "{what}: {} bytes", now - last);
+        last = now;
+    };
+    for path in ["/api/v2/spans", "/v1/traces"] {
+        for ((kind, _), bomb) in kinds.iter().zip(&bombs) {
+            assert_eq!(post(path, kind, bomb), 413, "{path} {kind}");
+            grows_little(path);
+        }
+    }
+    for path in [OTLP, ZIPKIN] {
+        assert_eq!(grpc(path, &bombs[1]), "8", "{path}");
+        grows_little(path);
+    }
+    // More of them take what these have taken.
+    for path in [OTLP, ZIPKIN].repeat(10) {
+        assert_eq!(grpc(path, &bombs[1]), "8", "{path}");
+    }
+    grows_little("many");
+}
