@@ -46,3 +46,4 @@ const BEFORE = ['"', "'>", '-->', '</script>', 'https://osd.example/?q='];
 
 /** Each as it is, and behind what may end what it stands in: those that are plain come first. */
 export const PAYLOADS = [...PLAIN, ...BEFORE.flatMap((before) => PLAIN.map((payload) => before + payload))];
+export const PLAIN_COUNT = PLAIN.length;
