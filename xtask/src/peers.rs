@@ -45,7 +45,7 @@ pub(crate) enum Environment {
 /// The programs for node that tests run, and what they need.
 const NODE_CLIENTS: &str = "crates/top/blkkin/tests/clients";
 
-const PEERS: [Peer; 17] = [
+const PEERS: [Peer; 18] = [
     Peer {
         name: "lttng",
         packages: &["lttng-tools"],
@@ -112,6 +112,17 @@ const PEERS: [Peer; 17] = [
         fetch: Fetch::Nothing,
         is_there: || in_path("nbdkit"),
         tests: "what another server of network block devices costs, in the bench of block storage",
+    },
+    Peer {
+        name: "disks",
+        packages: &["qemu-system-common", "qemu-utils", "e2fsprogs", "xfsprogs", "mount"],
+        fetch: Fetch::Nothing,
+        is_there: || {
+            ["qemu-storage-daemon", "mkfs.ext4", "mkfs.xfs", "mount"]
+                .iter()
+                .all(|name| in_path(name))
+        },
+        tests: "that what is stored outlives power cuts",
     },
     Peer {
         name: "man",

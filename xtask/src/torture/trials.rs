@@ -162,6 +162,7 @@ pub(super) const TRIALS: &[Trial] = &[
         &["d1_"],
         &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 22, 120)],
     ),
+    stored("D2", "the power of servers' disks is cut", &["d2_"], &[fixed("TEST_IMAGES", 500)]),
     stored("D3", "files of a store are damaged", &["d3_"], &[amount("TEST_DAMAGES", 60, 2000)]),
     stored(
         "D4",

@@ -2,9 +2,8 @@
 
 use crate::figure;
 use crate::life::{Sent, ask, start};
+use crate::mounts::Mounted;
 use blkkin_sys::testing::skip;
-use std::path::Path;
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// How soon it goes on when there is room.
@@ -12,36 +11,6 @@ const RESUMES: Duration = Duration::from_secs(5);
 
 /// After so many refusals, all that could become free is used.
 const REFUSALS: u64 = 20;
-
-/// A file system in memory. Unmounted when dropped.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn new(kib: u64) -> Option<Mounted> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(directory.path());
-        let mounted = mount.output().is_ok_and(|output| output.status.success());
-        mounted.then(|| Mounted(directory))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn resize(&self, kib: u64) {
-        let mut mount = Command::new("mount");
-        mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
-        assert!(mount.status().expect("a program").success());
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // What is still mounted keeps its directory.
-        let _ = Command::new("umount").arg(self.path()).status();
-    }
-}
 
 /// How many requests were acknowledged, and how soon it went on.
 fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
@@ -62,7 +31,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
         assert_eq!(status, 200);
         assert!(life.metric("blkkin_store_batches_turned_away_total") >= refused);
         sent.check(&life).unwrap_or_else(|why| panic!("{kib} KiB, full: {why}"));
-        mounted.resize(kib * (round + 2));
+        mounted.remount(&format!("size={}k", kib * (round + 2)));
         let begun = Instant::now();
         while sent.send_one(life.web) != Some(202) {
             assert!(begun.elapsed() < RESUMES, "{kib} KiB: it does not go on");
@@ -81,7 +50,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
 fn d4_a_full_file_system_is_a_state_that_ends() {
     let (mut sizes, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
     for kib in (320..1024).step_by(64).take(crate::amount("TEST_SIZES", 3) as usize) {
-        let Some(mounted) = Mounted::new(kib) else {
+        let Ok(mounted) = Mounted::in_memory(kib) else {
             return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
         };
         let (count, took) = fill_and_resume(&mounted, kib);

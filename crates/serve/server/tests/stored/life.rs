@@ -26,17 +26,30 @@ const ASKED_FOR: usize = 8;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sent {
     requests: BTreeMap<u64, bool>,
+    /// The first of the numbers.
+    begin: u64,
     /// Of answers to batches.
     pub(crate) statuses: BTreeMap<u16, u64>,
 }
 
 impl Sent {
+    /// Of one who is not alone, and has numbers of its own.
+    pub(crate) fn from(begin: u64) -> Sent {
+        Sent { begin, ..Sent::default() }
+    }
+
+    /// What another one has sent, too, of which these are what was acknowledged.
+    pub(crate) fn add(&mut self, other: &Sent, acknowledged: impl Fn(u64) -> bool) {
+        self.requests.extend(other.requests.keys().map(|&number| (number, acknowledged(number))));
+    }
+
     pub(crate) fn acknowledged(&self) -> u64 {
         self.requests.values().filter(|is| **is).count() as u64
     }
 
-    fn next(&self) -> u64 {
-        self.requests.last_key_value().map_or(1, |(last, _)| last + 1)
+    /// The number that is sent next.
+    pub(crate) fn next(&self) -> u64 {
+        self.requests.last_key_value().map_or(self.begin.max(1), |(last, _)| last + 1)
     }
 
     /// Sends so many batches, or until nobody answers any more.
@@ -241,6 +254,14 @@ impl Life {
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("it lives");
         self.child.wait().expect("its end");
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        // A test that has failed leaves nobody behind, who would hold its files.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

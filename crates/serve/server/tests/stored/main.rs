@@ -4,15 +4,19 @@
 //! `cargo xtask torture` does.
 //!
 //! [`program`] is what is started, with files so small that all that happens to them happens soon; [`life`] starts it,
-//! sends, and knows what has to be there. What is planted in the program (`program::Plant`) has to be found out.
+//! sends, and knows what has to be there. [`recorder`] and [`replay`] cut the power of its disk. What is planted in the program (`program::Plant`) has to be found out.
 
 mod damage;
 mod faults;
 mod full;
 mod kills;
 mod life;
+mod mounts;
 mod order;
+mod power;
 mod program;
+mod recorder;
+mod replay;
 
 /// A number that an environment variable may say, for longer runs.
 fn amount(variable: &str, usual: u64) -> u64 {

@@ -1,0 +1,239 @@
+//! D2: what is acknowledged is there after a power cut. Servers live on a disk that writes down what it is told; from that
+//! come images of what is on the disk when its power is cut at this or that moment, and each has to do.
+
+use crate::life::{Life, Sent};
+use crate::mounts::Mounted;
+use crate::program::Plant;
+use crate::recorder::{KINDS, Kind, Recorder, missing};
+use crate::replay::{Cut, Left, Log, Replay};
+use crate::{amount, figure};
+use blkkin_sys::testing::{Random, skip};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+/// Who sends at a time.
+const CLIENTS: u64 = 4;
+
+/// Batches that a client sends to a server: enough for a few files, and to merge some.
+const BATCHES: u64 = 12;
+
+/// How soon a server has to serve again, built without care for speed and beside others.
+const SERVES: Duration = Duration::from_secs(20);
+
+/// A client: what it has sent, and how long the disk's log was when it had been acknowledged.
+struct Client {
+    sent: Sent,
+    acknowledged: Vec<(u64, u64)>,
+}
+
+impl Client {
+    fn new(number: u64) -> Client {
+        Client { sent: Sent::from(1 + number * 1_000_000), acknowledged: Vec::new() }
+    }
+
+    /// Sends so many batches, or until nobody answers any more.
+    fn send(&mut self, web: SocketAddr, log: &Path, batches: u64) {
+        for _ in 0..batches {
+            let begin = self.sent.next();
+            let status = self.sent.send_one(web);
+            // Not before the answer: what it promises has to have been flushed by then.
+            let len = std::fs::metadata(log).expect("a log").len();
+            match status {
+                Some(202) => {
+                    self.acknowledged.extend((begin..self.sent.next()).map(|it| (it, len)));
+                }
+                Some(_) => {}
+                None => return,
+            }
+        }
+    }
+}
+
+/// A server is killed in the midst, the next one ends by itself.
+fn record(recorder: &mut Recorder, plant: Plant) -> Vec<Client> {
+    let mut clients: Vec<Client> = (0..CLIENTS).map(Client::new).collect();
+    let log = recorder.log();
+    let data = recorder.path().join("data");
+    for is_killed in [true, false] {
+        let life = Life::start(&[], &data, plant).unwrap_or_else(|end| panic!("{end:?}"));
+        let web = life.web;
+        std::thread::scope(|scope| {
+            let mut threads: Vec<_> = clients
+                .iter_mut()
+                .map(|client| scope.spawn(|| client.send(web, &log, BATCHES)))
+                .collect();
+            if is_killed {
+                threads.remove(0).join().expect("it sends");
+                life.kill();
+            } else {
+                threads.into_iter().for_each(|it| it.join().expect("it sends"));
+                assert!(life.end().success());
+            }
+        });
+    }
+    let files = std::fs::read_dir(data.join("spans")).expect("files").count();
+    assert!(files > 1, "what was sent is in the journal alone");
+    recorder.end();
+    clients
+}
+
+/// What has to be there if nothing reached the disk after the log was so long.
+fn sent_then(clients: &[Client], len: u64) -> Sent {
+    let mut sent = Sent::default();
+    for client in clients {
+        sent.add(&client.sent, |number| {
+            client.acknowledged.iter().any(|&(it, then)| it == number && then <= len)
+        });
+    }
+    sent
+}
+
+/// Most at flushes, all of them if there are so many images, and some anywhere.
+fn cuts(log: &Log, images: u64, random: &mut Random) -> Vec<Cut> {
+    let flushes = log.flushes();
+    let of_flushes = flushes.len().min(images as usize * 3 / 5);
+    let others = images as usize - of_flushes;
+    // With the last one, as there is the most to be lost.
+    let at_flushes = (1..=of_flushes).map(|it| flushes[it * flushes.len() / of_flushes - 1]);
+    let mut cuts: Vec<Cut> = at_flushes.map(|entries| Cut { entries, left: Left::All }).collect();
+    for place in 0..others {
+        let stretch = [place, place + 1].map(|it| it * log.entries() / others);
+        let entries = stretch[0] + 1 + random.below(stretch[1] - stretch[0]);
+        cuts.push(Cut { entries, left: random.one_of(&[Left::Torn, Left::Any]) });
+    }
+    cuts.sort_by_key(|cut| cut.entries);
+    cuts
+}
+
+/// What has been seen.
+#[derive(Default)]
+struct Seen {
+    images: u64,
+    flushes: usize,
+    /// Requests that were sent and acknowledged.
+    acknowledged: usize,
+    /// Of all images.
+    found: u64,
+    torn: u64,
+    slowest: Duration,
+}
+
+/// Starts a server on an image, which has to have what was acknowledged before.
+fn check(mounted: &Mounted, sent: &mut Sent, seen: &Mutex<Seen>) -> Result<(), String> {
+    let life = Life::start(&[], &mounted.path().join("data"), Plant::Nothing);
+    let life = life.map_err(|(status, said)| format!("does not start: {status} {said:?}"))?;
+    sent.check(&life).map_err(|why| format!("{why}, and it says {:?}", life.said))?;
+    let found = sent.acknowledged();
+    let took = life.took;
+    if took > SERVES {
+        return Err(format!("serves after {took:?}"));
+    }
+    if sent.send_one(life.web) != Some(202) {
+        return Err("takes nothing".to_owned());
+    }
+    sent.check(&life)?;
+    let torn = u64::from(!life.said.is_empty());
+    if !life.end().success() {
+        return Err("it does not end well".to_owned());
+    }
+    let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.images += 1;
+    seen.found += found;
+    seen.torn += torn;
+    seen.slowest = seen.slowest.max(took);
+    Ok(())
+}
+
+/// Who looks into it finds the files.
+fn keep(mounted: &Mounted, why: String) -> String {
+    let kept = tempfile::tempdir().expect("a directory").keep();
+    let copied = Command::new("cp").arg("-a").args([&mounted.path().join("data"), &kept]).status();
+    format!("{why}; {copied:?}: {}", kept.display())
+}
+
+/// Records, cuts, and looks at each image.
+fn cut(kind: Kind, plant: Plant, images: u64, seed: u64, seen: &Mutex<Seen>) -> Result<(), String> {
+    let mut recorder = Recorder::new(kind);
+    let clients = record(&mut recorder, plant);
+    let (log, beginning) = (Log::read(&recorder.log()), recorder.beginning());
+    let mut random = Random::new(seed);
+    let cuts = cuts(&log, images, &mut random);
+    let replay = Mutex::new(Replay::new(&log, &beginning, kind.whole, seed));
+    {
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.flushes += log.flushes().len();
+        seen.acknowledged += clients.iter().map(|client| client.acknowledged.len()).sum::<usize>();
+    }
+    let cuts = Mutex::new(cuts.into_iter());
+    let work = |worker: usize| {
+        let image = recorder.files().join(format!("image-{worker}"));
+        loop {
+            let mut replay = replay.lock().unwrap_or_else(PoisonError::into_inner);
+            let next = cuts.lock().unwrap_or_else(PoisonError::into_inner).next();
+            let Some(cut) = next else { return Ok(()) };
+            replay.cut(cut, &image);
+            drop(replay);
+            let place = |why| format!("{}, seed {seed}, {cut:?}: {why}", kind.name);
+            let mounted = kind.mount(&image).map_err(place)?;
+            let mut sent = sent_then(&clients, log.len(cut.entries));
+            let held = check(&mounted, &mut sent, seen).map_err(place);
+            held.map_err(|why| if plant == Plant::Nothing { keep(&mounted, why) } else { why })?;
+            mounted.unmount();
+        }
+    };
+    // Most of the time each of them waits.
+    let results: Vec<Result<(), String>> = std::thread::scope(|scope| {
+        let threads = [0, 1].map(|worker| scope.spawn(move || work(worker)));
+        threads.map(|it| it.join().expect("it looks")).into()
+    });
+    results.into_iter().collect::<Result<(), String>>()?;
+    // Who replays wrongly would find what he likes.
+    let mut replay = replay.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let end = recorder.files().join("end");
+    replay.cut(Cut { entries: log.entries(), left: Left::All }, &end);
+    let same = Command::new("cmp").args([&end, &recorder.image()]).status();
+    assert!(same.expect("a program").success(), "the log is not what the disk was told");
+    Ok(())
+}
+
+#[test]
+fn d2_what_is_acknowledged_outlives_the_power() {
+    if let Some(why) = missing() {
+        return skip("d2_what_is_acknowledged_outlives_the_power", &why);
+    }
+    let (images, seed) = (amount("TEST_IMAGES", 50), amount("BLKKIN_SEED", 1));
+    let seen = Mutex::new(Seen::default());
+    let share = images.div_ceil(KINDS.len() as u64);
+    for (place, kind) in KINDS.into_iter().enumerate() {
+        let images = share.min(images - share * place as u64);
+        let held = cut(kind, Plant::Nothing, images, seed, &seen);
+        held.unwrap_or_else(|why| panic!("{why}"));
+    }
+    let seen = seen.into_inner().unwrap_or_else(PoisonError::into_inner);
+    assert_eq!(seen.images, images);
+    assert!(seen.found > images * CLIENTS * BATCHES, "{} were there to be lost", seen.found);
+    figure(
+        "D2",
+        &format!(
+            "{images} images of disks whose power was cut, of {} flushes and between: all open, of {} requests \
+             acknowledged before ({} in all images) 0 lost, {} tell of a torn end; serve again after {} ms at most",
+            seen.flushes,
+            seen.acknowledged,
+            seen.found,
+            seen.torn,
+            seen.slowest.as_millis()
+        ),
+    );
+}
+
+#[test]
+fn d2_a_server_that_makes_nothing_durable_is_found_out() {
+    if let Some(why) = missing() {
+        return skip("d2_a_server_that_makes_nothing_durable_is_found_out", &why);
+    }
+    let found = cut(KINDS[0], Plant::Unsynced, 8, 1, &Mutex::default()).unwrap_err();
+    assert!(found.contains("lost"), "{found}");
+}
