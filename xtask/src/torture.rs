@@ -137,7 +137,7 @@ fn attempt(
         .env("BLKKIN_PEERS", peers)
         .env("BLKKIN_FIGURES", &figures)
         .env("BLKKIN_SKIPS", &skips)
-        .env("BLKKIN_SEED", seed.to_string())
+        .env("TEST_SEED", seed.to_string())
         .stdin(Stdio::null())
         .stdout(output)
         .stderr(errors)

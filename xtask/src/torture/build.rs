@@ -4,6 +4,7 @@
 use super::trials::{TRIALS, Trial};
 use crate::{cargo, target_dir, workspace_root};
 use std::collections::BTreeSet;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -29,8 +30,9 @@ pub(super) enum Built {
 
 /// A program of tests.
 pub(super) struct Program {
-    /// Of its package.
+    /// Of its package, which has another name.
     pub(super) folder: PathBuf,
+    package: String,
     /// The file of tests; empty for those beside the code.
     name: String,
     pub(super) path: PathBuf,
@@ -148,15 +150,21 @@ fn program(line: &[u8]) -> Option<Program> {
         "bin" => return None,
         _ => String::new(),
     };
-    Some(Program { folder, name, path })
+    Some(Program { package: package_of(&folder)?, folder, name, path })
+}
+
+/// The name of the package in a folder.
+pub(super) fn package_of(folder: &Path) -> Option<String> {
+    let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
+    let name = text.lines().find_map(|line| line.strip_prefix("name = \""))?;
+    Some(name.trim_end_matches('"').to_owned())
 }
 
 impl Program {
     /// That of a trial.
     pub(super) fn of<'p>(trial: &Trial, programs: &'p [Program]) -> Result<&'p Program, String> {
-        let is_own = |program: &&Program| {
-            program.folder.ends_with(trial.folder()) && program.name == trial.file
-        };
+        let is_own =
+            |program: &&Program| program.package == trial.package && program.name == trial.file;
         let found = programs.iter().find(is_own);
         found.ok_or_else(|| {
             format!("cargo has built no tests `{}` of {}", trial.file, trial.package)

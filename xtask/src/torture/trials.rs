@@ -176,6 +176,55 @@ pub(super) const TRIALS: &[Trial] = &[
         &["d5_"],
         &[amount("TEST_FAULTS", 60, 2000), fixed("TEST_FAILURES", 30)],
     ),
+    part(
+        "D1",
+        "daemons of Scribe's are killed in each system call",
+        "blkkin-scribed",
+        "stored",
+        &["d1_"],
+        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)],
+    ),
+    part(
+        "D1",
+        "exporters are killed in each system call",
+        "blkkin-deliver",
+        "deliver",
+        &["d1_"],
+        &[fixed("TEST_POINTS", 4000), amount("TEST_BATCHES", 26, 100)],
+    ),
+    part(
+        "D4",
+        "daemons of Scribe's on disks and file systems that are full",
+        "blkkin-scribed",
+        "stored",
+        &["d4_"],
+        &[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 8)],
+    ),
+    part(
+        "D4",
+        "exporters on disks and file systems that are full",
+        "blkkin-deliver",
+        "deliver",
+        &["d4_"],
+        &[amount("TEST_FAULTS", 20, 200), amount("TEST_SIZES", 1, 20)],
+    ),
+    part(
+        "D5",
+        "system calls of Scribe's daemons fail",
+        "blkkin-scribed",
+        "stored",
+        &["d5_"],
+        &[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)],
+    ),
+    part(
+        "D5",
+        "system calls of exporters fail",
+        "blkkin-deliver",
+        "deliver",
+        &["d5_"],
+        &[amount("TEST_FAULTS", 20, 200), fixed("TEST_FAILURES", 24)],
+    ),
+    part("D7", "batches that nobody wants", "blkkin-deliver", "deliver", &["d7_"], &[]),
     part("D1", "writers of a journal are killed", "blkkin-journal", "kill", &[], &[]),
     part(
         "D2",
@@ -193,6 +242,7 @@ pub(super) const TRIALS: &[Trial] = &[
         &["outlive_the_power"],
         &[amount("TEST_POINTS", 100, 5000)],
     ),
+    part("D3", "damaged files of a store are put aside", "blkkin-lake", "faults", &["damage"], &[]),
     part("D3", "bytes of a journal are flipped", "blkkin-journal", "", &["damage"], &[]),
     part("D4", "journals on full file systems", "blkkin-journal", "full", &[], &[]),
     part("D5", "each operation of a journal fails", "blkkin-journal", "", &["faults"], &[]),
@@ -238,33 +288,37 @@ pub(super) const TRIALS: &[Trial] = &[
     part("P1", "what is left to who finds a way in", "blkkin-agent", "", &["confine"], &[]),
 ];
 
-impl Trial {
-    /// The folder of its package has its name, without what all have in common.
-    pub(super) fn folder(&self) -> &str {
-        self.package.trim_start_matches("blkkin-")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::TRIALS;
+    use crate::torture::build::package_of;
     use crate::workspace_root;
+    use std::collections::BTreeMap;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    fn folders(of: &Path) -> Vec<PathBuf> {
+        let entries = fs::read_dir(of).expect("a folder").flatten().map(|entry| entry.path());
+        entries.filter(|path| path.is_dir()).collect()
+    }
 
     /// A name that fits no test would try nothing.
     #[test]
     fn trials_have_files() {
+        let stations = folders(&workspace_root().join("crates"));
+        let packages: BTreeMap<String, PathBuf> = stations
+            .iter()
+            .flat_map(|station| folders(station))
+            .filter_map(|folder| Some((package_of(&folder)?, folder)))
+            .collect();
         for trial in TRIALS {
-            let found =
-                ["base", "capture", "carry", "keep", "serve", "top"].iter().any(|station| {
-                    let package =
-                        workspace_root().join("crates").join(station).join(trial.folder());
-                    match trial.file {
-                        "" => package.join("src/lib.rs").is_file(),
-                        file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
-                            .iter()
-                            .any(|file| package.join(file).is_file()),
-                    }
-                });
+            let folder = packages.get(trial.package).expect(trial.package);
+            let found = match trial.file {
+                "" => folder.join("src/lib.rs").is_file(),
+                file => [format!("tests/{file}.rs"), format!("tests/{file}/main.rs")]
+                    .iter()
+                    .any(|file| folder.join(file).is_file()),
+            };
             assert!(found, "{} {}", trial.package, trial.file);
         }
     }

@@ -1,13 +1,17 @@
 //! What tests do to a process to see whether code survives it: forks, signals at any instruction,
-//! system calls that are refused; and what else all tests may need: [random numbers](Random), [folders](Scratch),
-//! a word if something [is missing](skip). Nothing of this belongs into a program.
+//! system calls that are refused, [fail or kill](traced); and what else all tests may need: [random numbers](Random),
+//! [folders](Scratch), a word if something [is missing](skip). Nothing of this belongs into a program.
 //!
 //! Code that is passed in runs in a child of a process with threads, or in a signal handler. It must
 //! do with what is allowed there: no allocation, no locks. A test that forgets it hangs or fails.
 
+mod calls;
+mod mounts;
 mod place;
 mod random;
 
+pub use calls::{Fault, amount, answers_behind_syncs, figure, most_calls, some_of, traced};
+pub use mounts::{Mounted, unmount};
 pub use place::{Scratch, is_installed, skip};
 pub use random::Random;
 

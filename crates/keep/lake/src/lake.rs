@@ -4,6 +4,7 @@
 //! journal: it is read into a block, and the block is added to the head in the order of the journal. The head becomes
 //! a file ([`crate::write`]), and files become one ([`crate::merge`]), each by one commit of the manifest.
 
+use crate::aside::{self, Aside};
 use crate::cache::Cache;
 use crate::head::Head;
 use crate::index::LinkCount;
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) head_links: Mutex<HeadLinks>,
     /// New files of manifests that could not be written: one copy may name them.
     doubtful: Mutex<Vec<u64>>,
+    /// Files that were found damaged.
+    pub(crate) aside: Mutex<Aside>,
 }
 
 /// What is in memory. The journal's thread has a part in it, so that it must not have the journal.
@@ -155,6 +158,8 @@ impl Lake {
         manifest.commit += 1;
         manifest.write(&*root)?;
         remove_others(&*spans, &manifest);
+        let mut aside = Aside::find(Arc::clone(&spans));
+        aside.keep_to(options.aside_bytes_max);
         opened.files = parts.len();
         opened.spans = parts.iter().map(|part| part.entry.spans).sum();
         let totals = manifest.totals;
@@ -179,6 +184,7 @@ impl Lake {
             ledger: Mutex::new(ledger),
             head_links: Mutex::default(),
             doubtful: Mutex::default(),
+            aside: Mutex::new(aside),
         });
         let mut lake = Lake { shared, threads: Vec::new() };
         lake.start("lake-write", write::run)?;
@@ -227,8 +233,8 @@ impl Drop for Lake {
     }
 }
 
-/// Opens the files that a manifest names. One that is damaged is left out, and where it is; one that the system does not
-/// let us read is left out until the store is opened again.
+/// Opens the files that a manifest names. One that is damaged is left out, and put aside; one that the system does not let
+/// us read, or put aside, is left out until the store is opened again.
 fn open_parts(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,
@@ -244,7 +250,7 @@ fn open_parts(
                 parts.push(Arc::new(part));
                 manifest.files.push(entry);
             }
-            Err(error) if error.may_pass() => {
+            Err(error) if error.may_pass() || !aside::put(&**spans, entry.number) => {
                 manifest.totals.lost += lost;
                 manifest.unread.push(entry);
                 opened.damage.push(format!(
@@ -254,7 +260,6 @@ fn open_parts(
             Err(error) => {
                 manifest.totals.lost += lost;
                 opened.damage.push(format!("{lost} spans of {name}: {error}"));
-                let _ = spans.rename(&name, &format!("{name}.damaged"));
             }
         }
     }
@@ -458,6 +463,7 @@ impl Shared {
         let in_memory = self.cache.bytes() + lock(&self.ledger).memory_bytes() + earlier;
         let damaged = parts.iter().filter(|part| !part.is_good()).map(|part| part.entry.spans);
         let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
+        let aside = lock(&self.aside);
         Counters {
             accepted,
             duplicates,
@@ -465,7 +471,9 @@ impl Shared {
             lost,
             kept: accepted.saturating_sub(duplicates + expired + lost),
             memory_bytes: (state.head.memory_bytes() + in_memory) as u64,
-            disk_bytes: on_disk.sum::<u64>() + self.journal.file_bytes(),
+            disk_bytes: on_disk.sum::<u64>() + aside.bytes() + self.journal.file_bytes(),
+            aside_bytes: aside.bytes(),
+            aside_removed: aside.removed,
             damaged: damaged.sum(),
             ..state.counters
         }

@@ -18,6 +18,7 @@
 //! can come a page late.
 
 mod ascending;
+mod aside;
 mod batch;
 mod bloom;
 mod bytes;

@@ -59,14 +59,10 @@ pub(crate) fn run(shared: &Shared) {
 
 /// Removes files that are too old or too many.
 fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
-    let clock = &shared.memory.options.clock;
+    let Options { clock, retention, .. } = &shared.memory.options;
     let mut manifest = lock(&shared.manifest);
-    let count = shared.memory.options.retention.expired(
-        &manifest.files,
-        clock.now_ns(),
-        clock.uptime(),
-        expiry,
-    );
+    let others = others_bytes(shared, &manifest, retention.bytes);
+    let count = retention.expired(&manifest.files, others, clock.now_ns(), clock.uptime(), expiry);
     if count == 0 {
         return Ok(());
     }
@@ -86,6 +82,16 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
             parts.iter().for_each(|part| ledger.add(&part.links().unwrap_or_default(), 1));
         }
     })
+}
+
+/// What files take that cannot be read. Where there is no room for all, those go first that were put aside as damaged.
+fn others_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
+    let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
+    let unread = sum(&manifest.unread);
+    let mut aside = lock(&shared.aside);
+    let left = bytes_max.map(|bytes| bytes.saturating_sub(sum(&manifest.files) + unread));
+    aside.keep_to(left.unwrap_or(u64::MAX).min(shared.memory.options.aside_bytes_max));
+    unread + aside.bytes()
 }
 
 /// Merges files of one size that follow each other, if there are enough of them.

@@ -20,6 +20,8 @@ pub struct Options {
     pub merge_files: usize,
     /// More spans than this are not merged to one file.
     pub merged_spans_max: u64,
+    /// Files that were found damaged, and were put aside: the oldest of more go. They also count for `retention`.
+    pub aside_bytes_max: u64,
     /// What may be in memory and in no file. More is turned away, if it cannot be written soon.
     pub memory_bytes_max: usize,
     /// What may be in memory of files that are read: what they are found by, and dictionaries.
@@ -50,6 +52,8 @@ impl Default for Options {
             file_after: Duration::from_secs(300),
             merge_files: 8,
             merged_spans_max: 16 << 20,
+            // Not less than a large file.
+            aside_bytes_max: 1 << 30,
             memory_bytes_max: 224 << 20,
             cache_bytes_max: 64 << 20,
             links_bytes_max: 24 << 20,

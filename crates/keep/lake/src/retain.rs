@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Retention {
     /// After this time they go, whatever room there is.
     pub age: Option<Duration>,
-    /// All files together, without the journal. The oldest go first.
+    /// All files together, also those that cannot be read, without the journal. The oldest go first.
     pub bytes: Option<u64>,
 }
 
@@ -27,17 +27,18 @@ pub(crate) struct Allowance {
 }
 
 impl Retention {
-    /// How many of the files, the oldest first, go now. `now_ns` is the time of day, `uptime` that of a clock that does
+    /// How many of the files, the oldest first, go now, where others take so many bytes. `now_ns` is the time of day, `uptime` that of a clock that does
     /// not jump.
     pub(crate) fn expired(
         &self,
         files: &[FileEntry],
+        others_bytes: u64,
         now_ns: u64,
         uptime: Duration,
         allowance: &mut Allowance,
     ) -> usize {
         let bytes: u64 = files.iter().map(FileEntry::bytes_on_disk).sum();
-        let mut left = bytes;
+        let mut left = bytes + others_bytes;
         let mut count = 0;
         for (file, received_ns) in files.iter().zip(received(files, now_ns)) {
             let is_too_much = self.bytes.is_some_and(|bytes_max| left > bytes_max);
@@ -130,7 +131,7 @@ mod tests {
     fn the_oldest_go() {
         let expired = |retention: Retention, now_seconds: u64| {
             let now_ns = now_seconds * SECOND;
-            retention.expired(&files(10), now_ns, Duration::ZERO, &mut Allowance::default())
+            retention.expired(&files(10), 0, now_ns, Duration::ZERO, &mut Allowance::default())
         };
         let by_age = Retention { age: Some(Duration::from_secs(60)), bytes: None };
         assert_eq!(expired(by_age, 0), 0);
@@ -139,6 +140,11 @@ mod tests {
         let by_bytes = Retention { age: None, bytes: Some(250) };
         assert_eq!(expired(by_bytes, 0), 8);
         assert_eq!(expired(Retention { age: None, bytes: None }, 1 << 30), 0);
+        let beside_others = |others_bytes| {
+            let allowance = &mut Allowance::default();
+            by_bytes.expired(&files(10), others_bytes, 0, Duration::ZERO, allowance)
+        };
+        assert_eq!([0, 50, 51, 1000].map(beside_others), [8, 8, 9, 10]);
     }
 
     #[test]
@@ -150,7 +156,7 @@ mod tests {
         let retention = Retention { age: Some(Duration::from_secs(60)), bytes: None };
         let expired = |files: &[FileEntry], now_seconds: u64| {
             let mut allowance = Allowance::default();
-            retention.expired(files, now_seconds * SECOND, Duration::ZERO, &mut allowance)
+            retention.expired(files, 0, now_seconds * SECOND, Duration::ZERO, &mut allowance)
         };
         assert_eq!([61, 62, 64, 65, 66].map(|now| expired(&files, now)), [1, 1, 1, 5, 6]);
         for file in &mut files {
@@ -168,7 +174,7 @@ mod tests {
         for minute in 0..3 {
             for second in 0..60 {
                 let uptime = Duration::from_secs(minute * 60 + second);
-                let count = retention.expired(&left, year, uptime, &mut allowance);
+                let count = retention.expired(&left, 0, year, uptime, &mut allowance);
                 left.drain(..count);
             }
             let gone = 1000 - left.len() as u64;

@@ -396,6 +396,138 @@ fn damaged_files_are_left_alone() {
     assert!(!lake.links(blkkin_store::Window::ALL).expect("an answer").is_empty());
 }
 
+/// Writes so many files of 20 requests each, and cuts some off, so that they cannot be opened.
+fn cut_files(disk: &SimulatedDisk, count: u64, is_cut: impl Fn(usize) -> bool) -> Vec<String> {
+    let one_by_one = Options { merge_files: usize::MAX, ..options() };
+    {
+        let (lake, _) = Lake::open_on(Arc::new(disk.clone()), one_by_one).expect("opened");
+        for number in 0..count {
+            accept(&lake, &batch(number * 20..number * 20 + 20)).expect("accepted");
+            lake.write_files().expect("written");
+        }
+    }
+    let mut files = span_files(disk);
+    files.sort();
+    assert_eq!(files.len() as u64, count);
+    for name in files.iter().enumerate().filter(|(at, _)| is_cut(*at)).map(|(_, name)| name) {
+        let bytes = disk.bytes(name).expect("is there");
+        disk.set_bytes(name, bytes[..bytes.len() / 2].to_vec());
+    }
+    files
+}
+
+fn aside(disk: &SimulatedDisk) -> Vec<String> {
+    let mut names = disk.names();
+    names.retain(|name| name.ends_with(".damaged"));
+    names.sort();
+    names
+}
+
+/// What is found damaged is put aside, as much of it as there is room for, and told once: the next start finds nothing
+/// new, and loses nothing more.
+#[test]
+fn damaged_files_are_put_aside_within_limits() {
+    let disk = SimulatedDisk::new(12);
+    let files = cut_files(&disk, 8, |at| at % 2 == 1);
+    let size = |name: &String| disk.bytes(name).expect("is there").len() as u64;
+    let bytes: Vec<u64> = files.iter().map(size).collect();
+    let limited =
+        Options { merge_files: usize::MAX, aside_bytes_max: bytes[5] + bytes[7] + 10, ..options() };
+    let expected: BTreeSet<u64> = (0..160).filter(|number| number / 20 % 2 == 0).collect();
+    for life in 0..3 {
+        let (lake, opened) =
+            Lake::open_on(Arc::new(disk.clone()), limited.clone()).expect("opened");
+        assert_eq!(opened.damage.len(), if life == 0 { 4 } else { 0 }, "{opened:?}");
+        assert_eq!((opened.files, opened.spans, opened.recovered), (4, 240, 0), "life {life}");
+        let counters = lake.counters();
+        assert_eq!((counters.kept, counters.lost, counters.damaged), (240, 240, 0), "life {life}");
+        assert_eq!(counters.aside_bytes, bytes[5] + bytes[7]);
+        assert_eq!(counters.aside_removed, if life == 0 { 2 } else { 0 });
+        assert!(counters.disk_bytes > counters.aside_bytes + bytes[0]);
+        assert_eq!(aside(&disk), [5, 7].map(|at: usize| format!("{}.damaged", files[at])));
+        assert_eq!(found(&lake), expected);
+    }
+}
+
+/// Nor does a store that finds much damage again and again fill its directory.
+#[test]
+fn damaged_files_are_not_kept_without_number() {
+    let disk = SimulatedDisk::new(13);
+    cut_files(&disk, 70, |_| true);
+    let (lake, opened) = open(&disk).expect("opened");
+    assert_eq!((opened.damage.len(), aside(&disk).len()), (70, 64));
+    assert_eq!(lake.counters().aside_removed, 6);
+    drop(lake);
+    let (lake, opened) = open(&disk).expect("opened");
+    assert_eq!((opened.damage.len(), aside(&disk).len()), (0, 64));
+    assert_eq!((lake.counters().lost, lake.counters().kept), (70 * 60, 0));
+}
+
+/// What was put aside counts for the room that a store may take, and goes before what can be read.
+#[test]
+fn damaged_files_have_no_room_of_their_own() {
+    let disk = SimulatedDisk::new(14);
+    cut_files(&disk, 6, |at| at < 3);
+    let once = Options { merge_files: usize::MAX, ..options() };
+    let open_with = |bytes| {
+        let retention = Retention { age: None, bytes };
+        Lake::open_on(Arc::new(disk.clone()), Options { retention, ..once.clone() })
+            .expect("opened")
+            .0
+    };
+    let all = open_with(None).counters();
+    assert_eq!(aside(&disk).len(), 3);
+    let good = |name: &String| name.ends_with(".parquet") || name.ends_with(".index");
+    let names = disk.names().into_iter().filter(good);
+    let good_bytes =
+        names.map(|name| disk.bytes(&name).expect("is there").len() as u64).sum::<u64>();
+    // Room for all that is good, and for one of the others; then for less than what is good.
+    for (bytes, aside_left, kept) in
+        [(good_bytes + all.aside_bytes / 2, 1, 180), (good_bytes - 1, 0, 120)]
+    {
+        let lake = open_with(Some(bytes));
+        let settled = (0..500).any(|_| {
+            std::thread::sleep(Duration::from_millis(10));
+            (aside(&disk).len(), lake.counters().kept) == (aside_left, kept)
+        });
+        assert!(settled, "{:?} {:?}", aside(&disk), lake.counters());
+        assert_eq!(lake.counters().lost, 180);
+    }
+}
+
+/// A damaged file that cannot be put aside just now is not removed instead.
+#[test]
+fn damaged_files_that_cannot_be_put_aside_stay() {
+    let disk = SimulatedDisk::new(15);
+    let files = cut_files(&disk, 3, |at| at == 1);
+    let put = format!("{}.damaged", files[1]);
+    let mut failed = 0;
+    for operation in 0..200 {
+        let copy = SimulatedDisk::new(1);
+        for name in disk.names() {
+            copy.set_bytes(&name, disk.bytes(&name).expect("is there"));
+        }
+        let is_there = |name: &str| copy.bytes(name).is_some();
+        let now = copy.operations();
+        copy.fail(now + operation..now + operation + 1, Errno::IO);
+        let opened = open(&copy).map(drop);
+        failed += u64::from(opened.is_err());
+        copy.repair();
+        assert!(is_there(&files[1]) || is_there(&put), "operation {operation}: {:?}", copy.names());
+        let (lake, _) = open(&copy).expect("opened again");
+        assert_eq!(
+            (lake.counters().kept, lake.counters().lost),
+            (120, 60),
+            "operation {operation}"
+        );
+        assert_eq!(found(&lake).len(), 40);
+        drop(lake);
+        let (_, opened) = open(&copy).expect("opened again");
+        assert!(opened.damage.is_empty() && is_there(&put), "operation {operation}: {opened:?}");
+    }
+    assert!(failed > 0);
+}
+
 fn condition(filter: &str) -> blkkin_store::Condition {
     blkkin_store::Condition::parse(filter).expect("a condition")
 }

@@ -114,4 +114,8 @@ pub struct Counters {
     pub memory_bytes: u64,
     /// Bytes on disk.
     pub disk_bytes: u64,
+    /// Of these, files that were found damaged, and are kept aside.
+    pub aside_bytes: u64,
+    /// Such files that had to go, as there was no room for them.
+    pub aside_removed: u64,
 }

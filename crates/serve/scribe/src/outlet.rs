@@ -46,6 +46,9 @@ impl Target {
 const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
+/// The same of a disk, which many do not ask at a time, and which should be used soon when there is room again.
+const RETRY_DISK: Duration = Duration::from_secs(4);
+
 /// All that a store consists of: what gets each message has an outlet of its own, so that none waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
     let mut all = Vec::new();
@@ -62,12 +65,25 @@ fn part(kind: &Kind, must_succeed: bool, all: &mut Vec<Target>) {
             let BufferPlan { retry_first, retry_longest, .. } = **plan;
             (retry_first, retry_longest, true)
         }
-        _ => (RETRY_FIRST, RETRY_LONGEST, false),
+        _ if is_elsewhere(kind) => (RETRY_FIRST, RETRY_LONGEST, false),
+        _ => (RETRY_FIRST, RETRY_DISK, false),
     };
     // What waits in a buffer is never lost.
     let must_succeed = must_succeed || is_buffer;
     let (kind, name) = (kind.clone(), name(kind));
     all.push(Target { name, kind, must_succeed, retry_first, retry_longest, is_buffer });
+}
+
+/// Whether some of it goes to other machines.
+fn is_elsewhere(kind: &Kind) -> bool {
+    match kind {
+        Kind::Network(_) => true,
+        Kind::File(_) | Kind::Null => false,
+        Kind::Buffer(plan) => is_elsewhere(&plan.primary),
+        Kind::Multi { children, .. } => children.iter().any(is_elsewhere),
+        Kind::Bucket(plan) => plan.model.iter().chain(&plan.each).any(is_elsewhere),
+        Kind::Category(model) => is_elsewhere(model),
+    }
 }
 
 /// A name that is the same as long as messages go to the same place, wherever that stands in the configuration.
@@ -177,7 +193,7 @@ impl Outlet {
                 Ok(()) => {}
                 Err(error) => {
                     self.seen.set(error.0);
-                    self.stop.wait(RETRY_LONGEST);
+                    self.stop.wait(RETRY_FIRST);
                     continue;
                 }
             }
@@ -302,5 +318,34 @@ impl Outlet {
     fn count_both(&self, count: impl Fn(&Counters)) {
         count(&self.counters);
         count(&self.overall);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{RETRY_DISK, RETRY_LONGEST, targets};
+    use crate::{Config, Plan};
+    use std::time::Duration;
+
+    /// A disk that has room again is used soon; another server is not asked all the time.
+    #[test]
+    fn disks_are_asked_sooner_than_servers() {
+        let check = |store: &str, expected: &[_]| {
+            let text = format!("<store>\ncategory=c\n{store}\n</store>\n");
+            let plan = Plan::of(&Config::read(&text));
+            assert!(plan.problems.is_empty(), "{:?}", plan.problems);
+            let longest = plan.stores.iter().flat_map(targets).map(|target| target.retry_longest);
+            assert_eq!(longest.collect::<Vec<_>>(), expected, "{store}");
+        };
+        // Promised are five.
+        assert!(RETRY_DISK < Duration::from_secs(5));
+        let file = "type=file\nfile_path=/tmp/c";
+        let network = "type=network\nremote_host=h\nremote_port=1";
+        check(file, &[RETRY_DISK]);
+        check(network, &[RETRY_LONGEST]);
+        let both = format!("<store0>\n{file}\n</store0>\n<store1>\n{network}\n</store1>");
+        check(&format!("type=multi\n{both}"), &[RETRY_DISK, RETRY_LONGEST]);
+        check(&format!("type=multi\nreport_success=any\n{both}"), &[RETRY_LONGEST]);
+        check(&format!("type=category\n<model>\n{file}\n</model>"), &[RETRY_DISK]);
     }
 }

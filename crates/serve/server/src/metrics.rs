@@ -138,6 +138,18 @@ fn stored(shared: &Shared, out: &mut Exposition) {
         ("spans", Type::Gauge, "Spans that are kept", counters.kept),
         ("memory_bytes", Type::Gauge, "Memory of the store", counters.memory_bytes),
         ("disk_bytes", Type::Gauge, "Disk of the store", counters.disk_bytes),
+        (
+            "aside_bytes",
+            Type::Gauge,
+            "Disk of files that were found damaged, and are kept aside",
+            counters.aside_bytes,
+        ),
+        (
+            "aside_removed_total",
+            Type::Counter,
+            "Files kept aside that were removed for room",
+            counters.aside_removed,
+        ),
     ] {
         let name = format!("blkkin_store_{name}");
         out.family(&name, kind, help);
@@ -211,6 +223,8 @@ pub(crate) fn own(shared: &Shared) -> Value {
             "damages": store.damages,
             "memoryBytes": store.memory_bytes,
             "diskBytes": store.disk_bytes,
+            "asideBytes": store.aside_bytes,
+            "asideRemoved": store.aside_removed,
         },
         "server": counts,
     })

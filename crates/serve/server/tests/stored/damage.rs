@@ -3,8 +3,7 @@
 
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
-use crate::{amount, figure};
-use blkkin_sys::testing::Random;
+use blkkin_sys::testing::{Random, amount, figure};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -83,7 +82,7 @@ fn d3_damage_stays_where_it_is_and_is_told() {
     let mut names = files(&data);
     names.retain(|file| file.metadata().is_ok_and(|file| file.len() > 0));
     let count = amount("TEST_DAMAGES", 40);
-    let mut random = Random::new(amount("BLKKIN_SEED", 1));
+    let mut random = Random::new(amount("TEST_SEED", 1));
     let (mut missing, mut harmed) = (0, 0);
     for number in 0..count {
         let other = directory.path().join(format!("copy-{number}"));

@@ -2,10 +2,9 @@
 //! again, and what is started again starts.
 
 use crate::kills::{batches, counts};
-use crate::life::{Life, Sent, ask, traced};
+use crate::life::{Life, Sent, ask};
 use crate::program::Plant;
-use crate::{amount, figure};
-use blkkin_sys::testing::{is_installed, skip};
+use blkkin_sys::testing::{amount, figure, is_installed, skip, some_of, traced};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -25,10 +24,11 @@ struct Fault {
 }
 
 impl Fault {
-    fn starter(self, log: &str) -> Vec<String> {
+    fn starter(self) -> Vec<String> {
         let Fault { call, number, error, stays } = self;
         let plus = if stays { "+" } else { "" };
-        traced(call, Some(&format!("error={error}:when={number}{plus}")), log)
+        let inject = format!("error={error}:when={number}{plus}");
+        traced(&[call], Some(&inject), Path::new("/dev/null"))
     }
 }
 
@@ -49,7 +49,7 @@ fn live(
     sent: &mut Sent,
     told: &mut Told,
 ) -> Result<(), String> {
-    let words = fault.starter("/dev/null");
+    let words = fault.starter();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     told.faults += 1;
     match Life::start(&words, directory, plant) {
@@ -95,8 +95,7 @@ fn faults(of: u64, errors: &[&'static str]) -> Vec<Fault> {
             }
         }
     }
-    let step = all.len().div_ceil(of.max(1) as usize).max(1);
-    all.into_iter().step_by(step).collect()
+    some_of(all, of)
 }
 
 fn sweep(faults: &[Fault]) -> (Told, u64) {

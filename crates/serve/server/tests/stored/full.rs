@@ -1,9 +1,7 @@
 //! D4, D7: a file system that fills up is a state: the server lives and says so, and goes on by itself when there is room.
 
-use crate::figure;
 use crate::life::{Sent, ask, start};
-use crate::mounts::Mounted;
-use blkkin_sys::testing::skip;
+use blkkin_sys::testing::{Mounted, amount, figure, skip};
 use std::time::{Duration, Instant};
 
 /// How soon it goes on when there is room.
@@ -31,7 +29,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
         assert_eq!(status, 200);
         assert!(life.metric("blkkin_store_batches_turned_away_total") >= refused);
         sent.check(&life).unwrap_or_else(|why| panic!("{kib} KiB, full: {why}"));
-        mounted.remount(&format!("size={}k", kib * (round + 2)));
+        mounted.resize(kib * (round + 2));
         let begun = Instant::now();
         while sent.send_one(life.web) != Some(202) {
             assert!(begun.elapsed() < RESUMES, "{kib} KiB: it does not go on");
@@ -49,7 +47,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
 #[test]
 fn d4_a_full_file_system_is_a_state_that_ends() {
     let (mut sizes, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
-    for kib in (320..1024).step_by(64).take(crate::amount("TEST_SIZES", 3) as usize) {
+    for kib in (320..1024).step_by(64).take(amount("TEST_SIZES", 3) as usize) {
         let Ok(mounted) = Mounted::in_memory(kib) else {
             return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
         };

@@ -269,13 +269,3 @@ impl Drop for Life {
 pub(crate) fn start(directory: &Path) -> Life {
     Life::start(&[], directory, Plant::Nothing).unwrap_or_else(|end| panic!("{end:?}"))
 }
-
-/// The words before a program that is traced: what of, and what is done to it.
-pub(crate) fn traced(calls: &str, inject: Option<&str>, to: &str) -> Vec<String> {
-    let mut words = ["strace", "-f", "-qq", "-o", to, "-e"].map(str::to_owned).to_vec();
-    words.push(format!("trace={calls}"));
-    if let Some(inject) = inject {
-        words.extend(["-e".to_owned(), format!("inject={calls}:{inject}")]);
-    }
-    words
-}

@@ -1,59 +1,19 @@
 //! D1, D5: before an acknowledgement is said, what it is of was written and made durable, by a call that has succeeded.
 //! Kills do not show that, as the system keeps what was written; the order of the calls does.
 
-use crate::life::{Life, Sent, traced};
+use crate::life::{Life, Sent};
 use crate::program::Plant;
-use crate::{amount, figure};
-use blkkin_sys::testing::{is_installed, skip};
-use std::collections::BTreeMap;
+use blkkin_sys::testing::{amount, answers_behind_syncs, figure, is_installed, skip, traced};
 use std::path::Path;
 
-const CALLS: &str = "pwrite64,fdatasync,write,writev,sendto";
+const CALLS: [&str; 5] = ["pwrite64", "fdatasync", "write", "writev", "sendto"];
 
 const ANSWER: &str = "\"HTTP/1.1 202";
-
-/// How many acknowledgements there were, unless one came too early. Who sends waits for each answer.
-fn check(log: &str) -> Result<u64, String> {
-    // The file that a batch was written to last, as long as that is not durable.
-    let mut written: Option<&str> = None;
-    let mut syncing: BTreeMap<&str, &str> = BTreeMap::new();
-    let mut acknowledged = 0;
-    for line in log.lines() {
-        let (thread, rest) = line.split_once(' ').ok_or("no thread")?;
-        let rest = rest.trim_start();
-        let path = rest.split_once('<').and_then(|(_, rest)| rest.split_once('>'));
-        let path = path.map(|(path, _)| path).filter(|path| path.contains("/journal/"));
-        match (rest.starts_with("<..."), path) {
-            (false, Some(path)) if rest.starts_with("pwrite64(") => written = Some(path),
-            (false, Some(path)) if rest.starts_with("fdatasync(") => {
-                if rest.ends_with("<unfinished ...>") {
-                    syncing.insert(thread, path);
-                } else if rest.ends_with(" = 0") && written == Some(path) {
-                    written = None;
-                }
-            }
-            (true, _) if rest.contains("fdatasync resumed") => {
-                let path = syncing.remove(thread);
-                if rest.ends_with(" = 0") && written == path {
-                    written = None;
-                }
-            }
-            (false, None) if rest.contains(ANSWER) => {
-                if let Some(path) = written {
-                    return Err(format!("acknowledged before {path} is durable: {rest}"));
-                }
-                acknowledged += 1;
-            }
-            _ => {}
-        }
-    }
-    Ok(acknowledged)
-}
 
 /// A life, whose calls are looked at.
 fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, String> {
     let log = directory.join("log");
-    let mut words = traced(CALLS, None, log.to_str().expect("text"));
+    let mut words = traced(&CALLS, None, &log);
     words.extend(["-y", "-s", "16"].map(str::to_owned));
     if let Some(number) = fails {
         words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
@@ -66,7 +26,7 @@ fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, St
     assert!(life.end().success());
     let told = sent.statuses.get(&202).copied().unwrap_or_default();
     let text = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
-    let seen = check(&text)?;
+    let seen = answers_behind_syncs(&text, "/journal/", ANSWER)?;
     // What this test looks for must be there to be seen.
     if seen == told { Ok(seen) } else { Err(format!("{seen} of {told} answers were seen")) }
 }

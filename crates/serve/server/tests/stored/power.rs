@@ -2,12 +2,10 @@
 //! come images of what is on the disk when its power is cut at this or that moment, and each has to do.
 
 use crate::life::{Life, Sent};
-use crate::mounts::Mounted;
 use crate::program::Plant;
 use crate::recorder::{KINDS, Kind, Recorder, missing};
 use crate::replay::{Cut, Left, Log, Replay};
-use crate::{amount, figure};
-use blkkin_sys::testing::{Random, skip};
+use blkkin_sys::testing::{Mounted, Random, amount, figure, skip};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -204,7 +202,7 @@ fn d2_what_is_acknowledged_outlives_the_power() {
     if let Some(why) = missing() {
         return skip("d2_what_is_acknowledged_outlives_the_power", &why);
     }
-    let (images, seed) = (amount("TEST_IMAGES", 50), amount("BLKKIN_SEED", 1));
+    let (images, seed) = (amount("TEST_IMAGES", 50), amount("TEST_SEED", 1));
     let seen = Mutex::new(Seen::default());
     let share = images.div_ceil(KINDS.len() as u64);
     for (place, kind) in KINDS.into_iter().enumerate() {

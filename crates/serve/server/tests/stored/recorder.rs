@@ -2,8 +2,7 @@
 //! memory, exported as a file by FUSE, on which a loop device is. Start at [`Recorder`].
 
 use crate::life::HANG;
-use crate::mounts::{Mounted, unmount};
-use blkkin_sys::testing::is_installed;
+use blkkin_sys::testing::{Mounted, is_installed, unmount};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -135,7 +135,7 @@ fn l3_programs_die_at_any_moment() {
     let _agent = node.agent();
     node.record_all();
     let deaths = amount("TEST_DEATHS", 12);
-    let mut random = amount("BLKKIN_SEED", 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut random = amount("TEST_SEED", 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let (mut events, mut discarded, mut longest) = (0, 0, Duration::ZERO);
     for death in 0..deaths {
         let mut noted = Noted::start(&node, None);

@@ -1,16 +1,18 @@
 //! File systems that are mounted for a test, and unmounted when dropped, however the test ends.
 
+use super::Scratch;
 use std::path::Path;
 use std::process::Command;
 
 /// A file system, in a directory of its own.
-pub(crate) struct Mounted(tempfile::TempDir);
+#[derive(Debug)]
+pub struct Mounted(Scratch);
 
 impl Mounted {
     /// By `mount`'s words but the last. If it is refused: what `mount` says.
-    pub(crate) fn new(words: &[&str]) -> Result<Mounted, String> {
-        let directory = tempfile::tempdir().expect("a directory");
-        let output = Command::new("mount").args(words).arg(directory.path()).output();
+    pub fn new(words: &[&str]) -> Result<Mounted, String> {
+        let directory = Scratch::new("mounted");
+        let output = Command::new("mount").args(words).arg(&directory.0).output();
         let output = output.map_err(|error| format!("mount: {error}"))?;
         match output.status.success() {
             true => Ok(Mounted(directory)),
@@ -19,22 +21,24 @@ impl Mounted {
     }
 
     /// One in memory.
-    pub(crate) fn in_memory(kib: u64) -> Result<Mounted, String> {
+    pub fn in_memory(kib: u64) -> Result<Mounted, String> {
         Mounted::new(&["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"])
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        self.0.path()
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.0.0
     }
 
-    pub(crate) fn remount(&self, options: &str) {
-        let options = format!("remount,{options}");
-        let status = Command::new("mount").args(["-o", &options]).arg(self.path()).status();
-        assert!(status.expect("a program").success());
+    /// Gives one in memory so much room.
+    pub fn resize(&self, kib: u64) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
+        assert!(mount.status().expect("a program").success());
     }
 
     /// What `umount` does must have been done.
-    pub(crate) fn unmount(self) {
+    pub fn unmount(self) {
         let status = Command::new("umount").arg(self.path()).status();
         assert!(status.expect("a program").success(), "{} is in use", self.path().display());
     }
@@ -54,7 +58,7 @@ fn is_mounted(path: &Path) -> bool {
 }
 
 /// At once, or when the last has let go of it.
-pub(crate) fn unmount(path: &Path) {
+pub fn unmount(path: &Path) {
     for words in [&[][..], &["--lazy"]] {
         let output = Command::new("umount").args(words).arg(path).output();
         if output.is_ok_and(|output| output.status.success()) {

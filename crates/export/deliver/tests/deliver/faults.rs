@@ -1,0 +1,116 @@
+//! D4, D5: a disk that refuses, a few times or for good: nothing that was flushed is lost, who pushes is told, and it
+//! goes on by itself when the disk is well.
+
+use crate::life::{Destination, How, Life, RESUMES};
+use crate::sweep::{counts, flushed_behind_syncs, how};
+use blkkin_sys::testing::{Fault, Scratch, amount, figure, is_installed, skip, some_of};
+use std::time::Duration;
+
+/// What became of some faults.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    faults: u64,
+    flushed: u64,
+    did_not_start: u64,
+    refused: u64,
+    not_kept: u64,
+    slowest: Duration,
+}
+
+/// A life with a fault, then one without.
+fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
+    let scratch = Scratch::new("deliver-faults");
+    let destination = Destination::new(&scratch.0.join("queue"));
+    let patience = if fault.stays { Duration::from_millis(200) } else { RESUMES };
+    let life = Life::run(&fault.starter(), &destination, How { patience, ..how(0) });
+    told.faults += 1;
+    let has = |what: &str| life.said.iter().any(|said| said.starts_with(what));
+    let did_not_start = has("cannot start: ") || life.closed.is_none() && fault.call == "openat";
+    told.did_not_start += u64::from(did_not_start);
+    told.refused += u64::from(has("refused"));
+    if !did_not_start {
+        if !life.status.success() || life.closed.is_none() {
+            return Err(format!("it does not live: {life:?}"));
+        }
+        // No restart is needed.
+        if !fault.stays && !life.is_good() {
+            return Err(format!("it does not go on in time: {life:?}"));
+        }
+        told.slowest = told.slowest.max(life.slowest);
+    }
+    let again = Life::run(&[], &destination, How { batches: 2, ..how(life.flushed) });
+    if !again.is_good() {
+        return Err(format!("does not start again: {again:?}, after {life:?}"));
+    }
+    told.flushed += again.flushed;
+    let not_kept = life.closed.unwrap_or_default();
+    told.not_kept += not_kept;
+    destination.check(again.flushed, not_kept, 2 + Fault::TIMES)
+}
+
+fn sweep(faults: &[Fault]) -> Told {
+    let mut told = Told::default();
+    for &fault in faults {
+        live(fault, &mut told).unwrap_or_else(|why| panic!("{fault:?}: {why}"));
+    }
+    told
+}
+
+fn check(promise: &str, error: &'static str, what: &str) {
+    let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 16));
+    let (one, other) = faults.split_at(faults.len() / 2);
+    let results = std::thread::scope(|scope| {
+        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
+    });
+    let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
+    let refused = sum(|told| told.refused);
+    assert!(refused > 0, "nothing was refused");
+    let slowest = results.iter().map(|told| told.slowest).max().unwrap_or_default();
+    figure(
+        promise,
+        &format!(
+            "{} exporters with {what}: {} batches flushed, 0 lost; {refused} were told that nothing is taken, {} did not \
+             start, and did the next time; {} refused batches could not be put aside, and were counted; they go on after {} ms at most",
+            sum(|told| told.faults),
+            sum(|told| told.flushed),
+            sum(|told| told.did_not_start),
+            sum(|told| told.not_kept),
+            slowest.as_millis(),
+        ),
+    );
+}
+
+#[test]
+fn d5_a_disk_that_fails_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("d5_a_disk_that_fails_loses_nothing", "strace is missing");
+    }
+    check("D5", "EIO", "calls that fail, some or all from one on");
+}
+
+#[test]
+fn d4_a_disk_that_is_full_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("d4_a_disk_that_is_full_loses_nothing", "strace is missing");
+    }
+    check("D4", "ENOSPC", "calls that find no room, some or all from one on");
+}
+
+#[test]
+fn d5_a_failed_fdatasync_flushes_nothing() {
+    if !is_installed("strace") {
+        return skip("d5_a_failed_fdatasync_flushes_nothing", "strace is missing");
+    }
+    let failures = amount("TEST_FAILURES", 8);
+    let seen = (1..=failures).map(|number| {
+        let seen = flushed_behind_syncs(Some(number));
+        seen.unwrap_or_else(|why| panic!("fdatasync {number}: {why}"))
+    });
+    let seen: u64 = seen.sum();
+    figure(
+        "D5",
+        &format!(
+            "{failures} exporters whose n-th fdatasync failed: {seen} times flushed, all durable"
+        ),
+    );
+}

@@ -1,0 +1,203 @@
+//! D1: what was flushed arrives, in whichever of its system calls the program is killed, and what the destination wants
+//! under no circumstances is put aside.
+
+use crate::life::{Destination, How, Life, RESUMES};
+use blkkin_sys::testing::{
+    Scratch, amount, answers_behind_syncs, figure, is_installed, most_calls, skip, some_of, traced,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// All by which the program changes something on disk, or says something.
+pub(crate) const CALLS: [&str; 18] = [
+    "openat",
+    "mkdir",
+    "mkdirat",
+    "fallocate",
+    "pwrite64",
+    "write",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "ftruncate",
+    "unlink",
+    "unlinkat",
+    "connect",
+    "sendto",
+    "sendmsg",
+    "writev",
+];
+
+/// So many lives have one directory.
+const LIVES: usize = 4;
+
+/// How soon it flushes again after it was killed.
+const SERVES_AGAIN: Duration = Duration::from_secs(2);
+
+/// Batches of a life: enough for more than one segment of the queue.
+pub(crate) fn batches() -> u64 {
+    amount("TEST_BATCHES", 20)
+}
+
+/// From a batch on.
+pub(crate) fn how(first: u64) -> How {
+    How { first, batches: batches(), patience: RESUMES, is_early: false }
+}
+
+/// How many of each call a thread makes, at most.
+pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
+    let scratch = Scratch::new("deliver-sweep");
+    let destination = Destination::new(&scratch.0.join("queue"));
+    let log = scratch.0.join("log");
+    let life = Life::run(&traced(&CALLS, None, &log), &destination, how(0));
+    assert!(life.is_good() && life.flushed == batches(), "{life:?}");
+    destination.check(life.flushed, 0, 0).expect("all has come");
+    most_calls(&log, &CALLS)
+}
+
+/// Whether it was killed. What was not flushed then is pushed again.
+fn kill_in(
+    (call, number): (&str, u64),
+    destination: &Destination,
+    flushed: &mut u64,
+    is_early: bool,
+) -> Result<bool, String> {
+    let inject = format!("signal=SIGKILL:when={number}");
+    let words = traced(&[call], Some(&inject), Path::new("/dev/null"));
+    let life = Life::run(&words, destination, How { is_early, ..how(*flushed) });
+    *flushed = life.flushed;
+    match life.status.success() {
+        true if life.is_good() => Ok(false),
+        false if life.said.is_empty() => Ok(true),
+        _ => Err(format!("killed in {call} number {number}: {life:?}")),
+    }
+}
+
+/// Starts it undisturbed after so many kills: how long it takes until it has flushed something. And nothing comes again
+/// when nothing is sent again.
+fn check_at_rest(
+    destination: &Destination,
+    flushed: &mut u64,
+    kills: u64,
+) -> Result<Duration, String> {
+    let mut run = || {
+        let life = Life::run(&[], destination, How { batches: 1, ..how(*flushed) });
+        *flushed = life.flushed;
+        match life.is_good() {
+            true => Ok(life.took),
+            false => Err(format!("after {kills} kills: {life:?}")),
+        }
+    };
+    let took = run()?;
+    let before = destination.count();
+    run()?;
+    let after = destination.count();
+    // What waited comes again, and what was flushed and not said to be; and that again at a later kill.
+    destination.check(*flushed, 0, kills * (kills + 2))?;
+    if after != before + 1 {
+        return Err(format!("{before} batches came, then {after}"));
+    }
+    match took <= SERVES_AGAIN {
+        true => Ok(took),
+        false => Err(format!("it serves again only after {took:?}")),
+    }
+}
+
+fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
+    let (mut killed, mut flushed_all, mut slowest) = (0, 0, Duration::ZERO);
+    for points in points.chunks(LIVES) {
+        let scratch = Scratch::new("deliver-sweep");
+        let destination = Destination::new(&scratch.0.join("queue"));
+        let (mut flushed, mut kills) = (0, 0);
+        for &point in points {
+            let was = kill_in(point, &destination, &mut flushed, false);
+            kills += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
+        }
+        let took = check_at_rest(&destination, &mut flushed, kills);
+        slowest = slowest.max(took.unwrap_or_else(|why| panic!("{why} {points:?}")));
+        (killed, flushed_all) = (killed + kills, flushed_all + flushed);
+    }
+    (killed, flushed_all, slowest)
+}
+
+#[test]
+fn d1_what_was_flushed_outlives_any_system_call() {
+    if !is_installed("strace") {
+        return skip("d1_what_was_flushed_outlives_any_system_call", "strace is missing");
+    }
+    let all: Vec<(&str, u64)> = counts()
+        .into_iter()
+        .flat_map(|(call, count)| (1..=count).map(move |number| (call, number)))
+        .collect();
+    let points = some_of(all, amount("TEST_POINTS", 60));
+    // Most of the time each of them waits, for a disk or for strace.
+    let (one, other) = points.split_at(points.len() / 2);
+    let results = std::thread::scope(|scope| {
+        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
+    });
+    let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
+    let (killed, flushed) = (sum(|it| it.0), sum(|it| it.1));
+    let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
+    // Threads differ from life to life; a call that was not made kills nobody.
+    assert!(killed >= points.len() as u64 / 2, "{killed} of {} were killed", points.len());
+    figure(
+        "D1",
+        &format!(
+            "exporters killed in {killed} system calls: {flushed} batches flushed, 0 lost, twice only what was sent \
+             again; serve again after {} ms at most",
+            slowest.as_millis()
+        ),
+    );
+}
+
+#[test]
+fn d1_an_exporter_that_flushes_early_is_found_out() {
+    if !is_installed("strace") {
+        return skip("d1_an_exporter_that_flushes_early_is_found_out", "strace is missing");
+    }
+    let found = (2..12).step_by(3).any(|number| {
+        let scratch = Scratch::new("deliver-sweep");
+        let destination = Destination::new(&scratch.0.join("queue"));
+        let mut flushed = 0;
+        let killed = kill_in(("pwrite64", number), &destination, &mut flushed, true);
+        let kills = u64::from(killed.expect("it starts"));
+        check_at_rest(&destination, &mut flushed, kills).is_err_and(|why| why.contains("lost"))
+    });
+    assert!(found);
+}
+
+/// Kills do not show that what was written is durable, as the system keeps it; the order of the calls does. How often a
+/// program whose n-th fdatasync fails has flushed something.
+pub(crate) fn flushed_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
+    let scratch = Scratch::new("deliver-order");
+    let destination = Destination::new(&scratch.0.join("queue"));
+    let log = scratch.0.join("log");
+    let mut words = traced(&["pwrite64", "fdatasync", "write"], None, &log);
+    words.extend(["-y", "-s", "16"].map(str::to_owned));
+    if let Some(number) = fails {
+        words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
+    }
+    let life = Life::run(&words, &destination, how(0));
+    let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
+    let seen = answers_behind_syncs(&log, ".segment", "says: flushed")?;
+    // What this looks for must be there to be seen.
+    match life.is_good() && seen == life.flushed {
+        true => Ok(seen),
+        false => Err(format!("{seen} were seen: {life:?}")),
+    }
+}
+
+#[test]
+fn d1_flushed_comes_behind_fdatasync() {
+    if !is_installed("strace") {
+        return skip("d1_flushed_comes_behind_fdatasync", "strace is missing");
+    }
+    assert_eq!(flushed_behind_syncs(None), Ok(batches()));
+    figure(
+        "D1",
+        &format!("{} times flushed, each behind an fdatasync of what it is of", batches()),
+    );
+}

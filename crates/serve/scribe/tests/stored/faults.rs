@@ -1,0 +1,133 @@
+//! D4, D5: a disk that refuses, a few times or for good: nothing that was answered with `OK` is lost, who sends is told
+//! to come again, and the daemon goes on by itself when the disk is well.
+
+use crate::kills::{answered_behind_syncs, batches, counts};
+use crate::life::{HANG, Life, RESUMES, Sent, Stores};
+use blkkin_scribe::Status;
+use blkkin_sys::testing::{Fault, Scratch, amount, figure, is_installed, skip, some_of};
+use std::time::Duration;
+
+/// What became of some faults.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    faults: u64,
+    acknowledged: u64,
+    later: u64,
+    slowest: Duration,
+}
+
+/// A life with a fault, then one without.
+fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
+    let scratch = Scratch::new("scribe-stored");
+    let stores = Stores::new(&scratch.0);
+    let mut sent = Sent::default();
+    told.faults += 1;
+    match Life::start(&fault.starter(), &stores) {
+        Ok(mut life) => {
+            let patience = if fault.stays { Duration::from_millis(200) } else { RESUMES };
+            let (batches, all) = (batches(), batches() / 2);
+            let is_taken = (0..2).all(|_| sent.send(&life, all, patience));
+            if !fault.stays && !is_taken {
+                return Err(format!("{batches} batches are not taken in time"));
+            }
+            let mut client = life.client();
+            match client.status() {
+                Ok(Status::Alive | Status::Warning) => {}
+                other => return Err(format!("it does not live: {other:?}")),
+            }
+            if !fault.stays {
+                // No restart is needed.
+                told.slowest = told.slowest.max(life.hand_over(&sent, &stores, RESUMES)?);
+            }
+            let denied = client.counter("scribe_overall:denied for queue size");
+            if denied.as_ref().ok() != Some(&(sent.later as i64)) {
+                return Err(format!("{} were denied, and {denied:?} counted", sent.later));
+            }
+            drop(client);
+            let end = life.end();
+            if !end.success() {
+                return Err(format!("it ends with {end}"));
+            }
+        }
+        // Before there is a program, the system's loader may be refused.
+        Err((_, said)) if said.is_empty() && ["openat", "write"].contains(&fault.call) => {}
+        Err((status, said)) => return Err(format!("it does not start: {status} {said:?}")),
+    }
+    let life = Life::start(&[], &stores);
+    let mut life = life.map_err(|end| format!("does not start again: {end:?}"))?;
+    if !sent.send(&life, 1, HANG) {
+        return Err("it takes nothing more".to_owned());
+    }
+    life.hand_over(&sent, &stores, HANG)?;
+    life.end();
+    told.slowest = told.slowest.max(sent.slowest);
+    (told.acknowledged, told.later) =
+        (told.acknowledged + sent.acknowledged, told.later + sent.later);
+    // What a store could not make durable comes again.
+    sent.check(&stores, (sent.again + 1) * 4 * Fault::TIMES)
+}
+
+fn sweep(faults: &[Fault]) -> Told {
+    let mut told = Told::default();
+    for &fault in faults {
+        live(fault, &mut told).unwrap_or_else(|why| panic!("{fault:?}: {why}"));
+    }
+    told
+}
+
+fn check(promise: &str, error: &'static str, what: &str) {
+    let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 12));
+    let (one, other) = faults.split_at(faults.len() / 2);
+    let results = std::thread::scope(|scope| {
+        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
+    });
+    let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
+    let later = sum(|told| told.later);
+    assert!(later > 0, "nothing was refused");
+    let slowest = results.iter().map(|told| told.slowest).max().unwrap_or_default();
+    figure(
+        promise,
+        &format!(
+            "{} daemons of Scribe's with {what}: {} batches answered OK, 0 lost; {later} messages told to come again, \
+             and counted; they go on after {} ms at most",
+            sum(|told| told.faults),
+            sum(|told| told.acknowledged),
+            slowest.as_millis(),
+        ),
+    );
+}
+
+#[test]
+fn d5_a_disk_that_fails_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("d5_a_disk_that_fails_loses_nothing", "strace is missing");
+    }
+    check("D5", "EIO", "calls that fail, some or all from one on");
+}
+
+#[test]
+fn d4_a_disk_that_is_full_loses_nothing() {
+    if !is_installed("strace") {
+        return skip("d4_a_disk_that_is_full_loses_nothing", "strace is missing");
+    }
+    check("D4", "ENOSPC", "calls that find no room, some or all from one on");
+}
+
+#[test]
+fn d5_a_failed_fdatasync_is_no_ok() {
+    if !is_installed("strace") {
+        return skip("d5_a_failed_fdatasync_is_no_ok", "strace is missing");
+    }
+    let failures = amount("TEST_FAILURES", 8);
+    let seen = (1..=failures).map(|number| {
+        let seen = answered_behind_syncs(Some(number));
+        seen.unwrap_or_else(|why| panic!("fdatasync {number}: {why}"))
+    });
+    let seen: u64 = seen.sum();
+    figure(
+        "D5",
+        &format!(
+            "{failures} daemons of Scribe's whose n-th fdatasync failed: {seen} times OK, all durable"
+        ),
+    );
+}

@@ -1,0 +1,57 @@
+//! D4, D7: a file system that fills up is a state: the daemon lives, says `TRY_LATER`, counts, and goes on by itself when
+//! there is room.
+
+use crate::life::{HANG, Life, RESUMES, Sent, Stores};
+use blkkin_sys::testing::{Mounted, amount, figure, skip};
+use std::time::{Duration, Instant};
+
+/// Of the first file system. A category reserves 8 MiB at a time.
+const KIB: u64 = 11 << 10;
+
+/// Fills it, gives it room, and looks what has come. How many batches were taken, and how soon it went on.
+fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
+    let stores = Stores::new(mounted.path());
+    let start = || Life::start(&[], &stores).unwrap_or_else(|end| panic!("{end:?}"));
+    let (mut sent, mut life) = (Sent::default(), start());
+    let mut slowest = Duration::ZERO;
+    for round in 0..2 {
+        while sent.send(&life, 1, Duration::from_millis(300)) {}
+        assert!(sent.later > 0, "{kib} KiB: nobody was told to come again");
+        // Its files have no room either, so that it looks less often than at first.
+        std::thread::sleep(Duration::from_secs(2));
+        let denied = life.client().counter("scribe_overall:denied for queue size");
+        assert_eq!(denied.expect("a counter"), sent.later as i64);
+        let begun = Instant::now();
+        mounted.resize(kib + (round + 1) * (24 << 10));
+        assert!(sent.send(&life, 1, RESUMES), "{kib} KiB: it does not go on");
+        life.hand_over(&sent, &stores, RESUMES).unwrap_or_else(|why| panic!("{kib} KiB: {why}"));
+        slowest = slowest.max(begun.elapsed());
+    }
+    assert!(life.end().success());
+    let mut life = start();
+    assert!(sent.send(&life, 1, HANG));
+    life.hand_over(&sent, &stores, HANG).expect("all comes");
+    assert!(life.end().success());
+    sent.check(&stores, sent.again).unwrap_or_else(|why| panic!("{kib} KiB: {why}"));
+    (sent.acknowledged, slowest)
+}
+
+#[test]
+fn d4_a_full_file_system_is_a_state_that_ends() {
+    let (mut sizes, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
+    for kib in (KIB..).step_by(64).take(amount("TEST_SIZES", 1) as usize) {
+        let Ok(mounted) = Mounted::in_memory(kib) else {
+            return skip("d4_a_full_file_system_is_a_state_that_ends", "only root can mount one");
+        };
+        let (count, took) = fill_and_resume(&mounted, kib);
+        (sizes, acknowledged, slowest) = (sizes + 1, acknowledged + count, slowest.max(took));
+    }
+    figure(
+        "D4",
+        &format!(
+            "daemons of Scribe's on {sizes} file systems that run full twice: {acknowledged} batches answered OK, 0 lost; \
+             they go on after {} ms at most",
+            slowest.as_millis()
+        ),
+    );
+}

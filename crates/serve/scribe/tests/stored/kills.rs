@@ -1,0 +1,210 @@
+//! D1: what is answered with `OK` outlives the process, in whichever of its system calls it is killed.
+
+use crate::life::{HANG, Life, RESUMES, Sent, Stores};
+use blkkin_sys::testing::{
+    Scratch, amount, answers_behind_syncs, figure, is_installed, most_calls, skip, some_of, traced,
+};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// All by which the daemon changes something on disk, or says something.
+pub(crate) const CALLS: [&str; 19] = [
+    "openat",
+    "mkdir",
+    "mkdirat",
+    "fallocate",
+    "pwrite64",
+    "write",
+    "fdatasync",
+    "fsync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "ftruncate",
+    "unlink",
+    "unlinkat",
+    "symlink",
+    "symlinkat",
+    "connect",
+    "sendto",
+    "sendmsg",
+];
+
+/// So many lives have one directory.
+const LIVES: usize = 4;
+
+/// How soon it serves again after it was killed.
+const SERVES_AGAIN: Duration = Duration::from_secs(2);
+
+/// The first bytes of what says `OK`.
+const ANSWER: &str = r"\200\1\0\2\0\0\0\3Log";
+
+/// Batches of a life: enough for more than one segment of a journal.
+pub(crate) fn batches() -> u64 {
+    amount("TEST_BATCHES", 26)
+}
+
+/// How many of each call a thread makes, at most.
+pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
+    let scratch = Scratch::new("scribe-stored");
+    let stores = Stores::new(&scratch.0);
+    let log = scratch.0.join("log");
+    let mut life = Life::start(&traced(&CALLS, None, &log), &stores).expect("it starts");
+    let mut sent = Sent::default();
+    assert!(sent.send(&life, batches(), HANG));
+    life.hand_over(&sent, &stores, HANG).expect("all comes");
+    assert!(life.end().success());
+    sent.check(&stores, 0).expect("all has come");
+    most_calls(&log, &CALLS)
+}
+
+/// Whether it was killed.
+fn kill_in((call, number): (&str, u64), stores: &Stores, sent: &mut Sent) -> Result<bool, String> {
+    let inject = format!("signal=SIGKILL:when={number}");
+    let place = |why| format!("killed in {call} number {number}: {why}");
+    match Life::start(&traced(&[call], Some(&inject), Path::new("/dev/null")), stores) {
+        Ok(mut life) => {
+            sent.send(&life, batches(), HANG);
+            life.hand_over(sent, stores, HANG).map_err(place)?;
+            Ok(!life.end().success())
+        }
+        Err((_, said)) if said.is_empty() => Ok(true),
+        Err((status, said)) => Err(place(format!("does not start: {status} {said:?}"))),
+    }
+}
+
+/// Starts it undisturbed after so many kills: how long it takes until it has taken what was sent again. And nothing comes
+/// again when nothing is sent again.
+fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duration, String> {
+    let start = || Life::start(&[], stores).map_err(|end| format!("does not start: {end:?}"));
+    let mut life = start()?;
+    if !sent.send(&life, 1, HANG) {
+        return Err("it takes nothing".to_owned());
+    }
+    let took = life.age();
+    // When another one has come, what was sent again has come twice, if it has.
+    sent.send(&life, 1, HANG);
+    life.hand_over(sent, stores, HANG)?;
+    if !life.end().success() {
+        return Err("it does not end in order".to_owned());
+    }
+    // What was sent again comes again with what was on its way at a later kill.
+    let back_max = kills + sent.again * (kills + 1);
+    sent.check(stores, back_max)?;
+    let before = stores.came()?.map(|came| came.len());
+    let mut life = start()?;
+    sent.send(&life, 1, HANG);
+    life.hand_over(sent, stores, HANG)?;
+    life.end();
+    let new = sent.check(stores, back_max);
+    let after = stores.came()?.map(|came| came.len());
+    if after != before.map(|count| count + 4) {
+        return Err(format!("{before:?} came, then {after:?}, of a batch of 4: {new:?}"));
+    }
+    match took <= SERVES_AGAIN {
+        true => new.map(|()| took),
+        false => Err(format!("it serves again only after {took:?}")),
+    }
+}
+
+fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
+    let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
+    for points in points.chunks(LIVES) {
+        let scratch = Scratch::new("scribe-stored");
+        let stores = Stores::new(&scratch.0);
+        let (mut sent, mut kills) = (Sent::default(), 0);
+        for &point in points {
+            let was = kill_in(point, &stores, &mut sent);
+            kills += u64::from(was.unwrap_or_else(|why| panic!("{why}")));
+        }
+        let took = check_at_rest(&stores, &mut sent, kills);
+        slowest = slowest.max(took.unwrap_or_else(|why| panic!("{why} {points:?}")));
+        (killed, acknowledged) = (killed + kills, acknowledged + sent.acknowledged);
+    }
+    (killed, acknowledged, slowest)
+}
+
+#[test]
+fn d1_what_is_answered_ok_outlives_any_system_call() {
+    if !is_installed("strace") {
+        return skip("d1_what_is_answered_ok_outlives_any_system_call", "strace is missing");
+    }
+    let all: Vec<(&str, u64)> = counts()
+        .into_iter()
+        .flat_map(|(call, count)| (1..=count).map(move |number| (call, number)))
+        .collect();
+    let points = some_of(all, amount("TEST_POINTS", 60));
+    // Most of the time each of them waits, for a disk or for strace.
+    let (one, other) = points.split_at(points.len() / 2);
+    let results = std::thread::scope(|scope| {
+        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
+    });
+    let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
+    let (killed, acknowledged) = (sum(|it| it.0), sum(|it| it.1));
+    let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
+    // Threads differ from life to life; a call that was not made kills nobody.
+    assert!(killed >= points.len() as u64 / 2, "{killed} of {} were killed", points.len());
+    figure(
+        "D1",
+        &format!(
+            "daemons of Scribe's killed in {killed} system calls: {acknowledged} batches answered OK, 0 lost, twice only \
+             what was sent again; serve again after {} ms at most",
+            slowest.as_millis()
+        ),
+    );
+}
+
+#[test]
+fn d1_who_takes_silence_for_ok_is_found_out() {
+    if !is_installed("strace") {
+        return skip("d1_who_takes_silence_for_ok_is_found_out", "strace is missing");
+    }
+    let found = (3..20).step_by(4).any(|number| {
+        let scratch = Scratch::new("scribe-stored");
+        let stores = Stores::new(&scratch.0);
+        let mut sent = Sent::default();
+        sent.is_early = true;
+        let killed = kill_in(("pwrite64", number), &stores, &mut sent);
+        sent.is_early = false;
+        let kills = u64::from(killed.expect("it starts"));
+        check_at_rest(&stores, &mut sent, kills).is_err_and(|why| why.contains("lost"))
+    });
+    assert!(found);
+}
+
+/// Kills do not show that what was written is durable, as the system keeps it; the order of the calls does. How often a
+/// daemon whose n-th fdatasync fails has said `OK`.
+pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
+    let scratch = Scratch::new("scribe-order");
+    let stores = Stores::new(&scratch.0);
+    let log = scratch.0.join("log");
+    let mut words = traced(&["pwrite64", "fdatasync", "write", "sendto"], None, &log);
+    words.extend(["-y", "-s", "16"].map(str::to_owned));
+    if let Some(number) = fails {
+        words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
+    }
+    let mut sent = Sent::default();
+    let mut life = Life::start(&words, &stores).map_err(|end| format!("{end:?}"))?;
+    if !sent.send(&life, batches(), RESUMES) {
+        return Err("not all was taken".to_owned());
+    }
+    life.hand_over(&sent, &stores, RESUMES)?;
+    let end = life.end();
+    let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
+    let seen = answers_behind_syncs(&log, ".segment", ANSWER)?;
+    // What this looks for must be there to be seen. `TRY_LATER` looks the same, and comes behind what failed.
+    match end.success() && seen == sent.acknowledged + sent.later / 4 {
+        true => Ok(seen),
+        false => Err(format!("{seen} answers were seen: {end} {sent:?}")),
+    }
+}
+
+#[test]
+fn d1_ok_comes_behind_fdatasync() {
+    if !is_installed("strace") {
+        return skip("d1_ok_comes_behind_fdatasync", "strace is missing");
+    }
+    let seen = answered_behind_syncs(None).unwrap_or_else(|why| panic!("{why}"));
+    figure("D1", &format!("{seen} times OK, each behind an fdatasync of what it is of"));
+}

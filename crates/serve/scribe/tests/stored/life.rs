@@ -1,0 +1,310 @@
+//! A life of the program, what was sent to it, and what has to have come of it. Start at [`Life`], [`Sent`] and
+//! [`Stores`].
+
+use crate::program::MARK;
+use blkkin_scribe::{
+    Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, Running, Server,
+    ServerOptions,
+};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// Waits for nothing longer; it is not reached where all is well.
+pub(crate) const HANG: Duration = Duration::from_secs(60);
+
+/// How soon it goes on when the disk is well again.
+pub(crate) const RESUMES: Duration = Duration::from_secs(5);
+
+/// Each message has so many bytes, so that a life fills more than a segment of a journal.
+const MESSAGE_BYTES: usize = 90_000;
+
+/// Messages of a batch.
+const TOGETHER: u64 = 4;
+
+const CATEGORY: &str = "c";
+
+/// The message with that number.
+fn message(number: u64) -> Vec<u8> {
+    let mut message = format!("{number:08}").into_bytes();
+    message.resize(MESSAGE_BYTES, b'a' + (number % 26) as u8);
+    message
+}
+
+/// The number of a message that is as it was sent.
+fn number(text: &[u8]) -> Result<u64, String> {
+    let digits = text.get(..8).and_then(|digits| std::str::from_utf8(digits).ok());
+    let number = digits.and_then(|digits| digits.parse().ok());
+    let number = number.filter(|number| message(*number) == text);
+    number.ok_or_else(|| {
+        let begin = String::from_utf8_lossy(&text[..text.len().min(20)]).into_owned();
+        format!("not a message that was sent: {begin} ... of {} bytes", text.len())
+    })
+}
+
+/// Where messages go: into files, and to another server.
+pub(crate) struct Stores {
+    pub(crate) spool: PathBuf,
+    out: PathBuf,
+    server: Running<Keeping>,
+    came: Arc<Mutex<Came>>,
+}
+
+/// Numbers of what came, in their order.
+type Came = Vec<Result<u64, String>>;
+
+pub(crate) struct Keeping(Arc<Mutex<Came>>);
+
+impl Handler for Keeping {
+    fn log(&self, entries: &Entries<'_>) -> ResultCode {
+        self.0.lock().expect("no panic").extend(entries.iter().map(|entry| number(entry.message)));
+        ResultCode::Ok
+    }
+}
+
+impl Stores {
+    pub(crate) fn new(directory: &Path) -> Stores {
+        let came: Arc<Mutex<Came>> = Arc::default();
+        let server = Server::bind("127.0.0.1:0", ServerOptions::default()).expect("a port");
+        let server = server.start(Keeping(Arc::clone(&came))).expect("a thread");
+        let (spool, out) = (directory.join("spool"), directory.join("out"));
+        Stores { spool, out, server, came }
+    }
+
+    fn configuration(&self) -> String {
+        format!(
+            "<store>\ncategory=default\ntype=file\nfile_path={}\nadd_newlines=1\n</store>\n\
+             <store>\ncategory=default\ntype=network\nremote_host=127.0.0.1\nremote_port={}\n</store>\n",
+            self.out.display(),
+            self.server.address().port()
+        )
+    }
+
+    /// The files, in their order.
+    fn files(&self) -> Vec<PathBuf> {
+        let Ok(entries) = fs::read_dir(self.out.join(CATEGORY)) else { return Vec::new() };
+        let mut files: Vec<PathBuf> =
+            entries.map(|entry| entry.expect("an entry").path()).collect();
+        // Links come and go.
+        files.retain(|file| !file.to_string_lossy().contains("_current"));
+        files.sort();
+        files
+    }
+
+    /// Numbers of what has come to each store.
+    pub(crate) fn came(&self) -> Result<[Vec<u64>; 2], String> {
+        let mut numbers = Vec::new();
+        for file in self.files() {
+            let bytes = fs::read(&file).map_err(|error| error.to_string())?;
+            // The end of a file may be torn.
+            for line in bytes.chunks_exact(MESSAGE_BYTES + 1) {
+                let (end, text) = line.split_last().expect("a line");
+                if *end != b'\n' {
+                    return Err(format!("{}: lines are not whole", file.display()));
+                }
+                numbers.push(number(text)?);
+            }
+        }
+        let came: Result<Vec<u64>, String> =
+            self.came.lock().expect("no panic").iter().cloned().collect();
+        Ok([numbers, came?])
+    }
+
+    /// Whether the last message that was sent is the last that has come to both.
+    fn have_all(&self, sent: &Sent) -> bool {
+        let last = sent.next.checked_sub(1);
+        let came = self.came.lock().expect("no panic").last().cloned();
+        came.transpose().ok().flatten() == last && self.last_of_files() == last
+    }
+
+    fn last_of_files(&self) -> Option<u64> {
+        let mut file = fs::File::open(self.files().last()?).ok()?;
+        let lines = file.metadata().ok()?.len() / (MESSAGE_BYTES as u64 + 1);
+        file.seek(SeekFrom::Start(lines.checked_sub(1)? * (MESSAGE_BYTES as u64 + 1))).ok()?;
+        let mut line = vec![0; MESSAGE_BYTES];
+        file.read_exact(&mut line).ok()?;
+        number(&line).ok()
+    }
+}
+
+/// What was sent: the messages of all numbers before the next one, in their order.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sent {
+    next: u64,
+    /// Sent, and not answered with `OK` yet: these are sent again.
+    waiting: Range<u64>,
+    /// Batches that were answered with `OK`.
+    pub(crate) acknowledged: u64,
+    /// How often one was sent again.
+    pub(crate) again: u64,
+    /// Messages that were answered with `TRY_LATER`.
+    pub(crate) later: u64,
+    /// The longest time in which all was answered so.
+    pub(crate) slowest: Duration,
+    /// Takes a batch for acknowledged when it is sent, which tests have to find.
+    pub(crate) is_early: bool,
+}
+
+impl Sent {
+    /// Sends so many batches, each until it is taken, or nobody answers any more, or it was not taken for too long.
+    /// Whether all were taken.
+    pub(crate) fn send(&mut self, life: &Life, batches: u64, patience: Duration) -> bool {
+        let options = ClientOptions { timeout: HANG, ..ClientOptions::default() };
+        let Ok(mut client) = Client::connect(life.address, options) else { return false };
+        for _ in 0..batches {
+            if self.waiting.is_empty() {
+                self.waiting = self.next..self.next + TOGETHER;
+                self.next = self.waiting.end;
+            } else {
+                self.again += 1;
+            }
+            let mut batch = Batch::default();
+            for number in self.waiting.clone() {
+                batch.push(Entry { category: CATEGORY.as_bytes(), message: &message(number) });
+            }
+            let begun = Instant::now();
+            loop {
+                let answer = client.log(&mut batch);
+                if matches!(answer, Ok(ResultCode::Ok)) || self.is_early {
+                    self.waiting = self.next..self.next;
+                    self.acknowledged += 1;
+                }
+                match answer {
+                    Ok(ResultCode::Ok) => break,
+                    Ok(ResultCode::TryLater) if begun.elapsed() < patience => {
+                        self.again += 1;
+                        self.later += TOGETHER;
+                        std::thread::sleep(Duration::from_millis(5));
+                    }
+                    Ok(ResultCode::TryLater) => {
+                        self.later += TOGETHER;
+                        return false;
+                    }
+                    Err(_) => return false,
+                }
+            }
+            self.slowest = self.slowest.max(begun.elapsed());
+        }
+        true
+    }
+
+    /// That all that was sent has come to both stores, as it was sent and in order, but that it went back so often at
+    /// most, as something was sent again.
+    pub(crate) fn check(&self, stores: &Stores, back_max: u64) -> Result<(), String> {
+        for (store, came) in ["files", "the server"].into_iter().zip(stores.came()?) {
+            self.check_store(&came, back_max).map_err(|why| format!("{store}: {why}"))?;
+        }
+        Ok(())
+    }
+
+    fn check_store(&self, came: &[u64], back_max: u64) -> Result<(), String> {
+        let mut is_there = vec![false; self.next as usize];
+        for number in came {
+            let place = is_there.get_mut(*number as usize);
+            *place.ok_or_else(|| format!("{number} was never sent"))? = true;
+        }
+        let lost: Vec<usize> = (0..is_there.len()).filter(|number| !is_there[*number]).collect();
+        if !lost.is_empty() {
+            return Err(format!("of {} are lost: {lost:?}", self.next));
+        }
+        let steps = || came.windows(2).filter(|two| two[1] != two[0] + 1);
+        if let Some(two) = steps().find(|two| two[1] > two[0]) {
+            return Err(format!("{two:?} are not in order"));
+        }
+        let back = steps().count() as u64;
+        match back <= back_max {
+            true => Ok(()),
+            false => Err(format!("went back {back} times, where only {back_max} were sent again")),
+        }
+    }
+}
+
+/// A program that runs.
+pub(crate) struct Life {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+    pub(crate) address: SocketAddr,
+    begun: Instant,
+}
+
+impl Life {
+    /// Starts it, by the words before it. If it ends before it listens: how, and what it has said.
+    pub(crate) fn start(
+        starter: &[String],
+        stores: &Stores,
+    ) -> Result<Life, (ExitStatus, Vec<String>)> {
+        let own = std::env::current_exe().expect("a program");
+        let mut command = match starter {
+            [first, rest @ ..] => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(own);
+                command
+            }
+            [] => Command::new(own),
+        };
+        let words = ["program::serves", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
+        command.args(words).env("TEST_SPOOL", &stores.spool);
+        command.env("TEST_CONFIGURATION", stores.configuration());
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let begun = Instant::now();
+        let mut child = command.spawn().expect("a program");
+        let mut output = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut said = Vec::new();
+        loop {
+            let mut line = String::new();
+            if output.read_line(&mut line).unwrap_or(0) == 0 {
+                return Err((child.wait().expect("its end"), said));
+            }
+            let Some((_, what)) = line.trim_end().split_once(MARK) else { continue };
+            match what.strip_prefix("listening ") {
+                Some(address) => {
+                    let (address, input) =
+                        (address.parse().expect("an address"), child.stdin.take());
+                    return Ok(Life { child, input, output, address, begun });
+                }
+                None => said.push(what.to_owned()),
+            }
+        }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        Client::connect(self.address, ClientOptions::default()).expect("a connection")
+    }
+
+    /// How long it has lived.
+    pub(crate) fn age(&self) -> Duration {
+        self.begun.elapsed()
+    }
+
+    /// Waits until all that was sent has come to all stores, or it has ended. How long that took, if not too long.
+    pub(crate) fn hand_over(
+        &mut self,
+        sent: &Sent,
+        stores: &Stores,
+        patience: Duration,
+    ) -> Result<Duration, String> {
+        let begun = Instant::now();
+        while !stores.have_all(sent) && self.child.try_wait().expect("a child").is_none() {
+            if begun.elapsed() > patience {
+                let details = self.client().status_details();
+                return Err(format!("not all has come after {patience:?}: {details:?}"));
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// Has it end, if it has not been ended.
+    pub(crate) fn end(mut self) -> ExitStatus {
+        drop(self.input.take());
+        // It must not wait for somebody to listen.
+        let _ = self.output.read_to_string(&mut String::new());
+        self.child.wait().expect("its end")
+    }
+}
