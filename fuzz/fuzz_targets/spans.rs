@@ -110,6 +110,7 @@ fuzz_target!(|bytes: &[u8]| {
             ip: text(ip),
             port: i32::from(port as i8) * 300,
             time_ns: number(time),
+            source: u32::from(kind / 64),
             what,
         };
         parts += u64::from(

@@ -128,6 +128,10 @@ export interface CountersAnswer {
   collector: Record<string, Numbers>;
   store: Numbers;
   server: Numbers;
+  /** What was not taken, or is gone; times are of when the server was there. */
+  drops?: { place: string; what: string; count: number; firstNs?: string; lastNs?: string }[];
+  /** Whether what is kept outlives the server. */
+  isDurable?: boolean;
 }
 
 export interface StatusAnswer {

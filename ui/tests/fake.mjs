@@ -343,6 +343,7 @@ export class Store {
       collector: { http: { messages: 1, messagesDropped: 0, messagesTurnedAway: 0, spans: this.spans, spansDropped: this.dropped } },
       store: { accepted: this.spans, kept: this.spans, refused: 0, turnedAway: 0, lost: 0, damages: 0 },
       server: {},
+      drops: this.dropped > 0 ? [{ place: 'collector.http', what: 'spansDropped', count: this.dropped, ...this.droppedIn }] : [],
     };
   }
 

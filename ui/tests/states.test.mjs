@@ -131,15 +131,31 @@ test('dropped records are said in the header, and while following', async () => 
   let dropped = 3;
   const route = answering((name) => {
     if (name !== 'counters') return undefined;
-    return { json: { collector: { http: { spansDropped: dropped }, grpc: { spansDropped: 2 } }, store: { kept: 9, accepted: 12, lost: 0 }, server: {} } };
+    const time = (minutes, seconds) => String(BigInt(new Date(2026, 10, 22, 10, minutes, seconds).getTime()) * 1_000_000n);
+    const drops = [
+      { place: 'collector.http', what: 'spansDropped', count: dropped, firstNs: time(3, 12), lastNs: time(3, 50) },
+      { place: 'collector.grpc', what: 'spansDropped', count: 2, firstNs: time(4, 0), lastNs: time(4, 40) },
+    ];
+    return { json: { collector: {}, store: { kept: 9, accepted: 12, lost: 0 }, server: {}, drops } };
   });
   const page = await open('#/search?live=1', { route });
   await page.getByText('nothing dropped').waitFor();
   await page.getByRole('button', { name: 'Not all was kept' }).click();
-  await page.getByRole('row', { name: '5 spans refused' }).waitFor();
+  await page.getByRole('row', { name: /^5 spans refused.*between .*10:03:12 and .*10:04:40$/ }).waitFor();
   dropped = 1003;
-  await page.getByText('1,000 spans refused').waitFor({ timeout: 5000 });
+  await page.getByText(/1,000 spans refused.*last at 10:04:40/).waitFor({ timeout: 5000 });
   await clean(page);
+});
+
+test('a store that is in memory alone says so', async () => {
+  for (const isDurable of [false, true]) {
+    const counters = { collector: {}, store: { kept: 9, accepted: 12 }, server: {}, isDurable };
+    const page = await open('#/search', { route: answering((name) => (name === 'counters' ? { json: counters } : undefined)) });
+    await page.getByRole('button', { name: isDurable ? '9 spans' : '9 spans in memory', exact: true }).click();
+    await page.getByText('9 spans are kept, 12 came').waitFor();
+    assert.equal(await page.getByText('gone when the server ends').count(), isDurable ? 0 : 1);
+    await clean(page);
+  }
 });
 
 test('live says how many came too fast', async () => {

@@ -2,7 +2,8 @@
 // refused or lost meanwhile.
 
 import { type CountersAnswer, Refusal, type SearchAnswer, type Summary } from '../api';
-import { call, drops, noteRefusal, settings } from './settings.svelte';
+import { drops } from '../model/drops';
+import { call, noteRefusal, settings } from './settings.svelte';
 
 const LIMIT = 200;
 const SHOWN_MAX = 600;
@@ -21,7 +22,7 @@ export class Live {
   missed = $state(0);
   isMissedMore = $state(false);
   /** Spans and messages that the server refused or lost since the beginning. */
-  dropped = $state.raw<{ words: string; count: number }[]>([]);
+  dropped = $state.raw<{ words: string; count: number; last: bigint | null }[]>([]);
   spans = $state(0);
   refusal = $state.raw<Refusal | null>(null);
   #latest: Summary[] = [];
@@ -77,7 +78,12 @@ export class Live {
   #count(first: CountersAnswer, now: CountersAnswer): void {
     const before = drops(first);
     this.dropped = drops(now)
-      .map((each, at) => ({ words: each.words, count: each.count - (before[at]?.count ?? 0) }))
+      .filter((each) => each.isFault)
+      .map((each) => ({
+        words: each.words,
+        count: each.count - (before.find(({ words }) => words === each.words)?.count ?? 0),
+        last: each.last,
+      }))
       .filter((each) => each.count > 0);
     this.spans = (now.store.accepted ?? 0) - (first.store.accepted ?? 0);
   }

@@ -84,18 +84,3 @@ export function noteRefusal(refusal: Refusal): void {
   if (refusal.status === 401) settings.needsToken = true;
   settings.isReached = refusal.status !== 0;
 }
-
-/** What went wrong with spans on their way into the store and in it: what is counted, and what that means. */
-export function drops(counters: CountersAnswer | null): { words: string; count: number }[] {
-  if (counters === null) return [];
-  const ways = Object.values(counters.collector ?? {});
-  const sum = (name: string) => ways.reduce((total, way) => total + (way[name] ?? 0), 0);
-  const store = counters.store ?? {};
-  return [
-    { words: 'spans refused, as something was wrong with them', count: sum('spansDropped') },
-    { words: 'messages of which nothing could be taken', count: sum('messagesDropped') },
-    { words: 'messages turned away for want of room; their senders were told to try again', count: sum('messagesTurnedAway') },
-    { words: 'spans lost: they cannot be read any more', count: store.lost ?? 0 },
-    { words: 'places in the store that are damaged', count: store.damages ?? 0 },
-  ];
-}

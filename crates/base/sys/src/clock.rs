@@ -15,6 +15,17 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
+/// Nanoseconds of `CLOCK_BOOTTIME`, which goes on while the machine is suspended.
+pub fn boottime_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes the `timespec` that it is given.
+    #[expect(unsafe_code)]
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut time);
+    }
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
 /// The processor's time stamp counter; 0 where there is none.
 #[inline(always)]
 pub fn tsc() -> u64 {
@@ -73,5 +84,6 @@ mod tests {
         let (second, second_ns) = (tsc(), monotonic_ns());
         assert!(second >= first || !tsc_is_steady());
         assert!(second_ns >= first_ns && first_ns > 0);
+        assert!(boottime_ns() >= second_ns);
     }
 }

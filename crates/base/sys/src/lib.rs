@@ -27,7 +27,7 @@ mod watch;
 mod zeros;
 
 pub use beside::beside;
-pub use clock::{monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
+pub use clock::{boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
 pub use fork::{AllZeros, WipedOnFork, Words};

@@ -64,3 +64,20 @@ fn a_time_from_the_future_is_not_that_of_all_later_packets() {
         assert_eq!(harvest.events.last().map(|event| event.2), Some(count), "{at}");
     }
 }
+
+/// A writer in a time namespace of its own, whose clock is years ahead of the reader's: its packets have its times.
+#[test]
+fn clocks_of_other_namespaces_are_those_of_their_packets() {
+    const YEAR_NS: i64 = 365 * 86400 * 1_000_000_000;
+    move_to(0);
+    let set = Set::new(shape(2, 4096, 4, Mode::Discard));
+    let (clock, mut harvest) = (Clock::MonotonicAhead(YEAR_NS), Harvest::default());
+    let writer = set.writer(clock);
+    let before = blkkin_sys::monotonic_ns() + YEAR_NS as u64;
+    (0..100).for_each(|number| assert!(is_recorded(&writer, 1, number)));
+    let mut readers = set.readers(clock);
+    // Checks that times of events are within those of their packets.
+    set.take_all(&mut readers, true, &mut harvest);
+    assert_eq!(harvest.events.last().map(|event| event.2), Some(99));
+    assert!(harvest.events.iter().all(|event| event.3 >= before), "{:?}", harvest.events.first());
+}

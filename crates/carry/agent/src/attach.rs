@@ -3,6 +3,7 @@
 
 use crate::application::{Application, Attachment, Holds, LeftSet, Offered};
 use crate::catalog::Catalog;
+use crate::clock::Rate;
 use crate::date;
 use crate::engine::{Agent, Id, ORPHANS_KNOWN_MAX, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::owner::Owner;
@@ -142,7 +143,7 @@ impl Agent {
     /// There is no room for rings that an earlier daemon has left: what is in them is counted as lost.
     fn lose(&mut self, id: Id, memory: &OwnedFd) {
         let Some(application) = self.applications.get(&id) else { return };
-        let clock = ring_clock(application.clock);
+        let clock = ring_clock(application);
         let left = shape_of_left(memory).and_then(|shape| {
             self.place_of(application, &shape)?;
             Rings::left_behind(memory, shape, clock)
@@ -237,7 +238,7 @@ impl Agent {
 
     fn adopt_channel(&mut self, id: Id, passed: &[Passed]) -> io::Result<()> {
         let Some(application) = self.applications.get(&id) else { return Ok(()) };
-        let clock = ring_clock(application.clock);
+        let clock = ring_clock(application);
         let mut place = None;
         let mut left = Vec::new();
         for Passed { orphan, shape, memory, .. } in passed {
@@ -444,7 +445,7 @@ impl Agent {
         mut adopted: Option<Adopted>,
     ) -> io::Result<usize> {
         let holds = self.hold(id, (at, number), adopted.as_mut())?;
-        let session = &self.sessions[at];
+        let session = &mut self.sessions[at];
         let channel = &session.channels[number].channel;
         let Some(application) = self.applications.get_mut(&id) else {
             return Err(io::ErrorKind::NotFound.into());
@@ -453,19 +454,23 @@ impl Agent {
         let new = || known.unwrap_or_else(new_uuid);
         let uuid = *application.uuids.entry(session.id).or_insert_with(new);
         let shape = shape_of(channel, number as u32, uuid);
-        let clock = ring_clock(application.clock);
+        let clock = ring_clock(application);
         let (rings, file) = Rings::create(shape, clock)?;
         let is_written = session.purpose == Purpose::Record;
         let is_new = !application.traces.contains_key(&session.id);
         if is_new {
             let earlier = adopted.as_mut().and_then(|adopted| adopted.trace.take());
-            let mut trace = earlier.unwrap_or_else(|| {
-                let directory = directory_of(&session.output, application);
-                let about = about(&self.clocks, session, application, uuid);
-                let pid = application.process.pid;
-                let note = Note::new(self.notebook.clone(), session, pid, uuid);
-                Trace::new(directory, session.owner, about, Some(note))
-            });
+            let mut trace = match earlier {
+                Some(trace) => trace,
+                None => {
+                    let directory = directory_of(&session.output, application);
+                    let rate = self.clocks.rate(&mut session.rates, application.clock);
+                    let about = about(rate, session, application, uuid);
+                    let pid = application.process.pid;
+                    let note = Note::new(self.notebook.clone(), session, pid, uuid);
+                    Trace::new(directory, session.owner, about, Some(note))
+                }
+            };
             // Before the program has rings for it.
             trace.note_directory();
             application.traces.insert(session.id, trace);
@@ -529,13 +534,14 @@ impl Agent {
             (session.output.join(format!("snapshot-1-{date}-{number}")), session.owner)
         });
         owner.create_directory(&directory)?;
-        let session = &self.sessions[at];
+        let session = &mut self.sessions[at];
         for application in self.applications.values_mut().chain(&mut self.departed) {
             if !application.attachments.iter().any(|one| one.session == session.id) {
                 continue;
             }
             let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
-            let about = about(&self.clocks, session, application, uuid);
+            let rate = self.clocks.rate(&mut session.rates, application.clock);
+            let about = about(rate, session, application, uuid);
             let path = directory_of(&directory, application);
             let mut trace = Trace::new(path, owner, about, None);
             for (number, channel) in session.channels.iter().enumerate() {
@@ -615,19 +621,15 @@ fn directory_of(output: &Path, application: &Application) -> PathBuf {
 }
 
 /// The clock of a program's events, for readers of its rings.
-fn ring_clock(clock: Clock) -> blkkin_ring::Clock {
-    match clock {
-        Clock::Tsc => blkkin_ring::Clock::Tsc,
-        Clock::Monotonic => blkkin_ring::Clock::Monotonic,
+fn ring_clock(application: &Application) -> blkkin_ring::Clock {
+    match (application.clock, application.process.monotonic_ahead_ns) {
+        (Clock::Tsc, _) => blkkin_ring::Clock::Tsc,
+        (Clock::Monotonic, 0) => blkkin_ring::Clock::Monotonic,
+        (Clock::Monotonic, ahead_ns) => blkkin_ring::Clock::MonotonicAhead(ahead_ns),
     }
 }
 
-fn about(
-    clocks: &crate::clock::Clocks,
-    session: &Session,
-    application: &Application,
-    uuid: [u8; 16],
-) -> About {
+fn about(rate: Rate, session: &Session, application: &Application, uuid: [u8; 16]) -> About {
     let text = |text: &str| EnvValue::Str(text.to_owned());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let now = date::for_environment(&Zoned::now());
@@ -648,15 +650,15 @@ fn about(
         ("procname", text(&application.program)),
         ("vpid_datetime", text(&now)),
     ];
-    let clock_name = match application.clock {
-        Clock::Tsc => "tsc",
-        Clock::Monotonic => "monotonic",
+    let (clock_name, rate) = match application.clock {
+        Clock::Tsc => ("tsc", rate),
+        Clock::Monotonic => ("monotonic", rate.ahead(application.process.monotonic_ahead_ns)),
     };
     About {
         uuid,
         env: env.into_iter().map(|(key, value)| (key.to_owned(), value)).collect(),
         clock_name,
-        rate: clocks.rate(application.clock),
+        rate,
     }
 }
 

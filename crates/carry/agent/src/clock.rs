@@ -1,8 +1,12 @@
 //! The clocks that programs take times from, and how they relate to the time of day.
 //!
 //! The processor's counter has no frequency that one could ask for, so it is measured: between the
-//! daemon's start and each new trace, the longer the better. Both ends are read as close together as the
-//! machine lets us, some ten nanoseconds.
+//! daemon's start and the first trace of each session, the longer the better. Both ends are read as close
+//! together as the machine lets us, some ten nanoseconds. Where the counter did not just go on, because the
+//! machine was suspended or was moved to another one, it is measured anew.
+//!
+//! All traces of a session say the same of a clock, so that what programs did stays in order when the time of
+//! day is set. A clock that was wrong when the first program of a session came is so for all of the session.
 
 use blkkin_control::Clock;
 use std::thread::sleep;
@@ -22,10 +26,36 @@ pub(crate) struct Rate {
     pub(crate) offset_ns: u128,
 }
 
+impl Rate {
+    /// That of a clock that shows so much more.
+    pub(crate) fn ahead(self, ahead_ns: i64) -> Rate {
+        let ns = u128::from(ahead_ns.unsigned_abs());
+        let offset_ns = match ahead_ns > 0 {
+            true => self.offset_ns.saturating_sub(ns),
+            false => self.offset_ns.saturating_add(ns),
+        };
+        Rate { offset_ns, ..self }
+    }
+}
+
+/// How clocks run, as all traces of a session say: what its programs did stays in order, whatever the time of day does
+/// meanwhile, and however the measured frequency changes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rates {
+    /// With how often the counter had begun anew.
+    tsc: Option<(u64, Rate)>,
+    monotonic: Option<Rate>,
+}
+
 /// Measures the clocks.
 #[derive(Debug)]
 pub(crate) struct Clocks {
+    /// Where the measurement began.
     start: Moment,
+    /// What it was last.
+    frequency: Option<u64>,
+    /// How often it began anew: the counter does when a machine was suspended, and may jump when it moves elsewhere.
+    begun: u64,
 }
 
 /// All clocks at one moment.
@@ -33,31 +63,95 @@ pub(crate) struct Clocks {
 struct Moment {
     tsc: u64,
     monotonic_ns: u64,
+    /// How long the machine was suspended, of which the other clock knows nothing.
+    suspended_ns: u64,
     since_1970_ns: u128,
 }
 
+/// A frequency further from the last one than this part of it is none: some counter has jumped. The time of day's
+/// keepers may have the clocks run faster or slower by a twelfth.
+const DIFFERENT_PART: u64 = 8;
+
+/// Both clocks that this is told by are read one after the other.
+const SUSPENDED: u64 = 1_000_000;
+
+/// No counter is slower.
+const FREQUENCY_MIN: u64 = 1_000_000;
+
+/// How often the counter may jump while it is measured.
+const TRIES: usize = 3;
+
 impl Clocks {
     pub(crate) fn new() -> Clocks {
-        Clocks { start: Moment::now() }
+        Clocks { start: Moment::now(), frequency: None, begun: 0 }
     }
 
-    /// How a clock runs, as far as is known now.
-    pub(crate) fn rate(&self, clock: Clock) -> Rate {
-        let mut now = Moment::now();
-        if clock == Clock::Monotonic {
-            let offset_ns = now.since_1970_ns.saturating_sub(u128::from(now.monotonic_ns));
-            return Rate { frequency: SECOND, offset_ns };
+    /// How a clock runs in a session of these rates.
+    pub(crate) fn rate(&mut self, rates: &mut Rates, clock: Clock) -> Rate {
+        let mut look = |after: Duration| {
+            if !after.is_zero() {
+                sleep(after);
+            }
+            Moment::now()
+        };
+        match clock {
+            Clock::Tsc => self.tsc_rate(rates, &mut look),
+            Clock::Monotonic => *rates.monotonic.get_or_insert_with(|| {
+                let now = look(Duration::ZERO);
+                let offset_ns = now.since_1970_ns.saturating_sub(u128::from(now.monotonic_ns));
+                Rate { frequency: SECOND, offset_ns }
+            }),
         }
-        let passed = Duration::from_nanos(now.monotonic_ns - self.start.monotonic_ns);
-        if passed < SHORTEST {
-            sleep(SHORTEST - passed);
-            now = Moment::now();
+    }
+
+    /// The same of the processor's counter; `look` gives the moment after a time.
+    fn tsc_rate(&mut self, rates: &mut Rates, look: &mut dyn FnMut(Duration) -> Moment) -> Rate {
+        let mut now = look(Duration::ZERO);
+        if !self.goes_on_to(&now) {
+            self.begin_at(now);
         }
-        let ticks = u128::from(now.tsc.wrapping_sub(self.start.tsc)) * u128::from(SECOND);
-        let passed = u128::from(now.monotonic_ns - self.start.monotonic_ns).max(1);
-        let frequency = u64::try_from((ticks + passed / 2) / passed).unwrap_or(SECOND).max(1);
+        if let Some((begun, rate)) = rates.tsc
+            && begun == self.begun
+        {
+            return rate;
+        }
+        for _ in 0..TRIES {
+            let passed = now.since(&self.start);
+            if passed < SHORTEST {
+                now = look(SHORTEST - passed);
+            }
+            if let Some(frequency) = now.frequency_since(&self.start) {
+                self.frequency = Some(frequency);
+                break;
+            }
+            self.begin_at(now);
+        }
+        let frequency = self.frequency.unwrap_or(SECOND);
         let shown_ns = u128::from(now.tsc) * u128::from(SECOND) / u128::from(frequency);
-        Rate { frequency, offset_ns: now.since_1970_ns.saturating_sub(shown_ns) }
+        let rate = Rate { frequency, offset_ns: now.since_1970_ns.saturating_sub(shown_ns) };
+        rates.tsc = Some((self.begun, rate));
+        rate
+    }
+
+    /// Whether the counter has gone on as it did.
+    fn goes_on_to(&self, now: &Moment) -> bool {
+        if now.tsc < self.start.tsc
+            || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED
+        {
+            return false;
+        }
+        match self.frequency {
+            Some(known) if now.since(&self.start) >= SHORTEST => {
+                let is_same = |new: u64| new.abs_diff(known) <= known / DIFFERENT_PART;
+                now.frequency_since(&self.start).is_some_and(is_same)
+            }
+            _ => true,
+        }
+    }
+
+    fn begin_at(&mut self, now: Moment) {
+        self.start = now;
+        self.begun += 1;
     }
 }
 
@@ -70,14 +164,36 @@ impl Moment {
             let after = blkkin_sys::tsc();
             let took = after.wrapping_sub(before);
             let tsc = before.wrapping_add(took / 2);
-            (took, Moment { tsc, monotonic_ns, since_1970_ns: since_1970.as_nanos() })
+            let since_1970_ns = since_1970.as_nanos();
+            (took, Moment { tsc, monotonic_ns, suspended_ns: 0, since_1970_ns })
         };
         let first = once();
-        let best = (1..64)
+        let (_, best) = (1..64)
             .map(|_| once())
             .fold(first, |best, one| if one.0 < best.0 { one } else { best });
-        best.1
+        Moment { suspended_ns: suspended_ns(), ..best }
     }
+
+    fn since(&self, start: &Moment) -> Duration {
+        Duration::from_nanos(self.monotonic_ns.saturating_sub(start.monotonic_ns))
+    }
+
+    /// How fast the counter went; none if it did not go on.
+    fn frequency_since(&self, start: &Moment) -> Option<u64> {
+        let ticks = u128::from(self.tsc.checked_sub(start.tsc)?) * u128::from(SECOND);
+        let passed = u128::from(self.monotonic_ns.checked_sub(start.monotonic_ns)?).max(1);
+        let frequency = u64::try_from((ticks + passed / 2) / passed).ok()?;
+        (frequency >= FREQUENCY_MIN).then_some(frequency)
+    }
+}
+
+/// How long the machine was suspended: the least of a few looks, between which other programs may run.
+fn suspended_ns() -> u64 {
+    let once = || {
+        let monotonic_ns = blkkin_sys::monotonic_ns();
+        blkkin_sys::boottime_ns().saturating_sub(monotonic_ns)
+    };
+    (0..8).map(|_| once()).min().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -91,17 +207,153 @@ mod tests {
 
     #[test]
     fn clocks_show_the_time_of_day() {
-        let clocks = Clocks::new();
+        let mut clocks = Clocks::new();
         for clock in [Clock::Tsc, Clock::Monotonic] {
             if clock == Clock::Tsc && !blkkin_sys::tsc_is_steady() {
                 continue;
             }
-            let rate = clocks.rate(clock);
+            let rate = clocks.rate(&mut Rates::default(), clock);
             let now = Moment::now();
             let shown = if clock == Clock::Tsc { now.tsc } else { now.monotonic_ns };
             let difference = time(rate, shown).abs_diff(now.since_1970_ns);
             // A machine that is busy may take a while; a wrong unit takes longer.
             assert!(difference < u128::from(SECOND), "{clock:?} is {difference} ns off");
+        }
+        assert_eq!(clocks.begun, 0, "nothing has jumped");
+    }
+
+    const FREQUENCY: u64 = 2_600_000_000;
+    const DAY: Duration = Duration::from_secs(86400);
+    const NOON_NS: u128 = 1_795_000_000_000_000_000;
+
+    /// A machine whose clocks do what a test wants.
+    struct Machine {
+        clocks: Clocks,
+        now: Moment,
+        /// In a second.
+        ticks: u64,
+    }
+
+    impl Machine {
+        fn new(tsc: u64) -> Machine {
+            let now = Moment { tsc, monotonic_ns: SECOND, suspended_ns: 0, since_1970_ns: NOON_NS };
+            let clocks = Clocks { start: now, frequency: None, begun: 0 };
+            Machine { clocks, now, ticks: FREQUENCY }
+        }
+
+        fn run(&mut self, time: Duration) {
+            let ns = time.as_nanos();
+            let ticks = ns * u128::from(self.ticks) / u128::from(SECOND);
+            self.now.tsc = self.now.tsc.wrapping_add(ticks as u64);
+            self.now.monotonic_ns += ns as u64;
+            self.now.since_1970_ns += ns;
+        }
+
+        fn rate(&mut self, rates: &mut Rates) -> Rate {
+            let mut clocks = std::mem::replace(&mut self.clocks, Clocks::new());
+            let rate = clocks.tsc_rate(rates, &mut |after| {
+                self.run(after);
+                self.now
+            });
+            self.clocks = clocks;
+            rate
+        }
+
+        /// A new session's rate is right: its frequency, and the time that it shows.
+        #[track_caller]
+        fn check(&mut self) {
+            let rate = self.rate(&mut Rates::default());
+            assert!(rate.frequency.abs_diff(self.ticks) < 1000, "{rate:?} of {}", self.ticks);
+            let off = time(rate, self.now.tsc).abs_diff(self.now.since_1970_ns);
+            assert!(off < 1000, "{off} ns off: {rate:?}");
+        }
+    }
+
+    #[test]
+    fn a_counter_that_begins_anew_or_jumps_is_measured_anew() {
+        let begins = |tsc: u64, before: Duration, measured: bool, jump: &dyn Fn(&mut Machine)| {
+            let mut machine = Machine::new(tsc);
+            if measured {
+                machine.check();
+            }
+            machine.run(before);
+            if measured {
+                machine.check();
+            }
+            jump(&mut machine);
+            machine.check();
+            machine.run(DAY);
+            machine.check();
+        };
+        for before in [Duration::ZERO, Duration::from_millis(5), DAY, DAY * 300] {
+            for measured in [false, true] {
+                // As after sleep, where the counter lost its power.
+                begins(1 << 50, before, measured, &|machine| {
+                    machine.now.tsc = 1000;
+                    machine.now.suspended_ns += 3600 * SECOND;
+                    machine.now.since_1970_ns += 3600 * u128::from(SECOND);
+                });
+                // The same, and nobody knows of it.
+                begins(1 << 50, before, measured, &|machine| machine.now.tsc = 0);
+                // It went on while the other clock stood: a thousandth of what ran before, or all.
+                begins(1 << 50, before, measured, &|machine| {
+                    machine.now.suspended_ns += 600 * SECOND;
+                    machine.now.since_1970_ns += 600 * u128::from(SECOND);
+                    machine.now.tsc += 600 * FREQUENCY;
+                });
+            }
+            // On another machine.
+            begins(1 << 50, before.max(SHORTEST), true, &|machine| {
+                machine.now.tsc += 1 << 59;
+                machine.ticks = 1_000_000_000;
+            });
+            // Past its end.
+            begins(u64::MAX - FREQUENCY / 100, before.min(DAY), true, &|_| {});
+        }
+    }
+
+    #[test]
+    fn a_counter_that_stands_keeps_its_last_frequency() {
+        let mut machine = Machine::new(0);
+        machine.run(DAY);
+        machine.check();
+        machine.ticks = 0;
+        machine.now.suspended_ns += SECOND;
+        assert_eq!(machine.rate(&mut Rates::default()).frequency.abs_diff(FREQUENCY), 0);
+        let mut machine = Machine { ticks: 0, ..Machine::new(0) };
+        assert_eq!(machine.rate(&mut Rates::default()).frequency, SECOND);
+    }
+
+    #[test]
+    fn a_session_has_one_rate_whatever_the_time_of_day_does() {
+        const YEAR_NS: u128 = 365 * 86400 * SECOND as u128;
+        let mut machine = Machine::new(5);
+        let mut rates = Rates::default();
+        let first = machine.rate(&mut rates);
+        for jump in [0, YEAR_NS] {
+            machine.run(DAY);
+            machine.now.since_1970_ns = NOON_NS + jump;
+            assert_eq!(machine.rate(&mut rates), first, "its programs' events stay in order");
+            machine.check();
+        }
+        // What a counter showed that begins anew says nothing of what it shows now.
+        machine.now.tsc = 7;
+        assert_ne!(machine.rate(&mut rates), first);
+        machine.check();
+        // 1970, and less.
+        machine.now.since_1970_ns = 0;
+        assert_eq!(machine.rate(&mut Rates::default()).offset_ns, 0);
+
+        let (mut clocks, mut rates) = (Clocks::new(), Rates::default());
+        let monotonic = clocks.rate(&mut rates, Clock::Monotonic);
+        assert_eq!(clocks.rate(&mut rates, Clock::Monotonic), monotonic);
+        assert!(rates.tsc.is_none());
+        // In another namespace it shows another time at the same moment.
+        for ahead_ns in [0, 5, -5, i64::MAX / 2] {
+            let other = monotonic.ahead(ahead_ns);
+            let (here, there) = (SECOND << 33, (SECOND << 33).saturating_add_signed(ahead_ns));
+            let expected = time(monotonic, here).max(u128::from(there));
+            assert_eq!(time(other, there), expected, "{ahead_ns}");
         }
     }
 }

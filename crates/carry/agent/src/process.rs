@@ -18,6 +18,8 @@ pub(crate) struct Process {
     pub(crate) pid: u32,
     pub(crate) uid: u32,
     pub(crate) executable: PathBuf,
+    /// By how much its monotonic clock is ahead of the daemon's: time namespaces have their own.
+    pub(crate) monotonic_ahead_ns: i64,
     /// Those that started it, the nearest first, with their executables, as far as they still run.
     ancestors: Vec<(u32, PathBuf)>,
 }
@@ -58,7 +60,8 @@ impl Looker {
         self.asked.send(pids.clone()).map_err(|_| gone())?;
         let mut found = pids.into_iter().zip(self.found.recv().map_err(|_| gone())?);
         let (pid, executable) = found.next().ok_or_else(gone)?;
-        Ok(Process { pid, uid, executable, ancestors: found.collect() })
+        let monotonic_ahead_ns = monotonic_ahead_ns(pid);
+        Ok(Process { pid, uid, executable, monotonic_ahead_ns, ancestors: found.collect() })
     }
 }
 
@@ -92,6 +95,23 @@ impl Process {
             || (processes.children
                 && self.ancestors.iter().any(|(pid, executable)| is_named(*pid, executable)))
     }
+}
+
+/// 0 if it cannot be known.
+fn monotonic_ahead_ns(pid: u32) -> i64 {
+    let of = |process: &str| {
+        monotonic_offset_ns(&fs::read_to_string(format!("/proc/{process}/timens_offsets")).ok()?)
+    };
+    let ahead = of(&pid.to_string()).zip(of("self")).and_then(|(its, own)| its.checked_sub(own));
+    ahead.unwrap_or(0)
+}
+
+/// What a time namespace adds to the monotonic clock, as the kernel tells its offsets.
+fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
+    let line = offsets.lines().find(|line| line.starts_with("monotonic"))?;
+    let mut numbers = line.split_whitespace().skip(1).map(str::parse::<i64>);
+    let (seconds, ns) = (numbers.next()?.ok()?, numbers.next()?.ok()?);
+    seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
 /// Empty if it cannot be known. A file that was deleted or replaced since has its old name.
@@ -165,6 +185,17 @@ mod tests {
         let parent = std::os::unix::process::parent_id();
         assert!(!among(&[parent], &[], false));
         assert!(among(&[parent], &[], true));
+    }
+
+    #[test]
+    fn time_namespaces_are_known() {
+        let offset = |text: &str| monotonic_offset_ns(text);
+        let year = "monotonic    31536000         5\nboottime            7         0\n";
+        assert_eq!(offset(year), Some(31_536_000_000_000_005));
+        assert_eq!(offset("monotonic          -2 500000000\n"), Some(-1_500_000_000));
+        assert_eq!(offset("boottime 1 0\n"), None);
+        assert_eq!(offset("monotonic 9223372036854775807 0\n"), None);
+        assert_eq!(monotonic_ahead_ns(std::process::id()), 0);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use crate::attach::{SUBBUFFER_COUNT, SUBBUFFER_SIZE, shape_of};
 use crate::catalog::Catalog;
 use crate::clear;
+use crate::clock::Rates;
 use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::owner::Owner;
@@ -358,6 +359,7 @@ impl Agent {
             created,
             channels: Vec::new(),
             snapshots: 0,
+            rates: Rates::default(),
         });
         self.next_session += 1;
         Ok(vec![Reply::Written(output)])

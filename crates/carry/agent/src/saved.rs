@@ -1,6 +1,7 @@
 //! Sessions outlive the daemon: they are noted in a file beside its socket, and the next one goes on with
 //! them, with the rings that programs have kept and the traces that were begun.
 
+use crate::clock::Rates;
 use crate::engine::Agent;
 use crate::owner::Owner;
 use crate::process::may_run;
@@ -138,6 +139,7 @@ fn session(saved: SavedSession) -> Session {
         created: Zoned::new(created, TimeZone::system()),
         channels: Vec::new(),
         snapshots: saved.snapshots,
+        rates: Rates::default(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Sessions, as users know them: channels, and which events of which processes they record.
 
+use crate::clock::Rates;
 use crate::owner::Owner;
 use crate::process::Process;
 use crate::quota::{Account, Exceeded, Share, What};
@@ -28,6 +29,8 @@ pub(crate) struct Session {
     pub(crate) channels: Vec<SessionChannel>,
     /// Snapshots so far.
     pub(crate) snapshots: u32,
+    /// How its programs' clocks run.
+    pub(crate) rates: Rates,
 }
 
 /// A channel of a session, and what is enabled and disabled in it, in this order.

@@ -11,6 +11,7 @@
 
 use crate::Request;
 use crate::join::Scratch;
+use crate::losses::Losses;
 use crate::pending::Pending;
 use crate::request::Completion;
 use crate::said::{Said, What};
@@ -98,6 +99,7 @@ pub struct Assembler {
     spans: usize,
     done: Done,
     counts: Counts,
+    losses: Losses,
     scratch: Scratch,
 }
 
@@ -121,6 +123,7 @@ impl Assembler {
             spans: 0,
             done: Done::default(),
             counts: Counts::default(),
+            losses: Losses::default(),
             scratch: Scratch::default(),
         }
     }
@@ -173,6 +176,12 @@ impl Assembler {
             self.make_room(sink)?;
         }
         self.advance(now, sink)
+    }
+
+    /// A source has lost something between these times, in nanoseconds since 1970; where one is not known it may have
+    /// been any.
+    pub fn lose(&mut self, source: u32, from: Option<i64>, to: Option<i64>) {
+        self.losses.add(source, from, to);
     }
 
     /// Gives out what is complete by now.
@@ -297,7 +306,7 @@ impl Assembler {
             let skew = self.limits.correct_skew;
             flow = tree::build(
                 &pending,
-                &self.words,
+                (&self.words, &self.losses),
                 completion,
                 skew,
                 &mut self.scratch,

@@ -63,7 +63,9 @@ impl<S: Sink> Consumer for Collector<S> {
         }
     }
 
-    fn loss(&mut self, _: &Trace, _: &Stream, _: &Loss) -> ControlFlow<()> {
+    fn loss(&mut self, trace: &Trace, _: &Stream, loss: &Loss) -> ControlFlow<()> {
+        let ns = |time: Option<(i64, u64)>| time.map(|(ns, _)| ns);
+        self.assembler.lose(trace.id as u32, ns(loss.from), ns(loss.to));
         ControlFlow::Continue(())
     }
 }

@@ -219,6 +219,7 @@ impl<'r> Reading<'r> {
             ip: "",
             port: 0,
             time_ns,
+            source: self.trace.id as u32,
             what: What::WideTraceId,
         };
         match shape {

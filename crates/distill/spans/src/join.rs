@@ -5,6 +5,7 @@
 //! tell what it is, when it started and how long it took; a span's own event does so, too, and
 //! counts more. Where nobody tells, it goes from the first event to the last.
 
+use crate::losses::Losses;
 use crate::pending::{Kept, Part, Pending, Voice};
 use crate::request::{Oddity, bit};
 use crate::texts::Texts;
@@ -50,6 +51,8 @@ pub(crate) struct Draft {
     cores: [(u32, u32); CORES],
     first: u64,
     last: u64,
+    /// Which trace has the first part.
+    source: u32,
 }
 
 /// An address that may be known.
@@ -78,7 +81,8 @@ impl Scratch {
         assigned.clear();
         let texts = Texts { pending, words };
         order.sort_unstable_by(|a, b| {
-            texts.compare(&pending.parts[*a as usize], &pending.parts[*b as usize])
+            let (a, b) = (&pending.parts[*a as usize], &pending.parts[*b as usize]);
+            texts.compare(a, b).then(a.source.cmp(&b.source))
         });
         let count = order.len();
         order.dedup_by(|a, b| {
@@ -287,6 +291,7 @@ impl Draft {
             cores: [(NONE, NONE); CORES],
             first: u64::MAX,
             last: 0,
+            source: 0,
         }
     }
 
@@ -303,6 +308,9 @@ impl Draft {
             self.parent = voice.parent;
         } else if voice.parent != 0 && voice.parent != self.parent {
             self.odd |= bit(Oddity::OtherParent);
+        }
+        if self.first > self.last {
+            self.source = part.source;
         }
         (self.first, self.last) = (self.first.min(part.time), self.last.max(part.time));
         match part.what {
@@ -322,6 +330,19 @@ impl Draft {
             }
             _ => {}
         }
+    }
+
+    /// Whether what is missing may be lost: an end, after the start; or a start, before all that is known.
+    pub(crate) fn consider(&mut self, losses: &Losses) {
+        if self.odd & bit(Oddity::Unfinished) == 0 {
+            return;
+        }
+        let lost = match (self.start, self.used[0] == NONE) {
+            (Some(start), false) if losses.is_after(self.source, start) => Oddity::EndLost,
+            (_, true) if losses.is_before(self.source, self.last) => Oddity::StartLost,
+            _ => return,
+        };
+        self.odd = self.odd & !bit(Oddity::Unfinished) | bit(lost);
     }
 
     /// Becomes what core annotations say, or what the first and last event do.

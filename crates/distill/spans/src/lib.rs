@@ -17,6 +17,13 @@
 //! | `blkkin:wide_trace_id` | the upper half of a trace id |
 //! | whatever begins with the fields `trace_id`, `trace_id_high`, `span_id` | what a program told the `tracing` crate: a span, if `parent_span_id`, `start`, `duration` follow, or else something that happened in one |
 //!
+//! # Loss
+//!
+//! An event that says all of a span, at its end, needs no other. Of a span that is told in parts the end may be among
+//! what the tracer has lost: if it has lost something since the span began, in the same trace, the span is told as one
+//! whose end may be lost ([`Oddity::EndLost`], and the tag [`END`]), and not as one that goes on. The same holds for
+//! starts ([`Oddity::StartLost`], [`START`]).
+//!
 //! # Order
 //!
 //! What comes of a request does not depend on the order in which its events came, nor on what
@@ -28,6 +35,7 @@ mod collector;
 mod extract;
 mod fields;
 mod join;
+mod losses;
 mod pending;
 mod refusal;
 mod request;
@@ -43,5 +51,5 @@ pub use assembler::{Assembler, Counts, Limits, Sink};
 pub use collector::Collector;
 pub use extract::Extractor;
 pub use refusal::{Example, Reason, Refusals};
-pub use request::{Completion, Oddities, Oddity, Request, Step};
+pub use request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step};
 pub use said::{Said, What, Whole};

@@ -27,6 +27,8 @@ pub(crate) struct Voice {
 pub(crate) struct Part {
     pub(crate) time: u64,
     pub(crate) voice: u32,
+    /// The number of the trace that has it.
+    pub(crate) source: u32,
     pub(crate) what: Kept,
 }
 
@@ -128,21 +130,21 @@ impl Pending {
             port: said.port,
         };
         let Some(voice) = self.voice(voice, voices_max) else { return false };
-        let time = said.time_ns;
+        let (time, source) = (said.time_ns, said.source);
         let what = match said.what {
             What::Event(text) => Kept::Event(self.word(words, text)),
             What::KeyValue(key, value) => Kept::Tag(self.word(words, key), self.value(value)),
             What::Span(Whole { start_ns, duration_ns, kind, debug, target, fields }) => {
                 for (key, value) in fields {
                     let what = Kept::Tag(self.word(words, key), self.value(*value));
-                    self.parts.push(Part { time, voice, what });
+                    self.parts.push(Part { time, voice, source, what });
                 }
                 let target = self.word(words, target);
                 Kept::Span { start: start_ns, duration: duration_ns, target, kind, debug }
             }
             What::WideTraceId => return true,
         };
-        self.parts.push(Part { time, voice, what });
+        self.parts.push(Part { time, voice, source, what });
         true
     }
 

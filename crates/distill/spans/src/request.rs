@@ -47,6 +47,15 @@ pub enum Completion {
     Evicted,
 }
 
+/// The key of a tag of spans whose end is not told: [`LOST`], if it may be lost.
+pub const END: &str = "blkkin.end";
+
+/// The same for spans whose start is not told.
+pub const START: &str = "blkkin.start";
+
+/// What those tags say.
+pub const LOST: &str = "lost";
+
 macro_rules! oddities {
     ($($(#[$doc:meta])* $name:ident $word:literal;)*) => {
         /// What can be odd.
@@ -80,8 +89,12 @@ oddities! {
     OtherParent "other_parent";
     /// A span with a number that another one of the same service has.
     SameId "same_id";
-    /// A span that began, and never ended.
+    /// A span of which one end is not told, while nothing was lost.
     Unfinished "unfinished";
+    /// A span that began, and of whose trace something was lost since: its end may be lost.
+    EndLost "end_lost";
+    /// A span that ended, and of whose trace something was lost before: its start may be lost.
+    StartLost "start_lost";
     /// A span that is told to have started or ended more than once: it goes from the first start to
     /// the last end.
     Repeated "repeated";

@@ -23,6 +23,8 @@ pub struct Said<'a> {
     pub port: i32,
     /// When, in nanoseconds since 1970.
     pub time_ns: u64,
+    /// The number of the trace that has it, which counts where something was lost.
+    pub source: u32,
     /// What.
     pub what: What<'a>,
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! 10 1/2<1 osd:write sr               at 10 ns, trace 1, span 2 caused by 1, service and name
 //! 12 1/2<1 osd:write key=value        a string; `key=#4096` is an integer
-//! 30 1/2<1 osd:write @client span 12+18    the end of a span, from its own event
+//! 30 1/2<1 osd:write @client 12+18         the end of a span, from its own event
 //! 31 1/2 wide 7                       the upper half of a trace id
 //! ```
 //!
@@ -12,6 +12,7 @@
 mod bounds;
 mod halves;
 mod hostile;
+mod losses;
 mod order;
 mod skew;
 mod trees;
@@ -120,6 +121,7 @@ fn said(line: &str) -> Said<'_> {
         ip: "",
         port: 0,
         time_ns: number(time),
+        source: 0,
         what: What::WideTraceId,
     };
     let mut word = words.next().expect("something");

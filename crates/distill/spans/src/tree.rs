@@ -3,8 +3,9 @@
 
 use crate::causes::{self, Children};
 use crate::join::{Address, Draft, Scratch};
+use crate::losses::Losses;
 use crate::pending::{Kept, Pending};
-use crate::request::{Completion, Oddities, Oddity, Request, Step};
+use crate::request::{Completion, END, LOST, Oddities, Oddity, Request, START, Step, bit};
 use crate::skew;
 use crate::texts::Texts;
 use crate::words::{Word, Words};
@@ -20,7 +21,7 @@ type Taker<'t> = &'t mut dyn FnMut(&Request<'_>) -> ControlFlow<()>;
 /// Makes a request of what was said; or several, if they share the lower half of their numbers.
 pub(crate) fn build(
     pending: &Pending,
-    words: &Words,
+    (words, losses): (&Words, &Losses),
     completion: Completion,
     correct_skew: bool,
     scratch: &mut Scratch,
@@ -48,6 +49,7 @@ pub(crate) fn build(
         }
         let events = scratch.order.len() as u64;
         scratch.join(pending, words);
+        scratch.drafts.iter_mut().for_each(|draft| draft.consider(losses));
         let building = Building { texts: Texts { pending, words }, scratch, ambiguous };
         building.request(id, completion, correct_skew, events, take)
     };
@@ -216,6 +218,11 @@ impl<'b> Building<'b> {
             }
             if u16::try_from(draft.address.port).is_err() {
                 known("port", ValueRef::Int(draft.address.port.into()), Origin::Resource);
+            }
+            for (oddity, key) in [(Oddity::EndLost, END), (Oddity::StartLost, START)] {
+                if draft.odd & bit(oddity) != 0 {
+                    known(key, ValueRef::Str(LOST), Origin::Span);
+                }
             }
             // Stable, so that the latest of a name comes last.
             said.sort_by(|(a, _), (b, _)| (a.key, a.origin).cmp(&(b.key, b.origin)));

@@ -19,7 +19,7 @@ impl Backoff {
     /// The next pause.
     pub(crate) fn pause(&mut self) -> Duration {
         let pause = self.next;
-        self.next = (pause * 2).min(self.max);
+        self.next = pause.saturating_mul(2).min(self.max);
         jittered(pause, random())
     }
 

@@ -51,6 +51,8 @@ pub(crate) struct Found {
     pub(crate) spans: u64,
     /// The spans of all batches there ever were, as far as that is known.
     pub(crate) spans_up_to: u64,
+    /// When the last one was queued, if there is one.
+    pub(crate) time_ms: Option<u64>,
 }
 
 /// What comes next.
@@ -180,6 +182,7 @@ fn look(mut reader: Reader, wanted: Format) -> Result<Found, Error> {
             return Err(Error::OtherFormat { found: record.format, wanted });
         }
         found.spans += ledger.record(&record) + u64::from(record.spans);
+        found.time_ms = Some(record.time_ms);
     }
     found.spans_up_to = ledger.spans();
     Ok(found)

@@ -4,7 +4,7 @@
 //! 0   u8   1, the form's version
 //! 1   u32  spans
 //! 5   u64  spans of all batches before, so that those of missing batches can be counted
-//! 13  u64  when it was queued, in milliseconds since 1970
+//! 13  u64  when it was queued, by the queue's own time: milliseconds since 1970, but for when nobody had it open
 //! 21  …    the body, as it is sent
 //! ```
 //!

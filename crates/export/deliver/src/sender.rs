@@ -34,6 +34,9 @@ enum End {
 /// How long to wait before reading again from a disk that fails.
 const DISK_PAUSE: Duration = Duration::from_secs(1);
 
+/// No pause is longer, whatever is asked for: an [`Instant`] has an end.
+const PAUSE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// How long nobody needs to look.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -167,11 +170,12 @@ impl Sender {
         let Options { pause_asked_max, age_max, .. } = self.shared.options;
         let pause = match asked {
             // A little more, so that not all come back at the same moment; nor at once, if that is what is asked.
-            Some(asked) => asked.min(pause_asked_max) + self.backoff.least(),
+            Some(asked) => asked.min(pause_asked_max).saturating_add(self.backoff.least()),
             None => self.backoff.pause(),
         };
         let left = age_max.saturating_sub(self.shared.clock.age(record.time_ms));
-        let deadline = Instant::now() + pause.min(left + Duration::from_millis(1));
+        let pause = pause.min(left.saturating_add(Duration::from_millis(1))).min(PAUSE_MAX);
+        let deadline = Instant::now() + pause;
         let mut state = self.shared.state();
         state.counters.retries += 1;
         state.trouble = Some(self.without_secrets(reason));

@@ -52,8 +52,10 @@ struct Filling {
     ends: Vec<usize>,
 }
 
-/// The time since 1970 as it was when the exporter was opened, plus what has passed since: a clock that is set
-/// meanwhile makes no batch too old.
+/// The queue's own time, which runs while an exporter does: an empty queue begins with the time of day, and one in which
+/// something waits goes on where its last batch was queued. What passes between two exporters counts for nothing, as
+/// nobody can tell it from a clock that was set; one that is a year ahead when an exporter is opened, or becomes so
+/// later, makes no batch too old, and one that goes back keeps none for longer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
     opened_ms: u64,
@@ -61,9 +63,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    fn start() -> Clock {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Clock { opened_ms: now.as_millis() as u64, since: Instant::now() }
+    /// Goes on behind the last batch that waits.
+    fn start(last_ms: Option<u64>) -> Clock {
+        let now = || SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let opened_ms = last_ms.unwrap_or_else(|| now().as_millis() as u64);
+        Clock { opened_ms, since: Instant::now() }
     }
 
     pub(crate) fn now_ms(&self) -> u64 {
@@ -91,7 +95,7 @@ impl Shared {
             trouble: None,
         };
         let (state, changed, cancel) = (Mutex::new(state), Condvar::new(), Notify::new());
-        Shared { options, clock: Clock::start(), state, changed, cancel }
+        Shared { options, clock: Clock::start(found.time_ms), state, changed, cancel }
     }
 
     /// What changes stays right when somebody panics.

@@ -18,7 +18,7 @@ use crate::snapshot::Snapshot;
 use crate::{Error, Options, batch, links, merge, write};
 use blkkin_columns::Block;
 use blkkin_journal::{Directory, Disk, Item, Journal};
-use blkkin_store::{Accepted, Batch, Counters, Done, Refusal};
+use blkkin_store::{Accepted, Batch, Counters, Done, Interval, Refusal};
 use blkkin_wire::{Decoder, End, Outcome};
 use std::ops::RangeInclusive;
 use std::path::Path;
@@ -152,7 +152,9 @@ impl Lake {
         // Records that were refused had numbers, too, which the journal gives again: what gets them is in no file.
         manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
         let cache = Arc::new(Cache::new(options.cache_bytes_max));
+        let lost_before = manifest.totals.lost;
         let parts = open_parts(&spans, &cache, &mut manifest, &mut opened)?;
+        let is_more_lost = manifest.totals.lost > lost_before || !manifest.unread.is_empty();
         let mut ledger = Ledger::new(options.links_bytes_max);
         parts.iter().for_each(|part| ledger.add(&part.links().unwrap_or_default(), 1));
         manifest.commit += 1;
@@ -189,7 +191,7 @@ impl Lake {
         let mut lake = Lake { shared, threads: Vec::new() };
         lake.start("lake-write", write::run)?;
         lake.shared.recover(&mut opened)?;
-        lake.shared.memory.state().counters.damages = opened.damage.len() as u64;
+        lake.shared.memory.count_damage(opened.damage.len() as u64, is_more_lost);
         lake.start("lake-merge", merge::run)?;
         lake.start("lake-links", links::run)?;
         Ok((lake, opened))
@@ -300,13 +302,13 @@ impl Shared {
     pub(crate) fn accept(&self, batch: &Batch<'_>, done: Done) {
         let memory = &self.memory;
         if let Err(refusal) = memory.wait_for_room() {
-            memory.state().counters.turned_away += 1;
+            memory.count_turned_away();
             return done(Err(refusal));
         }
         let (outcome, blocks) = memory.decode(batch);
         if blocks.iter().all(Block::is_empty) {
             let mut state = memory.state();
-            state.counters.refused += refused(&outcome);
+            memory.count_refused(&mut state, &outcome);
             state.counters.batches += u64::from(outcome.is_good());
             drop(state);
             blocks.into_iter().for_each(|block| memory.give_back(block));
@@ -397,6 +399,10 @@ impl Shared {
         let before = std::mem::replace(&mut *current, Arc::new(parts));
         state.totals.duplicates += totals.duplicates;
         state.totals.expired += totals.expired;
+        if totals.expired > 0 {
+            let now_ns = self.memory.options.clock.now_ns();
+            Interval::note(&mut state.counters.times.expired, now_ns);
+        }
         state.totals.lost += totals.lost;
         before
     }
@@ -520,8 +526,35 @@ impl Memory {
     }
 
     fn turn_away(&self, refusal: &blkkin_journal::Refusal, done: Done) {
-        self.state().counters.turned_away += 1;
+        self.count_turned_away();
         done(Err(Refusal { reason: refusal.to_string(), retry_after: RETRY_AFTER }));
+    }
+
+    fn count_damage(&self, damages: u64, is_more_lost: bool) {
+        let mut state = self.state();
+        state.counters.damages = damages;
+        let times = &mut state.counters.times;
+        let now_ns = self.options.clock.now_ns();
+        if damages > 0 {
+            Interval::note(&mut times.damages, now_ns);
+        }
+        if is_more_lost {
+            Interval::note(&mut times.lost, now_ns);
+        }
+    }
+
+    fn count_turned_away(&self) {
+        let mut state = self.state();
+        state.counters.turned_away += 1;
+        Interval::note(&mut state.counters.times.turned_away, self.options.clock.now_ns());
+    }
+
+    fn count_refused(&self, state: &mut State, outcome: &Outcome) {
+        let refused = refused(outcome);
+        state.counters.refused += refused;
+        if refused > 0 {
+            Interval::note(&mut state.counters.times.refused, self.options.clock.now_ns());
+        }
     }
 
     /// Waits a little if there is too much that is in no file.
@@ -572,7 +605,7 @@ impl Memory {
         let spans: u64 = blocks.iter().map(|block| block.len() as u64).sum();
         let mut state = self.state();
         let sequence = state.head.sequence + records;
-        state.counters.refused += refused(outcome);
+        self.count_refused(&mut state, outcome);
         if spans > 0 {
             state.counters.batches += 1;
             state.totals.accepted += spans;

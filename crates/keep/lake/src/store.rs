@@ -168,6 +168,10 @@ impl SpanStore for Lake {
     fn counters(&self) -> Counters {
         self.shared.counters()
     }
+
+    fn is_durable(&self) -> bool {
+        true
+    }
 }
 
 fn insert(texts: &mut BTreeSet<String>, text: &str) {

@@ -5,8 +5,8 @@
 
 use crate::{
     Accepted, Area, Batch, Condition, Counters, Difference, Done, Durations, Error, Example, Heat,
-    Latency, Link, Linker, Page, Place, Policy, Query, SpanStore, Summary, TagField, Tally, Window,
-    began_ns, compare, fingerprint, text_of,
+    Interval, Latency, Link, Linker, Page, Place, Policy, Query, SpanStore, Summary, TagField,
+    Tally, Window, began_ns, compare, fingerprint, text_of, time_of_day_ns,
 };
 use blkkin_model::{Held, Span, SpanId, SpanRef, TraceId, Value};
 use blkkin_wire::{Decoder, End, Limits, Outcome};
@@ -289,6 +289,10 @@ impl SpanStore for MemoryStore {
     fn counters(&self) -> Counters {
         self.read().counters
     }
+
+    fn is_durable(&self) -> bool {
+        false
+    }
 }
 
 impl State {
@@ -296,7 +300,11 @@ impl State {
     fn take(&mut self, spans: Vec<Span>, outcome: &Outcome, room: &Room) {
         let broken = u64::from(matches!(outcome.end, End::Broken(_)));
         self.counters.batches += u64::from(outcome.is_good() || outcome.given > 0);
-        self.counters.refused += outcome.refused + broken;
+        let refused = outcome.refused + broken;
+        self.counters.refused += refused;
+        if refused > 0 {
+            Interval::note(&mut self.counters.times.refused, time_of_day_ns());
+        }
         for span in spans {
             self.add(span);
             while self.counters.kept > room.spans || self.counters.memory_bytes > room.bytes {
@@ -327,6 +335,7 @@ impl State {
         let Some(request) = self.requests.remove(&id) else { return };
         self.counters.kept -= request.spans.len() as u64;
         self.counters.expired += request.spans.len() as u64;
+        Interval::note(&mut self.counters.times.expired, time_of_day_ns());
         self.counters.memory_bytes -= request.bytes;
     }
 }

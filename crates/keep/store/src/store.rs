@@ -1,7 +1,8 @@
 //! The trait. Start at [`SpanStore`].
 
 use crate::{
-    Area, Batch, Condition, Difference, Done, Error, Heat, Latency, Link, Page, Query, Window,
+    Area, Batch, Condition, Difference, Done, Error, Heat, Interval, Latency, Link, Page, Query,
+    Window,
 };
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 
@@ -74,6 +75,9 @@ pub trait SpanStore: Send + Sync {
 
     /// What has been taken, is kept and is gone.
     fn counters(&self) -> Counters;
+
+    /// Whether what is taken outlives the process.
+    fn is_durable(&self) -> bool;
 }
 
 /// The key of a tag.
@@ -118,4 +122,21 @@ pub struct Counters {
     pub aside_bytes: u64,
     /// Such files that had to go, as there was no room for them.
     pub aside_removed: u64,
+    /// When it was that something was not taken, or went.
+    pub times: LossTimes,
+}
+
+/// When what is counted happened, since the store was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LossTimes {
+    /// Of [`Counters::refused`].
+    pub refused: Option<Interval>,
+    /// Of [`Counters::turned_away`].
+    pub turned_away: Option<Interval>,
+    /// Of [`Counters::expired`].
+    pub expired: Option<Interval>,
+    /// Of [`Counters::lost`]: when it was found out.
+    pub lost: Option<Interval>,
+    /// Of [`Counters::damages`]: the same.
+    pub damages: Option<Interval>,
 }

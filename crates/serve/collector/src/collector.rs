@@ -90,12 +90,12 @@ impl Collector {
     /// Counts a message for which there was no room before it could be given to the store.
     pub(crate) fn count_turned_away(&self, transport: Transport) {
         add(&self.tally(transport).messages, 1);
-        add(&self.tally(transport).messages_turned_away, 1);
+        self.tally(transport).messages_turned_away.add(1);
     }
 
     /// Counts spans that could not even be given to the store, as nothing could be made of them.
     pub(crate) fn count_unreadable(&self, transport: Transport, spans: u64) {
-        add(&self.tally(transport).spans_dropped, spans);
+        self.tally(transport).spans_dropped.add(spans);
     }
 
     /// Reads the body of a message.
@@ -186,9 +186,9 @@ impl Collector {
                 add(&tally.spans, outcome.given);
                 // Behind the place where a batch breaks off there was at least one.
                 let broken = u64::from(matches!(outcome.end, End::Broken(_)));
-                add(&tally.spans_dropped, outcome.refused + broken);
+                tally.spans_dropped.add(outcome.refused + broken);
                 if outcome.given == 0 && !outcome.is_good() {
-                    add(&tally.messages_dropped, 1);
+                    tally.messages_dropped.add(1);
                 }
                 tally.message_spans.store(outcome.given + outcome.refused, Relaxed);
                 tally.message_bytes.store(bytes as u64, Relaxed);
@@ -200,8 +200,8 @@ impl Collector {
     pub(crate) fn count_trouble(&self, transport: Transport, trouble: &Trouble) {
         let tally = self.tally(transport);
         match trouble {
-            Trouble::Busy { .. } => add(&tally.messages_turned_away, 1),
-            _ => add(&tally.messages_dropped, 1),
+            Trouble::Busy { .. } => tally.messages_turned_away.add(1),
+            _ => tally.messages_dropped.add(1),
         }
     }
 }

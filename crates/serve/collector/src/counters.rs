@@ -1,5 +1,6 @@
 //! What came on which way. Start at [`Counters`].
 
+use blkkin_store::{DatedCounter, Interval};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A way on which spans come.
@@ -36,6 +37,12 @@ pub struct Counters {
     pub message_spans: u64,
     /// Bytes of the last message.
     pub message_bytes: u64,
+    /// When messages were dropped.
+    pub messages_dropped_in: Option<Interval>,
+    /// When messages were turned away.
+    pub messages_turned_away_in: Option<Interval>,
+    /// When spans were dropped.
+    pub spans_dropped_in: Option<Interval>,
 }
 
 impl Transport {
@@ -64,11 +71,11 @@ impl Transport {
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) messages: AtomicU64,
-    pub(crate) messages_dropped: AtomicU64,
-    pub(crate) messages_turned_away: AtomicU64,
+    pub(crate) messages_dropped: DatedCounter,
+    pub(crate) messages_turned_away: DatedCounter,
     pub(crate) bytes: AtomicU64,
     pub(crate) spans: AtomicU64,
-    pub(crate) spans_dropped: AtomicU64,
+    pub(crate) spans_dropped: DatedCounter,
     pub(crate) message_spans: AtomicU64,
     pub(crate) message_bytes: AtomicU64,
 }
@@ -83,13 +90,16 @@ impl Tally {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         Counters {
             messages: read(&self.messages),
-            messages_dropped: read(&self.messages_dropped),
-            messages_turned_away: read(&self.messages_turned_away),
+            messages_dropped: self.messages_dropped.get(),
+            messages_turned_away: self.messages_turned_away.get(),
             bytes: read(&self.bytes),
             spans: read(&self.spans),
-            spans_dropped: read(&self.spans_dropped),
+            spans_dropped: self.spans_dropped.get(),
             message_spans: read(&self.message_spans),
             message_bytes: read(&self.message_bytes),
+            messages_dropped_in: self.messages_dropped.interval(),
+            messages_turned_away_in: self.messages_turned_away.interval(),
+            spans_dropped_in: self.spans_dropped.interval(),
         }
     }
 }

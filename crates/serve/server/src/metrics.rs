@@ -3,6 +3,7 @@
 use crate::exposition::{Exposition, Type};
 use crate::shared::{Count, Shared};
 use blkkin_collector::{Counters, Transport};
+use blkkin_store::Interval;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -72,6 +73,95 @@ const COLLECTED: [(&str, Type, &str, Reading); 8] = [
     ("message_bytes", Type::Gauge, "Bytes of the last message", |counters| counters.message_bytes),
 ];
 
+/// What was not taken, or is gone again, and when: where, what, how often, and from when to when if that is since the
+/// server started. Names are those of the numbers.
+struct Lost {
+    place: Place,
+    what: &'static str,
+    count: u64,
+    interval: Option<Interval>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Collector(Transport),
+    Store,
+    Server,
+}
+
+impl Place {
+    fn name(self) -> String {
+        match self {
+            Place::Collector(transport) => format!("collector.{}", transport.name()),
+            Place::Store => "store".to_owned(),
+            Place::Server => "server".to_owned(),
+        }
+    }
+}
+
+/// All that there can be, those of one name behind each other.
+fn drops(shared: &Shared) -> Vec<Lost> {
+    type When = fn(&Counters) -> Option<Interval>;
+    let collected: [(&str, Reading, When); 3] = [
+        ("messages_dropped", |it| it.messages_dropped, |it| it.messages_dropped_in),
+        ("messages_turned_away", |it| it.messages_turned_away, |it| it.messages_turned_away_in),
+        ("spans_dropped", |it| it.spans_dropped, |it| it.spans_dropped_in),
+    ];
+    let ways = Transport::ALL.map(|transport| (transport, shared.collector.counters(transport)));
+    let mut drops = Vec::new();
+    for (what, count, when) in collected {
+        drops.extend(ways.iter().map(|(transport, counters)| Lost {
+            place: Place::Collector(*transport),
+            what,
+            count: count(counters),
+            interval: when(counters),
+        }));
+    }
+    let store = shared.store.counters();
+    let times = store.times;
+    for (what, count, interval) in [
+        ("batches_turned_away", store.turned_away, times.turned_away),
+        ("spans_refused", store.refused, times.refused),
+        ("spans_expired", store.expired, times.expired),
+        ("spans_lost", store.lost, times.lost),
+        ("damages", store.damages, times.damages),
+    ] {
+        drops.push(Lost { place: Place::Store, what, count, interval });
+    }
+    for (count, what) in Count::ALL.into_iter().filter(|(count, _)| count.is_loss()) {
+        let (interval, count) = (shared.counts.interval(count), shared.counts.get(count));
+        drops.push(Lost { place: Place::Server, what, count, interval });
+    }
+    drops
+}
+
+/// When each of them was.
+fn dated(shared: &Shared, out: &mut Exposition) {
+    let drops = drops(shared);
+    let is_same = |one: &Lost, other: &Lost| one.what == other.what;
+    for drops in drops.chunk_by(is_same) {
+        let system = match drops[0].place {
+            Place::Collector(_) => "zipkin_collector",
+            Place::Store => "blkkin_store",
+            Place::Server => "blkkin_server",
+        };
+        for (end, time) in [("first", 0), ("last", 1)] {
+            let name = format!("{system}_{}_{end}_timestamp_seconds", drops[0].what);
+            out.family(&name, Type::Gauge, "When that was, since the server started");
+            for Lost { place, interval, .. } in drops {
+                let Some(Interval { first_ns, last_ns }) = *interval else { continue };
+                let seconds = [first_ns, last_ns][time] as f64 / 1e9;
+                match place {
+                    Place::Collector(transport) => {
+                        out.number(&name, &[("transport", &transport.name())], seconds);
+                    }
+                    Place::Store | Place::Server => out.number(&name, &[], seconds),
+                }
+            }
+        }
+    }
+}
+
 /// All numbers, for Prometheus.
 pub(crate) fn prometheus(shared: &Shared) -> String {
     let mut out = Exposition::default();
@@ -99,6 +189,7 @@ pub(crate) fn prometheus(shared: &Shared) -> String {
         out.family(&name, Type::Gauge, help);
         out.number(&name, &[], number);
     }
+    dated(shared, &mut out);
     timed(shared, &mut out);
     out.into_text()
 }
@@ -207,6 +298,18 @@ pub(crate) fn own(shared: &Shared) -> Value {
         .iter()
         .map(|&(count, name)| (camel(name), json!(shared.counts.get(count))))
         .collect();
+    let drops: Vec<Value> = drops(shared)
+        .iter()
+        .filter(|drop| drop.count > 0)
+        .map(|Lost { place, what, count, interval }| {
+            let mut drop = json!({ "place": place.name(), "what": camel(what), "count": count });
+            if let Some(Interval { first_ns, last_ns }) = interval {
+                drop["firstNs"] = first_ns.to_string().into();
+                drop["lastNs"] = last_ns.to_string().into();
+            }
+            drop
+        })
+        .collect();
     let store = shared.store.counters();
     json!({
         "collector": ways,
@@ -227,6 +330,8 @@ pub(crate) fn own(shared: &Shared) -> Value {
             "asideRemoved": store.aside_removed,
         },
         "server": counts,
+        "drops": drops,
+        "isDurable": shared.store.is_durable(),
     })
 }
 

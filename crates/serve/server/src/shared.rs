@@ -7,9 +7,8 @@ use crate::metrics::Requests;
 use crate::settings::Settings;
 use blkkin_collector::{Budget, Collector};
 use blkkin_query::Api;
-use blkkin_store::SpanStore;
+use blkkin_store::{DatedCounter, Interval, SpanStore};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -74,18 +73,27 @@ impl Count {
         (Count::QuestionsLate, "questions_late"),
         (Count::AnswersTurnedAway, "answers_turned_away"),
     ];
+
+    /// Whether somebody did not get what they came for.
+    pub(crate) const fn is_loss(self) -> bool {
+        !matches!(self, Count::Accepted | Count::MadeRoom | Count::Idle)
+    }
 }
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Counts([AtomicU64; Count::ALL.len()]);
+pub(crate) struct Counts([DatedCounter; Count::ALL.len()]);
 
 impl Counts {
     pub(crate) fn add(&self, count: Count) {
-        self.0[count as usize].fetch_add(1, Ordering::Relaxed);
+        self.0[count as usize].add(1);
     }
 
     pub(crate) fn get(&self, count: Count) -> u64 {
-        self.0[count as usize].load(Ordering::Relaxed)
+        self.0[count as usize].get()
+    }
+
+    pub(crate) fn interval(&self, count: Count) -> Option<Interval> {
+        self.0[count as usize].interval()
     }
 }

@@ -128,6 +128,34 @@ fn calls_are_known_soon() {
     server.end();
 }
 
+/// A span that is kept without an end is none that took no time, and its end may be lost.
+#[test]
+fn ends_that_are_not_known_are_told_so() {
+    let scratch = Scratch::new("query-ends");
+    let server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).arg("--memory"));
+    let url = format!("http://{}", server.web);
+    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let kind = "content-type: application/json\r\n";
+    let body = br#"[
+        {"traceId":"5","id":"a","name":"write","kind":"CLIENT","timestamp":1700000000000000,
+         "localEndpoint":{"serviceName":"vm"},"tags":{"blkkin.end":"lost","pool":"rbd"}},
+        {"traceId":"5","id":"b","parentId":"a","name":"apply","kind":"SERVER","timestamp":1700000000000100,
+         "localEndpoint":{"serviceName":"osd"},"tags":{"pool":"rbd"}}]"#;
+    let reply = server.ask("POST", "/api/v2/spans", kind, body);
+    assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
+    let tree = printed(&asking.ask(&["--trace", "5", "--annotations"]));
+    let of = |name: &str| tree.lines().find(|line| line.contains(name)).expect(name);
+    assert!(of("write client").contains("end lost?"), "{tree}");
+    assert!(of("apply server").contains("unfinished"), "{tree}");
+    let count = |words: &str| tree.matches(words).count();
+    assert_eq!(
+        (count("blkkin.end = lost"), count("pool = rbd"), count("0 ns")),
+        (1, 2, 0),
+        "{tree}"
+    );
+    server.end();
+}
+
 #[test]
 fn tokens_are_given_and_never_shown() {
     let scratch = Scratch::new("query-token");

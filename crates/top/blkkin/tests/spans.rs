@@ -380,6 +380,39 @@ fn traces_without_requests_and_losses_are_told() {
 }
 
 #[test]
+fn ends_that_may_be_lost_are_told_so() {
+    let scratch = Scratch::new("spans-ends-lost");
+    begin(&scratch.0);
+    let begun = |time, trace| timestamp(time, "vm", (trace, 1, 0), "cs");
+    packet(&scratch.0, 0, 0, 0, (1000, 2000), &[begun(1000, 1)]);
+    // Four events were lost after the first packet and before this one ends; the event of a whole span was not.
+    let whole = span(4100, [2, 0, 1, 0], [4000, 100], 1);
+    packet(&scratch.0, 0, 1, 4, (3000, 9000), &[whole, begun(5000, 3)]);
+    packet(&scratch.0, 0, 2, 4, (9001, 9500), &[begun(9100, 4)]);
+
+    let output = run(&mut spans(&["--json"], &scratch.0));
+    let lines = json(&output);
+    let told: Vec<_> = lines
+        .iter()
+        .filter(|line| line["type"] == "span")
+        .map(|line| {
+            let tag = line["tags"].as_array().into_iter().flatten();
+            let tag = tag.filter(|tag| tag["key"] == "blkkin.end").map(|tag| &tag["value"]);
+            let id = u64::from_str_radix(line["trace_id"].as_str().expect("an id"), 16);
+            (id.expect("a number"), line["odd"].to_string(), tag.count())
+        })
+        .collect();
+    let lost = || r#"["end_lost"]"#.to_owned();
+    let (nothing, unfinished) = ("null".to_owned(), r#"["unfinished"]"#.to_owned());
+    assert_eq!(told, [(1, lost(), 1), (2, nothing, 0), (3, lost(), 1), (4, unfinished, 0)]);
+    let picture = run(&mut spans(&["--tree"], &scratch.0));
+    let picture = text(&picture.stdout);
+    let count = |words: &str| picture.matches(words).count();
+    assert_eq!((count("end lost?"), count("whose end may be lost")), (2, 2), "{picture}");
+    assert_eq!(count("1 unfinished"), 1, "{picture}");
+}
+
+#[test]
 fn what_finds_no_room_is_shown_early_and_told() {
     let scratch = Scratch::new("spans-memory");
     begin(&scratch.0);

@@ -4,6 +4,7 @@
 
 mod accounts;
 mod answers;
+mod clock;
 mod cuts;
 mod disk;
 mod faults;

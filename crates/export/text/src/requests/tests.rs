@@ -39,6 +39,7 @@ fn span(
         ip: "10.0.0.1",
         port: 6800,
         time_ns: START + (start + duration) * US,
+        source: 0,
         what: What::Span(Whole {
             start_ns: START + start * US,
             duration_ns: duration * US,

@@ -392,8 +392,62 @@ fn numbers_of_the_server_are_told() {
         (&json!(0), &json!(0))
     );
     assert_eq!(counters["server"]["requestsDeniedHost"], 0);
+    assert_eq!(counters["isDurable"], false, "its store is in memory");
     let status = get(&tested, "status");
     assert_eq!((&status["tls"], &status["tokens"]), (&json!(false), &json!(false)));
+}
+
+/// What is dropped has a cause, a place and times, in the JSON and for Prometheus.
+#[test]
+fn drops_are_told_with_their_times() {
+    let tested = filled();
+    assert_eq!(get(&tested, "counters")["drops"], json!([]));
+    let text = tested.get("/metrics").text();
+    let dated = |text: &str| -> Vec<String> {
+        let lines = text.lines().filter(|line| !line.starts_with('#'));
+        lines.filter(|line| line.contains("_timestamp_seconds")).map(str::to_owned).collect()
+    };
+    assert!(dated(&text).is_empty(), "{text}");
+
+    let began = blkkin_store::time_of_day_ns();
+    let bad = tested.post("/api/v2/spans", "application/json", br#"[{"traceId":"nothing"}]"#);
+    assert_eq!(bad.status, 400);
+    std::thread::sleep(std::time::Duration::from_millis(20));
+    let later = blkkin_store::time_of_day_ns();
+    let bad = tested.post("/api/v2/spans", "application/json", br#"[{"traceId":"nothing"}]"#);
+    assert_eq!(bad.status, 400);
+    let ended = blkkin_store::time_of_day_ns();
+
+    let answer = get(&tested, "counters");
+    let drops = answer["drops"].as_array().expect("a list");
+    let find = |place: &str, what: &str| {
+        let found = drops.iter().find(|drop| drop["place"] == place && drop["what"] == what);
+        found.unwrap_or_else(|| panic!("no {what} of {place} in {answer:#}"))
+    };
+    for (place, what, count) in [
+        ("collector.http", "messagesDropped", &answer["collector"]["http"]["messagesDropped"]),
+        ("collector.http", "spansDropped", &answer["collector"]["http"]["spansDropped"]),
+        ("store", "spansRefused", &answer["store"]["refused"]),
+    ] {
+        let drop = find(place, what);
+        assert_eq!((&drop["count"], drop["count"].as_u64() > Some(1)), (count, true), "{drop}");
+        let time = |name: &str| drop[name].as_str().expect("a time").parse::<u64>();
+        let (first, last) = (time("firstNs").expect("a time"), time("lastNs").expect("a time"));
+        assert!((began..later).contains(&first), "{began} {drop} {later}");
+        assert!((later..=ended).contains(&last), "{later} {drop} {ended}");
+    }
+    assert!(drops.iter().all(|drop| drop["count"].as_u64() > Some(0)), "{answer:#}");
+    let text = tested.get("/metrics").text();
+    for name in [
+        "zipkin_collector_spans_dropped_first_timestamp_seconds{transport=\"http\"}",
+        "zipkin_collector_spans_dropped_last_timestamp_seconds{transport=\"http\"}",
+        "blkkin_store_spans_refused_last_timestamp_seconds",
+    ] {
+        let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        let seconds: f64 = line.expect(name).parse().expect("a number");
+        assert!((began as f64 - 1e6..=ended as f64 + 1e6).contains(&(seconds * 1e9)), "{text}");
+    }
+    assert!(dated(&text).iter().all(|line| !line.contains("spans_expired")), "{text}");
 }
 
 #[test]

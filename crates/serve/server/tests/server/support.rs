@@ -137,6 +137,10 @@ impl SpanStore for Wayward {
     fn counters(&self) -> Counters {
         self.inner.counters()
     }
+
+    fn is_durable(&self) -> bool {
+        self.inner.is_durable()
+    }
 }
 
 /// A port of this machine, whichever is free.

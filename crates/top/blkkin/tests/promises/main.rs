@@ -6,6 +6,7 @@
 mod support;
 
 mod bounds;
+mod clocks;
 mod conditions;
 mod deaths;
 mod identity;

@@ -309,6 +309,10 @@ impl SpanStore for Broken {
         Ok(difference)
     }
 
+    fn is_durable(&self) -> bool {
+        self.inner.is_durable()
+    }
+
     fn counters(&self) -> Counters {
         let mut counters = self.inner.counters();
         match self.fault {

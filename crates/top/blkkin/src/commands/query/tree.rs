@@ -34,6 +34,7 @@ pub(in crate::commands) fn draw(
     let limits = Limits { bytes: usize::MAX, bytes_of_request: usize::MAX, ..Limits::default() };
     let limits = Limits { spans: usize::MAX, spans_of_request: usize::MAX, ..limits };
     let mut assembler = Assembler::new(limits);
+    assembler.lose(LOSING, None, None);
     // Spans that do not say when they were are shown where the request begins.
     let first = spans.iter().filter_map(|span| time(span, "startNs").ok()).min().unwrap_or(0);
     for span in spans {
@@ -44,6 +45,9 @@ pub(in crate::commands) fn draw(
     let _ = assembler.finish(&mut take);
     Ok(out)
 }
+
+/// The source of spans whose ends may be lost, as those say who have assembled them.
+const LOSING: u32 = 1;
 
 /// Says what an answer has of a span.
 fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), Error> {
@@ -62,21 +66,42 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
         ip: address,
         port: local["port"].as_i64().and_then(|port| port.try_into().ok()).unwrap_or(0),
         time_ns: time(span, "startNs").unwrap_or(first),
+        source: 0,
         what: What::Event(""),
     };
     let texts = Texts::of(span);
     let fields = texts.fields(span);
+    let kind = kind(span["kind"].as_str().unwrap_or_default());
     let whole = time(span, "startNs").ok().map(|start_ns| Whole {
         start_ns,
         duration_ns: span["durationNs"].as_u64().unwrap_or(0),
-        kind: kind(span["kind"].as_str().unwrap_or_default()),
+        kind,
         debug: span["debug"].as_bool().unwrap_or(false),
         target: "",
         fields: &fields,
     });
-    match whole {
-        Some(whole) => say(&Said { what: What::Span(whole), ..said }),
-        None => {
+    // Of a span without an end only the begin can be said, as whoever recorded it did.
+    let begin = match kind {
+        Kind::Client => Some("cs"),
+        Kind::Server => Some("sr"),
+        Kind::Producer => Some("ms"),
+        _ => None,
+    };
+    let begin = begin.filter(|_| span["durationNs"].is_null() && !said.service.is_empty());
+    match (whole, begin) {
+        (Some(_), Some(begin)) => {
+            let lost = |(key, value): &&(&str, ValueRef<'_>)| {
+                *key == blkkin_spans::END && *value == ValueRef::Str(blkkin_spans::LOST)
+            };
+            let source = if fields.iter().any(|field| lost(&field)) { LOSING } else { said.source };
+            let said = Said { source, ..said };
+            say(&Said { what: What::Event(begin), ..said });
+            for (key, value) in fields.iter().filter(|field| !lost(field)) {
+                say(&Said { what: What::KeyValue(key, *value), ..said });
+            }
+        }
+        (Some(whole), None) => say(&Said { what: What::Span(whole), ..said }),
+        (None, _) => {
             for (key, value) in &fields {
                 say(&Said { what: What::KeyValue(key, *value), ..said });
             }

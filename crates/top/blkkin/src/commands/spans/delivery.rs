@@ -64,7 +64,7 @@ pub(super) struct ToArgs {
     #[arg(long, value_name = "FILE", requires = "to")]
     ca: Option<PathBuf>,
 
-    /// Give up spans that wait for longer: 30m
+    /// Give up spans that wait for longer: 30m. Time counts while this runs
     #[arg(long, value_name = "DURATION", value_parser = length, requires = "to", default_value = "24h")]
     max_age: u64,
 

@@ -1,0 +1,48 @@
+// What went wrong with spans on their way into the store and in it: what is counted, what that means, and when it was.
+
+import type { CountersAnswer } from '../api';
+import { clock, day, nanoseconds } from '../format';
+
+export interface Drops {
+  words: string;
+  count: number;
+  /** Not all is a fault: what is too old goes as it should. */
+  isFault: boolean;
+  /** When it was first and last since the server started, if it was. */
+  first: bigint | null;
+  last: bigint | null;
+}
+
+const KINDS: { place: string; what: string; words: string; isFault?: boolean }[] = [
+  { place: 'collector', what: 'spansDropped', words: 'spans refused, as something was wrong with them' },
+  { place: 'collector', what: 'messagesDropped', words: 'messages of which nothing could be taken' },
+  { place: 'collector', what: 'messagesTurnedAway', words: 'messages turned away for want of room; their senders were told to try again' },
+  { place: 'server', what: 'connectionsWithoutPlace', words: 'connections for which there was no place' },
+  { place: 'store', what: 'spansLost', words: 'spans lost: they cannot be read any more' },
+  { place: 'store', what: 'damages', words: 'places in the store that are damaged' },
+  { place: 'store', what: 'spansExpired', words: 'spans removed, as they were too old or there was no room for more', isFault: false },
+];
+
+export function drops(counters: CountersAnswer | null): Drops[] {
+  if (counters === null) return [];
+  return KINDS.map(({ place, what, words, isFault = true }) => {
+    const found = (counters.drops ?? []).filter((drop) => drop.what === what && drop.place.split('.')[0] === place);
+    const times = (name: 'firstNs' | 'lastNs') => found.map((drop) => nanoseconds(drop[name])).filter((time) => time !== null);
+    const least = (one: bigint | null, other: bigint) => (one === null || other < one ? other : one);
+    const greatest = (one: bigint | null, other: bigint) => (one === null || other > one ? other : one);
+    return {
+      words,
+      count: found.reduce((sum, drop) => sum + drop.count, 0),
+      isFault,
+      first: times('firstNs').reduce<bigint | null>(least, null),
+      last: times('lastNs').reduce<bigint | null>(greatest, null),
+    };
+  });
+}
+
+/** `between 10:03:12 and 10:04:40`, with the day where that is not today. */
+export function when({ first, last }: Pick<Drops, 'first' | 'last'>, now: bigint): string {
+  if (first === null || last === null) return 'before the server started';
+  const time = (ns: bigint): string => (day(ns) === day(now) ? clock(ns, 0) : `${day(ns)} ${clock(ns, 0)}`);
+  return time(first) === time(last) ? `at ${time(first)}` : `between ${time(first)} and ${time(last)}`;
+}
