@@ -344,6 +344,7 @@ export class Store {
       store: { accepted: this.spans, kept: this.spans, refused: 0, turnedAway: 0, lost: 0, damages: 0 },
       server: {},
       drops: this.dropped > 0 ? [{ place: 'collector.http', what: 'spansDropped', count: this.dropped, ...this.droppedIn }] : [],
+      isDurable: true,
     };
   }
 

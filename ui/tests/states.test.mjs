@@ -152,7 +152,7 @@ test('a store that is in memory alone says so', async () => {
     const counters = { collector: {}, store: { kept: 9, accepted: 12 }, server: {}, isDurable };
     const page = await open('#/search', { route: answering((name) => (name === 'counters' ? { json: counters } : undefined)) });
     await page.getByRole('button', { name: isDurable ? '9 spans' : '9 spans in memory', exact: true }).click();
-    await page.getByText('9 spans are kept, 12 came').waitFor();
+    await page.getByText('9 spans are kept, 12 have come').waitFor();
     assert.equal(await page.getByText('gone when the server ends').count(), isDurable ? 0 : 1);
     await clean(page);
   }

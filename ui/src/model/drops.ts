@@ -17,7 +17,7 @@ const KINDS: { place: string; what: string; words: string; isFault?: boolean }[]
   { place: 'collector', what: 'spansDropped', words: 'spans refused, as something was wrong with them' },
   { place: 'collector', what: 'messagesDropped', words: 'messages of which nothing could be taken' },
   { place: 'collector', what: 'messagesTurnedAway', words: 'messages turned away for want of room; their senders were told to try again' },
-  { place: 'server', what: 'connectionsWithoutPlace', words: 'connections for which there was no place' },
+  { place: 'server', what: 'connectionsWithoutPlace', words: 'connections for which there was no place', isFault: false },
   { place: 'store', what: 'spansLost', words: 'spans lost: they cannot be read any more' },
   { place: 'store', what: 'damages', words: 'places in the store that are damaged' },
   { place: 'store', what: 'spansExpired', words: 'spans removed, as they were too old or there was no room for more', isFault: false },
@@ -26,7 +26,7 @@ const KINDS: { place: string; what: string; words: string; isFault?: boolean }[]
 export function drops(counters: CountersAnswer | null): Drops[] {
   if (counters === null) return [];
   return KINDS.map(({ place, what, words, isFault = true }) => {
-    const found = (counters.drops ?? []).filter((drop) => drop.what === what && drop.place.split('.')[0] === place);
+    const found = counters.drops.filter((drop) => drop.what === what && drop.place.split('.')[0] === place);
     const times = (name: 'firstNs' | 'lastNs') => found.map((drop) => nanoseconds(drop[name])).filter((time) => time !== null);
     const least = (one: bigint | null, other: bigint) => (one === null || other < one ? other : one);
     const greatest = (one: bigint | null, other: bigint) => (one === null || other > one ? other : one);

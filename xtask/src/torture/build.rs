@@ -30,7 +30,7 @@ pub(super) enum Built {
 
 /// A program of tests.
 pub(super) struct Program {
-    /// Of its package, which has another name.
+    /// The folder of its package, whose name may differ.
     pub(super) folder: PathBuf,
     package: String,
     /// The file of tests; empty for those beside the code.

@@ -82,7 +82,7 @@ const fn built(
 }
 
 /// Of each of several tests, which together must end in time.
-const HOSTILE: Amount = amount("BLKKIN_HOSTILE_SECONDS", 2, 200);
+const HOSTILE: Amount = amount("TEST_HOSTILE_SECONDS", 2, 200);
 
 pub(super) const TRIALS: &[Trial] = &[
     end_to_end(
@@ -266,7 +266,7 @@ pub(super) const TRIALS: &[Trial] = &[
         "blkkin-agent",
         "hostile",
         &[],
-        &[HOSTILE, amount("BLKKIN_SHARE_SECONDS", 1, 20)],
+        &[HOSTILE, amount("TEST_SHARE_SECONDS", 1, 20)],
     ),
     part("H1", "a reader beside a scribbler", "blkkin-ring", "hostile", &[], &[]),
     part("H2", "forged numbers", "blkkin-agent", "hostile", &["forged"], &[]),

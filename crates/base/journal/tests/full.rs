@@ -1,47 +1,13 @@
 //! A file system of limited size fills up, and gets room again: the journal says so, and goes on by itself.
 
-mod support;
-
 use blkkin_journal::{Item, Journal, Options, Payload, Reader, Refusal};
-use std::path::Path;
-use std::process::Command;
+use blkkin_sys::testing::{Mounted, figure, skip};
 use std::time::{Duration, Instant};
-use support::{figure, skip};
 
 /// How soon it goes on when there is room.
 const RESUMES: Duration = Duration::from_secs(5);
 
 const SEGMENT_BYTES: u64 = 256 << 10;
-
-/// A file system in memory. Unmounted when dropped.
-struct Mounted(tempfile::TempDir);
-
-impl Mounted {
-    fn new(kib: u64) -> Option<Mounted> {
-        let directory = tempfile::tempdir().unwrap();
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={kib}k"), "tmpfs"]).arg(directory.path());
-        let mounted = mount.output().is_ok_and(|output| output.status.success());
-        mounted.then(|| Mounted(directory))
-    }
-
-    fn path(&self) -> &Path {
-        self.0.path()
-    }
-
-    fn resize(&self, kib: u64) {
-        let mut mount = Command::new("mount");
-        mount.args(["-o", &format!("remount,size={kib}k")]).arg(self.path());
-        assert!(mount.status().unwrap().success());
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // What is still mounted keeps its directory.
-        let _ = Command::new("umount").arg(self.path()).status();
-    }
-}
 
 fn append(journal: &Journal, number: u64) -> Result<u64, Refusal> {
     let bytes = [number.to_le_bytes(); 100].concat();
@@ -97,7 +63,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) {
 fn a_full_file_system_is_a_state_that_ends() {
     let mut sizes = 0;
     for kib in (320..960).step_by(64) {
-        let Some(mounted) = Mounted::new(kib) else {
+        let Ok(mounted) = Mounted::in_memory(kib) else {
             return skip("a_full_file_system_is_a_state_that_ends", "only root can mount one");
         };
         fill_and_resume(&mounted, kib);

@@ -1,14 +1,12 @@
 //! A program that writes a journal, and says what was acknowledged, is killed: at random moments, and in each of its
 //! system calls that change something. All that it has said is there, and the next one goes on.
 
-mod support;
-
 use blkkin_journal::{Item, Journal, Options, Payload, Reader};
+use blkkin_sys::testing::{figure, is_installed, skip};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use support::{figure, is_installed, skip};
 
 /// Before what the program says, as the test harness speaks too.
 const MARK: &str = "says: ";

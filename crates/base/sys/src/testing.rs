@@ -10,7 +10,9 @@ mod mounts;
 mod place;
 mod random;
 
-pub use calls::{Fault, amount, answers_behind_syncs, figure, most_calls, some_of, traced};
+pub use calls::{
+    Fault, amount, answers_behind_syncs, deadline, figure, most_calls, some_of, traced,
+};
 pub use mounts::{Mounted, unmount};
 pub use place::{Scratch, is_installed, skip};
 pub use random::Random;

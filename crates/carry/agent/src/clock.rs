@@ -5,8 +5,9 @@
 //! together as the machine lets us, some ten nanoseconds. Where the counter did not just go on, because the
 //! machine was suspended or was moved to another one, it is measured anew.
 //!
-//! All traces of a session say the same of a clock, so that what programs did stays in order when the time of
-//! day is set. A clock that was wrong when the first program of a session came is so for all of the session.
+//! As long as the agent runs and the counter goes on, all traces of a session say the same of a clock, so that
+//! what programs did stays in order when the time of day is set. A clock that was wrong when the first program
+//! of a session came is so for all of the session.
 
 use blkkin_control::Clock;
 use std::thread::sleep;
@@ -44,7 +45,8 @@ impl Rate {
 pub(crate) struct Rates {
     /// With how often the counter had begun anew.
     tsc: Option<(u64, Rate)>,
-    monotonic: Option<Rate>,
+    /// With how long the machine had been suspended.
+    monotonic: Option<(u64, Rate)>,
 }
 
 /// Measures the clocks.
@@ -73,7 +75,7 @@ struct Moment {
 const DIFFERENT_PART: u64 = 8;
 
 /// Both clocks that this is told by are read one after the other.
-const SUSPENDED: u64 = 1_000_000;
+const SUSPENDED_NS: u64 = 1_000_000;
 
 /// No counter is slower.
 const FREQUENCY_MIN: u64 = 1_000_000;
@@ -96,11 +98,18 @@ impl Clocks {
         };
         match clock {
             Clock::Tsc => self.tsc_rate(rates, &mut look),
-            Clock::Monotonic => *rates.monotonic.get_or_insert_with(|| {
+            Clock::Monotonic => {
                 let now = look(Duration::ZERO);
+                if let Some((suspended_ns, rate)) = rates.monotonic
+                    && now.suspended_ns.abs_diff(suspended_ns) <= SUSPENDED_NS
+                {
+                    return rate;
+                }
                 let offset_ns = now.since_1970_ns.saturating_sub(u128::from(now.monotonic_ns));
-                Rate { frequency: SECOND, offset_ns }
-            }),
+                let rate = Rate { frequency: SECOND, offset_ns };
+                rates.monotonic = Some((now.suspended_ns, rate));
+                rate
+            }
         }
     }
 
@@ -136,7 +145,7 @@ impl Clocks {
     /// Whether the counter has gone on as it did.
     fn goes_on_to(&self, now: &Moment) -> bool {
         if now.tsc < self.start.tsc
-            || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED
+            || now.suspended_ns.abs_diff(self.start.suspended_ns) > SUSPENDED_NS
         {
             return false;
         }

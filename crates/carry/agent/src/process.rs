@@ -99,6 +99,11 @@ impl Process {
 
 /// 0 if it cannot be known.
 fn monotonic_ahead_ns(pid: u32) -> i64 {
+    let namespace = |name: &str| fs::read_link(format!("/proc/{pid}/ns/{name}")).ok();
+    // The offsets that the kernel tells are those of its children.
+    if namespace("time") != namespace("time_for_children") {
+        return 0;
+    }
     let of = |process: &str| {
         monotonic_offset_ns(&fs::read_to_string(format!("/proc/{process}/timens_offsets")).ok()?)
     };

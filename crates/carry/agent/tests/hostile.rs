@@ -29,7 +29,7 @@ impl Drop for Over<'_> {
 
 /// How long programs do what they should not.
 fn long() -> Duration {
-    seconds("BLKKIN_HOSTILE_SECONDS", 3)
+    seconds("TEST_HOSTILE_SECONDS", 3)
 }
 
 fn seconds(variable: &str, usual: u64) -> Duration {
@@ -262,7 +262,7 @@ fn agent_under_load() {
     std::thread::scope(|scope| {
         scope.spawn(|| load(&node, &done));
         let _over = Over(&done);
-        std::thread::sleep(seconds("BLKKIN_SHARE_SECONDS", 2));
+        std::thread::sleep(seconds("TEST_SHARE_SECONDS", 2));
     });
     let share = (agent_time() - before).as_secs_f64() / begun.elapsed().as_secs_f64();
     let said = writeln!(std::io::stdout(), "\nshare {:.0}", share * 100.0);

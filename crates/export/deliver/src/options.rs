@@ -37,7 +37,8 @@ pub struct Options {
     pub batch_bytes: usize,
     /// When a batch goes that is not.
     pub batch_age: Duration,
-    /// What waits for longer is given up. Only time in which an exporter has the queue open counts.
+    /// What waits for longer is given up. Only time in which an exporter has the queue
+    /// open counts; of an earlier one, what passed until the last batch came that still waits.
     pub age_max: Duration,
     /// Refused batches that are kept, in `refused` of the queue's folder.
     pub refused_bytes_max: u64,

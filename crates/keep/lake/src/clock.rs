@@ -1,6 +1,6 @@
 //! What time it is, for a store: tests have a clock of their own.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 /// What time it is.
 pub trait Clock: Send + Sync {
@@ -25,8 +25,7 @@ impl Default for SystemClock {
 
 impl Clock for SystemClock {
     fn now_ns(&self) -> u64 {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+        blkkin_store::time_of_day_ns()
     }
 
     fn uptime(&self) -> Duration {

@@ -382,6 +382,7 @@ impl Shared {
 
     /// Removes what no manifest names. What stays is removed when the store is opened the next time.
     pub(crate) fn remove_files(&self, number: u64) {
+        let _ = self.spans.remove(&part::unfinished_name(number));
         let _ = self.spans.remove(&part::spans_name(number));
         let _ = self.spans.remove(&part::index_name(number));
     }
@@ -463,13 +464,17 @@ impl Shared {
     /// What has been taken, is kept and is gone.
     pub(crate) fn counters(&self) -> Counters {
         let parts = Arc::clone(&self.parts.read().unwrap_or_else(PoisonError::into_inner));
+        // Who has it may be removing files, which nobody waits for who has the state.
+        let (aside_bytes, aside_removed) = {
+            let aside = lock(&self.aside);
+            (aside.bytes(), aside.removed)
+        };
         let state = self.memory.state();
         let Totals { accepted, duplicates, expired, lost } = state.totals;
         let earlier = lock(&self.head_links).earlier.spans().memory_bytes();
         let in_memory = self.cache.bytes() + lock(&self.ledger).memory_bytes() + earlier;
         let damaged = parts.iter().filter(|part| !part.is_good()).map(|part| part.entry.spans);
         let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
-        let aside = lock(&self.aside);
         Counters {
             accepted,
             duplicates,
@@ -477,9 +482,9 @@ impl Shared {
             lost,
             kept: accepted.saturating_sub(duplicates + expired + lost),
             memory_bytes: (state.head.memory_bytes() + in_memory) as u64,
-            disk_bytes: on_disk.sum::<u64>() + aside.bytes() + self.journal.file_bytes(),
-            aside_bytes: aside.bytes(),
-            aside_removed: aside.removed,
+            disk_bytes: on_disk.sum::<u64>() + aside_bytes + self.journal.file_bytes(),
+            aside_bytes,
+            aside_removed,
             damaged: damaged.sum(),
             ..state.counters
         }

@@ -84,14 +84,15 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
     })
 }
 
-/// What files take that cannot be read. Where there is no room for all, those go first that were put aside as damaged.
+/// What files take that cannot be read, as far as that counts: what a store cannot remove must not cost it all that
+/// comes. Where there is no room for all, those go first that were put aside as damaged.
 fn others_bytes(shared: &Shared, manifest: &Manifest, bytes_max: Option<u64>) -> u64 {
     let sum = |files: &[FileEntry]| files.iter().map(FileEntry::bytes_on_disk).sum::<u64>();
     let unread = sum(&manifest.unread);
     let mut aside = lock(&shared.aside);
     let left = bytes_max.map(|bytes| bytes.saturating_sub(sum(&manifest.files) + unread));
     aside.keep_to(left.unwrap_or(u64::MAX).min(shared.memory.options.aside_bytes_max));
-    unread + aside.bytes()
+    (unread + aside.bytes()).min(bytes_max.unwrap_or(u64::MAX) / 2)
 }
 
 /// Merges files of one size that follow each other, if there are enough of them.

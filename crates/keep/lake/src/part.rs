@@ -84,8 +84,8 @@ pub(crate) fn index_name(number: u64) -> String {
     format!("{number:010}.index")
 }
 
-/// Its name until it is whole, so that nobody who reads all of a directory's Parquet files comes across half of one.
-fn unfinished_name(number: u64) -> String {
+/// The name of a file of spans until it is whole, so that nobody who reads all of a directory's Parquet files comes across half of one.
+pub(crate) fn unfinished_name(number: u64) -> String {
     format!("{number:010}.unfinished")
 }
 

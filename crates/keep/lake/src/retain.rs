@@ -8,7 +8,8 @@ use std::time::Duration;
 pub struct Retention {
     /// After this time they go, whatever room there is.
     pub age: Option<Duration>,
-    /// All files together, also those that cannot be read, without the journal. The oldest go first.
+    /// All files together, without the journal. The oldest go first. Those that cannot be read count for half of it at
+    /// most, as they do not go.
     pub bytes: Option<u64>,
 }
 
@@ -27,8 +28,8 @@ pub(crate) struct Allowance {
 }
 
 impl Retention {
-    /// How many of the files, the oldest first, go now, where others take so many bytes. `now_ns` is the time of day, `uptime` that of a clock that does
-    /// not jump.
+    /// How many of the files, the oldest first, go now, where others take so many bytes. `now_ns` is the time of day,
+    /// `uptime` that of a clock that does not jump.
     pub(crate) fn expired(
         &self,
         files: &[FileEntry],

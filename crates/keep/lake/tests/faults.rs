@@ -274,6 +274,7 @@ fn tries_leave_nothing_behind() {
     });
     assert!(written, "it goes on when there is room");
     assert_eq!(span_files(&disk).len(), before + 1, "{:?}", disk.names());
+    assert!(!disk.names().iter().any(|name| name.ends_with(".unfinished")), "{:?}", disk.names());
     assert_eq!(found(&lake), acknowledged);
 }
 

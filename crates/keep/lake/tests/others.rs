@@ -26,6 +26,15 @@ fn look(directory: &Path) -> usize {
     seen
 }
 
+/// Has who looks come to an end, also if something is wrong.
+struct AtEnd<'e>(&'e AtomicBool);
+
+impl Drop for AtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
 #[test]
 fn no_file_is_found_by_halves() {
     const BATCH: u64 = 20_000;
@@ -44,6 +53,7 @@ fn no_file_is_found_by_halves() {
             }
             seen
         });
+        let end = AtEnd(&ends);
         for first in (1..=8 * BATCH).step_by(BATCH as usize) {
             let all = (first..first + BATCH).map(|number| {
                 let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
@@ -58,7 +68,7 @@ fn no_file_is_found_by_halves() {
             told.recv().expect("an answer").expect("taken");
             lake.write_files().expect("written");
         }
-        ends.store(true, Relaxed);
+        drop(end);
         looks.join().expect("all were whole")
     });
     assert!(seen > 0 && look(&spans) > 0);

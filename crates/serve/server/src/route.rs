@@ -14,7 +14,7 @@ use hyper::body::Body;
 use std::fmt::Display;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +90,8 @@ where
             };
             ask(shared, request.headers(), late, move |api| {
                 let params = Params::parse(&query);
-                let question = Question { path: &path, params, now_ns: now_ns() };
+                let question =
+                    Question { path: &path, params, now_ns: blkkin_store::time_of_day_ns() };
                 if is_own { api.own(&question) } else { api.zipkin(&question) }
             })
             .await
@@ -256,9 +257,4 @@ fn preflight(headers: &HeaderMap, reader: Option<&HeaderValue>) -> Answer {
         headers.insert(name, HeaderValue::from_static(value));
     }
     answer
-}
-
-fn now_ns() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -140,13 +140,17 @@ fn ends_that_are_not_known_are_told_so() {
         {"traceId":"5","id":"a","name":"write","kind":"CLIENT","timestamp":1700000000000000,
          "localEndpoint":{"serviceName":"vm"},"tags":{"blkkin.end":"lost","pool":"rbd"}},
         {"traceId":"5","id":"b","parentId":"a","name":"apply","kind":"SERVER","timestamp":1700000000000100,
-         "localEndpoint":{"serviceName":"osd"},"tags":{"pool":"rbd"}}]"#;
+         "localEndpoint":{"serviceName":"osd"},"tags":{"pool":"rbd"}},
+        {"traceId":"5","id":"c","parentId":"a","name":"fetch","kind":"CLIENT","timestamp":1700000000000300,
+         "localEndpoint":{"serviceName":"vm"},"tags":{"blkkin.start":"lost"},
+         "annotations":[{"timestamp":1700000000000300,"value":"cr"}]}]"#;
     let reply = server.ask("POST", "/api/v2/spans", kind, body);
     assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
     let tree = printed(&asking.ask(&["--trace", "5", "--annotations"]));
     let of = |name: &str| tree.lines().find(|line| line.contains(name)).expect(name);
     assert!(of("write client").contains("end lost?"), "{tree}");
     assert!(of("apply server").contains("unfinished"), "{tree}");
+    assert!(of("fetch client").contains("start lost?"), "{tree}");
     let count = |words: &str| tree.matches(words).count();
     assert_eq!(
         (count("blkkin.end = lost"), count("pool = rbd"), count("0 ns")),

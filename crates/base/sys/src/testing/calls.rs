@@ -1,9 +1,10 @@
-//! Programs that end in one of their system calls, or have one fail, by `strace`; and file systems that run full. What
-//! was done is told by [`figure`], how much to do is asked by [`amount`].
+//! Programs that end in one of their system calls, or have one fail, by `strace`: start at [`traced`] and [`Fault`]. What
+//! was done is told by [`figure`], how much to do is asked by [`amount`], and how soon by [`deadline`].
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::time::Duration;
 
 /// The words before a program that is traced: which of its calls, what is done to them, and where they are noted.
 pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
@@ -16,6 +17,15 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
         words.extend(["-e".to_owned(), format!("inject={calls}:{inject}")]);
     }
     words
+}
+
+/// How long something may take that is promised within a time: as long as that where promises are measured, and much
+/// longer elsewhere, as a machine that builds has other things to do.
+pub fn deadline(promised: Duration) -> Duration {
+    match std::env::var_os("BLKKIN_FIGURES") {
+        Some(_) => promised,
+        None => promised * 10,
+    }
 }
 
 /// How many of each call a thread made at most, by what was noted: threads count their own calls.
@@ -126,6 +136,9 @@ pub fn amount(variable: &str, usual: u64) -> u64 {
 
 /// Tells what a test has done, to whoever runs it to see that promises hold.
 pub fn figure(promise: &str, what: &str) {
+    if std::env::var_os("TEST_LOUD").is_some() {
+        println!("{promise}: {what}");
+    }
     let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
     let line = format!("{promise}\t{what}\n");

@@ -13,6 +13,7 @@ use blkkin_control::{
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
+pub(crate) use blkkin_sys::testing::figure;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
@@ -38,14 +39,6 @@ pub(crate) fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
         assert!(Instant::now() < end, "{what} does not happen");
         std::thread::sleep(Duration::from_millis(2));
     }
-}
-
-/// Tells what a test has done, to whoever runs it to see that promises hold.
-pub(crate) fn figure(promise: &str, what: &str) {
-    use std::io::Write;
-    let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
-    let mut file = File::options().append(true).create(true).open(path).unwrap();
-    file.write_all(format!("{promise}\t{what}\n").as_bytes()).unwrap();
 }
 
 /// An agent on a thread, where its socket and notes may outlive it.

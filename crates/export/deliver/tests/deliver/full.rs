@@ -5,7 +5,7 @@ use crate::accounts::{finish, options};
 use crate::life::{RESUMES, push};
 use crate::server::{Reply, Server};
 use blkkin_deliver::{Cause, Counters, Exporter, Options, Refusal};
-use blkkin_sys::testing::{Mounted, amount, figure, skip};
+use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
@@ -59,7 +59,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
         assert!(pushed > next, "{kib} KiB: nothing more is taken");
         let begun = Instant::now();
         mounted.resize(kib + (round + 1) * (6 << 10));
-        assert!(exporter.wait_for_room(RESUMES), "{kib} KiB: it does not go on");
+        assert!(exporter.wait_for_room(deadline(RESUMES)), "{kib} KiB: it does not go on");
         push(&exporter, pushed).expect("room");
         exporter.flush().expect("room");
         slowest = slowest.max(begun.elapsed());
@@ -73,7 +73,7 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (Counters, Duration) {
     status.store(400, Ordering::Relaxed);
     let begun = Instant::now();
     while exporter.counters().refused_not_kept == 0 {
-        assert!(begun.elapsed() < RESUMES, "{:?}", exporter.trouble());
+        assert!(begun.elapsed() < deadline(RESUMES), "{:?}", exporter.trouble());
         std::thread::sleep(Duration::from_millis(1));
     }
     status.store(202, Ordering::Relaxed);

@@ -4,7 +4,7 @@
 use crate::kills::{answered_behind_syncs, batches, counts};
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_scribe::Status;
-use blkkin_sys::testing::{Fault, Scratch, amount, figure, is_installed, skip, some_of};
+use blkkin_sys::testing::{Fault, Scratch, amount, deadline, figure, is_installed, skip, some_of};
 use std::time::Duration;
 
 /// What became of some faults.
@@ -37,7 +37,8 @@ fn live(fault: Fault, told: &mut Told) -> Result<(), String> {
             }
             if !fault.stays {
                 // No restart is needed.
-                told.slowest = told.slowest.max(life.hand_over(&sent, &stores, RESUMES)?);
+                told.slowest =
+                    told.slowest.max(life.hand_over(&sent, &stores, deadline(RESUMES))?);
             }
             let denied = client.counter("scribe_overall:denied for queue size");
             if denied.as_ref().ok() != Some(&(sent.later as i64)) {

@@ -2,7 +2,7 @@
 //! there is room.
 
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
-use blkkin_sys::testing::{Mounted, amount, figure, skip};
+use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
 use std::time::{Duration, Instant};
 
 /// Of the first file system. A category reserves 8 MiB at a time.
@@ -23,8 +23,9 @@ fn fill_and_resume(mounted: &Mounted, kib: u64) -> (u64, Duration) {
         assert_eq!(denied.expect("a counter"), sent.later as i64);
         let begun = Instant::now();
         mounted.resize(kib + (round + 1) * (24 << 10));
-        assert!(sent.send(&life, 1, RESUMES), "{kib} KiB: it does not go on");
-        life.hand_over(&sent, &stores, RESUMES).unwrap_or_else(|why| panic!("{kib} KiB: {why}"));
+        assert!(sent.send(&life, 1, deadline(RESUMES)), "{kib} KiB: it does not go on");
+        life.hand_over(&sent, &stores, deadline(RESUMES))
+            .unwrap_or_else(|why| panic!("{kib} KiB: {why}"));
         slowest = slowest.max(begun.elapsed());
     }
     assert!(life.end().success());

@@ -2,7 +2,8 @@
 
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_sys::testing::{
-    Scratch, amount, answers_behind_syncs, figure, is_installed, most_calls, skip, some_of, traced,
+    Scratch, amount, answers_behind_syncs, deadline, figure, is_installed, most_calls, skip,
+    some_of, traced,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,7 +103,7 @@ fn check_at_rest(stores: &Stores, sent: &mut Sent, kills: u64) -> Result<Duratio
     if after != before.map(|count| count + 4) {
         return Err(format!("{before:?} came, then {after:?}, of a batch of 4: {new:?}"));
     }
-    match took <= SERVES_AGAIN {
+    match took <= deadline(SERVES_AGAIN) {
         true => new.map(|()| took),
         false => Err(format!("it serves again only after {took:?}")),
     }
@@ -186,10 +187,10 @@ pub(crate) fn answered_behind_syncs(fails: Option<u64>) -> Result<u64, String> {
     }
     let mut sent = Sent::default();
     let mut life = Life::start(&words, &stores).map_err(|end| format!("{end:?}"))?;
-    if !sent.send(&life, batches(), RESUMES) {
+    if !sent.send(&life, batches(), deadline(RESUMES)) {
         return Err("not all was taken".to_owned());
     }
-    life.hand_over(&sent, &stores, RESUMES)?;
+    life.hand_over(&sent, &stores, deadline(RESUMES))?;
     let end = life.end();
     let log = std::fs::read_to_string(log).map_err(|error| error.to_string())?;
     let seen = answers_behind_syncs(&log, ".segment", ANSWER)?;

@@ -2,7 +2,9 @@
 
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
-use blkkin_sys::testing::{amount, figure, is_installed, most_calls, skip, some_of, traced};
+use blkkin_sys::testing::{
+    amount, deadline, figure, is_installed, most_calls, skip, some_of, traced,
+};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
@@ -85,7 +87,7 @@ fn check_at_rest(directory: &Path, sent: &Sent) -> Result<Duration, String> {
     let (said, took) = (life.said.clone(), life.took);
     sent.check(&life).map_err(|why| format!("{why}, and it says {said:?}"))?;
     life.end();
-    match took <= SERVES_AGAIN {
+    match took <= deadline(SERVES_AGAIN) {
         true => Ok(took),
         false => Err(format!("it serves again only after {took:?}")),
     }
@@ -113,17 +115,24 @@ fn d1_what_is_acknowledged_outlives_any_system_call() {
     if !is_installed("strace") {
         return skip("d1_what_is_acknowledged_outlives_any_system_call", "strace is missing");
     }
-    // Most of the time each of them waits, for a disk or for strace.
-    let results = std::thread::scope(|scope| {
-        [0, 1]
-            .map(|half| scope.spawn(move || sweep((half, 2))))
-            .map(|it| it.join().expect("all holds"))
-    });
-    let killed: u64 = results.iter().map(|it| it.0).sum();
-    let acknowledged: u64 = results.iter().map(|it| it.1).sum();
-    let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();
-    // Threads differ from life to life; a call that was not made kills nobody.
-    assert!(killed >= amount("TEST_POINTS", 1000).min(200), "{killed} were killed");
+    let wanted = amount("TEST_POINTS", 1000).min(200);
+    let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
+    // Threads differ from life to life, most where others want the processors; a call that was not made kills nobody.
+    for _ in 0..4 {
+        // Most of the time each of them waits, for a disk or for strace.
+        let results = std::thread::scope(|scope| {
+            [0, 1]
+                .map(|half| scope.spawn(move || sweep((half, 2))))
+                .map(|it| it.join().expect("all holds"))
+        });
+        killed += results.iter().map(|it| it.0).sum::<u64>();
+        acknowledged += results.iter().map(|it| it.1).sum::<u64>();
+        slowest = results.iter().map(|it| it.2).fold(slowest, Duration::max);
+        if killed >= wanted {
+            break;
+        }
+    }
+    assert!(killed >= wanted, "{killed} were killed");
     figure(
         "D1",
         &format!(
@@ -139,7 +148,7 @@ fn d1_a_server_that_acknowledges_early_is_found_out() {
     if !is_installed("strace") {
         return skip("d1_a_server_that_acknowledges_early_is_found_out", "strace is missing");
     }
-    let found = (6..16).any(|number| {
+    let found = (6..46).any(|number| {
         let directory = tempfile::tempdir().expect("a directory");
         let mut sent = Sent::default();
         let point = ("sendto", number);

@@ -23,7 +23,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::Barrier;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::time::{Duration, Instant};
 use support::node::{
     Node, Program, Running, amount, check_all, check_distinct, eventually, figure, is_root,
@@ -219,7 +220,9 @@ impl Group {
     /// One below that folder; none where this machine has no such groups, or not for us.
     fn new(folder: &str) -> Option<Group> {
         let path = Path::new("/sys/fs/cgroup").join(folder);
-        let path = path.join(format!("blkkin-test-{}", std::process::id()));
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        let number = COUNT.fetch_add(1, Relaxed);
+        let path = path.join(format!("blkkin-test-{}-{number}", std::process::id()));
         fs::create_dir(&path).ok()?;
         let group = Group(path);
         // Elsewhere it is a folder like others.

@@ -1,6 +1,9 @@
 //! A node for tests that record: an agent of its own, programs, and what became of their events. The one
 //! oracle: numbered events. All that were tried are in the trace, or counted as lost.
 
+#[allow(unused_imports, reason = "not each test needs all of it")]
+pub use blkkin_sys::testing::{amount, figure};
+
 use blkkin_client::{Client, Patience};
 use blkkin_control::{Application, Applications, Processes, Reply, Request};
 use blkkin_trace::{Level, event};
@@ -42,22 +45,6 @@ pub fn numbers() {
 /// Says something to whoever has started this program.
 pub fn say(what: impl std::fmt::Display) {
     writeln!(std::io::stdout().lock(), "{what}").expect("somebody to say it to");
-}
-
-/// A number that an environment variable may say, for longer runs.
-pub fn amount(variable: &str, usual: u64) -> u64 {
-    std::env::var(variable).map_or(usual, |text| text.parse().expect(variable))
-}
-
-/// Tells what a test has done, to whoever runs it to see that promises hold.
-pub fn figure(promise: &str, what: &str) {
-    if std::env::var_os("TEST_LOUD").is_some() {
-        say(format_args!("{promise}: {what}"));
-    }
-    let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
-    let file = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    let line = format!("{promise}\t{what}\n");
-    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("to note the figure");
 }
 
 pub fn is_root() -> bool {

@@ -4,7 +4,7 @@ use super::answers::{text, time};
 use super::strange;
 use crate::exit::Error;
 use blkkin_model::{Kind, ValueRef};
-use blkkin_spans::{Assembler, Limits, Request, Said, What, Whole};
+use blkkin_spans::{Assembler, END, LOST, Limits, Request, START, Said, What, Whole};
 use blkkin_text::found::Options;
 use blkkin_text::requests::TreePrinter;
 use serde_json::Value;
@@ -46,7 +46,8 @@ pub(in crate::commands) fn draw(
     Ok(out)
 }
 
-/// The source of spans whose ends may be lost, as those say who have assembled them.
+/// Spans that are tagged as having a lost end or start come from this source, which is told to have lost something at all
+/// times.
 const LOSING: u32 = 1;
 
 /// Says what an answer has of a span.
@@ -56,6 +57,14 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
     let trace_id = u128::from_str_radix(&trace_id, 16).map_err(|_| strange(span, "traceId"))?;
     let local = &span["local"];
     let address = local["ipv4"].as_str().or(local["ipv6"].as_str()).unwrap_or_default();
+    let texts = Texts::of(span);
+    let mut fields = texts.fields(span);
+    let mut is_lost = |key: &str| {
+        let before = fields.len();
+        fields.retain(|field| *field != (key, ValueRef::Str(LOST)));
+        fields.len() < before
+    };
+    let (end_is_lost, start_is_lost) = (is_lost(END), is_lost(START));
     let said = Said {
         trace_id: trace_id as u64,
         trace_id_high: (trace_id >> 64) as u64,
@@ -66,11 +75,9 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
         ip: address,
         port: local["port"].as_i64().and_then(|port| port.try_into().ok()).unwrap_or(0),
         time_ns: time(span, "startNs").unwrap_or(first),
-        source: 0,
+        source: if end_is_lost || start_is_lost { LOSING } else { 0 },
         what: What::Event(""),
     };
-    let texts = Texts::of(span);
-    let fields = texts.fields(span);
     let kind = kind(span["kind"].as_str().unwrap_or_default());
     let whole = time(span, "startNs").ok().map(|start_ns| Whole {
         start_ns,
@@ -87,21 +94,14 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
         Kind::Producer => Some("ms"),
         _ => None,
     };
-    let begin = begin.filter(|_| span["durationNs"].is_null() && !said.service.is_empty());
+    let has_no_end = span["durationNs"].is_null() && !said.service.is_empty();
+    let begin = begin.filter(|_| has_no_end && !start_is_lost);
     match (whole, begin) {
-        (Some(_), Some(begin)) => {
-            let lost = |(key, value): &&(&str, ValueRef<'_>)| {
-                *key == blkkin_spans::END && *value == ValueRef::Str(blkkin_spans::LOST)
-            };
-            let source = if fields.iter().any(|field| lost(&field)) { LOSING } else { said.source };
-            let said = Said { source, ..said };
-            say(&Said { what: What::Event(begin), ..said });
-            for (key, value) in fields.iter().filter(|field| !lost(field)) {
-                say(&Said { what: What::KeyValue(key, *value), ..said });
+        (Some(whole), None) if !start_is_lost => say(&Said { what: What::Span(whole), ..said }),
+        (whole, begin) => {
+            if let (Some(_), Some(begin)) = (whole, begin) {
+                say(&Said { what: What::Event(begin), ..said });
             }
-        }
-        (Some(whole), None) => say(&Said { what: What::Span(whole), ..said }),
-        (None, _) => {
             for (key, value) in &fields {
                 say(&Said { what: What::KeyValue(key, *value), ..said });
             }

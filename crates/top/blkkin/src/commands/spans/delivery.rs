@@ -64,7 +64,8 @@ pub(super) struct ToArgs {
     #[arg(long, value_name = "FILE", requires = "to")]
     ca: Option<PathBuf>,
 
-    /// Give up spans that wait for longer: 30m. Time counts while this runs
+    /// Give up spans that wait for longer: 30m. Only time in which this runs counts,
+    /// and of earlier runs what passed until their last spans
     #[arg(long, value_name = "DURATION", value_parser = length, requires = "to", default_value = "24h")]
     max_age: u64,
 
