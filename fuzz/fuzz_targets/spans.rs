@@ -81,6 +81,8 @@ fuzz_target!(|bytes: &[u8]| {
         ControlFlow::Continue(())
     };
     let mut assembler = Assembler::new(limits);
+    assembler.lose(1, Some(5), Some(100));
+    assembler.lose(2, None, Some(i64::MIN));
     let mut parts = 0;
     for event in events.chunks_exact(11) {
         let &[time, trace, span, parent, name, service, ip, port, kind, one, two] = event else {

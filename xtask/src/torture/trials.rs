@@ -308,6 +308,8 @@ pub(super) const TRIALS: &[Trial] = &[
         &[],
     ),
     part("C1", "the agent's clocks begin anew and jump", "blkkin-agent", "", &["clock"], &[]),
+    part("C1", "clocks jump between two exporters", "blkkin-deliver", "deliver", &["clock::"], &[]),
+    part("D8", "spans whose ends may be lost", "blkkin-spans", "", &["losses::"], &[]),
     part("D8", "drops have their times", "blkkin-server", "server", &["drops_are_told"], &[]),
     part("D8", "spans whose ends may be lost, in traces", "blkkin", "spans", &["ends_that"], &[]),
     end_to_end("P1", "what the agent may do", &["p1_"], &[]),
