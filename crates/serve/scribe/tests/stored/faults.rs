@@ -78,9 +78,11 @@ fn sweep(faults: &[Fault]) -> Told {
 
 fn check(promise: &str, error: &'static str, what: &str) {
     let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 12));
-    let (one, other) = faults.split_at(faults.len() / 2);
     let results = std::thread::scope(|scope| {
-        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
+        let half = |first| faults.iter().skip(first).step_by(2).copied().collect::<Vec<_>>();
+        [half(0), half(1)]
+            .map(|half| scope.spawn(move || sweep(&half)))
+            .map(|it| it.join().expect("all holds"))
     });
     let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
     let later = sum(|told| told.later);
