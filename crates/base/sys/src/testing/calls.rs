@@ -139,7 +139,8 @@ pub fn amount(variable: &str, usual: u64) -> u64 {
 /// Tells what a test has done, to whoever runs it to see that promises hold.
 pub fn figure(promise: &str, what: &str) {
     if std::env::var_os("TEST_LOUD").is_some() {
-        println!("{promise}: {what}");
+        let told = writeln!(std::io::stdout().lock(), "{promise}: {what}");
+        told.expect("somebody to say it to");
     }
     let Some(path) = std::env::var_os("BLKKIN_FIGURES") else { return };
     let file = std::fs::OpenOptions::new().append(true).create(true).open(path);

@@ -13,6 +13,7 @@ use blkkin_control::{
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
+#[allow(unused_imports, reason = "each test uses a part")]
 pub(crate) use blkkin_sys::testing::figure;
 use std::collections::BTreeMap;
 use std::fs::File;
