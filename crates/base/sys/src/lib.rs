@@ -31,7 +31,7 @@ pub use clock::{boottime_ns, monotonic_ns, tsc, tsc_after_loads, tsc_is_steady};
 pub use counter::add_on_own_thread;
 pub use entropy::{random_words, whereabouts};
 pub use fork::{AllZeros, WipedOnFork, Words};
-pub use heap::{share_heaps, trim_heaps};
+pub use heap::{keep_large_blocks_apart, share_heaps, trim_heaps};
 pub use identity::as_user;
 pub use shared::{SharedMemory, seal_shared, sealed_size};
 pub use threads::{

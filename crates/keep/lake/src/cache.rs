@@ -5,13 +5,19 @@ use crate::Error;
 use crate::lake::lock;
 use crate::part::Loaded;
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// What is in memory of files that are read.
 pub(crate) struct Cache {
-    bytes_max: usize,
+    /// As long as nothing else needs the memory.
+    bytes_most: usize,
+    bytes_max: AtomicUsize,
     held: Mutex<Held>,
 }
+
+/// So much of its memory the cache keeps, whatever else needs some: a part of this many.
+const KEEPS_OF: usize = 4;
 
 #[derive(Default)]
 struct Held {
@@ -31,7 +37,20 @@ struct Entry {
 
 impl Cache {
     pub(crate) fn new(bytes_max: usize) -> Cache {
-        Cache { bytes_max, held: Mutex::default() }
+        let limit = AtomicUsize::new(bytes_max);
+        Cache { bytes_most: bytes_max, bytes_max: limit, held: Mutex::default() }
+    }
+
+    /// Has less, as something else needs so many bytes just now.
+    pub(crate) fn give_way_to(&self, bytes: usize) {
+        let left = self.bytes_most.saturating_sub(bytes).max(self.bytes_most / KEEPS_OF);
+        if self.bytes_max.swap(left, Ordering::Relaxed) > left {
+            lock(&self.held).make_room(left);
+        }
+    }
+
+    fn bytes_max(&self) -> usize {
+        self.bytes_max.load(Ordering::Relaxed)
     }
 
     /// What is in memory of a file, which is loaded if it is not there.
@@ -40,7 +59,7 @@ impl Cache {
         number: u64,
         load: impl FnOnce() -> Result<Loaded, Error>,
     ) -> Result<Arc<Loaded>, Error> {
-        if let Some(loaded) = lock(&self.held).touch(number, self.bytes_max) {
+        if let Some(loaded) = lock(&self.held).touch(number, self.bytes_max()) {
             return Ok(loaded);
         }
         // Others go on meanwhile. Two may load the same.
@@ -62,7 +81,7 @@ impl Cache {
         held.bytes += bytes;
         let used = held.uses;
         held.files.insert(number, Entry { loaded, bytes, used, can_shrink: true });
-        held.make_room(self.bytes_max);
+        held.make_room(self.bytes_max());
     }
 
     /// The file is gone.
@@ -114,5 +133,20 @@ impl Held {
         if let Some(entry) = self.files.remove(&number) {
             self.bytes -= entry.bytes;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cache;
+
+    #[test]
+    fn what_came_last_has_the_memory_as_long_as_it_needs_it() {
+        let cache = Cache::new(64);
+        let left = |bytes| {
+            cache.give_way_to(bytes);
+            cache.bytes_max()
+        };
+        assert_eq!([0, 24, 48, 60, usize::MAX, 10, 0].map(left), [64, 40, 16, 16, 16, 54, 64]);
     }
 }

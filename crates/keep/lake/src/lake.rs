@@ -86,6 +86,7 @@ pub(crate) struct Memory {
     pub(crate) work: Condvar,
     spare_decoders: Mutex<Vec<Decoder>>,
     spare_blocks: Mutex<Vec<Block>>,
+    cache: Arc<Cache>,
 }
 
 #[derive(Default)]
@@ -174,6 +175,7 @@ impl Lake {
             work: Condvar::new(),
             spare_decoders: Mutex::default(),
             spare_blocks: Mutex::default(),
+            cache: Arc::clone(&cache),
         });
         let shared = Arc::new(Shared {
             memory,
@@ -619,11 +621,24 @@ impl Memory {
         }
         blocks.into_iter().for_each(|block| state.head.push(block));
         state.head.reach(sequence);
-        let is_full = state.head.is_full(&self.options);
+        let (is_full, bytes) = (state.head.is_full(&self.options), state.head.memory_bytes());
         drop(state);
+        self.share(bytes);
         if is_full {
             self.work.notify_all();
         }
+    }
+
+    /// What is in no file may need what files have in memory: half of its own it has for itself.
+    fn share(&self, head_bytes: usize) {
+        self.cache.give_way_to(head_bytes.saturating_sub(self.options.memory_bytes_max / 2));
+    }
+
+    /// The head may have become smaller.
+    pub(crate) fn tell_of_room(&self) {
+        let bytes = self.state().head.memory_bytes();
+        self.share(bytes);
+        self.room.notify_all();
     }
 
     fn wait_until_written(&self) {

@@ -54,7 +54,7 @@ impl Default for Options {
             merged_spans_max: 16 << 20,
             // Not less than a large file.
             aside_bytes_max: 1 << 30,
-            memory_bytes_max: 224 << 20,
+            memory_bytes_max: 208 << 20,
             cache_bytes_max: 64 << 20,
             links_bytes_max: 24 << 20,
             in_vain_max: 64,

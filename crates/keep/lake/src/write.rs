@@ -40,7 +40,7 @@ pub(crate) fn run(shared: &Shared) {
             }
         }
         drop(state);
-        shared.memory.room.notify_all();
+        shared.memory.tell_of_room();
     }
 }
 

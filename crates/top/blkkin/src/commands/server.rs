@@ -154,6 +154,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     // Batches are made by some threads and given back by others.
     let processors = std::thread::available_parallelism().map_or(2, usize::from);
     blkkin_sys::share_heaps(processors.clamp(2, 8) as u16);
+    blkkin_sys::keep_large_blocks_apart(1 << 20);
     let failed = |error: std::io::Error| Error::failed(format!("cannot start: {error}"));
     let (stopped, mut stop) = UnixStream::pair().map_err(failed)?;
     for signal in [SIGINT, SIGTERM] {
