@@ -47,7 +47,7 @@ const RETRY_FIRST: Duration = Duration::from_millis(500);
 const RETRY_LONGEST: Duration = Duration::from_secs(30);
 
 /// The same of a disk, which many do not ask at a time, and which should be used soon when there is room again.
-const RETRY_DISK: Duration = Duration::from_secs(4);
+const RETRY_DISK: Duration = Duration::from_secs(2);
 
 /// All that a store consists of: what gets each message has an outlet of its own, so that none waits for another.
 pub(crate) fn targets(plan: &StorePlan) -> Vec<Target> {
@@ -337,8 +337,8 @@ mod tests {
             let longest = plan.stores.iter().flat_map(targets).map(|target| target.retry_longest);
             assert_eq!(longest.collect::<Vec<_>>(), expected, "{store}");
         };
-        // Promised are five.
-        assert!(RETRY_DISK < Duration::from_secs(5));
+        // Five are promised, of a machine that has other things to do.
+        assert!(RETRY_DISK <= Duration::from_secs(2));
         let file = "type=file\nfile_path=/tmp/c";
         let network = "type=network\nremote_host=h\nremote_port=1";
         check(file, &[RETRY_DISK]);
