@@ -129,9 +129,9 @@ export interface CountersAnswer {
   store: Numbers;
   server: Numbers;
   /** What was not taken, or is gone; times are of when the server was there. */
-  drops: { place: string; what: string; count: number; firstNs?: string; lastNs?: string }[];
+  drops?: { place: string; what: string; count: number; firstNs?: string; lastNs?: string }[];
   /** Whether what is kept outlives the server. */
-  isDurable: boolean;
+  isDurable?: boolean;
 }
 
 export interface StatusAnswer {

@@ -26,7 +26,7 @@ const KINDS: { place: string; what: string; words: string; isFault?: boolean }[]
 export function drops(counters: CountersAnswer | null): Drops[] {
   if (counters === null) return [];
   return KINDS.map(({ place, what, words, isFault = true }) => {
-    const found = counters.drops.filter((drop) => drop.what === what && drop.place.split('.')[0] === place);
+    const found = (counters.drops ?? []).filter((drop) => drop.what === what && drop.place.split('.')[0] === place);
     const times = (name: 'firstNs' | 'lastNs') => found.map((drop) => nanoseconds(drop[name])).filter((time) => time !== null);
     const least = (one: bigint | null, other: bigint) => (one === null || other < one ? other : one);
     const greatest = (one: bigint | null, other: bigint) => (one === null || other > one ? other : one);
