@@ -4,7 +4,7 @@
 //! punch holes into it.
 //!
 //! The other process may write any of it at any time. So there are no references into it but to
-//! atomics, and bytes are copied out before anybody looks at them.
+//! atomics, and bytes are copied out before anybody looks at them, or go to a file unseen.
 
 use rustix::fs::{FallocateFlags, MemfdFlags, SealFlags};
 use std::ffi::CStr;
@@ -151,6 +151,87 @@ impl SharedMemory {
         }
     }
 
+    /// Copies bytes out, which others may be writing, behind those that are there.
+    ///
+    /// # Panics
+    ///
+    /// If they are not within the memory.
+    pub fn append_to(&self, place: Range<usize>, to: &mut Vec<u8>) {
+        self.check(&place);
+        to.reserve(place.len());
+        // SAFETY: as for `copy_out`; there is room for so many more, and all of them are written.
+        #[expect(unsafe_code)]
+        unsafe {
+            let shared = self.start.as_ptr().add(place.start);
+            copy_racing(Way::Out, shared, to.as_mut_ptr().add(to.len()), place.len());
+            to.set_len(to.len() + place.len());
+        }
+    }
+
+    /// Writes pieces to a file, one behind the other, from `offset` on. Those of this memory are not copied
+    /// before: where others write them meanwhile, the file has any of what was there. After an error, it may have
+    /// some of it.
+    ///
+    /// # Panics
+    ///
+    /// If a piece is not within the memory.
+    pub fn write_to<'p>(
+        &self,
+        file: BorrowedFd<'_>,
+        mut offset: u64,
+        pieces: impl Iterator<Item = Piece<'p>>,
+    ) -> io::Result<()> {
+        let vectors = pieces.map(|piece| match piece {
+            Piece::Own(bytes) => iovec(bytes.as_ptr(), bytes.len()),
+            Piece::Shared(place) => {
+                self.check(&place);
+                // SAFETY: within the mapping.
+                #[expect(unsafe_code)]
+                let start = unsafe { self.start.as_ptr().add(place.start) };
+                iovec(start, place.len())
+            }
+        });
+        let mut vectors: Vec<libc::iovec> = vectors.collect();
+        let mut left = &mut vectors[..];
+        while let [first, ..] = &mut *left {
+            if first.iov_len == 0 {
+                left = &mut left[1..];
+                continue;
+            }
+            let at = libc::off_t::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+            let count = left.len().min(VECTORS_MAX) as libc::c_int;
+            // SAFETY: they are borrowed for `'p`, or within the mapping; the kernel only reads, for which
+            // nobody else's writing matters, and there are `count` vectors.
+            #[expect(unsafe_code)]
+            let written = unsafe { libc::pwritev(file.as_raw_fd(), left.as_ptr(), count, at) };
+            let mut written = match usize::try_from(written) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => written,
+                Err(_) => match io::Error::last_os_error() {
+                    error if error.kind() == io::ErrorKind::Interrupted => continue,
+                    error => return Err(error),
+                },
+            };
+            offset += written as u64;
+            while let [first, ..] = &mut *left
+                && written > 0
+            {
+                let done = written.min(first.iov_len);
+                first.iov_base = first.iov_base.wrapping_byte_add(done);
+                first.iov_len -= done;
+                written -= done;
+                if first.iov_len == 0 {
+                    left = &mut left[1..];
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check(&self, place: &Range<usize>) {
+        assert!(place.start <= place.end && place.end <= self.size);
+    }
+
     /// Copies bytes in, which others may be reading.
     ///
     /// # Panics
@@ -188,6 +269,22 @@ impl Drop for SharedMemory {
             libc::munmap(self.start.as_ptr().cast(), self.size);
         }
     }
+}
+
+/// What is written to a file.
+#[derive(Clone, Debug)]
+pub enum Piece<'p> {
+    /// Bytes of our own.
+    Own(&'p [u8]),
+    /// Where in the shared memory they are.
+    Shared(Range<usize>),
+}
+
+/// So many pieces are written at once, of which the kernel takes no more (`IOV_MAX`).
+const VECTORS_MAX: usize = 1024;
+
+fn iovec(start: *const u8, size: usize) -> libc::iovec {
+    libc::iovec { iov_base: start.cast_mut().cast(), iov_len: size }
 }
 
 /// Which way bytes are copied.
@@ -364,6 +461,37 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn pieces_are_written_in_order() {
+        use std::os::unix::fs::FileExt;
+        let (_file, memory) = SharedMemory::create(c"test", 8192).unwrap();
+        let shared: Vec<u8> = (0..8192).map(|at| (at % 251) as u8).collect();
+        memory.copy_in(0, &shared);
+        let file = SharedMemory::sized(c"file", 0).unwrap();
+        // More pieces than are written at once, some of them empty.
+        let places = (0..3000).map(|at| at..at + at % 7);
+        let pieces = places.clone().flat_map(|place| [Piece::Own(b"|"), Piece::Shared(place)]);
+        memory.write_to(file.as_fd(), 5, pieces).unwrap();
+        let mut expected = vec![0; 5];
+        let mut appended = Vec::new();
+        for place in places {
+            expected.push(b'|');
+            expected.extend_from_slice(&shared[place.clone()]);
+            appended.push(b'|');
+            memory.append_to(place, &mut appended);
+        }
+        let mut found = vec![1; expected.len()];
+        file.read_exact_at(&mut found, 0).unwrap();
+        assert_eq!(file.metadata().unwrap().len(), expected.len() as u64);
+        assert!(found == expected && found[5..] == appended);
+        let outside = || memory.write_to(file.as_fd(), 0, [Piece::Shared(8000..8193)].into_iter());
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(outside)).is_err());
+        // A file that takes nothing.
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let refused = memory.write_to(full.as_fd(), 0, [Piece::Own(b"x")].into_iter());
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 
     #[test]

@@ -36,10 +36,11 @@ pub(crate) enum Word {
 mod real {
     use super::Word;
     use crate::{Shape, ShapeError};
-    use blkkin_sys::SharedMemory;
+    use blkkin_sys::{Piece, SharedMemory};
     use std::ffi::CStr;
     use std::fs::File;
     use std::io;
+    use std::ops::Range;
     #[cfg(target_arch = "x86_64")]
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -86,7 +87,7 @@ mod real {
             self.0.start()
         }
 
-        pub(crate) fn provide(&self, range: std::ops::Range<usize>) {
+        pub(crate) fn provide(&self, range: Range<usize>) {
             self.0.provide(range);
         }
 
@@ -110,6 +111,22 @@ mod real {
         /// Copies bytes out, which may be changing.
         pub(crate) fn copy_out(&self, at: usize, into: &mut [u8]) {
             self.0.copy_out(at, into);
+        }
+
+        /// The same, behind what is there.
+        pub(crate) fn append_to(&self, place: Range<usize>, to: &mut Vec<u8>) {
+            self.0.append_to(place, to);
+        }
+
+        /// Writes what a reader has [taken](crate::Reader::take_in_place) to a file; see
+        /// [`SharedMemory::write_to`].
+        pub fn write_to<'p>(
+            &self,
+            file: std::os::fd::BorrowedFd<'_>,
+            offset: u64,
+            pieces: impl Iterator<Item = Piece<'p>>,
+        ) -> io::Result<()> {
+            self.0.write_to(file, offset, pieces)
         }
 
         pub(crate) fn flag(&self, at: usize, order: Ordering) -> u64 {
@@ -220,6 +237,12 @@ mod model {
                 #[expect(unsafe_code)]
                 cell.with(|cell| unsafe { part.copy_from_slice(&(&*cell)[..length]) });
             }
+        }
+
+        pub(crate) fn append_to(&self, place: std::ops::Range<usize>, to: &mut Vec<u8>) {
+            let start = to.len();
+            to.resize(start + place.len(), 0);
+            self.copy_out(place.start, &mut to[start..]);
         }
     }
 }

@@ -64,8 +64,8 @@
 //!
 //! Nothing. All of the memory may be written by the traced program at any time. The reader keeps its
 //! own position, takes words once, checks them against the shape that it chose itself, and copies
-//! bytes before it looks at them. It makes packet headers anew. Nonsense ends the ring
-//! ([`Taken::Nonsense`]) and costs no other.
+//! bytes before it looks at them; events that go to a file are not looked at, and not copied. It makes
+//! packet headers anew. Nonsense ends the ring ([`Taken::Nonsense`]) and costs no other.
 
 mod brief;
 mod cells;

@@ -9,6 +9,7 @@ use crate::shape::{DOZING, SLEEPING};
 use crate::write::Clock;
 #[cfg(loom)]
 use loom::sync::atomic::fence;
+use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 #[cfg(not(loom))]
 use std::sync::atomic::{Ordering::SeqCst, fence};
@@ -69,7 +70,7 @@ pub struct Left {
 /// What was found in a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
-    /// A packet, which has been appended to the buffer.
+    /// A packet.
     Packet(Packet),
     /// Nothing new.
     Nothing,
@@ -259,16 +260,44 @@ impl Reader {
         part: bool,
         buffer: &mut Vec<u8>,
     ) -> Taken {
-        if self.is_over {
-            return Taken::Nothing;
-        }
         let start = buffer.len();
-        let taken = self.take_next(cells, shape, part, buffer);
-        if !matches!(taken, Taken::Packet(_)) {
+        let taken = self.take_by(cells, shape, part, |place| {
             buffer.truncate(start);
+            buffer.extend_from_slice(&[0; packet::SIZE]);
+            cells.append_to(place, buffer);
+        });
+        match taken {
+            Taken::Packet(packet) => {
+                let header = packet.header.to_bytes();
+                buffer[start..start + packet::SIZE].copy_from_slice(&header);
+            }
+            _ => buffer.truncate(start),
         }
-        self.is_over = taken == Taken::Nonsense;
         taken
+    }
+
+    /// Whether what it has taken stays as it is in the memory until it is [freed](Self::free), so that it
+    /// can be taken [in its place](Self::take_in_place).
+    pub fn takes_in_place(&self, shape: &Shape) -> bool {
+        shape.mode == Mode::Discard && self.frees == Frees::WhenTold
+    }
+
+    /// Takes the next packet as [`take`](Self::take) does, but leaves its events where they are, and says
+    /// where that is. Only programs that write nonsense change them before they are freed.
+    ///
+    /// # Panics
+    ///
+    /// If it does not [take so](Self::takes_in_place).
+    pub fn take_in_place(
+        &mut self,
+        cells: &Cells,
+        shape: &Shape,
+        part: bool,
+    ) -> (Taken, Range<usize>) {
+        assert!(self.takes_in_place(shape), "what is not copied would be overwritten");
+        let mut events = 0..0;
+        let taken = self.take_by(cells, shape, part, |place| events = place);
+        (taken, events)
     }
 
     /// Appends a last packet to `buffer`, without events, if events have been discarded of which no
@@ -286,15 +315,31 @@ impl Reader {
         Some(Packet { header, is_partial: false })
     }
 
+    /// Takes the next packet. `copy` is told where its events are, and copies them if they do not stay; what
+    /// it has copied counts if a packet is taken.
+    fn take_by(
+        &mut self,
+        cells: &Cells,
+        shape: &Shape,
+        part: bool,
+        copy: impl FnMut(Range<usize>),
+    ) -> Taken {
+        if self.is_over {
+            return Taken::Nothing;
+        }
+        let taken = self.take_next(cells, shape, part, copy);
+        self.is_over = taken == Taken::Nonsense;
+        taken
+    }
+
     fn take_next(
         &mut self,
         cells: &Cells,
         shape: &Shape,
         part: bool,
-        buffer: &mut Vec<u8>,
+        mut copy: impl FnMut(Range<usize>),
     ) -> Taken {
         let control = shape.control_of(self.ring);
-        let start = buffer.len();
         // Sub-buffers of which everything has been taken as a part are passed.
         for _ in 0..=shape.subbuffer_count {
             // Acquire: pairs with the release of a writer's last store; what lies before is there.
@@ -313,9 +358,12 @@ impl Reader {
             };
             let begin = self.position_of_events(shape);
             let size = until.position.wrapping_sub(begin) as usize;
-            buffer.resize(start + packet::SIZE + size, 0);
-            let (header_place, events) = buffer[start..].split_at_mut(packet::SIZE);
-            cells.copy_out(self.place(shape, begin), events);
+            let place = self.place(shape, begin);
+            let mut first = [0; HEADER_SIZE];
+            if size > 0 {
+                cells.copy_out(place, &mut first);
+                copy(place..place + size);
+            }
             let write = self.write_after_copies(cells, shape);
             if let Some(skipped) = self.skip_overwritten(shape, write) {
                 return skipped;
@@ -326,16 +374,15 @@ impl Reader {
                 // what has been read.
                 cells.store(control, Word::Read, self.position, Release);
             }
-            if events.is_empty() {
+            if size == 0 {
                 continue;
             }
-            let mut first = [0; 8];
-            first.copy_from_slice(&events[TIME_AT..HEADER_SIZE]);
-            let times = (u64::from_le_bytes(first), until.time);
+            let mut first_time = [0; 8];
+            first_time.copy_from_slice(&first[TIME_AT..]);
+            let times = (u64::from_le_bytes(first_time), until.time);
             let discarded = until.discarded.min(cells.lost(shape, self.ring));
             let discarded = self.in_all(discarded);
-            let header = self.header(shape, events.len(), times, discarded);
-            header_place.copy_from_slice(&header.to_bytes());
+            let header = self.header(shape, size, times, discarded);
             return Taken::Packet(Packet { header, is_partial });
         }
         // Nobody fills sub-buffers with nothing.

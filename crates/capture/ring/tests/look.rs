@@ -39,6 +39,47 @@ fn who_only_looks_frees_nothing() {
     }
 }
 
+/// What is left in its place is what is copied else, until it is freed.
+#[test]
+fn what_is_taken_in_its_place_is_the_same() {
+    move_to(0);
+    let set = Set::new(shape(2, 4096, 4, Mode::Discard));
+    let writer = set.writer(CLOCK);
+    let memory = SharedMemory::map(set.file.as_fd()).unwrap();
+    let mut number = 0;
+    // As much as is copied, so that parts and whole sub-buffers both come, and again when it is freed.
+    let mut copies = Reader::new(&set.shape, 0, CLOCK).when_told();
+    let mut stays = copies.clone();
+    assert!(stays.takes_in_place(&set.shape) && !set.readers(CLOCK)[0].takes_in_place(&set.shape));
+    for burst in [1, 30, 200, 500, 3, 90] {
+        for _ in 0..burst {
+            number += u64::from(is_recorded(&writer, 1, number));
+        }
+        let mut packets = 0;
+        loop {
+            let mut copied = Vec::new();
+            let taken = copies.take(&set.cells, &set.shape, true, &mut copied);
+            let (in_place, events) = stays.take_in_place(&set.cells, &set.shape, true);
+            let (Taken::Packet(one), Taken::Packet(other)) = (taken, in_place) else {
+                assert_eq!(taken, in_place);
+                break;
+            };
+            packets += 1;
+            let mut found = vec![0; events.len()];
+            memory.copy_out(events.start, &mut found);
+            assert!(found == copied[blkkin_ring::packet::SIZE..], "{one:?} {other:?}");
+            let what = |header: blkkin_ring::packet::Header| {
+                (header.packet_size, header.first_time, header.number, header.discarded)
+            };
+            assert_eq!(what(one.header), what(other.header));
+        }
+        assert!(packets > 0);
+        stays.free(&set.cells, &set.shape);
+    }
+    // It was full, too.
+    assert!((300..824).contains(&number), "{number}");
+}
+
 /// Ends the writer, also when a check fails.
 struct Ending<'e>(&'e AtomicBool);
 

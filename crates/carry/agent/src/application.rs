@@ -326,11 +326,11 @@ impl Attachment {
             for set in sets.filter(|set| ring < set.count()) {
                 if !packets.is_empty() {
                     // Behind what the set before had.
-                    set.go_on_behind(ring, packets.headers.last().copied());
+                    set.go_on_behind(ring, packets.headers().last().copied());
                 }
                 let mut own = Packets::default();
                 let mut before = None;
-                while before.replace(own.headers.len()) != Some(own.headers.len()) {
+                while before.replace(own.headers().len()) != Some(own.headers().len()) {
                     set.take(ring, &mut own);
                 }
                 set.finish(ring, &mut own);
@@ -341,15 +341,15 @@ impl Attachment {
             }
             let before = trace.size(stream, ring as u32);
             if ring < self.rings.count() {
-                self.rings.announce(ring, (before, before + packets.bytes.len() as u64));
+                self.rings.announce(ring, (before, before + packets.size()));
             }
-            if let Err(error) = trace.append(stream, ring as u32, &packets) {
+            if let Err(error) = trace.append((stream, ring as u32), &packets, &self.rings) {
                 for (set, mark) in left.iter_mut().zip(marks) {
                     mark.into_iter().for_each(|mark| set.rings.go_back(ring, mark));
                 }
                 return Err(error);
             }
-            self.rings.go_on_behind(ring, packets.headers.last().copied());
+            self.rings.go_on_behind(ring, packets.headers().last().copied());
         }
         Ok(std::mem::take(left))
     }
@@ -551,7 +551,7 @@ impl Application {
                 }
                 drained.found = true;
                 let ring_size = attachment.rings.shape().ring_size() as u64;
-                let fullness = packets.bytes.len() as u64 * 256 / ring_size;
+                let fullness = packets.size() * 256 / ring_size;
                 drained.fullest = drained.fullest.max(fullness);
                 // Types are told before their first event is in a ring; so those of all events that were
                 // just taken are found now.
@@ -560,8 +560,10 @@ impl Application {
                     looked.and_then(|_| attachment.describe(self.catalog.as_ref(), trace));
                 let (stream, cpu) = (attachment.stream(), ring as u32);
                 let before = trace.size(stream, cpu);
-                attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
-                match described.and_then(|()| trace.append(stream, cpu, &packets)) {
+                attachment.rings.announce(ring, (before, before + packets.size()));
+                match described
+                    .and_then(|()| trace.append((stream, cpu), &packets, &attachment.rings))
+                {
                     Ok(()) => attachment.rings.free(ring),
                     Err(error) => {
                         attachment.rings.go_back(ring, mark);
@@ -610,8 +612,8 @@ impl Application {
                 }
                 let (stream, cpu) = (attachment.stream(), ring as u32);
                 let before = trace.size(stream, cpu);
-                attachment.rings.announce(ring, (before, before + packets.bytes.len() as u64));
-                if let Err(error) = trace.append(stream, cpu, &packets) {
+                attachment.rings.announce(ring, (before, before + packets.size()));
+                if let Err(error) = trace.append((stream, cpu), &packets, &attachment.rings) {
                     attachment.rings.go_back(ring, mark);
                     attachment.rings.announce(ring, (before, before));
                     last.trouble = Some(error);
@@ -644,7 +646,7 @@ impl Application {
                         trace.add_event(attachment.stream(), event_type);
                     }
                 }
-                trace.append(attachment.stream(), ring as u32, &packets)?;
+                trace.append((attachment.stream(), ring as u32), &packets, &attachment.rings)?;
             }
         }
         Ok(())

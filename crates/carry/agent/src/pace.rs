@@ -26,7 +26,7 @@ const LONG_AGO: Duration = Duration::from_millis(10);
 /// A ring is to be no fuller than that, in parts of 256, …
 const FULL: u64 = 64;
 /// … and worth a packet at that.
-const WORTH: u64 = 8;
+const WORTH: u64 = 32;
 
 /// The time between looks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,7 +161,7 @@ mod tests {
         for _ in 0..10 {
             pace.after(now, 200, 1);
         }
-        assert_eq!(pace.after(now, 20, 1), SHORTEST);
+        assert_eq!(pace.after(now, 40, 1), SHORTEST);
         for _ in 0..20 {
             pace.after(now, 1, 1);
         }

@@ -3,9 +3,12 @@
 
 use blkkin_ring::packet::Header;
 use blkkin_ring::{Cells, Clock, Left, Reader, SHAPE_SIZE, Shape, Taken};
-use blkkin_sys::SharedMemory;
+use blkkin_sys::{Piece, SharedMemory};
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 /// A set of rings.
@@ -50,25 +53,39 @@ pub(crate) struct Counts {
     pub(crate) is_broken: bool,
 }
 
-/// Packets of one ring, in their order, and their headers.
+/// Packets of one ring, in their order. Their events were copied, all of them with the packets' headers; or they
+/// are all still in the ring.
 #[derive(Debug, Default)]
 pub(crate) struct Packets {
-    pub(crate) bytes: Vec<u8>,
-    pub(crate) headers: Vec<Header>,
+    headers: Vec<Header>,
+    copied: Vec<u8>,
+    /// Of each packet, where in the memory its events are.
+    in_place: Vec<Range<usize>>,
 }
 
 impl Packets {
     pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
         self.headers.clear();
+        self.copied.clear();
+        self.in_place.clear();
+    }
+
+    pub(crate) fn headers(&self) -> &[Header] {
+        &self.headers
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.headers.is_empty()
     }
 
+    /// What they take in a file.
+    pub(crate) fn size(&self) -> u64 {
+        self.headers.iter().map(|header| header.packet_size).sum()
+    }
+
+    /// Packets of another ring, behind these; all of them were copied.
     pub(crate) fn append(&mut self, mut more: Packets) {
-        self.bytes.append(&mut more.bytes);
+        self.copied.append(&mut more.copied);
         self.headers.append(&mut more.headers);
     }
 }
@@ -195,10 +212,21 @@ impl Rings {
     /// Takes what a ring has now: at most as much as fits into it.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
-        let mut overwritten = 0;
-        while packets.bytes.len() < self.shape.ring_size() {
-            match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
+        let in_place = reader.takes_in_place(&self.shape);
+        let (mut size, mut overwritten) = (0, 0);
+        while size < self.shape.ring_size() as u64 {
+            let taken = if in_place {
+                let (taken, events) = reader.take_in_place(&self.cells, &self.shape, true);
+                if matches!(taken, Taken::Packet(_)) {
+                    packets.in_place.push(events);
+                }
+                taken
+            } else {
+                reader.take(&self.cells, &self.shape, true, &mut packets.copied)
+            };
+            match taken {
                 Taken::Packet(packet) => {
+                    size += packet.header.packet_size;
                     counts.packets += 1;
                     counts.bytes += packet.header.content_size;
                     packets.headers.push(packet.header);
@@ -219,6 +247,18 @@ impl Rings {
                 }
             }
         }
+    }
+
+    /// Writes what was taken to a file, from there on. After an error, it may have some of it.
+    pub(crate) fn write(&self, packets: &Packets, file: &File, offset: u64) -> io::Result<()> {
+        if packets.in_place.is_empty() {
+            return file.write_all_at(&packets.copied, offset);
+        }
+        let headers: Vec<_> = packets.headers.iter().map(Header::to_bytes).collect();
+        let pieces = headers.iter().zip(&packets.in_place);
+        let pieces =
+            pieces.flat_map(|(header, events)| [Piece::Own(header), Piece::Shared(events.clone())]);
+        self.cells.write_to(file.as_fd(), offset, pieces)
     }
 
     /// Says that what was just taken is about to be written to a file of the first size, which has the
@@ -259,7 +299,7 @@ impl Rings {
     /// What a ring's program has counted since its last event, when there will be no more.
     pub(crate) fn finish(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, _) = &mut self.readers[ring];
-        let last = reader.finish(&self.cells, &self.shape, &mut packets.bytes);
+        let last = reader.finish(&self.cells, &self.shape, &mut packets.copied);
         packets.headers.extend(last.map(|packet| packet.header));
     }
 
@@ -307,9 +347,9 @@ impl Rings {
     pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let mut reader = reader.going_on(packets.headers.last().copied());
-        let most = packets.bytes.len() + self.shape.ring_size();
-        while packets.bytes.len() <= most {
-            match reader.take(&self.cells, &self.shape, true, &mut packets.bytes) {
+        let most = packets.copied.len() + self.shape.ring_size();
+        while packets.copied.len() <= most {
+            match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
                 Taken::Overwritten(_) => {}
                 Taken::Nothing | Taken::Nonsense => return,

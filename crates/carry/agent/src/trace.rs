@@ -7,7 +7,7 @@
 use crate::clock::Rate;
 use crate::metadata;
 use crate::owner::Owner;
-use crate::rings::{Packets, online_processors};
+use crate::rings::{Packets, Rings, online_processors};
 use crate::saved::Note;
 use blkkin_control::{Context, EventType};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
@@ -346,8 +346,13 @@ impl Trace {
         self.files.values_mut().map(StreamFile::clear).fold(Ok(()), Result::and)
     }
 
-    /// Appends packets to a stream, all or none of them. What they need must be in the metadata.
-    pub(crate) fn append(&mut self, stream: u32, cpu: u32, packets: &Packets) -> io::Result<()> {
+    /// Appends packets of these rings to a stream, all or none of them. What they need must be in the metadata.
+    pub(crate) fn append(
+        &mut self,
+        (stream, cpu): (u32, u32),
+        packets: &Packets,
+        rings: &Rings,
+    ) -> io::Result<()> {
         self.begin()?;
         self.write_metadata()?;
         if !self.files.contains_key(&(stream, cpu)) {
@@ -358,7 +363,7 @@ impl Trace {
             self.open_stream(stream, cpu)?;
         }
         match self.files.get_mut(&(stream, cpu)) {
-            Some(file) => file.append(packets),
+            Some(file) => file.append(packets, rings),
             None => Ok(()),
         }
     }
@@ -428,15 +433,15 @@ impl StreamFile {
         self.data.set_len(0)
     }
 
-    fn append(&mut self, packets: &Packets) -> io::Result<()> {
+    fn append(&mut self, packets: &Packets, rings: &Rings) -> io::Result<()> {
         let mut entries = Vec::new();
         let mut offset = self.size;
-        for header in &packets.headers {
+        for header in packets.headers() {
             index_entry(offset, header, &mut entries);
             offset += header.packet_size;
         }
         let written =
-            self.data.write_all_at(&packets.bytes, self.size).and_then(|()| match &self.index {
+            rings.write(packets, &self.data, self.size).and_then(|()| match &self.index {
                 Some((index, size)) => index.write_all_at(&entries, *size),
                 None => Ok(()),
             });
@@ -449,8 +454,8 @@ impl StreamFile {
             }
             return written;
         }
-        self.size += packets.bytes.len() as u64;
-        self.last = packets.headers.last().copied().or(self.last);
+        self.size += packets.size();
+        self.last = packets.headers().last().copied().or(self.last);
         if let Some((_, size)) = &mut self.index {
             *size += entries.len() as u64;
         }

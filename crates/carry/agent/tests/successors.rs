@@ -140,13 +140,16 @@ fn live(seed: u64, limits: Limits) {
     let mut agents = Succession::begin(limits);
     record_all(&agents, Purpose::Record, &["c"]);
     // There is no room for rings beside those of commands whose end was not seen yet.
-    let without_clients = |agents: &Succession| {
-        eventually("there is the program alone, and who asks", || {
+    let without_clients = |agents: &Succession, programs: u64| {
+        let is_asked = || {
             let mut client = agents.try_client().ok()?;
-            (quota(&mut client, blkkin_sys::user_id(), "connections").0 <= 2).then_some(())
+            Some(quota(&mut client, blkkin_sys::user_id(), "connections").0)
+        };
+        eventually("there are no others but who asks", || {
+            is_asked().filter(|connections| *connections <= programs + 1).map(drop)
         });
     };
-    without_clients(&agents);
+    without_clients(&agents, 0);
     let mut program = program(&agents);
     let mut random = Random::new(seed);
     let (mut story, mut recorded, mut full) = (Vec::new(), 0, 0);
@@ -186,7 +189,7 @@ fn live(seed: u64, limits: Limits) {
             "restart" => agents.go_on(),
             "clients" => {
                 drop((0..3).map(|_| agents.try_client()).collect::<Vec<_>>());
-                without_clients(&agents);
+                without_clients(&agents, 1);
             }
             _ => {}
         }
