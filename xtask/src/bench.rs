@@ -88,7 +88,7 @@ pub(crate) struct Options {
     /// The largest inputs too (ctf: a trace of 10 GB; server: 50 million spans)
     #[arg(long)]
     full: bool,
-    /// Only this phase (server: ingest, visible, evict, questions, zipkin, build; ui: trace, search, beside; blockstack:
+    /// Only this phase (server: ingest, visible, evict, bytes, questions, zipkin, build; ui: trace, search, beside; blockstack:
     /// followed, beside, bytes); can be given several times
     #[arg(long, value_name = "NAME")]
     phase: Vec<String>,

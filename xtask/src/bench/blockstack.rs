@@ -53,17 +53,44 @@ const SAMPLED_MAX: f64 = 0.5;
 const BYTES_WANTED: f64 = 25.0;
 const BYTES_MAX: f64 = 35.0;
 
-/// What all measurements need.
-struct Setup {
+/// An agent that records the example, and room for both.
+struct Stage {
     blkkin: String,
-    /// The example, and the same without instrumentation.
+    /// The example.
     blockstack: PathBuf,
-    untraced: PathBuf,
     agent: Agent,
     /// Where files are in memory.
-    memory: PathBuf,
+    memory: Output,
     /// Where they are on a disk.
     disk: PathBuf,
+}
+
+impl Stage {
+    /// Builds `blkkin`, unless one is given, and the example, and starts an agent.
+    fn new(options: &Options) -> Result<Stage, String> {
+        let disk = target_dir().join("bench/blockstack");
+        fs::create_dir_all(&disk).map_err(at(&disk))?;
+        let memory = Output::in_memory("blockstack")?;
+        let blkkin = build(options)?;
+        let blockstack = blkkin::folder().join(EXAMPLE_PROGRAM);
+        let agent = Agent::start(&blkkin, &memory.0)?;
+        Ok(Stage { blkkin, blockstack, agent, memory, disk })
+    }
+
+    /// What the agent complained of.
+    fn tell_complaints(&self, report: &Report) {
+        let said = self.agent.log();
+        for complaint in said.lines().filter(|line| !line.contains("listening on")) {
+            report.say(format!("the agent says: {complaint}"));
+        }
+    }
+}
+
+/// What all measurements need.
+struct Setup {
+    stage: Stage,
+    /// The example without instrumentation.
+    untraced: PathBuf,
     rounds: usize,
     /// How long nothing changes.
     slice: Duration,
@@ -81,7 +108,7 @@ struct Found {
     took: Duration,
 }
 
-const PHASES: [&str; 3] = ["followed", "beside", "bytes"];
+const PHASES: [&str; 4] = ["alone", "chain", "beside", "bytes"];
 
 pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> {
     let begin = Instant::now();
@@ -104,19 +131,15 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         );
     }
     let nbdkit = nbdkit_version();
-    let disk = target_dir().join("bench/blockstack");
-    fs::create_dir_all(&disk).map_err(at(&disk))?;
-    let memory = Output::in_memory("blockstack")?;
-    let (blkkin, blockstack, untraced) = build(options, &disk)?;
-    let agent = Agent::start(&blkkin, &memory.0)?;
+    let stage = Stage::new(options)?;
+    let untraced = build_untraced(&stage.disk)?;
     let rounds = options.rounds.unwrap_or(if options.quick { ROUNDS_QUICK } else { ROUNDS });
     let seconds = options.seconds.unwrap_or(SECONDS);
     let slice = Duration::try_from_secs_f64(seconds)
         .ok()
         .filter(|slice| *slice >= Duration::from_millis(300) && rounds > 0)
         .ok_or("it takes a round at least, and slices of 0.3 seconds")?;
-    let folder = memory.0.clone();
-    let setup = Setup { blkkin, blockstack, untraced, agent, memory: folder, disk, rounds, slice };
+    let setup = Setup { stage, untraced, rounds, slice };
 
     let (cells, besides, bytes, skipped) = (Vec::new(), Vec::new(), None, Vec::new());
     let took = Duration::ZERO;
@@ -124,15 +147,13 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     if found.nbdkit.is_none() {
         found.skipped.push("nbdkit, which is not installed".to_owned());
     }
-    if wants("followed") {
-        for target in TARGETS {
-            for load in LOADS {
-                let cell = switching::measure(&setup, target, load)?;
-                report.row(cell.json());
-                found.cells.push(cell);
-            }
-            tell_cells(report, &found.cells, target);
+    for target in TARGETS.into_iter().filter(|target| wants(target.phase())) {
+        for load in LOADS {
+            let cell = switching::measure(&setup, target, load)?;
+            report.row(cell.json());
+            found.cells.push(cell);
         }
+        tell_cells(report, &found.cells, target);
     }
     if wants("beside") {
         for load in LOADS.into_iter().filter(Load::reads) {
@@ -143,18 +164,12 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         }
     }
     if wants("bytes") {
-        let program = Program(blkkin::folder().join(FILES));
-        let mut bytes = bytes::measure(&setup, &program, options.quick)?;
-        report.row(bytes.json());
-        tell_bytes(report, &bytes);
+        let mut bytes = measure_bytes(&setup.stage, options, report)?;
         found.skipped.extend(bytes.skipped.take());
         found.bytes = Some(bytes);
     }
     found.skipped.iter().for_each(|what| report.say(format!("skipped: {what}")));
-    let said = setup.agent.log();
-    for complaint in said.lines().filter(|line| !line.contains("listening on")) {
-        report.say(format!("the agent says: {complaint}"));
-    }
+    setup.stage.tell_complaints(report);
     found.took = begin.elapsed();
     for goal in goals(&found) {
         report.goal(goal);
@@ -171,20 +186,46 @@ const FILES: &str = "blkkin-bench-server";
 
 const EXAMPLE: &str = "blkkin-blockstack";
 
-/// Builds all programs: BlkKin's, unless one is given, the example's, and the example's without instrumentation.
-fn build(options: &Options, disk: &Path) -> Result<(String, PathBuf, PathBuf), String> {
-    let blkkin = match &options.blkkin {
-        None => blkkin::build_with(&[EXAMPLE, FILES])?,
+const EXAMPLE_PROGRAM: &str = "blockstack";
+
+/// Builds `blkkin`, unless one is given, and all that is measured with it.
+fn build(options: &Options) -> Result<String, String> {
+    match &options.blkkin {
+        None => blkkin::build_with(&[EXAMPLE, FILES]),
         Some(given) => {
             blkkin::build_packages(&[EXAMPLE, FILES], &[])?;
-            given.to_string_lossy().into_owned()
+            Ok(given.to_string_lossy().into_owned())
         }
-    };
+    }
+}
+
+fn build_untraced(disk: &Path) -> Result<PathBuf, String> {
     let apart = disk.join("untraced");
     let target = apart.to_string_lossy().into_owned();
     blkkin::build_packages(&[EXAMPLE], &["--features", "untraced", "--target-dir", &target])?;
-    let program = |folder: PathBuf| folder.join("blockstack");
-    Ok((blkkin, program(blkkin::folder()), program(apart.join("release"))))
+    Ok(apart.join("release").join(EXAMPLE_PROGRAM))
+}
+
+/// What a span takes on disk of the only traces here that nobody has made up; `bench server` asks for them, too.
+pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Result<(), String> {
+    if let Err(why) = fio::version() {
+        report.say(format!("skipped: {why}"));
+        return Ok(());
+    }
+    let stage = Stage::new(options)?;
+    let bytes = measure_bytes(&stage, options, report)?;
+    bytes.skipped.iter().for_each(|what| report.say(format!("skipped: {what}")));
+    stage.tell_complaints(report);
+    report.goal(bytes.goal());
+    Ok(())
+}
+
+fn measure_bytes(stage: &Stage, options: &Options, report: &mut Report) -> Result<Bytes, String> {
+    let program = Program(blkkin::folder().join(FILES));
+    let bytes = bytes::measure(stage, &program, options.quick)?;
+    report.row(bytes.json());
+    tell_bytes(report, &bytes);
+    Ok(bytes)
 }
 
 fn nbdkit_version() -> Option<String> {
@@ -216,7 +257,8 @@ fn percent(figures: Quartiles) -> String {
 }
 
 fn spread(figures: Quartiles) -> String {
-    format!("{:.2} to {:.2}", figures.low, figures.high)
+    let (from, to) = figures.sure;
+    format!("{from:.2} to {to:.2}")
 }
 
 fn tell_cells(report: &Report, cells: &[Cell], target: Target) {
@@ -225,7 +267,7 @@ fn tell_cells(report: &Report, cells: &[Cell], target: Target) {
         "followed",
         "IOPS",
         "less by",
-        "half of rounds",
+        "median surely",
         "server, µs/IO",
         "more",
         "agent",
@@ -259,7 +301,7 @@ fn tell_beside(report: &Report, beside: &Beside) {
         "IOPS",
         "server, µs/IO",
         "less by",
-        "half of rounds",
+        "median surely",
         "than",
     ]);
     for measured in &beside.measured {
@@ -292,9 +334,9 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
     report.say(table.render());
 }
 
-/// Where chance does more than tracing may, nothing can be said.
+/// Where it is not sure how much chance does, by as much as tracing may, nothing can be said.
 fn is_small(chance: &Quartiles) -> bool {
-    chance.high - chance.low <= FULL_MAX
+    chance.doubt() <= FULL_MAX
 }
 
 /// What the figures are to be.
@@ -319,12 +361,15 @@ fn goals(found: &Found) -> Vec<Goal> {
                 goals.push(Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX).measured(cost));
             }
         }
-        for mode in [Mode::Flight, Mode::Written] {
-            let what = format!("{}, all loads: {}", Target::Chain.name(), mode.name());
-            let goal = Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX);
-            goals.push(goal.measured(pooled(Target::Chain, mode)));
+        let has = |target: Target| found.cells.iter().any(|cell| cell.target == target);
+        for target in TARGETS.into_iter().filter(|target| has(*target)) {
+            for mode in [Mode::Flight, Mode::Written] {
+                let what = format!("{}, all loads: {}", target.name(), mode.name());
+                let goal = Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX);
+                goals.push(goal.measured(pooled(target, mode)));
+            }
         }
-        for target in TARGETS {
+        for target in TARGETS.into_iter().filter(|target| has(*target)) {
             let what = format!("{}, all loads: {}", target.name(), Mode::Sampled.name());
             let goal = Goal::at_most(SAMPLED_MAX, " %", what);
             goals.push(goal.measured(pooled(target, Mode::Sampled)));
@@ -346,10 +391,6 @@ fn goals(found: &Found) -> Vec<Goal> {
         let wanted = chance.high.abs().max(chance.low.abs());
         goals.push(Goal::at_most(wanted, " %", what).measured(cost.map(|cost| cost.median)));
     }
-    if let Some(bytes) = &found.bytes {
-        let with_index = bytes.a_span().map(|(_, with_index)| with_index);
-        let what = "a span of the chain on disk, with its index";
-        goals.push(Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index));
-    }
+    goals.extend(found.bytes.as_ref().map(Bytes::goal));
     goals
 }

@@ -3,7 +3,7 @@
 //!
 //! Each phase is a file of `server/`, and all of them start servers with [`running`], and send and ask with the programs
 //! of `benches/server`, which shares the processors with them. What a phase needs and is not there is said, and skipped.
-//! Benches of their own that fill servers in the same way are [`ui`] and `blockstack`.
+//! Benches of their own that fill servers in the same way are [`ui`] and [`blockstack`], which has real traces.
 
 mod build;
 mod evict;
@@ -18,7 +18,7 @@ mod visible;
 mod zipkin;
 
 use super::goal::Goal;
-use super::{Options, Report, blkkin};
+use super::{Options, Report, blkkin, blockstack};
 use crate::measure::show_bytes;
 use crate::{at, target_dir};
 use peers::Peers;
@@ -39,10 +39,11 @@ struct Phase {
     is_extra: bool,
 }
 
-const PHASES: [Phase; 6] = [
+const PHASES: [Phase; 7] = [
     Phase { name: "ingest", run: ingest::run, is_extra: false },
     Phase { name: "visible", run: visible::run, is_extra: false },
     Phase { name: "evict", run: evict::run, is_extra: false },
+    Phase { name: "bytes", run: bytes, is_extra: false },
     Phase { name: "questions", run: questions::run, is_extra: false },
     Phase { name: "zipkin", run: zipkin::run, is_extra: false },
     Phase { name: "build", run: build::run, is_extra: true },
@@ -91,6 +92,11 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         bench.report.goal(goal.measured(Some(mib)));
     }
     Ok(())
+}
+
+/// What a span of real traces takes on disk. Those of all other phases are made up.
+fn bytes(bench: &mut Bench<'_>) -> Result<(), String> {
+    blockstack::bytes_of_real_traces(bench.options, bench.report)
 }
 
 /// The phases of these names, or all but those that have to be asked for.
@@ -161,7 +167,10 @@ mod tests {
             let wanted: Vec<String> = chosen.iter().map(|&name| name.to_owned()).collect();
             Ok(super::chosen(&wanted)?.iter().map(|phase| phase.name).collect())
         };
-        assert_eq!(names(&[]), Ok(vec!["ingest", "visible", "evict", "questions", "zipkin"]));
+        assert_eq!(
+            names(&[]),
+            Ok(vec!["ingest", "visible", "evict", "bytes", "questions", "zipkin"])
+        );
         assert_eq!(names(&["build", "evict"]), Ok(vec!["evict", "build"]));
         assert!(chosen(&["sleep".to_owned()]).is_err_and(|why| why.contains("`sleep`")));
     }

@@ -127,11 +127,13 @@ pub(super) fn measure(setup: &Setup, load: Load, has_nbdkit: bool) -> Result<Bes
 
 /// Requests a second, and microseconds of the server's processors for one.
 fn run(setup: &Setup, who: Who, load: &Load) -> Result<(f64, f64), String> {
-    let place = Output::below(&setup.memory, "beside")?;
-    let log = Output::below(&setup.disk, "log")?;
+    let place = Output::below(&setup.stage.memory.0, "beside")?;
+    let log = Output::below(&setup.stage.disk, "log")?;
     let log = log.0.join("requests.log");
     let server = match who {
-        Who::Off | Who::OffAgain => Server::alone(&setup.blockstack, Some(&setup.agent), &place.0)?,
+        Who::Off | Who::OffAgain => {
+            Server::alone(&setup.stage.blockstack, Some(&setup.stage.agent), &place.0)?
+        }
         Who::Untraced => Server::alone(&setup.untraced, None, &place.0)?,
         Who::Nbdkit => Server::nbdkit(&place.0, None)?,
         Who::NbdkitLog => Server::nbdkit(&place.0, Some(&log))?,

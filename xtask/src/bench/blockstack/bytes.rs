@@ -4,8 +4,9 @@
 use super::fio::{self, MIXED};
 use super::servers::Server;
 use super::switching::Recorded;
-use super::{BLOCK, Setup, count};
+use super::{BLOCK, BYTES_MAX, BYTES_WANTED, Stage, count};
 use crate::at;
+use crate::bench::goal::Goal;
 use crate::bench::recipe::Output;
 use crate::bench::server::load::wait_for_rest;
 use crate::bench::server::program::{OnDisk, Program};
@@ -60,6 +61,13 @@ impl Bytes {
         self.disk.bytes_a_span()
     }
 
+    /// What it is to be.
+    pub(super) fn goal(&self) -> Goal {
+        let with_index = self.a_span().map(|(_, with_index)| with_index);
+        let what = "a span of real traces on disk, its index included";
+        Goal::at_most(BYTES_WANTED, " B", what).limit(BYTES_MAX).measured(with_index)
+    }
+
     /// Of a span: of those who have those that are in files.
     fn of_others(&self, bytes: u64) -> f64 {
         bytes as f64 / self.disk.spans as f64
@@ -96,16 +104,16 @@ impl Bytes {
     }
 }
 
-pub(super) fn measure(setup: &Setup, program: &Program, is_quick: bool) -> Result<Bytes, String> {
-    let room = Output::below(&setup.disk, "bytes")?;
+pub(super) fn measure(stage: &Stage, program: &Program, is_quick: bool) -> Result<Bytes, String> {
+    let room = Output::below(&stage.disk, "bytes")?;
     let trace = room.0.join("trace");
-    record(setup, &trace, if is_quick { REQUESTS_QUICK } else { REQUESTS })?;
-    let recorded = count(&setup.blkkin, &trace)?;
+    record(stage, &trace, if is_quick { REQUESTS_QUICK } else { REQUESTS })?;
+    let recorded = count(&stage.blkkin, &trace)?;
 
     let data = room.0.join("spans");
     let options = ["--data".into(), data.clone().into(), "--keep".into(), "0".into()];
-    let server = Running::start(Path::new(&setup.blkkin), &room.0, &options)?;
-    send(&setup.blkkin, &trace, &format!("http://{}/v1/traces", server.web()))?;
+    let server = Running::start(Path::new(&stage.blkkin), &room.0, &options)?;
+    send(&stage.blkkin, &trace, &format!("http://{}/v1/traces", server.web()))?;
     let (disk, is_at_rest) = wait_for_rest(program, &server, &data, is_quick)?;
     let spans = metric(&server.get("/metrics")?, "blkkin_store_spans_accepted_total");
     let spans = spans.filter(|spans| *spans > 0.0).ok_or("the server does not count spans")?;
@@ -122,10 +130,10 @@ pub(super) fn measure(setup: &Setup, program: &Program, is_quick: bool) -> Resul
 }
 
 /// Has all requests of the chain recorded.
-fn record(setup: &Setup, trace: &Path, requests: u64) -> Result<(), String> {
-    let place = Output::below(&setup.memory, "bytes")?;
-    let server = Server::chain(&setup.blockstack, &setup.agent, &place.0.join("chain"))?;
-    let agent = &setup.agent;
+fn record(stage: &Stage, trace: &Path, requests: u64) -> Result<(), String> {
+    let place = Output::below(&stage.memory.0, "bytes")?;
+    let server = Server::chain(&stage.blockstack, &stage.agent, &place.0.join("chain"))?;
+    let agent = &stage.agent;
     let output = trace.to_string_lossy().into_owned();
     agent.command(&["session", "create", "bytes", "--output", &output])?;
     agent.command(&["event", "enable", "--session", "bytes", "*"])?;

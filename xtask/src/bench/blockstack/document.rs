@@ -107,13 +107,14 @@ fn facts(
         ("rustc", machine("rustc")),
         ("load_average", machine("load_average")),
         ("busy", if is_busy { BUSY } else { "" }.to_owned()),
-        ("disk", filesystem(&setup.disk)?),
-        ("in_memory", filesystem(&setup.memory)?),
+        ("disk", filesystem(&setup.stage.disk)?),
+        ("in_memory", filesystem(&setup.stage.memory.0)?),
         ("fio", found.fio.clone()),
         ("nbdkit", found.nbdkit.clone().unwrap_or_else(|| "not there".to_owned())),
         ("skipped", skipped),
         ("minutes", format!("{:.0}", found.took.as_secs_f64() / 60.0)),
         ("rounds", setup.rounds.to_string()),
+        ("rounds_alone", Target::Alone.rounds(setup).to_string()),
         ("slice", format!("{}", setup.slice.as_secs_f64())),
         ("slice_beside", format!("{}", 2.0 * setup.slice.as_secs_f64())),
         ("full_wanted", format!("{FULL_WANTED}")),
@@ -132,7 +133,7 @@ fn facts(
         ("chain_written", medians(Target::Chain, Mode::Written)),
         ("chain_sampled", medians(Target::Chain, Mode::Sampled)),
         ("chance", range(chance.iter().map(|chance| chance.median), 1)),
-        ("chance_half", range(chance.iter().flat_map(|chance| [chance.low, chance.high]), 1)),
+        ("chance_doubt", range(chance.iter().map(|chance| chance.doubt() / 2.0), 1)),
         ("alone_events", events(Target::Alone)),
         ("chain_events", events(Target::Chain)),
         ("event_ns", range(ns, 0)),
@@ -178,8 +179,14 @@ fn off(beside: &[Beside]) -> String {
         let (cost, chance) = (one.cost(Who::Off)?, one.cost(Who::OffAgain)?);
         let (cost, chance) = (Quartiles::of(&cost)?, Quartiles::of(&chance)?);
         Some(format!(
-            "{:.2} % at {} (half of the rounds between {:.2} and {:.2}; the same program twice: {:.2}, {:.2} to {:.2})",
-            cost.median, one.load.name, cost.low, cost.high, chance.median, chance.low, chance.high
+            "{:.2} % at {} (surely between {:.2} and {:.2}; the same program twice: {:.2}, {:.2} to {:.2})",
+            cost.median,
+            one.load.name,
+            cost.sure.0,
+            cost.sure.1,
+            chance.median,
+            chance.sure.0,
+            chance.sure.1
         ))
     });
     each.collect::<Vec<_>>().join(", and ")
@@ -195,12 +202,12 @@ fn log(beside: &[Beside]) -> String {
 }
 
 fn table(cells: &[&Cell]) -> String {
-    let mut text = "| load | followed | IOPS | less than off | half of the rounds | processor time a request | agent | \
+    let mut text = "| load | followed | IOPS | less than off | surely between | processor time a request | agent | \
                     events a request | lost |\n| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n"
         .to_owned();
     for cell in cells {
         for measured in &cell.measured {
-            let Quartiles { low, median, high } = measured.cost();
+            let Quartiles { median, sure: (low, high), .. } = measured.cost();
             let recorded = measured.recorded;
             let events = recorded.map(|it| format!("{:.2}", it.events_a_request()));
             let lost = recorded.map(|it| it.lost.to_string());
@@ -222,7 +229,7 @@ fn table(cells: &[&Cell]) -> String {
 
 fn table_beside(beside: &Beside) -> String {
     let mut text = format!(
-        "| {} | IOPS | processor time a request | less | half of the rounds | than |\n\
+        "| {} | IOPS | processor time a request | less | surely between | than |\n\
          | --- | ---: | ---: | ---: | ---: | --- |\n",
         beside.load.name
     );
@@ -234,7 +241,8 @@ fn table_beside(beside: &Beside) -> String {
             grouped(measured.rate().median),
             measured.cpu_us(),
             cost.map(|cost| format!("{:.2} %", cost.median)).unwrap_or_default(),
-            cost.map(|cost| format!("{:.2} to {:.2} %", cost.low, cost.high)).unwrap_or_default(),
+            cost.map(|cost| format!("{:.2} to {:.2} %", cost.sure.0, cost.sure.1))
+                .unwrap_or_default(),
             measured.who.than().map(Who::name).unwrap_or_default(),
         );
     }

@@ -8,6 +8,8 @@ pub(super) struct Quartiles {
     pub(super) low: f64,
     pub(super) median: f64,
     pub(super) high: f64,
+    /// Between which of the figures the median of as many as one likes would be, in 19 of 20 cases.
+    pub(super) sure: (f64, f64),
 }
 
 impl Quartiles {
@@ -21,11 +23,20 @@ impl Quartiles {
             let (below, above) = (sorted.get(below)?, sorted.get(above)?);
             Some(below + (above - below) * place.fract())
         };
-        Some(Quartiles { low: at(0.25)?, median: at(0.5)?, high: at(0.75)? })
+        // How many of n figures are below the true median is binomial: n / 2, and 1.96 √n / 2 either way.
+        let away = 0.98 / (sorted.len() as f64).sqrt();
+        let sure = (at((0.5 - away).max(0.0))?, at((0.5 + away).min(1.0))?);
+        Some(Quartiles { low: at(0.25)?, median: at(0.5)?, high: at(0.75)?, sure })
     }
 
     pub(super) fn json(self) -> Value {
-        json!({"p25": self.low, "median": self.median, "p75": self.high})
+        let (from, to) = self.sure;
+        json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": [from, to]})
+    }
+
+    /// How far the figures between which the median is sure to be are apart.
+    pub(super) fn doubt(&self) -> f64 {
+        self.sure.1 - self.sure.0
     }
 }
 
@@ -55,12 +66,34 @@ mod tests {
     #[test]
     fn quartiles_lie_between_figures() {
         let quartiles = |figures: &[f64]| {
-            Quartiles::of(figures).map(|Quartiles { low, median, high }| [low, median, high])
+            Quartiles::of(figures).map(|Quartiles { low, median, high, .. }| [low, median, high])
         };
         assert_eq!(quartiles(&[5.0, 1.0, 3.0, 2.0, 4.0]), Some([2.0, 3.0, 4.0]));
         assert_eq!(quartiles(&[1.0, 2.0]), Some([1.25, 1.5, 1.75]));
         assert_eq!(quartiles(&[7.0]), Some([7.0; 3]));
         assert_eq!(quartiles(&[]), None);
+    }
+
+    /// Of many samples of the same numbers, the true median is where it is said to be in 19 of 20.
+    #[test]
+    fn medians_are_where_they_are_said_to_be() {
+        let mut random = 1_u64;
+        let mut number = || {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (random >> 40) as f64 / f64::from(1 << 24)
+        };
+        for count in [11, 41, 150] {
+            let is_hit = |_: &i32| {
+                let figures: Vec<f64> = (0..count).map(|_| number().powi(3)).collect();
+                let (from, to) = Quartiles::of(&figures).expect("figures").sure;
+                (from..=to).contains(&0.125)
+            };
+            let hits = (0..2000).filter(is_hit).count();
+            assert!((1840..=1980).contains(&hits), "{count}: {hits}");
+        }
+        let doubt = |figures: &[f64]| Quartiles::of(figures).map(|it| it.doubt());
+        assert_eq!(doubt(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(doubt(&[3.0; 9]), Some(0.0));
     }
 
     #[test]

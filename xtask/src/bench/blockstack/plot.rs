@@ -155,7 +155,7 @@ pub(super) fn cost(cells: &[Cell], wanted: f64, limit: f64) -> String {
         picture.text("", "end", LEFT - 14.0, middle, cell.load.name);
         for (at, measured) in cell.measured.iter().enumerate() {
             let row = y + ROW * (at as f64 + 0.5);
-            let Quartiles { low, median, high } = measured.cost();
+            let Quartiles { low, median, high, .. } = measured.cost();
             let (left, right) = (axis.at(low), axis.at(high));
             picture.rect(&format!("range c{at}"), left, row - 4.5, (right - left).max(1.0), 9.0);
             for cost in &measured.cost {
@@ -241,7 +241,7 @@ type Bar<'a> = (&'a str, &'a str, Quartiles);
 
 /// Gives where the next one begins.
 fn draw_bar(picture: &mut Picture, axis: Axis, y: f64, bar: &Bar<'_>, said: String) -> f64 {
-    let (name, class, Quartiles { low, median, high }) = bar;
+    let (name, class, Quartiles { low, median, high, .. }) = bar;
     picture.text("", "end", LEFT - 14.0, y + 14.0, name);
     picture.rect(class, LEFT, y + 2.0, axis.at(*median) - LEFT, 15.0);
     let middle = y + 9.5;
@@ -258,7 +258,8 @@ pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     let (top, mut y) = (16.0, 22.0);
     for (name, bytes) in all {
         let class = if name.starts_with("BlkKin") { "c2" } else { "c0" };
-        let figures = Quartiles { low: *bytes, median: *bytes, high: *bytes };
+        let (low, median, high) = (*bytes, *bytes, *bytes);
+        let figures = Quartiles { low, median, high, sure: (low, high) };
         y = draw_bar(&mut picture, axis, y, &(name, class, figures), format!("{bytes:.1}"));
     }
     let x = axis.at(limit);
@@ -280,7 +281,7 @@ mod tests {
     use crate::bench::blockstack::switching::{Measured, Target};
 
     fn cell() -> Cell {
-        let quartiles = Quartiles { low: 1.0, median: 2.0, high: 3.0 };
+        let quartiles = Quartiles { low: 1.0, median: 2.0, high: 3.0, sure: (1.5, 2.5) };
         let measured = |mode| Measured {
             mode,
             rate: quartiles,

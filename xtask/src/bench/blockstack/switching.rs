@@ -73,6 +73,22 @@ impl Target {
             Target::Chain => "chain",
         }
     }
+
+    /// The server alone is what is judged, and its differences are smaller.
+    pub(super) fn rounds(self, setup: &Setup) -> usize {
+        match self {
+            Target::Alone => 3 * setup.rounds,
+            Target::Chain => setup.rounds,
+        }
+    }
+
+    /// The phase in which it is measured.
+    pub(super) fn phase(self) -> &'static str {
+        match self {
+            Target::Alone => "alone",
+            Target::Chain => "chain",
+        }
+    }
 }
 
 /// A slice of time.
@@ -168,21 +184,23 @@ impl Cell {
 
 /// Measures all modes.
 pub(super) fn measure(setup: &Setup, target: Target, load: Load) -> Result<Cell, String> {
-    let sessions = Sessions::create(&setup.agent, &setup.disk.join("traces"))?;
-    let place = setup.memory.join("servers");
+    let sessions = Sessions::create(&setup.stage.agent, &setup.stage.disk.join("traces"))?;
+    let place = setup.stage.memory.0.join("servers");
     remove(&place)?;
     fs::create_dir_all(&place).map_err(at(&place))?;
     let server = match target {
-        Target::Alone => Server::alone(&setup.blockstack, Some(&setup.agent), &place)?,
-        Target::Chain => Server::chain(&setup.blockstack, &setup.agent, &place.join("chain"))?,
+        Target::Alone => Server::alone(&setup.stage.blockstack, Some(&setup.stage.agent), &place)?,
+        Target::Chain => {
+            Server::chain(&setup.stage.blockstack, &setup.stage.agent, &place.join("chain"))?
+        }
     };
-    fio::fill(&server, &setup.memory)?;
-    let mut fio = Fio::start(&server, &load, &setup.memory)?;
+    fio::fill(&server, &setup.stage.memory.0)?;
+    let mut fio = Fio::start(&server, &load, &setup.stage.memory.0)?;
     server.wait_for(&mut fio)?;
     std::thread::sleep(Duration::from_secs(1));
 
     // Each slice with a session is between two without one.
-    let order = order(setup.rounds);
+    let order = order(target.rounds(setup));
     let mut slices = Vec::with_capacity(order.len());
     for &mode in &order {
         slices.push((mode, sessions.slice(&server, mode, setup.slice)?));
@@ -330,7 +348,7 @@ impl<'a> Sessions<'a> {
             // Only the newest are there; that there are some shows that it has recorded.
             self.agent.command(&["session", "snapshot", name])?;
         }
-        let recorded = count(&setup.blkkin, &self.folder.join(name))?;
+        let recorded = count(&setup.stage.blkkin, &self.folder.join(name))?;
         if recorded.requests == 0 {
             return Err(format!("the session `{name}` has recorded no request"));
         }

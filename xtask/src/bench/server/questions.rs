@@ -222,7 +222,11 @@ fn tell_disk(bench: &mut Bench<'_>, millions: u64, spans: f64, disk: &OnDisk) {
     }));
     let largest = bench.options.spans.iter().max().copied().unwrap_or(JUDGED);
     if millions == largest {
-        let goal = Goal::at_most(BYTES_WANTED, " B", "a span on disk, its index included");
+        let goal = Goal::at_most(
+            BYTES_WANTED,
+            " B",
+            "a span of made-up traces on disk, its index included",
+        );
         let bytes = disk.bytes_a_span().map(|(_, all)| all);
         bench.report.goal(goal.limit(BYTES_MAX).measured(bytes));
     }
