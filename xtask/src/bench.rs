@@ -89,7 +89,7 @@ pub(crate) struct Options {
     #[arg(long)]
     full: bool,
     /// Only this phase (server: ingest, visible, evict, bytes, questions, zipkin, build; ui: trace, search, beside; blockstack:
-    /// followed, beside, bytes); can be given several times
+    /// alone, chain, beside, bytes); can be given several times
     #[arg(long, value_name = "NAME")]
     phase: Vec<String>,
     /// So many million spans are asked about (server: 1 and 10; ui: 10); can be given several times

@@ -30,7 +30,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
-use switching::{Cell, Mode, Recorded, TARGETS, Target};
+use switching::{Cell, Measured, Mode, Recorded, TARGETS, Target};
 
 /// Of a request.
 const BLOCK: u64 = 4096;
@@ -256,11 +256,6 @@ fn percent(figures: Quartiles) -> String {
     format!("{:.2} %", figures.median)
 }
 
-fn spread(figures: Quartiles) -> String {
-    let (from, to) = figures.sure;
-    format!("{from:.2} to {to:.2}")
-}
-
 fn tell_cells(report: &Report, cells: &[Cell], target: Target) {
     let mut table = Table::new(&[
         target.name(),
@@ -283,7 +278,7 @@ fn tell_cells(report: &Report, cells: &[Cell], target: Target) {
                 measured.mode.name().to_owned(),
                 grouped(measured.rate.median),
                 percent(measured.cost()),
-                spread(measured.cost()),
+                measured.cost().bounds(),
                 format!("{:.2}", cell.off_cpu_us),
                 format!("{:+.3}", measured.cpu_us()),
                 format!("{:.1} %", 100.0 * measured.agent_share),
@@ -312,7 +307,7 @@ fn tell_beside(report: &Report, beside: &Beside) {
             grouped(measured.rate().median),
             format!("{:.2}", measured.cpu_us()),
             or_nothing(cost.map(percent)),
-            or_nothing(cost.map(spread)),
+            or_nothing(cost.map(|cost| cost.bounds())),
             or_nothing(measured.who.than().map(|who| who.name().to_owned())),
         ]);
     }
@@ -334,9 +329,26 @@ fn tell_bytes(report: &Report, bytes: &Bytes) {
     report.say(table.render());
 }
 
-/// Where it is not sure how much chance does, by as much as tracing may, nothing can be said.
+/// Where it is not sure how much chance does, by as much as tracing may, or where it does something for sure, nothing
+/// can be said.
 fn is_small(chance: &Quartiles) -> bool {
-    chance.doubt() <= FULL_MAX
+    let is_none = chance.sure.is_some_and(|(from, to)| (from..=to).contains(&0.0));
+    is_none && chance.doubt() <= FULL_MAX
+}
+
+/// By how many per cent requests a second may be less, if that can be said.
+fn goal_of_cost(
+    (wanted, limit): (f64, Option<f64>),
+    what: &str,
+    cost: Option<Quartiles>,
+    chance: Option<Quartiles>,
+) -> Goal {
+    let cost =
+        cost.filter(|cost| cost.doubt() <= FULL_MAX && chance.as_ref().is_some_and(is_small));
+    let bounds = cost.map(|cost| format!(" (surely {})", cost.bounds())).unwrap_or_default();
+    let goal = Goal::at_most(wanted, " %", format!("{what}{bounds}"));
+    let goal = limit.into_iter().fold(goal, Goal::limit);
+    goal.measured(cost.map(|cost| cost.median))
 }
 
 /// What the figures are to be.
@@ -347,38 +359,27 @@ fn goals(found: &Found) -> Vec<Goal> {
         let costs = cells.filter_map(|cell| cell.of(mode)).flat_map(|it| it.cost.iter().copied());
         Quartiles::of(&costs.collect::<Vec<_>>())
     };
-    let pooled = |target: Target, mode: Mode| {
-        of_all(target, Mode::Off).filter(is_small)?;
-        of_all(target, mode).map(|cost| cost.median)
-    };
+    let full = (FULL_WANTED, Some(FULL_MAX));
+    for cell in found.cells.iter().filter(|cell| cell.target == Target::Alone) {
+        let of = |mode: Mode| cell.of(mode).map(Measured::cost);
+        for mode in [Mode::Flight, Mode::Written] {
+            let what = format!("{}, {}: {}", Target::Alone.name(), cell.load.name, mode.name());
+            goals.push(goal_of_cost(full, &what, of(mode), of(Mode::Off)));
+        }
+    }
+    let has = |target: &Target| found.cells.iter().any(|cell| cell.target == *target);
+    for target in TARGETS.into_iter().filter(has) {
+        for (mode, limits) in
+            [(Mode::Flight, full), (Mode::Written, full), (Mode::Sampled, (SAMPLED_MAX, None))]
+        {
+            let what = format!("{}, all loads: {}", target.name(), mode.name());
+            let (cost, chance) = (of_all(target, mode), of_all(target, Mode::Off));
+            goals.push(goal_of_cost(limits, &what, cost, chance));
+        }
+    }
     if !found.cells.is_empty() {
-        for cell in found.cells.iter().filter(|cell| cell.target == Target::Alone) {
-            for mode in [Mode::Flight, Mode::Written] {
-                let what = format!("{}, {}: {}", Target::Alone.name(), cell.load.name, mode.name());
-                let chance = cell.of(Mode::Off).map(|measured| measured.cost()).filter(is_small);
-                let cost = cell.of(mode).filter(|_| chance.is_some());
-                let cost = cost.map(|measured| measured.cost().median);
-                goals.push(Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX).measured(cost));
-            }
-        }
-        let has = |target: Target| found.cells.iter().any(|cell| cell.target == target);
-        for target in TARGETS.into_iter().filter(|target| has(*target)) {
-            for mode in [Mode::Flight, Mode::Written] {
-                let what = format!("{}, all loads: {}", target.name(), mode.name());
-                let goal = Goal::at_most(FULL_WANTED, " %", what).limit(FULL_MAX);
-                goals.push(goal.measured(pooled(target, mode)));
-            }
-        }
-        for target in TARGETS.into_iter().filter(|target| has(*target)) {
-            let what = format!("{}, all loads: {}", target.name(), Mode::Sampled.name());
-            let goal = Goal::at_most(SAMPLED_MAX, " %", what);
-            goals.push(goal.measured(pooled(target, Mode::Sampled)));
-        }
-        let recorded = || {
-            let measured = found.cells.iter().flat_map(|cell| &cell.measured);
-            measured.filter_map(|measured| measured.recorded)
-        };
-        let lost = recorded().map(|recorded| recorded.lost).sum::<u64>();
+        let measured = found.cells.iter().flat_map(|cell| &cell.measured);
+        let lost = measured.filter_map(|measured| Some(measured.recorded?.lost)).sum::<u64>();
         goals.push(Goal::at_most(0.0, "", "events lost").measured(Some(lost as f64)));
     }
     for beside in &found.beside {
@@ -388,7 +389,7 @@ fn goals(found: &Found) -> Vec<Goal> {
         let Some(chance) = chance else { continue };
         let cost = cost.filter(|_| is_small(&chance));
         let what = format!("compiled in and off, within chance: {}", beside.load.name);
-        let wanted = chance.high.abs().max(chance.low.abs());
+        let wanted = chance.sure.map_or(0.0, |(from, to)| from.abs().max(to.abs()));
         goals.push(Goal::at_most(wanted, " %", what).measured(cost.map(|cost| cost.median)));
     }
     goals.extend(found.bytes.as_ref().map(Bytes::goal));

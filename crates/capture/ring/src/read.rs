@@ -262,7 +262,6 @@ impl Reader {
     ) -> Taken {
         let start = buffer.len();
         let taken = self.take_by(cells, shape, part, |place| {
-            buffer.truncate(start);
             buffer.extend_from_slice(&[0; packet::SIZE]);
             cells.append_to(place, buffer);
         });

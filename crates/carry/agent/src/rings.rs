@@ -85,6 +85,7 @@ impl Packets {
 
     /// Packets of another ring, behind these; all of them were copied.
     pub(crate) fn append(&mut self, mut more: Packets) {
+        assert!(self.in_place.is_empty() && more.in_place.is_empty(), "they are of another memory");
         self.copied.append(&mut more.copied);
         self.headers.append(&mut more.headers);
     }
@@ -209,11 +210,11 @@ impl Rings {
         self.cells.wake();
     }
 
-    /// Takes what a ring has now: at most as much as fits into it.
+    /// Takes what a ring has now: at most as much as fits into it, with what was taken before.
     pub(crate) fn take(&mut self, ring: usize, packets: &mut Packets) {
         let (reader, counts) = &mut self.readers[ring];
         let in_place = reader.takes_in_place(&self.shape);
-        let (mut size, mut overwritten) = (0, 0);
+        let (mut size, mut overwritten) = (packets.size(), 0);
         while size < self.shape.ring_size() as u64 {
             let taken = if in_place {
                 let (taken, events) = reader.take_in_place(&self.cells, &self.shape, true);
@@ -254,6 +255,7 @@ impl Rings {
         if packets.in_place.is_empty() {
             return file.write_all_at(&packets.copied, offset);
         }
+        assert!(packets.copied.is_empty() && packets.in_place.len() == packets.headers.len());
         let headers: Vec<_> = packets.headers.iter().map(Header::to_bytes).collect();
         let pieces = headers.iter().zip(&packets.in_place);
         let pieces =
@@ -409,4 +411,45 @@ fn read_list(path: &str) -> Vec<usize> {
         }
     }
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_ring::{Encoder, Mode, Outcome, Room, Writer};
+
+    /// Who writes as quickly as is read does not have it read for ever, in however many looks.
+    #[test]
+    fn no_more_is_taken_than_fits_into_a_ring() {
+        let (rings, subbuffer_size) = (possible_processors().max(2), 4096);
+        let (uuid, stream, start) = ([1; 16], 0, 0);
+        let shape = Shape {
+            rings,
+            subbuffer_size,
+            subbuffer_count: 4,
+            mode: Mode::Discard,
+            uuid,
+            stream,
+            start,
+        };
+        let (mut rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
+        let memory = SharedMemory::map(file.as_fd()).unwrap();
+        let writer = Writer::new(Cells::new(memory), Clock::Monotonic).unwrap();
+        let most = (rings.shape().ring_size() + subbuffer_size) as u64;
+        let mut all: Vec<Packets> = (0..rings.count()).map(|_| Packets::default()).collect();
+        let mut recorded = 0;
+        for _ in 0..20 {
+            let mut room = Room::new();
+            while writer.record(&mut Encoder::new(&mut room, 1).event()) == Outcome::Recorded {
+                recorded += 1;
+            }
+            for (ring, packets) in all.iter_mut().enumerate() {
+                rings.take(ring, packets);
+                rings.free(ring);
+                assert!(packets.size() <= most, "{} of {most}", packets.size());
+            }
+        }
+        let events = most / blkkin_ring::HEADER_SIZE as u64;
+        assert!(recorded > events, "only {recorded}, of which {events} fit");
+    }
 }

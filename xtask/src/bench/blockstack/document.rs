@@ -133,7 +133,7 @@ fn facts(
         ("chain_written", medians(Target::Chain, Mode::Written)),
         ("chain_sampled", medians(Target::Chain, Mode::Sampled)),
         ("chance", range(chance.iter().map(|chance| chance.median), 1)),
-        ("chance_doubt", range(chance.iter().map(|chance| chance.doubt() / 2.0), 1)),
+        ("chance_doubt", range(chance.iter().map(Quartiles::doubt), 1)),
         ("alone_events", events(Target::Alone)),
         ("chain_events", events(Target::Chain)),
         ("event_ns", range(ns, 0)),
@@ -179,14 +179,12 @@ fn off(beside: &[Beside]) -> String {
         let (cost, chance) = (one.cost(Who::Off)?, one.cost(Who::OffAgain)?);
         let (cost, chance) = (Quartiles::of(&cost)?, Quartiles::of(&chance)?);
         Some(format!(
-            "{:.2} % at {} (surely between {:.2} and {:.2}; the same program twice: {:.2}, {:.2} to {:.2})",
+            "{:.2} % at {} (surely {}; the same program twice: {:.2}, {})",
             cost.median,
             one.load.name,
-            cost.sure.0,
-            cost.sure.1,
+            cost.bounds(),
             chance.median,
-            chance.sure.0,
-            chance.sure.1
+            chance.bounds()
         ))
     });
     each.collect::<Vec<_>>().join(", and ")
@@ -207,12 +205,13 @@ fn table(cells: &[&Cell]) -> String {
         .to_owned();
     for cell in cells {
         for measured in &cell.measured {
-            let Quartiles { median, sure: (low, high), .. } = measured.cost();
+            let cost = measured.cost();
+            let (median, bounds) = (cost.median, cost.bounds());
             let recorded = measured.recorded;
             let events = recorded.map(|it| format!("{:.2}", it.events_a_request()));
             let lost = recorded.map(|it| it.lost.to_string());
             text += &format!(
-                "| {} | {} | {} | {median:.2} % | {low:.2} to {high:.2} % | {:.2} {:+.3} µs | {:.1} % | {} | {} |\n",
+                "| {} | {} | {} | {median:.2} % | {bounds} % | {:.2} {:+.3} µs | {:.1} % | {} | {} |\n",
                 cell.load.name,
                 measured.mode.name(),
                 grouped(measured.rate.median),
@@ -241,8 +240,7 @@ fn table_beside(beside: &Beside) -> String {
             grouped(measured.rate().median),
             measured.cpu_us(),
             cost.map(|cost| format!("{:.2} %", cost.median)).unwrap_or_default(),
-            cost.map(|cost| format!("{:.2} to {:.2} %", cost.sure.0, cost.sure.1))
-                .unwrap_or_default(),
+            cost.map(|cost| format!("{} %", cost.bounds())).unwrap_or_default(),
             measured.who.than().map(Who::name).unwrap_or_default(),
         );
     }

@@ -8,8 +8,9 @@ pub(super) struct Quartiles {
     pub(super) low: f64,
     pub(super) median: f64,
     pub(super) high: f64,
-    /// Between which of the figures the median of as many as one likes would be, in 19 of 20 cases.
-    pub(super) sure: (f64, f64),
+    /// Between which of the figures the median of as many as one likes would be, in 19 of 20 cases. There are none
+    /// among a few.
+    pub(super) sure: Option<(f64, f64)>,
 }
 
 impl Quartiles {
@@ -23,21 +24,43 @@ impl Quartiles {
             let (below, above) = (sorted.get(below)?, sorted.get(above)?);
             Some(below + (above - below) * place.fract())
         };
-        // How many of n figures are below the true median is binomial: n / 2, and 1.96 √n / 2 either way.
-        let away = 0.98 / (sorted.len() as f64).sqrt();
-        let sure = (at((0.5 - away).max(0.0))?, at((0.5 + away).min(1.0))?);
+        let sure = rank_below(sorted.len()).and_then(|rank| {
+            let mirrored = sorted.len().checked_sub(rank + 1)?;
+            Some((*sorted.get(rank)?, *sorted.get(mirrored)?))
+        });
         Some(Quartiles { low: at(0.25)?, median: at(0.5)?, high: at(0.75)?, sure })
     }
 
     pub(super) fn json(self) -> Value {
-        let (from, to) = self.sure;
-        json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": [from, to]})
+        let sure = self.sure.map(|(from, to)| [from, to]);
+        json!({"p25": self.low, "median": self.median, "p75": self.high, "sure": sure})
     }
 
     /// How far the figures between which the median is sure to be are apart.
     pub(super) fn doubt(&self) -> f64 {
-        self.sure.1 - self.sure.0
+        self.sure.map_or(f64::INFINITY, |(from, to)| to - from)
     }
+
+    /// Those figures, as `1.20 to 3.40`.
+    pub(super) fn bounds(&self) -> String {
+        self.sure.map_or_else(|| "unknown".to_owned(), |(from, to)| format!("{from:.2} to {to:.2}"))
+    }
+}
+
+/// How many of so many figures are left out on either side, so that the median is between the others in 19 of 20 cases.
+/// How many are below it is as with coins.
+fn rank_below(count: usize) -> Option<usize> {
+    let mut exactly = 0.5_f64.powi(i32::try_from(count).ok()?);
+    let (mut at_most, mut rank) = (exactly, None);
+    for below in 0..count / 2 {
+        if at_most > 0.025 {
+            break;
+        }
+        rank = Some(below);
+        exactly *= (count - below) as f64 / (below + 1) as f64;
+        at_most += exactly;
+    }
+    rank
 }
 
 /// How much less a rate is than another, in per cent of that.
@@ -82,17 +105,22 @@ mod tests {
             random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (random >> 40) as f64 / f64::from(1 << 24)
         };
-        for count in [11, 41, 150] {
+        for count in [6, 11, 41, 150] {
             let is_hit = |_: &i32| {
                 let figures: Vec<f64> = (0..count).map(|_| number().powi(3)).collect();
-                let (from, to) = Quartiles::of(&figures).expect("figures").sure;
+                let (from, to) = Quartiles::of(&figures).and_then(|it| it.sure).expect("enough");
                 (from..=to).contains(&0.125)
             };
-            let hits = (0..2000).filter(is_hit).count();
-            assert!((1840..=1980).contains(&hits), "{count}: {hits}");
+            let hits = (0..4000).filter(is_hit).count();
+            assert!((3770..=3980).contains(&hits), "{count}: {hits}");
         }
+        // As tables of the binomial distribution have it.
+        assert_eq!(
+            [5, 6, 9, 11, 33, 100].map(rank_below),
+            [None, Some(0), Some(1), Some(1), Some(10), Some(39),]
+        );
         let doubt = |figures: &[f64]| Quartiles::of(figures).map(|it| it.doubt());
-        assert_eq!(doubt(&[3.0, 1.0]), Some(2.0));
+        assert_eq!(doubt(&[3.0, 1.0]), Some(f64::INFINITY));
         assert_eq!(doubt(&[3.0; 9]), Some(0.0));
     }
 

@@ -259,7 +259,7 @@ pub(super) fn bytes(all: &[(String, f64)], limit: f64) -> String {
     for (name, bytes) in all {
         let class = if name.starts_with("BlkKin") { "c2" } else { "c0" };
         let (low, median, high) = (*bytes, *bytes, *bytes);
-        let figures = Quartiles { low, median, high, sure: (low, high) };
+        let figures = Quartiles { low, median, high, sure: None };
         y = draw_bar(&mut picture, axis, y, &(name, class, figures), format!("{bytes:.1}"));
     }
     let x = axis.at(limit);
@@ -281,7 +281,7 @@ mod tests {
     use crate::bench::blockstack::switching::{Measured, Target};
 
     fn cell() -> Cell {
-        let quartiles = Quartiles { low: 1.0, median: 2.0, high: 3.0, sure: (1.5, 2.5) };
+        let quartiles = Quartiles { low: 1.0, median: 2.0, high: 3.0, sure: None };
         let measured = |mode| Measured {
             mode,
             rate: quartiles,
