@@ -102,11 +102,14 @@ impl Log {
         }
         let next_sequence = loaded.next_sequence.max(positions.furthest);
         let tail = loaded.tail.as_ref();
+        // A segment gets its name when its headers are whole: one that is shorter was cut, with all that it had.
+        let last = loaded.table.segments.back();
+        let cut_bytes = last.map_or(0, |last| HEADER_BYTES.saturating_sub(last.file_bytes));
         let recovery = Recovery {
             next_sequence,
             was_closed: loaded.table.segments.is_empty()
                 || tail.is_some_and(|tail| tail.was_closed),
-            torn_bytes: tail.map_or(0, |tail| tail.torn.end - tail.torn.start),
+            torn_bytes: cut_bytes + tail.map_or(0, |tail| tail.torn.end - tail.torn.start),
             positions_forgotten: positions.forgotten,
         };
         let next_number = loaded.next_number;

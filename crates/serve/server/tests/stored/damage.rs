@@ -81,7 +81,7 @@ fn d3_damage_stays_where_it_is_and_is_told() {
     // What was just being made when it was killed may have nothing to damage.
     let mut names = files(&data);
     names.retain(|file| file.metadata().is_ok_and(|file| file.len() > 0));
-    let count = amount("TEST_DAMAGES", 40);
+    let count = amount("TEST_DAMAGES", 60);
     let mut random = Random::new(amount("TEST_SEED", 1));
     let (mut missing, mut harmed) = (0, 0);
     for number in 0..count {
