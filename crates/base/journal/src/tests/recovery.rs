@@ -209,6 +209,17 @@ fn damage_is_told_from_what_was_being_written() {
     check(8, "0-7");
 }
 
+/// All that it had is missing, and no byte is left that could tell.
+#[test]
+fn a_segment_that_is_shorter_than_its_headers_was_cut() {
+    for left in [600, 1023] {
+        let disk = journal(1);
+        change(&disk, 1, |bytes| bytes.truncate(left));
+        let (_, recovery) = open(&disk).unwrap();
+        assert_eq!(recovery.torn_bytes, 1024 - left as u64);
+    }
+}
+
 #[test]
 fn what_is_torn_goes_to_quarantine() {
     let disk = journal(1);
