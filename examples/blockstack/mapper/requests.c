@@ -67,7 +67,7 @@ static const char *const CALL_NAMES[] = { "", "copy read", "copy write", "copy f
 void requests_init(void)
 {
 	blkin_init();
-	blkin_init_endpoint(&endpoint, "0.0.0.0", 0, "mapper");
+	blkin_init_endpoint(&endpoint, "", 0, "mapper");
 	for (int at = 0; at < REQUESTS; at++)
 		requests[at].next_free = at + 1;
 	free_count = REQUESTS;

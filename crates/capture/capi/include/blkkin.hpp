@@ -83,7 +83,7 @@ class Endpoint {
 	friend class Trace;
 
 public:
-	constexpr Endpoint(const char *name, const char *ip = "0.0.0.0", int port = 0) noexcept
+	constexpr Endpoint(const char *name, const char *ip = "", int port = 0) noexcept
 	    : in_c{ip, port, name}
 	{
 	}

@@ -471,6 +471,7 @@ impl Agent {
                     Trace::new(directory, session.owner, about, Some(note))
                 }
             };
+            trace.let_go_by(self.behind.clone());
             // Before the program has rings for it.
             trace.note_directory();
             application.traces.insert(session.id, trace);

@@ -1,6 +1,7 @@
 //! The loop: who has connected, what has come, whose rings are to be looked at.
 
 use crate::application::{Application, Released};
+use crate::behind::Behind;
 use crate::catalog::{Catalog, Room};
 use crate::clear::Clearing;
 use crate::clock::Clocks;
@@ -70,6 +71,8 @@ pub struct Agent {
     looker: Looker,
     /// Closes what others have passed, which they can make wait.
     closer: Option<Sender<Box<dyn Send>>>,
+    /// Lets go of what is in memory of traces.
+    pub(crate) behind: Option<Behind>,
     pub(crate) clocks: Clocks,
     pub(crate) peers: BTreeMap<Id, Connected>,
     pub(crate) applications: BTreeMap<Id, Application>,
@@ -275,6 +278,7 @@ impl Agent {
             epoll,
             looker: Looker::start()?,
             closer: None,
+            behind: None,
             clocks: Clocks::new(),
             peers: BTreeMap::new(),
             applications: BTreeMap::new(),
@@ -307,6 +311,7 @@ impl Agent {
         }
         // Confined as this thread is.
         self.closer = Some(start_closer()?);
+        self.behind = Some(Behind::start()?);
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
         self.tell_manager(notify::READY);

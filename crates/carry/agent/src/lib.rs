@@ -10,6 +10,7 @@
 mod application;
 mod attach;
 mod background;
+mod behind;
 mod catalog;
 mod clear;
 mod clock;

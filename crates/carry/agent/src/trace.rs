@@ -4,6 +4,7 @@
 //! Whoever reads it at any moment finds sense: metadata is replaced as a whole, before the first packet
 //! that needs it is there, and packets that cannot be written whole are taken back.
 
+use crate::behind::Behind;
 use crate::clock::Rate;
 use crate::metadata;
 use crate::owner::Owner;
@@ -19,6 +20,7 @@ use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// What a trace says of itself.
 #[derive(Debug)]
@@ -50,6 +52,8 @@ pub(crate) struct Trace {
     files: HashMap<(u32, u32), StreamFile>,
     /// For the daemon that comes after this one. Snapshots have none, nor an index beside each stream.
     note: Option<Note>,
+    /// Who lets go of what is in memory of it. Snapshots have nobody: they are small, and read soon.
+    behind: Option<Behind>,
 }
 
 /// A channel.
@@ -63,7 +67,7 @@ struct Stream {
 
 #[derive(Debug)]
 struct StreamFile {
-    data: File,
+    data: Arc<File>,
     size: u64,
     /// Header of the last packet.
     last: Option<Header>,
@@ -119,6 +123,7 @@ impl Trace {
             streams: Vec::new(),
             files: HashMap::new(),
             note,
+            behind: None,
         }
     }
 
@@ -154,6 +159,7 @@ impl Trace {
             streams,
             files: HashMap::new(),
             note: Some(note),
+            behind: None,
         })
     }
 
@@ -192,11 +198,16 @@ impl Trace {
         let kept = settle(size).min(size);
         data.set_len(kept)?;
         let index = Some((index, INDEX_HEADER_SIZE));
-        let mut file = StreamFile { data, size: 0, last: None, index };
+        let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
         let last = file.last;
         self.files.insert((stream, cpu), file);
         Ok(last)
+    }
+
+    /// What is in memory of it is let go after a while.
+    pub(crate) fn let_go_by(&mut self, behind: Option<Behind>) {
+        self.behind = behind;
     }
 
     /// Size of a stream's file.
@@ -326,7 +337,8 @@ impl Trace {
                 return Err(error);
             }
         };
-        self.files.insert((stream, cpu), StreamFile { data: file, size: 0, last: None, index });
+        let data = Arc::new(file);
+        self.files.insert((stream, cpu), StreamFile { data, size: 0, last: None, index });
         Ok(())
     }
 
@@ -363,7 +375,14 @@ impl Trace {
             self.open_stream(stream, cpu)?;
         }
         match self.files.get_mut(&(stream, cpu)) {
-            Some(file) => file.append(packets, rings),
+            Some(file) => {
+                let before = file.size;
+                file.append(packets, rings)?;
+                if let Some(behind) = &self.behind {
+                    behind.has_grown(&file.data, before..file.size);
+                }
+                Ok(())
+            }
             None => Ok(()),
         }
     }
