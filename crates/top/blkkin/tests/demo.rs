@@ -81,6 +81,27 @@ fn a_request_is_shown_and_nothing_stays() {
 }
 
 #[test]
+fn the_trace_is_begun_anew_and_no_request_is_lost() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let directory = directory.path().join("demo");
+    let mut demo = start(&directory, &["--for", "6s", "--rate", "300", "--trace-size", "100K"]);
+    let lines: Vec<Value> = lines(&mut demo).collect();
+    let status = demo.wait().expect("ended");
+    let totals = lines.last().expect("a line");
+    assert_eq!(totals["spansLost"], 0, "{lines:?}");
+    let stored = totals["spansStored"].as_u64().expect("a number");
+    let requests = totals["requests"].as_u64().expect("a number");
+    assert!(requests > 0 && stored >= 4 * requests, "{totals}");
+    assert!(status.success(), "{status}");
+    // Only the last part of it is there.
+    let traces = std::fs::read_dir(directory.join("trace")).expect("a directory");
+    let names: Vec<_> = traces.map(|entry| entry.expect("an entry").file_name()).collect();
+    let [name] = &names[..] else { panic!("{names:?}") };
+    let number: u32 = name.to_string_lossy().parse().expect("a number");
+    assert!(number > 1, "{name:?}");
+}
+
+#[test]
 fn nothing_stays_of_one_that_was_killed() {
     let directory = tempfile::tempdir().expect("a directory");
     let mut demo = start(&directory.path().join("demo"), &[]);

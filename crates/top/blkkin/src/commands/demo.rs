@@ -53,6 +53,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     rate: u32,
 
+    /// Begin the trace anew when it is larger than this; the server has its requests by then
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = values::bytes)]
+    trace_size: u64,
+
     /// End after this time: 30s, 10m [default: at Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = values::age)]
     time: Option<Duration>,
@@ -120,6 +124,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     while !is_over() {
         load.go_on()?;
         chain.check()?;
+        chain.keep_below(args.trace_size)?;
         if !is_shown && args.rate > 0 {
             is_shown = show(&mut questions, &chain, &args, &say)?;
             if !is_shown && told.elapsed() > PATIENCE {

@@ -11,7 +11,7 @@ use blkkin_control::{Events, Purpose, Reply, Request, Selection, Session};
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Running, Server, Settings, StartError};
 use blkkin_store::SpanStore;
-use std::fs::OpenOptions;
+use std::fs::{DirEntry, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -21,12 +21,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub(super) struct Chain {
     directory: PathBuf,
     stack: Option<Stack>,
-    feed: Option<Feed>,
+    recording: Option<Recording>,
+    /// How many recordings there have been, and what was lost in those that have ended.
+    recordings: u32,
+    lost: u64,
     client: Client,
     agent: Option<Background>,
     server: Option<Running>,
     store: Arc<dyn SpanStore>,
     web: SocketAddr,
+}
+
+/// What is recorded since some time, and what brings it to the server.
+struct Recording {
+    session: String,
+    trace: PathBuf,
+    feed: Feed,
 }
 
 /// One of its parts.
@@ -45,9 +55,6 @@ pub(super) struct Totals {
     /// What was lost on the way: events in rings, spans that were not delivered or not taken.
     pub(super) lost: u64,
 }
-
-/// The demo's own session.
-const SESSION: &str = "demo";
 
 /// What is stored takes no more than this.
 const STORE_BYTES_MAX: u64 = 2 << 30;
@@ -88,7 +95,9 @@ impl Chain {
         Ok(Chain {
             directory: directory.to_owned(),
             stack: Some(stack),
-            feed: None,
+            recording: None,
+            recordings: 0,
+            lost: 0,
             client,
             agent: Some(agent),
             server: Some(server),
@@ -97,12 +106,35 @@ impl Chain {
         })
     }
 
-    /// Has the agent record all requests from now on, and brings them to the server.
+    /// Has the agent record all requests from now on, and brings them to the server. What was recorded before is
+    /// there by now, and removed.
     pub(super) fn record(&mut self) -> Result<(), Error> {
-        let trace = self.directory.join("trace");
-        self.start_session(SESSION, Purpose::Record, Some(trace.clone()))?;
-        self.ask(&Request::StartSession(SESSION.to_owned()))?;
-        self.feed = Some(Feed::start(trace, &format!("{}v1/traces", self.url()))?);
+        self.recordings += 1;
+        let session = format!("demo-{}", self.recordings);
+        let trace = self.directory.join("trace").join(self.recordings.to_string());
+        self.start_session(&session, Purpose::Record, Some(trace.clone()))?;
+        self.ask(&Request::StartSession(session.clone()))?;
+        let feed = Feed::start(trace.clone(), &format!("{}v1/traces", self.url()))?;
+        // Whoever else uses the disk may have requests under way: for a moment, both record.
+        let before = self.recording.replace(Recording { session, trace, feed });
+        let Some(before) = before else { return Ok(()) };
+        let trace = before.trace.clone();
+        self.end_recording(before)?;
+        std::fs::remove_dir_all(&trace)
+            .map_err(|error| Error::failed(format!("cannot remove `{}`: {error}", trace.display())))
+    }
+
+    /// Begins another recording if this one has more than so many bytes. No requests of the load may be under way.
+    pub(super) fn keep_below(&mut self, bytes_max: u64) -> Result<(), Error> {
+        let size = self.recording.as_ref().map(|recording| bytes_below(&recording.trace));
+        if size.is_some_and(|size| size > bytes_max) { self.record() } else { Ok(()) }
+    }
+
+    /// Ends one when all of it has come to the server.
+    fn end_recording(&mut self, Recording { session, feed, .. }: Recording) -> Result<(), Error> {
+        self.ask(&Request::StopSession(session.clone()))?;
+        self.ask(&Request::DestroySession(session))?;
+        self.lost += feed.end()?;
         Ok(())
     }
 
@@ -175,8 +207,8 @@ impl Chain {
 
     pub(super) fn totals(&self) -> Totals {
         let counters = self.store.counters();
-        let fed = self.feed.as_ref().map(Feed::lost).unwrap_or_default();
-        Totals { spans: counters.kept, lost: counters.lost + counters.refused + fed }
+        let fed = self.recording.as_ref().map_or(0, |recording| recording.feed.lost());
+        Totals { spans: counters.kept, lost: counters.lost + counters.refused + self.lost + fed }
     }
 
     /// Ends all parts, in an order in which nothing that has begun is lost.
@@ -184,13 +216,10 @@ impl Chain {
         if let Some(stack) = self.stack.take() {
             stack.stop().map_err(|error| Error::failed(format!("the chain: {error}")))?;
         }
-        if self.feed.is_some() {
-            self.ask(&Request::StopSession(SESSION.to_owned()))?;
-            self.ask(&Request::DestroySession(SESSION.to_owned()))?;
+        if let Some(recording) = self.recording.take() {
+            self.end_recording(recording)?;
         }
-        let lost = self.feed.take().map(Feed::end).transpose()?.unwrap_or_default();
-        let counters = self.store.counters();
-        let totals = Totals { spans: counters.kept, lost: lost + counters.lost + counters.refused };
+        let totals = self.totals();
         if let Some(server) = self.server.take() {
             server.stop();
         }
@@ -200,6 +229,17 @@ impl Chain {
         }
         Ok(totals)
     }
+}
+
+/// How much the files in a directory and below take. What is being made or removed counts as nothing.
+fn bytes_below(directory: &Path) -> u64 {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    let size = |entry: DirEntry| match entry.metadata() {
+        Ok(metadata) if metadata.is_dir() => bytes_below(&entry.path()),
+        Ok(metadata) => metadata.len(),
+        Err(_) => 0,
+    };
+    entries.map(size).sum()
 }
 
 /// Starts the server where it is wanted, or at another port if somebody has that one.
