@@ -6,8 +6,13 @@ use blkkin_control::{
     Activity, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
 };
 use blkkin_ctf::metadata;
-use blkkin_ring::Outcome;
-use std::fs;
+use blkkin_ring::{Event, Outcome};
+use blkkin_sys::testing::skip;
+use rustix::fs::{Advice, fadvise};
+use rustix::thread::{CpuSet, sched_getcpu, sched_setaffinity};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 use support::{Found, Node, Program, events, eventually, read, trace_below, traces_below};
@@ -85,6 +90,76 @@ fn programs_are_told_what_changes() {
     node.ask(&Request::DestroySession("s".into()));
     assert_eq!(node.ask(&Request::ListSessions(None)), []);
     assert!(node.refusal(&Request::StartSession("t".into())).contains("no session `t`"));
+}
+
+/// How much of a file's first bytes has to come from a disk.
+fn read_from_disk(file: &File) -> Option<u64> {
+    let read = || {
+        let counts = fs::read_to_string("/proc/thread-self/io").ok()?;
+        counts.lines().find_map(|line| line.strip_prefix("read_bytes: ")?.parse::<u64>().ok())
+    };
+    let before = read()?;
+    file.read_exact_at(&mut [0; 4096], 0).unwrap();
+    Some(read()? - before)
+}
+
+/// Whether the kernel tells that something had to come from a disk there.
+fn tells_of_disk(directory: &Path) -> bool {
+    let path = directory.join("probe");
+    fs::write(&path, [1; 4096]).unwrap();
+    let file = File::open(&path).unwrap();
+    file.sync_all().unwrap();
+    fadvise(&file, 0, None, Advice::DontNeed).unwrap();
+    fs::remove_file(&path).unwrap();
+    read_from_disk(&file).is_some_and(|bytes| bytes > 0)
+}
+
+#[test]
+fn what_was_long_written_is_not_kept_in_memory() {
+    let mut node = Node::new();
+    let directory = node.output();
+    if !tells_of_disk(directory.parent().unwrap()) {
+        let reason = "a disk is needed, of which the kernel tells what was read";
+        skip("what_was_long_written_is_not_kept_in_memory", reason);
+        return;
+    }
+    node.record_all(Purpose::Record);
+    let mut program = Program::start(&node);
+    program.tell(0, "test:first");
+    // So that it is one file that grows.
+    let mut processors = CpuSet::new();
+    processors.set(sched_getcpu());
+    sched_setaffinity(None, &processors).unwrap();
+    let mut bytes = [1; 8192];
+    let mut record = || {
+        for _ in 0..1000 {
+            let mut event = Event::new(&mut bytes, 8000, 0).unwrap();
+            if program.writers[&0].record(&mut event) == Outcome::Full {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let mut grown = |size: u64| {
+        eventually("a file grows", || {
+            record();
+            let files = fs::read_dir(trace_below(&directory)?).unwrap();
+            let mut files = files.map(|entry| entry.unwrap().path()).filter(|path| path.is_file());
+            files.find(|path| fs::metadata(path).unwrap().len() >= size)
+        })
+    };
+    let file = File::open(grown(32 << 20)).unwrap();
+    file.sync_all().unwrap();
+    assert_eq!(read_from_disk(&file), Some(0), "it is forgotten too soon");
+    grown(128 << 20);
+    file.sync_all().unwrap();
+    // Were it much more, the kernel might do so by itself.
+    let is_forgotten = (1..=8).any(|pieces| {
+        grown((128 + 16 * pieces) << 20);
+        std::thread::sleep(Duration::from_millis(50));
+        read_from_disk(&file).unwrap() > 0
+    });
+    assert!(is_forgotten, "all of it is in memory");
+    program.goodbye();
 }
 
 #[test]

@@ -86,7 +86,16 @@ impl Follower {
     /// Looks for packets, files and metadata that have been added. Gives whether traces were
     /// opened anew: then traces have new ids, and streams new numbers.
     pub fn look(&mut self) -> bool {
-        let mut is_due = self.looked.elapsed() >= LOOK_AGAIN;
+        self.look_if(self.looked.elapsed() >= LOOK_AGAIN)
+    }
+
+    /// The same for the last time: files that came a moment ago are found, too, for which [`Follower::look`] looks
+    /// now and then.
+    pub fn look_at_all(&mut self) -> bool {
+        self.look_if(true)
+    }
+
+    fn look_if(&mut self, mut is_due: bool) -> bool {
         for tries in 0..TRIES_MAX {
             // Metadata comes before the packets that need it. So it is looked at after them, and
             // what comes later than that is left for the next time.

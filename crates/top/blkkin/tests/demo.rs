@@ -93,6 +93,14 @@ fn the_trace_is_begun_anew_and_no_request_is_lost() {
     let requests = totals["requests"].as_u64().expect("a number");
     assert!(requests > 0 && stored >= 4 * requests, "{totals}");
     assert!(status.success(), "{status}");
+    let found = Command::new(env!("CARGO_BIN_EXE_blkkin"))
+        .args(["query", "--json", "--limit", "100000", "--data"])
+        .arg(directory.join("spans"))
+        .output()
+        .expect("asked");
+    let found = String::from_utf8_lossy(&found.stdout);
+    let begun_here = found.lines().filter(|line| line.contains(r#""service":"nbd","name":"#));
+    assert!(begun_here.count() as u64 >= requests, "{totals}");
     // Only the last part of it is there.
     let traces = std::fs::read_dir(directory.join("trace")).expect("a directory");
     let names: Vec<_> = traces.map(|entry| entry.expect("an entry").file_name()).collect();

@@ -122,9 +122,9 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let line = Line { is_live: !args.json && io::stderr().is_terminal() };
     let is_over = || interrupt.is_asked() || args.time.is_some_and(|time| begun.elapsed() >= time);
     while !is_over() {
+        chain.keep_below(args.trace_size)?;
         load.go_on()?;
         chain.check()?;
-        chain.keep_below(args.trace_size)?;
         if !is_shown && args.rate > 0 {
             is_shown = show(&mut questions, &chain, &args, &say)?;
             if !is_shown && told.elapsed() > PATIENCE {

@@ -115,13 +115,17 @@ impl Chain {
         self.start_session(&session, Purpose::Record, Some(trace.clone()))?;
         self.ask(&Request::StartSession(session.clone()))?;
         let feed = Feed::start(trace.clone(), &format!("{}v1/traces", self.url()))?;
-        // Whoever else uses the disk may have requests under way: for a moment, both record.
+        // Whoever else uses the disk may have requests under way: for a moment, both record, and what both have
+        // the store keeps once.
         let before = self.recording.replace(Recording { session, trace, feed });
         let Some(before) = before else { return Ok(()) };
         let trace = before.trace.clone();
         self.end_recording(before)?;
-        std::fs::remove_dir_all(&trace)
-            .map_err(|error| Error::failed(format!("cannot remove `{}`: {error}", trace.display())))
+        if let Err(error) = std::fs::remove_dir_all(&trace) {
+            // Somebody else may have removed it, or reads it. That is no reason to end.
+            log(&format!("cannot remove `{}`: {error}", trace.display()));
+        }
+        Ok(())
     }
 
     /// Begins another recording if this one has more than so many bytes. No requests of the load may be under way.

@@ -85,7 +85,11 @@ fn follow(
     loop {
         // What had come by then is still looked at.
         let is_last = ends.load(Ordering::Relaxed);
-        follower.look();
+        if is_last {
+            follower.look_at_all()
+        } else {
+            follower.look()
+        };
         let _ = collector.advance(i64::try_from(start.elapsed().as_nanos()).unwrap_or(i64::MAX));
         stats.add(follower.round(|reading| reading, &mut collector));
         let _ = exporter.flush();
