@@ -15,6 +15,7 @@ mod process;
 pub(crate) mod recipe;
 mod recording;
 mod server;
+mod serving;
 mod sizes;
 mod tracer;
 mod wire;

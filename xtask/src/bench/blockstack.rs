@@ -16,7 +16,7 @@ mod switching;
 use super::agent::Agent;
 use super::goal::Goal;
 use super::recipe::Output;
-use super::server::program::Program;
+use super::serving::program::Program;
 use super::{Options, Report, blkkin};
 use crate::measure::Table;
 use crate::peers::in_path;

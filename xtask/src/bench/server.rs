@@ -1,29 +1,27 @@
 //! `cargo xtask bench server`: how many spans a second `blkkin server` takes and keeps, when they are found, what they
 //! need on disk, and how fast questions about them are answered; beside Zipkin's server, DuckDB and ClickHouse's engine.
 //!
-//! Each phase is a file of `server/`, and all of them start servers with [`running`], and send and ask with the programs
-//! of `benches/server`, which shares the processors with them. What a phase needs and is not there is said, and skipped.
+//! Each phase is a file of `server/`, and all of them start servers, send and ask with [`serving`](super::serving),
+//! whose programs share the processors with them. What a phase needs and is not there is said, and skipped.
 //! Benches of their own that fill servers in the same way are [`ui`] and [`blockstack`], which has real traces.
 
 mod build;
 mod evict;
 mod ingest;
-pub(super) mod load;
+mod load;
 mod peers;
-pub(super) mod program;
 mod questions;
-pub(super) mod running;
 pub(super) mod ui;
 mod visible;
 mod zipkin;
 
 use super::goal::Goal;
+use super::serving::program::Program;
+use super::serving::running::Running;
 use super::{Options, Report, blkkin, blockstack};
 use crate::measure::show_bytes;
 use crate::{at, target_dir};
 use peers::Peers;
-use program::Program;
-use running::Abilities;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -56,7 +54,6 @@ struct Bench<'r> {
     /// `blkkin`.
     server: PathBuf,
     program: Program,
-    abilities: Abilities,
     peers: Peers,
     /// Where everything is made.
     folder: PathBuf,
@@ -79,10 +76,6 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     );
     for phase in phases {
         bench.report.say(format!("\n== {}", phase.name));
-        if !bench.abilities.is_there() && !phase.is_extra {
-            bench.skip("there is no `blkkin server`");
-            continue;
-        }
         (phase.run)(&mut bench)?;
     }
     if let Some((most, what)) = bench.memory.iter().max() {
@@ -123,10 +116,21 @@ impl<'r> Bench<'r> {
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let server = PathBuf::from(blkkin::build_with(&[PACKAGE])?);
         let program = Program(blkkin::folder().join(PACKAGE));
-        let abilities = Abilities::of(&server);
         let peers = if options.quick { Peers::none() } else { find(&folder) };
         peers.skipped.iter().for_each(|line| report.say(line));
-        Ok(Bench { options, report, server, program, abilities, peers, folder, memory: Vec::new() })
+        Ok(Bench { options, report, server, program, peers, folder, memory: Vec::new() })
+    }
+
+    /// Starts `blkkin server` with what it keeps in a folder.
+    fn start(&self, data: &Path) -> Result<Running, String> {
+        Running::start(&self.server, &self.folder, &["--data".into(), data.into()])
+    }
+
+    /// The same, and it keeps so many bytes at most.
+    fn start_limited(&self, data: &Path, bytes: u64) -> Result<Running, String> {
+        let limit = ["--keep-bytes".into(), bytes.to_string().into()];
+        let options = ["--data".into(), data.into()].into_iter().chain(limit);
+        Running::start(&self.server, &self.folder, &options.collect::<Vec<_>>())
     }
 
     /// Says that something is not measured, and why.

@@ -1,10 +1,10 @@
 //! Whether a server takes as much after a minute as at first, also if it has to remove as much as it takes.
 //! Start at [`run`].
 
-use super::program::{OnDisk, Sent};
-use super::running::{Running, Store, metric};
 use super::{Bench, clear, ingest, median};
 use crate::bench::goal::Goal;
+use crate::bench::serving::program::{OnDisk, Sent};
+use crate::bench::serving::running::metric;
 use crate::measure::{Table, show_bytes};
 use serde_json::json;
 
@@ -28,17 +28,11 @@ struct Minute {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
-    if !bench.abilities.data {
-        bench.skip("`blkkin server` has no durable store");
-        return Ok(());
-    }
     let seconds = if bench.options.quick { 10.0 } else { 60.0 };
     bench.report.say(format!("{FORMAT} for {seconds} s; spans/s of the first and the last third"));
     let mut table = Table::new(&["limit", "spans", "removed", "files have", "first", "last"]);
-    let can_limit = bench.abilities.limit.is_some();
-    let limits: &[Option<u64>] = if can_limit { &[None, Some(BYTES_MAX)] } else { &[None] };
     let mut minutes = Vec::new();
-    for &limit in limits {
+    for limit in [None, Some(BYTES_MAX)] {
         let Some(minute) = minute(bench, limit, seconds)? else {
             bench.skip("too short to tell early from late");
             return Ok(());
@@ -64,9 +58,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
         minutes.push(minute);
     }
     bench.report.say(table.render());
-    if !can_limit {
-        bench.skip("removing, as `blkkin server` takes no limit on bytes");
-    }
     let last = minutes.first().map(|free| free.last);
     let what = format!("spans taken durably, {FORMAT}, at the end of {seconds} s");
     bench.report.goal(Goal::at_least(WANTED, "/s", what).limit(LIMIT).measured(last));
@@ -84,11 +75,10 @@ fn minute(
     seconds: f64,
 ) -> Result<Option<Minute>, String> {
     let room = bench.room("data")?;
-    let store = match limit {
-        Some(bytes) => Store::Limited(room.clone(), bytes),
-        None => Store::Durable(room.clone()),
+    let server = match limit {
+        Some(bytes) => bench.start_limited(&room, bytes)?,
+        None => bench.start(&room)?,
     };
-    let server = Running::blkkin(bench, &store)?;
     let sent = bench.program.run("ingest", &ingest::arguments(&server, FORMAT, seconds))?;
     let sent = Sent::of(&sent).ok_or_else(|| format!("`{sent}` says too little"))?;
     server.settle()?;

@@ -1,9 +1,9 @@
 //! How many spans a second are acknowledged, in each format, and what that takes of both sides. Start at [`run`].
 
-use super::program::{Numbers, Sent};
-use super::running::{Running, Store};
 use super::{Bench, clear, median};
 use crate::bench::goal::{Goal, Rival};
+use crate::bench::serving::program::{Numbers, Sent};
+use crate::bench::serving::running::Running;
 use crate::measure::{Table, show_bytes, show_duration};
 use serde_json::json;
 use std::time::Duration;
@@ -58,13 +58,7 @@ struct Case {
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
     let (rounds, seconds) = if bench.options.quick { (1, 2.5) } else { (3, 6.0) };
-    let mut whos = Vec::new();
-    if bench.abilities.data {
-        whos.push("durable");
-    } else {
-        bench.skip("the durable store, as `blkkin server` has no --data; in memory instead");
-        whos.push("memory");
-    }
+    let mut whos = vec!["durable"];
     if bench.peers.zipkin.is_some() {
         whos.push("Zipkin");
     }
@@ -105,9 +99,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
 fn measure(bench: &mut Bench<'_>, who: &str, format: &str, seconds: f64) -> Result<Run, String> {
     let room = bench.room("data")?;
     let server = match (who, &bench.peers.zipkin) {
-        ("Zipkin", Some(jar)) => Running::zipkin(bench, jar, ZIPKIN_SPANS_MAX)?,
-        ("memory", _) => Running::blkkin(bench, &Store::Memory)?,
-        _ => Running::blkkin(bench, &Store::Durable(room.clone()))?,
+        ("Zipkin", Some(jar)) => Running::zipkin(&bench.folder, jar, ZIPKIN_SPANS_MAX)?,
+        _ => bench.start(&room)?,
     };
     // A JVM is slow until it has compiled what it does.
     if who == "Zipkin" {

@@ -1,19 +1,13 @@
 //! Fills a store with requests that can be asked for, and waits until it has come to rest. Start at [`load`].
 
 use super::ingest::REQUESTS_A_BATCH;
-use super::program::{Numbers, OnDisk, Program, Sent};
-use super::running::Running;
 use super::{Bench, median};
+use crate::bench::serving::program::{Numbers, OnDisk, Sent};
+use crate::bench::serving::running::Running;
+use crate::bench::serving::wait_for_rest;
 use serde_json::json;
 use std::path::Path;
-use std::time::{Duration, Instant};
-
-/// Files that stay as they are for so long are at rest.
-const REST: Duration = Duration::from_secs(8);
-const REST_QUICK: Duration = Duration::from_secs(4);
-/// Who merges files needs more of a processor than this.
-const IDLE_SHARE: f64 = 0.05;
-const REST_AFTER_MAX: Duration = Duration::from_secs(240);
+use std::time::Duration;
 
 /// As requests have them on average.
 const SPANS_A_REQUEST: u64 = 8;
@@ -63,29 +57,6 @@ pub(super) fn rest(bench: &Bench<'_>, server: &Running, folder: &Path) -> Result
         bench.report.say("its files do not come to rest");
     }
     Ok(disk)
-}
-
-/// The same, and whether they did come to rest.
-pub(in crate::bench) fn wait_for_rest(
-    program: &Program,
-    server: &Running,
-    folder: &Path,
-    is_quick: bool,
-) -> Result<(OnDisk, bool), String> {
-    let rest = if is_quick { REST_QUICK } else { REST };
-    let start = Instant::now();
-    let mut last = OnDisk::default();
-    while start.elapsed() < REST_AFTER_MAX {
-        let before = server.cpu_seconds()?;
-        std::thread::sleep(rest);
-        let now = OnDisk::of(program, folder)?;
-        let is_idle = server.cpu_seconds()? - before <= IDLE_SHARE * rest.as_secs_f64();
-        if is_idle && now == last {
-            return Ok((now, true));
-        }
-        last = now;
-    }
-    Ok((last, false))
 }
 
 /// The middle and the 99th of a hundred.

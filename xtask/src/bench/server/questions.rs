@@ -3,11 +3,10 @@
 
 use super::load::{load, p50_and_p99, rest};
 use super::peers::database;
-use super::program::{Answer, Asked, OnDisk};
-use super::running::{Running, Store};
 use super::{Bench, clear};
 use crate::at;
 use crate::bench::goal::{Goal, Rival};
+use crate::bench::serving::program::{Answer, Asked, OnDisk};
 use crate::measure::{Table, show_duration};
 use serde_json::json;
 use std::fs;
@@ -63,10 +62,6 @@ pub(super) struct Candidate {
 }
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
-    if !bench.abilities.data {
-        bench.skip("`blkkin server` has no --data; a store in memory is no match for databases");
-        return Ok(());
-    }
     let mut millions = bench.options.spans.clone();
     if millions.is_empty() {
         millions.extend(MILLIONS);
@@ -86,8 +81,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
 
 fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
     let data = bench.room("data")?;
-    let store = Store::Durable(data.clone());
-    let server = Running::blkkin(bench, &store)?;
+    let server = bench.start(&data)?;
     let loaded = load(bench, &server, "otlp-http", millions * 1_000_000)?;
     let disk = rest(bench, &server, &data)?;
     bench.note_memory(format!("{millions} million spans"), server.rss_bytes_max()?);
@@ -110,7 +104,7 @@ fn ask_about(bench: &mut Bench<'_>, millions: u64) -> Result<(), String> {
             .say("the page cache cannot be emptied here: `cold` means a process that is new");
     }
     let start = Instant::now();
-    let server = Running::blkkin(bench, &store)?;
+    let server = bench.start(&data)?;
     bench.report.say(format!("opened again in {}", show_duration(start.elapsed())));
     let asking = json!({"api": "own", "address": server.web(), "questions": questions});
     let mut candidates = vec![Candidate::new(OURS, bench.program.ask(&asking)?, lines)];

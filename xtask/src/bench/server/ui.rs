@@ -3,9 +3,9 @@
 
 use super::load::{load, rest};
 use super::peers::Peers;
-use super::running::{Running, Store};
 use super::{Bench, clear, median};
 use crate::bench::goal::{Goal, Rival};
+use crate::bench::serving::running::Running;
 use crate::bench::{Options, Report};
 use crate::measure::{Table, show_bytes};
 use crate::ui;
@@ -57,7 +57,7 @@ pub(in crate::bench) fn run(options: &Options, report: &mut Report) -> Result<()
 /// One request of very many spans.
 fn trace(bench: &mut Bench<'_>) -> Result<(), String> {
     let data = bench.room("data")?;
-    let server = Running::blkkin(bench, &Store::Durable(data.clone()))?;
+    let server = bench.start(&data)?;
     let mut task = task("trace", &server, rounds(bench));
     (task["small"], task["wide"]) = (json!(SMALL), json!(WIDE));
     let mut sending = task.clone();
@@ -94,7 +94,7 @@ fn search(bench: &mut Bench<'_>) -> Result<(), String> {
     let usual = if bench.options.quick { 1 } else { MILLIONS };
     let millions = bench.options.spans.first().copied().unwrap_or(usual);
     let data = bench.room("data")?;
-    let server = Running::blkkin(bench, &Store::Durable(data.clone()))?;
+    let server = bench.start(&data)?;
     load(bench, &server, "otlp-http", millions * 1_000_000)?;
     let disk = rest(bench, &server, &data)?;
     let rows = measure(&task("search", &server, rounds(bench)))?;
@@ -121,8 +121,8 @@ fn beside(bench: &mut Bench<'_>) -> Result<(), String> {
         return Ok(());
     };
     let data = bench.room("data")?;
-    let ours = Running::blkkin(bench, &Store::Durable(data.clone()))?;
-    let theirs = Running::zipkin(bench, &jar, ZIPKIN_SPANS_MAX)?;
+    let ours = bench.start(&data)?;
+    let theirs = Running::zipkin(&bench.folder, &jar, ZIPKIN_SPANS_MAX)?;
     let mut task = task("beside", &ours, rounds(bench));
     task["zipkin"] = json!(format!("http://{}", theirs.web()));
     task["spans"] = json!(BESIDE);

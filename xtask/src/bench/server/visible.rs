@@ -1,9 +1,9 @@
 //! How long it takes until a search finds what was sent, while others send as much as the server takes. Start at [`run`].
 
-use super::program::{Sent, finish, read};
-use super::running::{Running, Store};
 use super::{Bench, clear, ingest};
 use crate::bench::goal::Goal;
+use crate::bench::serving::program::{Sent, finish, read};
+use crate::bench::serving::running::Running;
 use crate::measure::{Table, show_duration};
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -17,19 +17,12 @@ const FORMATS: [&str; 2] = ["proto3", "json"];
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
     let seconds = if bench.options.quick { 4.0 } else { 15.0 };
-    let is_durable = bench.abilities.data;
-    if !is_durable {
-        bench.skip("the durable store, as `blkkin server` has no --data; in memory instead");
-    }
     let mut table = Table::new(&["beside", "spans/s", "found", "lost", "p50", "p99", "longest"]);
     for format in FORMATS {
         let room = bench.room("data")?;
-        let store = if is_durable { Store::Durable(room.clone()) } else { Store::Memory };
-        let server = Running::blkkin(bench, &store)?;
+        let server = bench.start(&room)?;
         let (sent, seen) = measure(bench, &server, format, seconds)?;
-        if is_durable {
-            bench.note_memory(format!("searches beside {format}"), server.rss_bytes_max()?);
-        }
+        bench.note_memory(format!("searches beside {format}"), server.rss_bytes_max()?);
         server.stop();
         clear(&room)?;
         let number = |name: &str| seen["visible"][name].as_f64();
@@ -50,7 +43,6 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
         bench.report.row(json!({
             "table": "visible",
             "format": format,
-            "durable": is_durable,
             "spans_per_second": sent.rate(),
             "visible": seen["visible"],
             "lost": lost,
@@ -59,7 +51,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
         let p99 = if lost > 0 { Some(f64::INFINITY) } else { number("p99_ns").map(|ns| ns / 1e6) };
         let goal =
             Goal::at_most(MS_MAX, " ms", format!("from sent to found, p99, beside {format}"));
-        bench.report.goal(goal.measured(p99.filter(|_| is_durable)));
+        bench.report.goal(goal.measured(p99));
     }
     let table = table.render();
     bench.report.say(table);

@@ -2,9 +2,9 @@
 
 use super::load::load;
 use super::questions::{Candidate, OURS, ask_in_turn, tell};
-use super::running::{Running, Store};
 use super::{Bench, clear};
 use crate::at;
+use crate::bench::serving::running::Running;
 use serde_json::json;
 use std::fs;
 
@@ -17,9 +17,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
         return Ok(());
     };
     let data = bench.room("data")?;
-    let store = if bench.abilities.data { Store::Durable(data.clone()) } else { Store::Memory };
-    let ours = Running::blkkin(bench, &store)?;
-    let theirs = Running::zipkin(bench, &jar, 2 * SPANS)?;
+    let ours = bench.start(&data)?;
+    let theirs = Running::zipkin(&bench.folder, &jar, 2 * SPANS)?;
     let loaded = load(bench, &ours, "proto3", SPANS)?;
     let again = load(bench, &theirs, "proto3", SPANS)?;
     ours.settle()?;

@@ -1,13 +1,12 @@
 //! Servers that are measured: starting them, what they take of the machine, and their end. Start at [`Running`].
 
-use super::Bench;
 use crate::at;
 use crate::bench::process::{Process, end};
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -18,25 +17,6 @@ const START_MAX: Duration = Duration::from_secs(180);
 const QUIET_SHARE: f64 = 0.1;
 const QUIET_FOR: Duration = Duration::from_millis(500);
 const QUIET_AFTER_MAX: Duration = Duration::from_secs(120);
-
-/// The names by which `blkkin server` may take a limit on the bytes that it keeps.
-const LIMITS: [&str; 4] = ["--keep-bytes", "--retention-bytes", "--keep-size", "--data-size"];
-
-/// What `blkkin server` can do, as its help says.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Abilities {
-    pub(super) memory: bool,
-    pub(super) data: bool,
-    pub(super) limit: Option<&'static str>,
-}
-
-/// Where a server keeps what it takes.
-pub(super) enum Store {
-    Memory,
-    Durable(PathBuf),
-    /// So many bytes at most.
-    Limited(PathBuf, u64),
-}
 
 /// A server.
 pub(in crate::bench) struct Running {
@@ -53,50 +33,8 @@ struct Places {
     scribe: String,
 }
 
-impl Abilities {
-    pub(super) fn of(blkkin: &Path) -> Abilities {
-        let output = Command::new(blkkin).args(["server", "--help"]).output();
-        let help = output.ok().filter(|output| output.status.success());
-        help.map_or_else(Abilities::default, |help| {
-            Abilities::told(&String::from_utf8_lossy(&help.stdout))
-        })
-    }
-
-    fn told(help: &str) -> Abilities {
-        let has = |option: &str| {
-            help.split(|c: char| c.is_whitespace() || c == ',').any(|word| word == option)
-        };
-        Abilities {
-            memory: has("--memory"),
-            data: has("--data"),
-            limit: LIMITS.into_iter().find(|option| has(option)),
-        }
-    }
-
-    pub(super) fn is_there(&self) -> bool {
-        self.memory || self.data
-    }
-}
-
 impl Running {
-    /// Starts `blkkin server`.
-    pub(super) fn blkkin(bench: &Bench<'_>, store: &Store) -> Result<Running, String> {
-        let mut options: Vec<OsString> = Vec::new();
-        match store {
-            Store::Memory => {
-                options.extend(["--memory", "--memory-size", "4G"].map(OsString::from))
-            }
-            Store::Durable(folder) => options.extend(["--data".into(), folder.into()]),
-            Store::Limited(folder, bytes) => {
-                let option = bench.abilities.limit.ok_or("no limit on bytes can be given")?;
-                options.extend(["--data".into(), folder.into()]);
-                options.extend([option.into(), bytes.to_string().into()]);
-            }
-        };
-        Running::start(&bench.server, &bench.folder, &options)
-    }
-
-    /// Starts it on ports that are free, with a log in `folder`.
+    /// Starts `blkkin server` on ports that are free, with a log in `folder`.
     pub(in crate::bench) fn start(
         blkkin: &Path,
         folder: &Path,
@@ -121,8 +59,12 @@ impl Running {
         }
     }
 
-    /// Starts Zipkin's server with its store in memory.
-    pub(super) fn zipkin(bench: &Bench<'_>, jar: &Path, spans_max: u64) -> Result<Running, String> {
+    /// Starts Zipkin's server with its store in memory, and a log in `folder`.
+    pub(in crate::bench) fn zipkin(
+        folder: &Path,
+        jar: &Path,
+        spans_max: u64,
+    ) -> Result<Running, String> {
         let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = port.map_err(|error| error.to_string())?.port();
         let web = format!("127.0.0.1:{port}");
@@ -131,7 +73,7 @@ impl Running {
         command.args(["-Xms6g", "-Xmx6g", "-XX:+UseParallelGC", "-jar"]).arg(jar);
         command.env("QUERY_PORT", port.to_string()).env("MEM_MAX_SPANS", spans_max.to_string());
         command.env("STORAGE_TYPE", "mem").env("LOGGING_LEVEL_ROOT", "WARN");
-        let log = bench.folder.join("zipkin.log");
+        let log = folder.join("zipkin.log");
         let child = start(&mut command, &log)?;
         let mut running = Running { child, places: Places { web, ..Places::default() } };
         let start = Instant::now();
@@ -158,7 +100,7 @@ impl Running {
     }
 
     /// Where spans in a format go.
-    pub(super) fn address(&self, format: &str) -> &str {
+    pub(in crate::bench) fn address(&self, format: &str) -> &str {
         match format {
             "otlp-http" => &self.places.otlp_http,
             "otlp-grpc" => &self.places.otlp_grpc,
@@ -171,11 +113,11 @@ impl Running {
         Process(self.child.id())
     }
 
-    pub(super) fn cpu_seconds(&self) -> Result<f64, String> {
+    pub(in crate::bench) fn cpu_seconds(&self) -> Result<f64, String> {
         self.process().cpu_seconds().map(|(user, system)| user + system)
     }
 
-    pub(super) fn rss_bytes_max(&self) -> Result<u64, String> {
+    pub(in crate::bench) fn rss_bytes_max(&self) -> Result<u64, String> {
         self.process().rss_bytes_max()
     }
 
@@ -261,17 +203,6 @@ pub(in crate::bench) fn metric(page: &str, name: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn abilities_are_those_of_the_help() {
-        let help = "Usage: blkkin server [OPTIONS] --data <DIR>\n      --data <DIR>\n  --memory\n\
-                    \n      --memory-size <SIZE>\n --keep-bytes <SIZE>";
-        let expected = Abilities { memory: true, data: true, limit: Some("--keep-bytes") };
-        assert_eq!(Abilities::told(help), expected);
-        let expected = Abilities { memory: false, data: false, limit: None };
-        assert_eq!(Abilities::told("--memory-size <SIZE>"), expected);
-        assert!(!Abilities::of(Path::new("/bin/false")).is_there());
-    }
 
     #[test]
     fn places_are_those_that_the_server_tells() {

@@ -11,29 +11,29 @@ pub(in crate::bench) struct Program(pub(in crate::bench) PathBuf);
 
 /// How requests are numbered, and so when they begin.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Numbers {
-    pub(super) seed: u64,
-    pub(super) origin_ns: u64,
-    pub(super) step_ns: u64,
+pub(in crate::bench) struct Numbers {
+    pub(in crate::bench) seed: u64,
+    pub(in crate::bench) origin_ns: u64,
+    pub(in crate::bench) step_ns: u64,
 }
 
 /// What sending has come to.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Sent {
-    pub(super) spans: f64,
-    pub(super) requests: u64,
-    pub(super) bytes: f64,
-    pub(super) refusals: f64,
-    pub(super) seconds: f64,
-    pub(super) own_cpu_seconds: f64,
-    pub(super) p50_ns: f64,
-    pub(super) p99_ns: f64,
+pub(in crate::bench) struct Sent {
+    pub(in crate::bench) spans: f64,
+    pub(in crate::bench) requests: u64,
+    pub(in crate::bench) bytes: f64,
+    pub(in crate::bench) refusals: f64,
+    pub(in crate::bench) seconds: f64,
+    pub(in crate::bench) own_cpu_seconds: f64,
+    pub(in crate::bench) p50_ns: f64,
+    pub(in crate::bench) p99_ns: f64,
     /// Spans a second, in one part of the time after the other.
-    pub(super) rates: Vec<f64>,
+    pub(in crate::bench) rates: Vec<f64>,
 }
 
 /// Somebody who is asked questions, in lines.
-pub(super) struct Asked {
+pub(in crate::bench) struct Asked {
     child: Child,
     questions: ChildStdin,
     answers: BufReader<ChildStdout>,
@@ -41,23 +41,23 @@ pub(super) struct Asked {
 
 /// One answer.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Answer {
-    pub(super) kind: String,
-    pub(super) ns: f64,
-    pub(super) found: u64,
+pub(in crate::bench) struct Answer {
+    pub(in crate::bench) kind: String,
+    pub(in crate::bench) ns: f64,
+    pub(in crate::bench) found: u64,
 }
 
 impl Numbers {
     /// Requests that begin one after the other from now on, as far apart as if they came at a rate of a million spans a
     /// second.
-    pub(super) fn now() -> Numbers {
+    pub(in crate::bench) fn now() -> Numbers {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let origin_ns = u64::try_from(now.as_nanos()).unwrap_or_default();
         Numbers { seed: origin_ns, origin_ns, step_ns: 8000 }
     }
 
     /// Adds itself to the program's arguments.
-    pub(super) fn tell(&self, arguments: &mut Value) {
+    pub(in crate::bench) fn tell(&self, arguments: &mut Value) {
         arguments["seed"] = json!(self.seed);
         arguments["origin_ns"] = json!(self.origin_ns);
         arguments["step_ns"] = json!(self.step_ns);
@@ -71,29 +71,29 @@ impl Program {
         command
     }
 
-    pub(super) fn start(&self, what: &str, arguments: &Value) -> Result<Child, String> {
+    pub(in crate::bench) fn start(&self, what: &str, arguments: &Value) -> Result<Child, String> {
         let mut command = self.command(what, arguments);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.spawn().map_err(|error| format!("cannot start {}: {error}", self.0.display()))
     }
 
     /// What it prints.
-    pub(super) fn text(&self, what: &str, arguments: &Value) -> Result<String, String> {
+    pub(in crate::bench) fn text(&self, what: &str, arguments: &Value) -> Result<String, String> {
         finish(self.start(what, arguments)?)
     }
 
     /// The JSON that it prints.
-    pub(super) fn run(&self, what: &str, arguments: &Value) -> Result<Value, String> {
+    pub(in crate::bench) fn run(&self, what: &str, arguments: &Value) -> Result<Value, String> {
         read(&self.text(what, arguments)?)
     }
 
-    pub(super) fn ask(&self, arguments: &Value) -> Result<Asked, String> {
+    pub(in crate::bench) fn ask(&self, arguments: &Value) -> Result<Asked, String> {
         Asked::start(&mut self.command("ask", arguments))
     }
 }
 
 /// Waits for its end, and gives what it has printed.
-pub(super) fn finish(child: Child) -> Result<String, String> {
+pub(in crate::bench) fn finish(child: Child) -> Result<String, String> {
     let output = child.wait_with_output().map_err(|error| error.to_string())?;
     match output.status.success() {
         true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -101,12 +101,12 @@ pub(super) fn finish(child: Child) -> Result<String, String> {
     }
 }
 
-pub(super) fn read(text: &str) -> Result<Value, String> {
+pub(in crate::bench) fn read(text: &str) -> Result<Value, String> {
     serde_json::from_str(text).map_err(|error| format!("`{}`: {error}", text.trim()))
 }
 
 impl Sent {
-    pub(super) fn of(value: &Value) -> Option<Sent> {
+    pub(in crate::bench) fn of(value: &Value) -> Option<Sent> {
         let number = |name: &str| value.get(name)?.as_f64();
         let latency = |name: &str| value.get("acknowledgement")?.get(name)?.as_f64();
         Some(Sent {
@@ -122,13 +122,13 @@ impl Sent {
         })
     }
 
-    pub(super) fn rate(&self) -> f64 {
+    pub(in crate::bench) fn rate(&self) -> f64 {
         self.spans / self.seconds.max(1e-9)
     }
 }
 
 impl Asked {
-    pub(super) fn start(command: &mut Command) -> Result<Asked, String> {
+    pub(in crate::bench) fn start(command: &mut Command) -> Result<Asked, String> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child =
             command.spawn().map_err(|error| format!("cannot start {command:?}: {error}"))?;
@@ -139,7 +139,7 @@ impl Asked {
     }
 
     /// The next line that it says.
-    pub(super) fn line(&mut self) -> Result<Value, String> {
+    pub(in crate::bench) fn line(&mut self) -> Result<Value, String> {
         let mut line = String::new();
         let read_bytes = self.answers.read_line(&mut line).map_err(|error| error.to_string())?;
         match read_bytes {
@@ -149,13 +149,13 @@ impl Asked {
     }
 
     /// Asks some of the questions.
-    pub(super) fn ask(&mut self, from: usize, to: usize) -> Result<Vec<Answer>, String> {
+    pub(in crate::bench) fn ask(&mut self, from: usize, to: usize) -> Result<Vec<Answer>, String> {
         writeln!(self.questions, "{from} {to}").map_err(|error| error.to_string())?;
         let value = self.line()?;
         answers(&value).ok_or_else(|| format!("`{value}` are no answers"))
     }
 
-    pub(super) fn end(self) -> Result<(), String> {
+    pub(in crate::bench) fn end(self) -> Result<(), String> {
         let Asked { mut child, questions, answers } = self;
         drop((questions, answers));
         child.wait().map(drop).map_err(|error| error.to_string())
@@ -181,7 +181,7 @@ pub(in crate::bench) struct OnDisk {
 }
 
 impl OnDisk {
-    pub(super) fn of(program: &Program, folder: &Path) -> Result<OnDisk, String> {
+    pub(in crate::bench) fn of(program: &Program, folder: &Path) -> Result<OnDisk, String> {
         let value = program.run("files", &json!({"directory": folder}))?;
         let number = |name: &str| {
             value
