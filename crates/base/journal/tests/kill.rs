@@ -2,7 +2,7 @@
 //! system calls that change something. All that it has said is there, and the next one goes on.
 
 use blkkin_journal::{Item, Journal, Options, Payload, Reader};
-use blkkin_sys::testing::{figure, is_installed, skip};
+use blkkin_sys::testing::{figure, is_installed, own_test, skip, traced};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -80,18 +80,9 @@ struct Said {
 }
 
 /// The program, started with these words before it.
-fn program(starter: &[&str], directory: &Path) -> Command {
-    let own = std::env::current_exe().unwrap();
-    let words = ["appends", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
-    let mut command = match starter {
-        [first, rest @ ..] => {
-            let mut command = Command::new(first);
-            command.args(rest).arg(own);
-            command
-        }
-        [] => Command::new(own),
-    };
-    command.args(words).env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
+fn program(starter: &[String], directory: &Path) -> Command {
+    let mut command = own_test(starter, "appends");
+    command.env("TEST_JOURNAL", directory).stdin(Stdio::null()).stderr(Stdio::null());
     command
 }
 
@@ -181,9 +172,8 @@ fn kill_in(call: &str, number: u32, early: bool) -> Option<Result<(), String>> {
     if number.is_multiple_of(2) {
         assert!(run(&mut program(&[], directory.path()), &mut said, None).success());
     }
-    let inject = format!("inject={call}:signal=SIGKILL:when={number}");
-    let only = format!("trace={call}");
-    let starter = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", &only, "-e", &inject];
+    let kill = format!("signal=SIGKILL:when={number}");
+    let starter = traced(&[call], Some(&kill), Path::new("/dev/null"));
     let mut command = program(&starter, directory.path());
     if early {
         command.env("TEST_EARLY", "1");

@@ -11,7 +11,8 @@ mod place;
 mod random;
 
 pub use calls::{
-    Fault, amount, answers_behind_syncs, deadline, figure, most_calls, some_of, traced,
+    Fault, amount, answers_behind_syncs, by_two, deadline, figure, most_calls, own_test, points,
+    some_of, traced,
 };
 pub use mounts::{Mounted, unmount};
 pub use place::{Scratch, is_installed, skip};

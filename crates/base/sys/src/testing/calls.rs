@@ -1,9 +1,11 @@
-//! Programs that end in one of their system calls, or have one fail, by `strace`: start at [`traced`] and [`Fault`]. What
-//! was done is told by [`figure`], how much to do is asked by [`amount`], and how soon by [`deadline`].
+//! Programs that end in one of their system calls, or have one fail, by `strace`: start at [`traced`] and [`Fault`]; they
+//! are tests too, which [`own_test`] runs. What was done is told by [`figure`], how much to do is asked by [`amount`], and
+//! how soon by [`deadline`].
 
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 /// The words before a program that is traced: which of its calls, what is done to them, and where they are noted.
@@ -17,6 +19,21 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
         words.extend(["-e".to_owned(), format!("inject={calls}:{inject}")]);
     }
     words
+}
+
+/// A test of this program, which is ignored otherwise, as a program of its own, by the words before it.
+pub fn own_test(starter: &[String], test: &str) -> Command {
+    let own = std::env::current_exe().expect("a program");
+    let mut command = match starter {
+        [first, rest @ ..] => {
+            let mut command = Command::new(first);
+            command.args(rest).arg(own);
+            command
+        }
+        [] => Command::new(own),
+    };
+    command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    command
 }
 
 /// How long something may take that is promised within a time: as long as that where promises are measured, and much
@@ -40,6 +57,25 @@ pub fn most_calls(log: &Path, calls: &[&'static str]) -> BTreeMap<&'static str, 
     let most =
         |call| of_threads.iter().filter(|((_, of), _)| *of == call).map(|(_, count)| *count).max();
     calls.iter().filter_map(|&call| Some((call, most(call)?))).collect()
+}
+
+/// Each single call of a life with so many: where a program can be killed.
+pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
+    counts
+        .iter()
+        .flat_map(|(&call, &count)| (1..=count).map(move |number| (call, number)))
+        .collect()
+}
+
+/// Does something to all, every second one on a thread of its own: most of the time each of the two waits, for a disk or
+/// for strace.
+pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Sync) -> [R; 2] {
+    let work = &work;
+    let every_second =
+        |first| move || work(&all.iter().skip(first).step_by(2).copied().collect::<Vec<_>>());
+    std::thread::scope(|scope| {
+        [0, 1].map(|first| scope.spawn(every_second(first))).map(|it| it.join().expect("all holds"))
+    })
 }
 
 /// How many answers there were, by what was noted with the paths of files; unless one came before what was written to

@@ -3,7 +3,7 @@
 
 use crate::life::{Destination, How, Life, RESUMES};
 use crate::sweep::{counts, flushed_behind_syncs, how};
-use blkkin_sys::testing::{Fault, Scratch, amount, figure, is_installed, skip, some_of};
+use blkkin_sys::testing::{Fault, Scratch, amount, by_two, figure, is_installed, skip, some_of};
 use std::time::Duration;
 
 /// What became of some faults.
@@ -58,12 +58,7 @@ fn sweep(faults: &[Fault]) -> Told {
 
 fn check(promise: &str, error: &'static str, what: &str) {
     let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 16));
-    let results = std::thread::scope(|scope| {
-        let half = |first| faults.iter().skip(first).step_by(2).copied().collect::<Vec<_>>();
-        [half(0), half(1)]
-            .map(|half| scope.spawn(move || sweep(&half)))
-            .map(|it| it.join().expect("all holds"))
-    });
+    let results = by_two(&faults, sweep);
     let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
     let refused = sum(|told| told.refused);
     assert!(refused > 0, "nothing was refused");

@@ -4,11 +4,11 @@
 use crate::accounts::{PATIENCE, balanced, options, push};
 use crate::server::{Reply, Server};
 use blkkin_deliver::{Exporter, Options};
-use blkkin_sys::testing::Random;
+use blkkin_sys::testing::{Random, own_test};
 use blkkin_wire::Format;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 /// Before what the program says, as the test harness speaks too.
@@ -47,8 +47,7 @@ fn run(
     kill_after: Option<(u64, Duration)>,
     early: bool,
 ) -> u64 {
-    let mut command = Command::new(std::env::current_exe().expect("a program"));
-    command.args(["kill::exports", "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+    let mut command = own_test(&[], "kill::exports");
     command.env("TEST_URL", url).env("TEST_QUEUE", queue).env("TEST_FIRST", first.to_string());
     command.env("TEST_COUNT", if kill_after.is_some() { "100000" } else { "0" });
     if early {

@@ -5,11 +5,12 @@ use crate::accounts::{PATIENCE, balanced, options};
 use crate::server::{Reply, Server};
 use blkkin_deliver::{Exporter, Options};
 use blkkin_model::{Span, SpanId, SpanRef, TagRef, TraceId};
+use blkkin_sys::testing::own_test;
 use blkkin_wire::{Decoder, Format, Limits};
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -237,17 +238,7 @@ impl Life {
 
     /// Runs the program, by the words before it, to its end.
     pub(crate) fn run(starter: &[String], destination: &Destination, how: How) -> Life {
-        let own = std::env::current_exe().expect("a program");
-        let mut command = match starter {
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(own);
-                command
-            }
-            [] => Command::new(own),
-        };
-        let test = "life::exports_for_long";
-        command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
+        let mut command = own_test(starter, "life::exports_for_long");
         command.env("TEST_URL", destination.server.url("/api/v2/spans"));
         command.env("TEST_QUEUE", &destination.queue).env("TEST_FIRST", how.first.to_string());
         command.env("TEST_BATCHES", how.batches.to_string());

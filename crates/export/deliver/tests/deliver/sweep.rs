@@ -3,8 +3,8 @@
 
 use crate::life::{Destination, How, Life, RESUMES};
 use blkkin_sys::testing::{
-    Scratch, amount, answers_behind_syncs, deadline, figure, is_installed, most_calls, skip,
-    some_of, traced,
+    Scratch, amount, answers_behind_syncs, by_two, deadline, figure, is_installed, most_calls,
+    points, skip, some_of, traced,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -129,16 +129,8 @@ fn d1_what_was_flushed_outlives_any_system_call() {
     if !is_installed("strace") {
         return skip("d1_what_was_flushed_outlives_any_system_call", "strace is missing");
     }
-    let all: Vec<(&str, u64)> = counts()
-        .into_iter()
-        .flat_map(|(call, count)| (1..=count).map(move |number| (call, number)))
-        .collect();
-    let points = some_of(all, amount("TEST_POINTS", 60));
-    // Most of the time each of them waits, for a disk or for strace.
-    let (one, other) = points.split_at(points.len() / 2);
-    let results = std::thread::scope(|scope| {
-        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
-    });
+    let points = some_of(points(&counts()), amount("TEST_POINTS", 60));
+    let results = by_two(&points, sweep);
     let sum = |of: fn(&(u64, u64, Duration)) -> u64| results.iter().map(of).sum::<u64>();
     let (killed, flushed) = (sum(|it| it.0), sum(|it| it.1));
     let slowest = results.iter().map(|it| it.2).max().unwrap_or_default();

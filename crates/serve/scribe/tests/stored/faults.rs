@@ -4,7 +4,9 @@
 use crate::kills::{answered_behind_syncs, batches, counts};
 use crate::life::{HANG, Life, RESUMES, Sent, Stores};
 use blkkin_scribe::Status;
-use blkkin_sys::testing::{Fault, Scratch, amount, deadline, figure, is_installed, skip, some_of};
+use blkkin_sys::testing::{
+    Fault, Scratch, amount, by_two, deadline, figure, is_installed, skip, some_of,
+};
 use std::time::Duration;
 
 /// What became of some faults.
@@ -78,12 +80,7 @@ fn sweep(faults: &[Fault]) -> Told {
 
 fn check(promise: &str, error: &'static str, what: &str) {
     let faults = some_of(Fault::all(&counts(), error), amount("TEST_FAULTS", 12));
-    let results = std::thread::scope(|scope| {
-        let half = |first| faults.iter().skip(first).step_by(2).copied().collect::<Vec<_>>();
-        [half(0), half(1)]
-            .map(|half| scope.spawn(move || sweep(&half)))
-            .map(|it| it.join().expect("all holds"))
-    });
+    let results = by_two(&faults, sweep);
     let sum = |of: fn(&Told) -> u64| results.iter().map(of).sum::<u64>();
     let later = sum(|told| told.later);
     assert!(later > 0, "nothing was refused");

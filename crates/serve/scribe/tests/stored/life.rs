@@ -6,12 +6,13 @@ use blkkin_scribe::{
     Batch, Client, ClientOptions, Entries, Entry, Handler, ResultCode, Running, Server,
     ServerOptions,
 };
+use blkkin_sys::testing::own_test;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -239,17 +240,8 @@ impl Life {
         starter: &[String],
         stores: &Stores,
     ) -> Result<Life, (ExitStatus, Vec<String>)> {
-        let own = std::env::current_exe().expect("a program");
-        let mut command = match starter {
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(own);
-                command
-            }
-            [] => Command::new(own),
-        };
-        let words = ["program::serves", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
-        command.args(words).env("TEST_SPOOL", &stores.spool);
+        let mut command = own_test(starter, "program::serves");
+        command.env("TEST_SPOOL", &stores.spool);
         command.env("TEST_CONFIGURATION", stores.configuration());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let begun = Instant::now();

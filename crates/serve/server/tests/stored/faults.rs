@@ -4,7 +4,7 @@
 use crate::kills::{batches, counts};
 use crate::life::{Life, Sent, ask};
 use crate::program::Plant;
-use blkkin_sys::testing::{amount, figure, is_installed, skip, some_of, traced};
+use blkkin_sys::testing::{amount, by_two, figure, is_installed, skip, some_of, traced};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -49,10 +49,8 @@ fn live(
     sent: &mut Sent,
     told: &mut Told,
 ) -> Result<(), String> {
-    let words = fault.starter();
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     told.faults += 1;
-    match Life::start(&words, directory, plant) {
+    match Life::start(&fault.starter(), directory, plant) {
         Ok(life) => {
             sent.send(&life, batches());
             let (status, _) = ask(life.web, "GET", "/health", "").ok_or("it does not live")?;
@@ -123,10 +121,7 @@ fn sweep(faults: &[Fault]) -> (Told, u64) {
 
 fn check(promise: &str, errors: &[&'static str], what: &str) {
     let faults = faults(amount("TEST_FAULTS", 20), errors);
-    let (one, other) = faults.split_at(faults.len() / 2);
-    let results = std::thread::scope(|scope| {
-        [one, other].map(|half| scope.spawn(|| sweep(half))).map(|it| it.join().expect("all holds"))
-    });
+    let results = by_two(&faults, sweep);
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
     for (status, count) in results.iter().flat_map(|(told, _)| &told.statuses) {
         *statuses.entry(*status).or_default() += count;

@@ -3,7 +3,7 @@
 use crate::life::{Life, Sent, start};
 use crate::program::Plant;
 use blkkin_sys::testing::{
-    amount, deadline, figure, is_installed, most_calls, skip, some_of, traced,
+    amount, by_two, deadline, figure, is_installed, most_calls, points, skip, some_of, traced,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,21 +42,11 @@ pub(crate) fn counts() -> BTreeMap<&'static str, u64> {
     let directory = tempfile::tempdir().expect("a directory");
     let log = directory.path().join("log");
     let words = traced(&CALLS, None, &log);
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let life = Life::start(&words, &directory.path().join("data"), Plant::Nothing);
     let life = life.unwrap_or_else(|end| panic!("{end:?}"));
     Sent::default().send(&life, batches());
     assert!(life.end().success());
     most_calls(&log, &CALLS)
-}
-
-/// Some of all numbers of calls, evenly, and those that are the n-th of several.
-pub(crate) fn points(of: u64, share: (usize, usize)) -> Vec<(&'static str, u64)> {
-    let all: Vec<(&str, u64)> = counts()
-        .into_iter()
-        .flat_map(|(call, count)| (1..=count).map(move |number| (call, number)))
-        .collect();
-    some_of(all, of).into_iter().skip(share.0).step_by(share.1).collect()
 }
 
 /// Whether it was killed.
@@ -68,7 +58,6 @@ fn kill_in(
 ) -> Result<bool, String> {
     let words =
         traced(&[call], Some(&format!("signal=SIGKILL:when={number}")), Path::new("/dev/null"));
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let place = |why| format!("killed in {call} number {number}: {why}");
     match Life::start(&words, directory, plant) {
         Ok(life) => {
@@ -93,9 +82,9 @@ fn check_at_rest(directory: &Path, sent: &Sent) -> Result<Duration, String> {
     }
 }
 
-fn sweep(share: (usize, usize)) -> (u64, u64, Duration) {
+fn sweep(points: &[(&str, u64)]) -> (u64, u64, Duration) {
     let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
-    for points in points(amount("TEST_POINTS", 1000), share).chunks(LIVES) {
+    for points in points.chunks(LIVES) {
         let directory = tempfile::tempdir().expect("a directory");
         let data = directory.path().join("data");
         let mut sent = Sent::default();
@@ -119,12 +108,7 @@ fn d1_what_is_acknowledged_outlives_any_system_call() {
     let (mut killed, mut acknowledged, mut slowest) = (0, 0, Duration::ZERO);
     // Threads differ from life to life, most where others want the processors; a call that was not made kills nobody.
     for _ in 0..4 {
-        // Most of the time each of them waits, for a disk or for strace.
-        let results = std::thread::scope(|scope| {
-            [0, 1]
-                .map(|half| scope.spawn(move || sweep((half, 2))))
-                .map(|it| it.join().expect("all holds"))
-        });
+        let results = by_two(&some_of(points(&counts()), amount("TEST_POINTS", 1000)), sweep);
         killed += results.iter().map(|it| it.0).sum::<u64>();
         acknowledged += results.iter().map(|it| it.1).sum::<u64>();
         slowest = results.iter().map(|it| it.2).fold(slowest, Duration::max);

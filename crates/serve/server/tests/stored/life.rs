@@ -1,13 +1,14 @@
 //! A life of the program, what was sent to it, and what has to be there afterwards. Start at [`Life`] and [`Sent`].
 
 use crate::program::{MARK, Plant};
+use blkkin_sys::testing::own_test;
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 /// Waits for nothing longer; it is not reached where all is well.
@@ -191,21 +192,12 @@ pub(crate) struct Life {
 impl Life {
     /// Starts it, by the words before it. If it ends before it listens: how, and what it has said.
     pub(crate) fn start(
-        starter: &[&str],
+        starter: &[String],
         directory: &Path,
         plant: Plant,
     ) -> Result<Life, (ExitStatus, Vec<String>)> {
-        let own = std::env::current_exe().expect("a program");
-        let mut command = match starter {
-            [first, rest @ ..] => {
-                let mut command = Command::new(first);
-                command.args(rest).arg(own);
-                command
-            }
-            [] => Command::new(own),
-        };
-        let words = ["program::serves", "--exact", "--ignored", "--nocapture", "--test-threads=1"];
-        command.args(words).env("TEST_DATA", directory).env("TEST_PLANT", format!("{plant:?}"));
+        let mut command = own_test(starter, "program::serves");
+        command.env("TEST_DATA", directory).env("TEST_PLANT", format!("{plant:?}"));
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let begun = Instant::now();
         let mut child = command.spawn().expect("a program");

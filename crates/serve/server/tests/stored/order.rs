@@ -18,7 +18,6 @@ fn observe(directory: &Path, plant: Plant, fails: Option<u64>) -> Result<u64, St
     if let Some(number) = fails {
         words.extend(["-e".to_owned(), format!("inject=fdatasync:error=EIO:when={number}")]);
     }
-    let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let life = Life::start(&words, &directory.join("data"), plant);
     let Ok(life) = life else { return Ok(0) };
     let mut sent = Sent::default();
