@@ -16,7 +16,7 @@ mod switching;
 use super::agent::Agent;
 use super::goal::Goal;
 use super::recipe::Output;
-use super::serving::program::Program;
+use super::serving::program::{self, Program};
 use super::{Options, Report, blkkin};
 use crate::measure::Table;
 use crate::peers::in_path;
@@ -181,9 +181,6 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     Ok(())
 }
 
-/// The package of a program that knows what a store's files have.
-const FILES: &str = "blkkin-bench-server";
-
 const EXAMPLE: &str = "blkkin-blockstack";
 
 const EXAMPLE_PROGRAM: &str = "blockstack";
@@ -191,9 +188,9 @@ const EXAMPLE_PROGRAM: &str = "blockstack";
 /// Builds `blkkin`, unless one is given, and all that is measured with it.
 fn build(options: &Options) -> Result<String, String> {
     match &options.blkkin {
-        None => blkkin::build_with(&[EXAMPLE, FILES]),
+        None => blkkin::build_with(&[EXAMPLE, program::PACKAGE]),
         Some(given) => {
-            blkkin::build_packages(&[EXAMPLE, FILES], &[])?;
+            blkkin::build_packages(&[EXAMPLE, program::PACKAGE], &[])?;
             Ok(given.to_string_lossy().into_owned())
         }
     }
@@ -221,8 +218,8 @@ pub(super) fn bytes_of_real_traces(options: &Options, report: &mut Report) -> Re
 }
 
 fn measure_bytes(stage: &Stage, options: &Options, report: &mut Report) -> Result<Bytes, String> {
-    let program = Program(blkkin::folder().join(FILES));
-    let bytes = bytes::measure(stage, &program, options.quick)?;
+    // It knows what a store's files have.
+    let bytes = bytes::measure(stage, &Program::built(), options.quick)?;
     report.row(bytes.json());
     tell_bytes(report, &bytes);
     Ok(bytes)

@@ -1,8 +1,8 @@
 //! `cargo xtask bench server`: how many spans a second `blkkin server` takes and keeps, when they are found, what they
 //! need on disk, and how fast questions about them are answered; beside Zipkin's server, DuckDB and ClickHouse's engine.
 //!
-//! Each phase is a file of `server/`, and all of them start servers, send and ask with [`serving`](super::serving),
-//! whose programs share the processors with them. What a phase needs and is not there is said, and skipped.
+//! Each phase is a file of `server/`. They start servers, send and ask with [`serving`](super::serving); its program, that
+//! of `benches/server`, shares the processors with them. What a phase needs and is not there is said, and skipped.
 //! Benches of their own that fill servers in the same way are [`ui`] and [`blockstack`], which has real traces.
 
 mod build;
@@ -16,7 +16,7 @@ mod visible;
 mod zipkin;
 
 use super::goal::Goal;
-use super::serving::program::Program;
+use super::serving::program::{PACKAGE, Program};
 use super::serving::running::Running;
 use super::{Options, Report, blkkin, blockstack};
 use crate::measure::show_bytes;
@@ -24,8 +24,6 @@ use crate::{at, target_dir};
 use peers::Peers;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-const PACKAGE: &str = "blkkin-bench-server";
 
 /// What a server may have in memory, whatever it keeps.
 const RSS_MIB_MAX: f64 = 512.0;
@@ -115,22 +113,22 @@ impl<'r> Bench<'r> {
         let folder = target_dir().join("bench/server");
         fs::create_dir_all(&folder).map_err(at(&folder))?;
         let server = PathBuf::from(blkkin::build_with(&[PACKAGE])?);
-        let program = Program(blkkin::folder().join(PACKAGE));
+        let program = Program::built();
         let peers = if options.quick { Peers::none() } else { find(&folder) };
         peers.skipped.iter().for_each(|line| report.say(line));
         Ok(Bench { options, report, server, program, peers, folder, memory: Vec::new() })
     }
 
-    /// Starts `blkkin server` with what it keeps in a folder.
+    /// Starts `blkkin server`, which keeps what it takes in this folder, …
     fn start(&self, data: &Path) -> Result<Running, String> {
         Running::start(&self.server, &self.folder, &["--data".into(), data.into()])
     }
 
-    /// The same, and it keeps so many bytes at most.
+    /// … and so many bytes at most.
     fn start_limited(&self, data: &Path, bytes: u64) -> Result<Running, String> {
-        let limit = ["--keep-bytes".into(), bytes.to_string().into()];
-        let options = ["--data".into(), data.into()].into_iter().chain(limit);
-        Running::start(&self.server, &self.folder, &options.collect::<Vec<_>>())
+        let limit = bytes.to_string().into();
+        let options = ["--data".into(), data.into(), "--keep-bytes".into(), limit];
+        Running::start(&self.server, &self.folder, &options)
     }
 
     /// Says that something is not measured, and why.

@@ -7,7 +7,7 @@
 #[path = "support/daemon.rs"]
 mod support;
 
-use blkkin_sys::testing::{Fork, confine, in_child, while_interrupted};
+use blkkin_sys::testing::{Fork, confine, in_child, own_test, while_interrupted};
 use blkkin_trace::control::{
     self, Answer, Context, FromApplication, Hello, KeepChannel, Levels, Opening, Refused, Role,
     ToApplication, Version, limits,
@@ -36,8 +36,7 @@ impl Running {
     }
 
     fn with(name: &str, daemon: &Daemon, variables: &[(&str, &str)]) -> Running {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name]);
+        let mut command = own_test::<&str>(&[], name);
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("BLKKIN_") {
                 command.env_remove(name);

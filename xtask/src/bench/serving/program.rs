@@ -1,13 +1,17 @@
 //! The program of `benches/server`: what it is told, and what it says. Start at [`Program`].
 
+use crate::bench::blkkin;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+/// Who builds it, by this name.
+pub(in crate::bench) const PACKAGE: &str = "blkkin-bench-server";
+
 /// The program.
-pub(in crate::bench) struct Program(pub(in crate::bench) PathBuf);
+pub(in crate::bench) struct Program(PathBuf);
 
 /// How requests are numbered, and so when they begin.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +69,11 @@ impl Numbers {
 }
 
 impl Program {
+    /// Where it is when it has been built.
+    pub(in crate::bench) fn built() -> Program {
+        Program(blkkin::folder().join(PACKAGE))
+    }
+
     fn command(&self, what: &str, arguments: &Value) -> Command {
         let mut command = Command::new(&self.0);
         command.arg(what).arg(arguments.to_string());

@@ -1,8 +1,10 @@
-//! Programs that end in one of their system calls, or have one fail, by `strace`: start at [`traced`] and [`Fault`]; they
-//! are tests too, which [`own_test`] runs. What was done is told by [`figure`], how much to do is asked by [`amount`], and
-//! how soon by [`deadline`].
+//! Programs that end in one of their system calls, or have one fail, by `strace`: start at [`traced`] and [`Fault`]. Such
+//! a program is an ignored test, of which [`own_test`] makes a command; [`points`] are where it can be killed, and
+//! [`by_two`] tries them. What was done is told by [`figure`], how much to do is asked by [`amount`], and how soon by
+//! [`deadline`].
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
@@ -22,7 +24,7 @@ pub fn traced(calls: &[&str], inject: Option<&str>, to: &Path) -> Vec<String> {
 }
 
 /// A test of this program, which is ignored otherwise, as a program of its own, by the words before it.
-pub fn own_test(starter: &[String], test: &str) -> Command {
+pub fn own_test<S: AsRef<OsStr>>(starter: &[S], test: &str) -> Command {
     let own = std::env::current_exe().expect("a program");
     let mut command = match starter {
         [first, rest @ ..] => {
@@ -32,6 +34,7 @@ pub fn own_test(starter: &[String], test: &str) -> Command {
         }
         [] => Command::new(own),
     };
+    // With several threads the harness tells after a minute that the program still runs.
     command.args([test, "--exact", "--ignored", "--nocapture", "--test-threads=1"]);
     command
 }
@@ -67,8 +70,8 @@ pub fn points(counts: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> 
         .collect()
 }
 
-/// Does something to all, every second one on a thread of its own: most of the time each of the two waits, for a disk or
-/// for strace.
+/// Does something with all, on two threads, each of which has every second one: most of the time they wait, for a disk or
+/// for strace. What alternates in `all` is separated by that.
 pub fn by_two<T: Copy + Sync, R: Send>(all: &[T], work: impl Fn(&[T]) -> R + Sync) -> [R; 2] {
     let work = &work;
     let every_second =

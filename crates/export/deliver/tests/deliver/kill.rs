@@ -47,7 +47,7 @@ fn run(
     kill_after: Option<(u64, Duration)>,
     early: bool,
 ) -> u64 {
-    let mut command = own_test(&[], "kill::exports");
+    let mut command = own_test::<&str>(&[], "kill::exports");
     command.env("TEST_URL", url).env("TEST_QUEUE", queue).env("TEST_FIRST", first.to_string());
     command.env("TEST_COUNT", if kill_after.is_some() { "100000" } else { "0" });
     if early {

@@ -6,6 +6,7 @@ pub use blkkin_sys::testing::{amount, figure};
 
 use blkkin_client::{Client, Patience};
 use blkkin_control::{Application, Applications, Processes, Reply, Request};
+use blkkin_sys::testing::own_test;
 use blkkin_trace::{Level, event};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -162,18 +163,8 @@ impl Node {
 
     /// A program that is one of the ignored tests.
     pub fn test_program(&self, starter: &[&str], name: &str) -> Command {
-        let own = std::env::current_exe().unwrap();
-        let mut command = match starter {
-            [] => Command::new(own),
-            [starter, arguments @ ..] => {
-                let mut command = Command::new(starter);
-                command.args(arguments).arg(own);
-                command
-            }
-        };
+        let mut command = own_test(starter, name);
         command
-            // With several threads the harness tells after a minute that the program still runs.
-            .args(["--ignored", "--exact", "--nocapture", "--test-threads=1", name])
             .env("BLKKIN_SOCKET", self.socket())
             .env("BLKKIN_WAIT", "5000")
             .current_dir(self.directory.path());
