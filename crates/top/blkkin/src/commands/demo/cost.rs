@@ -76,13 +76,13 @@ impl Cost {
         iops.get(iops.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// The median over rounds of what it was less than without tracing in the same round, in per cent.
-    fn less(&self, mode: usize) -> f64 {
+    /// What it was less than without tracing in the same round, in per cent: the least of the rounds, the median, the most.
+    fn less(&self, mode: usize) -> Option<[f64; 3]> {
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);
         let mut less: Vec<f64> =
             rounds.map(|(off, on)| (1.0 - on / off.max(1e-9)) * 100.0).collect();
         less.sort_by(f64::total_cmp);
-        less.get(less.len() / 2).copied().unwrap_or(0.0)
+        Some([*less.first()?, less[less.len() / 2], *less.last()?])
     }
 
     pub(super) fn table(&self) -> String {
@@ -90,21 +90,29 @@ impl Cost {
             ("FOLLOWED", Align::Left),
             ("IOPS", Align::Right),
             ("LESS BY", Align::Right),
+            ("IN ROUNDS", Align::Right),
         ]);
         for (mode, (name, ..)) in MODES.iter().enumerate() {
-            let less = match mode {
-                0 => String::new(),
-                _ => format!("{:.1} %", self.less(mode)),
-            };
+            let less = self.less(mode).filter(|_| mode > 0);
+            let (less, rounds) = less.map_or_else(Default::default, |[least, median, most]| {
+                (format!("{median:.1} %"), format!("{least:.1} to {most:.1} %"))
+            });
             let iops = format!("{:.0}", self.median(mode));
-            table.row(vec![(*name).into(), iops.into(), less.into()]);
+            table.row(vec![(*name).into(), iops.into(), less.into(), rounds.into()]);
         }
         table.print(false)
     }
 
     pub(super) fn json(&self) -> Value {
         let modes = MODES.iter().enumerate().map(|(mode, (name, ..))| {
-            json!({"followed": name, "iops": self.median(mode), "lessPercent": self.less(mode)})
+            let [least, median, most] = self.less(mode).unwrap_or_default();
+            json!({
+                "followed": name,
+                "iops": self.median(mode),
+                "lessPercent": median,
+                "lessPercentLeast": least,
+                "lessPercentMost": most,
+            })
         });
         modes.collect()
     }
