@@ -448,7 +448,7 @@ impl<'e> Event<'e> {
         self.size.next_multiple_of(COPIED)
     }
 
-    #[cfg(any(test, all(target_arch = "x86_64", not(loom))))]
+    #[cfg(all(not(loom), any(test, target_arch = "x86_64")))]
     #[inline(always)]
     pub(crate) fn size(&self) -> usize {
         self.size
