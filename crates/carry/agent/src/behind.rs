@@ -8,14 +8,21 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
+use std::time::Duration;
 
-/// Files are brought to the disk and forgotten in pieces of this size.
+/// Files are brought to the disk and forgotten in pieces of this size, …
 const PIECE: u64 = 16 << 20;
+/// … step by step, with pauses: a file system that works on a large part of a file has who appends to it wait, and rings
+/// are full after some milliseconds.
+const STEP: u64 = 4 << 20;
+const PAUSE: Duration = Duration::from_millis(1);
 /// What is so far behind a file's end is brought to the disk. Whoever reads along is closer to it.
 const SETTLED: u64 = 64 << 20;
-/// What is so far behind should be there, and is forgotten; and so is what is behind that and came there later.
+/// What is so far behind should be there, and is forgotten.
 const FORGOTTEN: u64 = 128 << 20;
-const LATER: u64 = 128 << 20;
+/// What came there later is forgotten here.
+const FORGOTTEN_LATER: u64 = 256 << 20;
+const DISTANCES: [u64; 3] = [SETTLED, FORGOTTEN, FORGOTTEN_LATER];
 /// Pieces that may wait for a slow disk. Others are left to the kernel, which has a time for all.
 const WAITING_MAX: usize = 64;
 
@@ -28,10 +35,12 @@ impl Behind {
         let (sender, pieces) = sync_channel::<(Arc<File>, Range<u64>)>(WAITING_MAX);
         let let_go = move || {
             for (file, piece) in pieces {
-                let size = NonZeroU64::new(piece.end - piece.start);
-                // The kernel begins to write what is not on the disk, and forgets what is. What it does not forget
-                // it will when it needs the room.
-                let _ = fadvise(&file, piece.start, size, Advice::DontNeed);
+                for start in piece.step_by(STEP as usize) {
+                    // The kernel begins to write what is not on the disk, and forgets what is. What it does not
+                    // forget it will when it needs the room.
+                    let _ = fadvise(&file, start, NonZeroU64::new(STEP), Advice::DontNeed);
+                    std::thread::sleep(PAUSE);
+                }
             }
         };
         std::thread::Builder::new().name("blkkin-behind".to_owned()).spawn(let_go)?;
@@ -48,11 +57,11 @@ impl Behind {
 
 /// What of a file is to be brought to the disk, and what is to be forgotten, after it has grown.
 fn due(sizes: Range<u64>) -> impl Iterator<Item = Range<u64>> {
-    [(SETTLED, 0), (FORGOTTEN, LATER)].into_iter().filter_map(move |(distance, more)| {
+    let passed = move |distance: u64| {
         let pieces = |size: u64| size.saturating_sub(distance) / PIECE * PIECE;
-        let passed = pieces(sizes.start)..pieces(sizes.end);
-        (!passed.is_empty()).then(|| passed.start.saturating_sub(more)..passed.end)
-    })
+        pieces(sizes.start)..pieces(sizes.end)
+    };
+    DISTANCES.into_iter().map(passed).filter(|piece| !piece.is_empty())
 }
 
 #[cfg(test)]
@@ -60,24 +69,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_piece_is_due_when_it_is_so_far_behind_and_again_when_it_is_farther() {
-        let (mut settled, mut forgotten) = (0, 0);
+    fn each_piece_is_due_once_at_each_distance() {
+        let mut due_until = [0; DISTANCES.len()];
         let mut size = 0;
-        for step in (1..5_000_000_u64).step_by(70_001) {
+        for step in (1..5_000_000_u64).step_by(30_001) {
             let grown = size + step;
             for piece in due(size..grown) {
-                if piece.start == settled {
-                    settled = piece.end;
-                } else {
-                    assert_eq!(piece.start, u64::saturating_sub(forgotten, LATER));
-                    forgotten = piece.end;
-                }
+                // From the least distance on, so that what is at several is brought to the disk first.
+                let of = due_until.iter_mut().find(|until| **until == piece.start);
+                *of.expect("goes on where one ended") = piece.end;
             }
             size = grown;
             let behind = |distance: u64| size.saturating_sub(distance) / PIECE * PIECE;
-            assert_eq!((settled, forgotten), (behind(SETTLED), behind(FORGOTTEN)));
+            assert_eq!(due_until, DISTANCES.map(behind));
         }
-        assert!(forgotten > 0);
+        assert!(due_until[2] > 0);
         // One that was cleared begins anew.
         assert_eq!(due(0..PIECE).count(), 0);
     }
