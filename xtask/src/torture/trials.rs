@@ -156,6 +156,7 @@ pub(super) const TRIALS: &[Trial] = &[
     built(Build::Addresses, "memory: scribbled rings", "blkkin-ring", "hostile", &[]),
     built(Build::Addresses, "memory: types, rules, ids", "blkkin-trace", "", &[]),
     built(Build::Addresses, "memory: C's pointers", "blkkin-capi", "", &[]),
+    part("L9", "signal handlers record on small stacks", "blkkin-trace", "daemon", &["l9_"], &[]),
     stored(
         "D1",
         "servers are killed in each system call",

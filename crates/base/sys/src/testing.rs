@@ -9,6 +9,7 @@ mod calls;
 mod mounts;
 mod place;
 mod random;
+mod stack;
 
 pub use calls::{
     Fault, amount, answers_behind_syncs, by_two, deadline, figure, most_calls, own_test, points,
@@ -17,6 +18,7 @@ pub use calls::{
 pub use mounts::{Mounted, unmount};
 pub use place::{Scratch, is_installed, skip};
 pub use random::Random;
+pub use stack::stack_used;
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};
 

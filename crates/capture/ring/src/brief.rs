@@ -48,6 +48,16 @@ impl BriefRoom {
     pub const fn new() -> BriefRoom {
         BriefRoom(MaybeUninit::uninit())
     }
+
+    /// Encodes another event in this memory, of which fields may be longer.
+    pub fn encoder(&mut self, id: u16) -> Encoder<'_> {
+        const END: usize = SIZE - COPIED;
+        // SAFETY: a grain behind the end is within this memory.
+        #[expect(unsafe_code)]
+        unsafe {
+            Encoder::of(self.0.as_mut_ptr().cast(), END, id, None)
+        }
+    }
 }
 
 impl Default for BriefRoom {
@@ -244,7 +254,7 @@ mod tests {
                     let write = |pen: &mut dyn FnMut(u8) -> Option<()>| {
                         (0..before).try_for_each(|index| pen(index as u8))
                     };
-                    let (mut room, mut brief_room) = (Room::new(), BriefRoom::new());
+                    let (mut room, mut brief_room) = (Room::<1024>::of_size(), BriefRoom::new());
                     let mut encoder = Encoder::new(&mut room, 7);
                     let mut brief = Brief::new(&mut brief_room, 7);
                     write(&mut |byte| Pen::put(&mut encoder, [byte])).unwrap();

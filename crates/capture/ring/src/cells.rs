@@ -16,6 +16,8 @@ pub(crate) enum Word {
     Owner = 24,
     /// Events that found no ring to write to.
     Unplaced = 32,
+    /// Events of which a string was shortened; the sum over all rings counts.
+    Cut = 40,
     /// The reader needs nothing before this position.
     Read = 128,
     /// The reader is about to write, or has written, what comes before this position …

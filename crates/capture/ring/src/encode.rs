@@ -1,5 +1,6 @@
-//! An event on its way into a ring: encoded on the stack, so that nothing is allocated, and in memory
-//! that is not cleared first, because that would cost more than the event.
+//! An event on its way into a ring: encoded in memory that is not cleared first, because that would cost
+//! more than the event. Nothing is allocated. Small events are encoded on the stack, others in
+//! [rooms](crate::rooms) that the process keeps for them: whoever records may have little stack.
 //!
 //! ```text
 //! 0  id of its class, u16     10  fields, one after the other, without padding:
@@ -7,6 +8,8 @@
 //! ```
 
 use crate::shape::SUBBUFFER_SIZE_MAX;
+use crate::share::Shares;
+use std::ffi::c_char;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
@@ -23,12 +26,15 @@ pub(crate) const GRAIN: usize = 16;
 /// few bytes, and more of them to begin would be many more orders to look at.
 pub(crate) const COPIED: usize = if cfg!(loom) { GRAIN } else { 32 };
 
-/// Bytes that an [`Encoder`] has room for.
-pub const EVENT_SIZE_MAX: usize = 4096;
+/// Size of the largest event that a [`Room`] holds, with its header.
+pub const ROOM_SIZE: usize = 512;
 
-/// Memory for an event, on the stack of who records it.
+/// Memory for a small event, on the stack of the thread that records it. `SIZE` is a multiple of 32.
 #[derive(Debug)]
-pub struct Room(MaybeUninit<[u8; ROOM]>);
+pub struct Room<const SIZE: usize = ROOM_SIZE> {
+    /// Bytes that are left of a string's last grain.
+    memory: MaybeUninit<([u8; SIZE], [u8; GRAIN])>,
+}
 
 impl Default for Room {
     fn default() -> Room {
@@ -40,45 +46,77 @@ impl Room {
     /// Memory that has not been written to.
     #[inline(always)]
     pub const fn new() -> Room {
-        Room(MaybeUninit::uninit())
+        Room::of_size()
+    }
+}
+
+impl<const SIZE: usize> Room<SIZE> {
+    /// Memory that has not been written to.
+    #[inline(always)]
+    pub const fn of_size() -> Room<SIZE> {
+        const { assert!(SIZE.is_multiple_of(COPIED) && SIZE > HEADER_SIZE) };
+        Room { memory: MaybeUninit::uninit() }
+    }
+
+    /// Where it starts. [`GRAIN`] bytes behind its end can be written, too.
+    pub(crate) fn start(&mut self) -> *mut u8 {
+        self.memory.as_mut_ptr().cast()
     }
 }
 
 /// Encodes an event. It has its memory elsewhere, so that it can be moved at no cost.
 #[derive(Debug)]
 pub struct Encoder<'r> {
-    /// Of [`ROOM`] bytes, the first `size` are written.
+    /// Of `end + GRAIN` bytes, the first `size` are written.
     start: *mut u8,
     /// [`TOO_LARGE`] if a field found no place at all, so that nobody could read the event.
     size: usize,
-    is_cut: bool,
-    room: PhantomData<&'r mut Room>,
+    /// Where the event ends at the latest; a multiple of [`COPIED`].
+    end: usize,
+    /// Which strings are shortened, and how; `None` if an event that does not fit is
+    /// [given up](Encoder::lacks_field).
+    shares: Option<&'r mut Shares>,
+    room: PhantomData<&'r mut [u8]>,
 }
 
-/// Where strings end at the latest, but for their NUL.
-const STRINGS_END: usize = EVENT_SIZE_MAX - RESERVE;
 /// A size that no sub-buffer has room for: an event of it is never copied.
 const TOO_LARGE: usize = 1 << 30;
 const _: () = assert!(TOO_LARGE > SUBBUFFER_SIZE_MAX);
-/// Bytes at the end that strings leave free, so that a very long one does not take the place of the
-/// fields behind it.
-const RESERVE: usize = 256;
-
-/// A grain more than what counts, so that strings can be copied in whole grains.
-const ROOM: usize = EVENT_SIZE_MAX + GRAIN;
-const _: () = assert!(EVENT_SIZE_MAX.is_multiple_of(COPIED));
 
 impl<'r> Encoder<'r> {
     /// An event of this class, without fields.
     #[inline(always)]
-    pub fn new(room: &'r mut Room, id: u16) -> Encoder<'r> {
-        let start = room.0.as_mut_ptr().cast::<u8>();
-        // SAFETY: there is room for that.
+    pub fn new<const SIZE: usize>(room: &'r mut Room<SIZE>, id: u16) -> Encoder<'r> {
+        let start = room.memory.as_mut_ptr().cast::<u8>();
+        // SAFETY: there is room for so many bytes.
         #[expect(unsafe_code)]
         unsafe {
-            put_header(start, id);
+            Encoder::of(start, SIZE, id, None)
         }
-        Encoder { start, size: HEADER_SIZE, is_cut: false, room: PhantomData }
+    }
+
+    /// An event of this class in the `end + GRAIN` bytes at `start`, of which `end` is a multiple of [`COPIED`].
+    ///
+    /// # Safety
+    ///
+    /// The memory is there, and nobody else's, as long as the encoder and its events are used.
+    #[inline(always)]
+    #[expect(unsafe_code)]
+    pub(crate) unsafe fn of(
+        start: *mut u8,
+        end: usize,
+        id: u16,
+        shares: Option<&'r mut Shares>,
+    ) -> Encoder<'r> {
+        // SAFETY: there is room for a header.
+        unsafe { put_header(start, id) };
+        Encoder { start, size: HEADER_SIZE, end, shares, room: PhantomData }
+    }
+
+    /// Writes nothing, and adds up in `shares` what the fields take.
+    pub(crate) fn measuring(shares: &'r mut Shares) -> Encoder<'r> {
+        let start = std::ptr::null_mut();
+        Encoder { start, size: TOO_LARGE, end: 0, shares: Some(shares), room: PhantomData }
     }
 
     /// Appends bytes as they are: integers and floats. If they do not fit, the event counts as too
@@ -86,9 +124,8 @@ impl<'r> Encoder<'r> {
     #[inline(always)]
     pub fn put<const N: usize>(&mut self, bytes: [u8; N]) {
         const { assert!(N <= GRAIN) };
-        if self.size + N > EVENT_SIZE_MAX {
-            self.size = TOO_LARGE;
-            return;
+        if self.size + N > self.end {
+            return self.lack(N);
         }
         // SAFETY: there is room for N bytes behind `size`.
         #[expect(unsafe_code)]
@@ -101,9 +138,8 @@ impl<'r> Encoder<'r> {
     /// Appends integers of 8 bytes, one after the other, as so many calls of [`Encoder::put`] would.
     #[inline(always)]
     pub fn put_words<const N: usize>(&mut self, words: [u64; N]) {
-        if self.size + 8 * N > EVENT_SIZE_MAX {
-            self.size = TOO_LARGE;
-            return;
+        if self.size + 8 * N > self.end {
+            return self.lack(8 * N);
         }
         // SAFETY: there is room for N words behind `size`.
         #[expect(unsafe_code)]
@@ -113,8 +149,31 @@ impl<'r> Encoder<'r> {
         self.size += 8 * N;
     }
 
-    /// Appends a string: its bytes up to a NUL if it has one, and a NUL. It is shortened if there is
-    /// too little room, and the event counts as cut.
+    /// Appends any number of bytes as they are.
+    pub fn put_bytes(&mut self, bytes: &[u8]) {
+        if bytes.len() > self.end.saturating_sub(self.size) {
+            return self.lack(bytes.len());
+        }
+        // SAFETY: there is room for them behind `size`, which is nobody else's.
+        #[expect(unsafe_code)]
+        unsafe {
+            let into = self.start.add(self.size);
+            into.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+        self.size += bytes.len();
+    }
+
+    /// Notes that bytes found no place.
+    #[inline(always)]
+    fn lack(&mut self, bytes: usize) {
+        if let Some(shares) = &mut self.shares {
+            shares.add_fixed(bytes);
+        }
+        self.size = TOO_LARGE;
+    }
+
+    /// Appends a string: its bytes up to a NUL if it has one, and a NUL. If it does not fit, the event counts
+    /// as too large, or the string is shortened, where an event is encoded that takes shares.
     #[inline(always)]
     pub fn put_string(&mut self, string: &str) {
         self.put_bytes_as_string(string.as_bytes());
@@ -125,74 +184,35 @@ impl<'r> Encoder<'r> {
     pub fn put_bytes_as_string(&mut self, string: &[u8]) {
         // Most strings are less than a grain, for which no jump is taken. Of an empty one nothing may be
         // loaded.
-        let is_short = string.len().wrapping_sub(1) < GRAIN - 1;
-        if is_short && self.size + GRAIN <= STRINGS_END && is_grain_readable(string.as_ptr()) {
+        let is_short = string.len().wrapping_sub(1) < GRAIN - 1 && self.shares.is_none();
+        if is_short && self.size + GRAIN <= self.end && is_grain_readable(string.as_ptr()) {
             // SAFETY: there is room for a grain behind `size`; the string is not empty.
             #[expect(unsafe_code)]
             let nuls =
                 unsafe { copy_grain(string.as_ptr(), self.start.add(self.size), string.len()) };
             self.size += nuls.trailing_zeros() as usize + 1;
         } else {
-            *self = self.passed_on().with_string(string);
-        }
-    }
-
-    /// The same one, as a value: passed on by reference it would be kept in memory from then on, and each
-    /// field's place known only when the one before has been written there and read back.
-    #[inline(always)]
-    fn passed_on(&self) -> Encoder<'r> {
-        Encoder { room: PhantomData, ..*self }
-    }
-
-    /// With any string behind.
-    #[inline(never)]
-    #[expect(unsafe_code)]
-    fn with_string(mut self, string: &[u8]) -> Encoder<'r> {
-        for grain in string.chunks(GRAIN) {
-            if self.size + GRAIN > STRINGS_END {
-                let at = grain.as_ptr().addr() - string.as_ptr().addr();
-                self.put_string_by_bytes(&string[at..]);
-                return self;
+            // SAFETY: so many bytes are there.
+            #[expect(unsafe_code)]
+            unsafe {
+                self.put_any_string(string.as_ptr(), string.len());
             }
-            // SAFETY: there is room for a grain behind `size`, and the chunk is not empty.
-            let nuls = unsafe {
-                let (from, into) = (grain.as_ptr(), self.start.add(self.size));
-                copy_any_grain(from, into, grain.len())
-            };
-            if nuls != 0 {
-                self.size += nuls.trailing_zeros() as usize + 1;
-                return self;
-            }
-            self.size += GRAIN;
         }
-        self.put([0]);
-        self
-    }
-
-    #[cold]
-    fn put_string_by_bytes(&mut self, string: &[u8]) {
-        for byte in string.iter().take_while(|byte| **byte != 0) {
-            if self.size >= STRINGS_END {
-                self.is_cut = true;
-                break;
-            }
-            self.put([*byte]);
-        }
-        self.put([0]);
     }
 
     /// Appends a string of C, NUL included, in one pass: sixteen bytes at a time, which are looked at
-    /// and copied together. It is shortened as others are.
+    /// and copied together. What does not fit is as for other strings.
     ///
     /// # Safety
     ///
     /// `string` points to bytes that end with a NUL, which nobody changes during the call.
     #[inline(always)]
     #[expect(unsafe_code)]
-    pub unsafe fn put_c_string(&mut self, string: *const std::ffi::c_char) {
+    pub unsafe fn put_c_string(&mut self, string: *const c_char) {
         let from = string.cast::<u8>();
         // As above.
-        if self.size + GRAIN <= STRINGS_END && is_grain_readable(from) {
+        let is_plain = self.shares.is_none() && self.size + GRAIN <= self.end;
+        if is_plain && is_grain_readable(from) {
             // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
             let nuls = unsafe { copy_grain(from, self.start.add(self.size), GRAIN) };
             if nuls != 0 {
@@ -201,66 +221,43 @@ impl<'r> Encoder<'r> {
             }
         }
         // SAFETY: by the caller's promise.
-        *self = unsafe { self.passed_on().with_c_string(from) };
+        unsafe { self.put_any_string(from, usize::MAX) };
     }
 
-    /// With any string of C behind.
+    /// Appends any string. Everything is passed as values: passed on by reference the encoder would be kept in
+    /// memory from then on, and each field's place known only when the one before has been written there and
+    /// read back.
     ///
     /// # Safety
     ///
-    /// As for [`Encoder::put_c_string`].
-    #[inline(never)]
+    /// The string has `left` bytes, or ends with a NUL before; nobody changes it during the call.
+    #[inline(always)]
     #[expect(unsafe_code)]
-    unsafe fn with_c_string(mut self, mut from: *const u8) -> Encoder<'r> {
-        while self.size + GRAIN <= STRINGS_END {
-            // SAFETY: there is room for a grain behind `size`; the rest by the caller's promise.
-            let nuls = unsafe {
-                let into = self.start.add(self.size);
-                copy_any_grain(from, into, GRAIN)
-            };
-            if nuls != 0 {
-                self.size += nuls.trailing_zeros() as usize + 1;
-                return self;
+    unsafe fn put_any_string(&mut self, from: *const u8, left: usize) {
+        // SAFETY: `size`, `end` and what is at `start` belong together; the rest by the caller's promise.
+        self.size = unsafe {
+            match &mut self.shares {
+                None => append_string(self.start, self.size, self.end, from, left),
+                Some(shares) => shares.string(self.start, self.size, self.end, from, left),
             }
-            self.size += GRAIN;
-            // SAFETY: no NUL was among these bytes, so the string goes on.
-            from = unsafe { from.add(GRAIN) };
-        }
-        // SAFETY: the caller's promise holds for the rest of the string.
-        unsafe { self.put_c_string_by_bytes(from) };
-        self
+        };
     }
 
-    /// # Safety
-    ///
-    /// As for [`Encoder::put_c_string`].
-    #[cold]
-    #[expect(unsafe_code)]
-    unsafe fn put_c_string_by_bytes(&mut self, mut from: *const u8) {
-        loop {
-            // SAFETY: no NUL was before, so this byte belongs to the string.
-            let byte = unsafe { from.read() };
-            if byte == 0 {
-                return self.put([0]);
-            }
-            if self.size >= STRINGS_END {
-                self.is_cut = true;
-                return self.put([0]);
-            }
-            self.put([byte]);
-            // SAFETY: that byte was no NUL, so there is one more.
-            from = unsafe { from.add(1) };
-        }
-    }
-
-    /// Whether a string had to be shortened.
-    pub fn is_cut(&self) -> bool {
-        self.is_cut
+    /// What is known of strings that are shortened.
+    pub(crate) fn shares(&self) -> Option<&Shares> {
+        self.shares.as_deref()
     }
 
     /// Whether a field found no place at all, so that nobody could read the event.
+    #[inline(always)]
     pub fn lacks_field(&self) -> bool {
-        self.size == TOO_LARGE
+        self.size >= TOO_LARGE
+    }
+
+    /// Bytes that are written so far, with the header. 0 if a field found no place.
+    #[inline(always)]
+    pub fn size(&self) -> usize {
+        if self.lacks_field() { 0 } else { self.size }
     }
 
     /// The event, to be recorded. One that lacks a field is larger than any sub-buffer, so that it is
@@ -272,13 +269,57 @@ impl<'r> Encoder<'r> {
 
     /// The fields so far; none if one of them found no place.
     pub fn fields(&self) -> &[u8] {
-        let size = if self.size > EVENT_SIZE_MAX { HEADER_SIZE } else { self.size };
+        self.fields_from(HEADER_SIZE)
+    }
+
+    /// What was written since [`size`](Self::size) was this; nothing if a field found no place.
+    pub fn fields_from(&self, at: usize) -> &[u8] {
+        let size = self.size().max(HEADER_SIZE);
+        let at = at.clamp(HEADER_SIZE, size);
+        if self.lacks_field() {
+            return &[];
+        }
         // SAFETY: all bytes before `size` are written.
         #[expect(unsafe_code)]
         unsafe {
-            std::slice::from_raw_parts(self.start.add(HEADER_SIZE), size - HEADER_SIZE)
+            std::slice::from_raw_parts(self.start.add(at), size - at)
         }
     }
+}
+
+/// Appends a string, of which `size` bytes are before; the size with it, or [`TOO_LARGE`] if it does not fit.
+///
+/// # Safety
+///
+/// There are `end + GRAIN` bytes at `start`, which are nobody else's; the string has `left` bytes, or ends with
+/// a NUL before, and nobody changes it during the call.
+#[inline(never)]
+#[expect(unsafe_code)]
+pub(crate) unsafe fn append_string(
+    start: *mut u8,
+    mut size: usize,
+    end: usize,
+    mut from: *const u8,
+    mut left: usize,
+) -> usize {
+    while left > 0 && size < end {
+        // SAFETY: there is room for a grain behind `size`, which is before the end; the string has a byte.
+        let nuls = unsafe { copy_any_grain(from, start.add(size), left.min(GRAIN)) };
+        if nuls != 0 {
+            size += nuls.trailing_zeros() as usize + 1;
+            return if size <= end { size } else { TOO_LARGE };
+        }
+        size += GRAIN;
+        left = left.saturating_sub(GRAIN);
+        // SAFETY: no NUL was among these bytes, so the string has all of them.
+        from = unsafe { from.add(GRAIN) };
+    }
+    if size >= end {
+        return TOO_LARGE;
+    }
+    // SAFETY: there is room for a byte.
+    unsafe { start.add(size).write(0) };
+    size + 1
 }
 
 /// Copies a string's first sixteen bytes, and says which of them are NULs: a bit for each, the lowest for
@@ -490,7 +531,6 @@ mod tests {
         let words = [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
         let expected = [&[7, 0, 0, 0][..], b"ab\0c\0\0", &[0xff; 8], &words].concat();
         assert_eq!(encoder.fields(), expected);
-        assert!(!encoder.is_cut());
         let event = encoder.event();
         assert_eq!(event.bytes()[..HEADER_SIZE], [2, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
         assert_eq!(event.size(), HEADER_SIZE + expected.len());
@@ -527,7 +567,6 @@ mod tests {
                 }
                 let expected = [&[9][..], &expected].concat();
                 assert_eq!(encoder.fields(), expected, "{length} {distance}");
-                assert!(!encoder.is_cut());
 
                 // The same as a string that has no NUL, up to the end of what can be read.
                 let mut encoder = Encoder::new(&mut room, 1);
@@ -541,7 +580,6 @@ mod tests {
                 };
                 encoder.put_string(std::str::from_utf8(string).unwrap());
                 assert_eq!(encoder.fields(), expected, "{length} {distance}");
-                assert!(!encoder.is_cut());
             }
         }
         // SAFETY: mapped above, and not used any more.
@@ -552,16 +590,22 @@ mod tests {
     }
 
     #[test]
-    fn strings_that_do_not_fit_are_cut() {
-        let room = STRINGS_END - HEADER_SIZE;
-        for length in [room - 2, room - 1, room, room + 1, 2 * room] {
+    fn an_event_that_does_not_fit_lacks_a_field() {
+        let free = ROOM_SIZE - HEADER_SIZE;
+        for length in [free - GRAIN, free - 2, free - 1, free, free + 1, 2 * free] {
             let text = "x".repeat(length);
-            let kept = length.min(room);
             let mut memory = Room::new();
             let mut encoder = Encoder::new(&mut memory, 1);
             encoder.put_string(&text);
-            assert_eq!(encoder.fields(), [&text.as_bytes()[..kept], &[0]].concat(), "{length}");
-            assert_eq!(encoder.is_cut(), kept < length, "{length}");
+            assert_eq!(encoder.lacks_field(), length >= free, "{length}");
+            if length < free {
+                assert_eq!(encoder.fields(), [text.as_bytes(), &[0]].concat(), "{length}");
+            } else {
+                assert_eq!((encoder.fields(), encoder.size()), (&[][..], 0), "{length}");
+                assert_eq!(encoder.event().size(), TOO_LARGE);
+            }
+            encoder.put([1]);
+            assert_eq!(encoder.lacks_field(), length + 1 >= free, "{length}");
 
             let mut memory_for_c = Room::new();
             let mut of_c = Encoder::new(&mut memory_for_c, 1);
@@ -571,36 +615,8 @@ mod tests {
             unsafe {
                 of_c.put_c_string(text.as_ptr());
             }
+            of_c.put([1]);
             assert_eq!(of_c.fields(), encoder.fields(), "{length}");
-            assert_eq!(of_c.is_cut(), encoder.is_cut(), "{length}");
         }
-    }
-
-    /// However long a string is, the fields behind it are there; an event that lacks one is not
-    /// recorded, because it could not be read, nor could anything behind it.
-    #[test]
-    fn a_long_string_leaves_room_for_what_follows() {
-        let long = "x".repeat(2 * EVENT_SIZE_MAX);
-        let mut memory = Room::new();
-        let mut encoder = Encoder::new(&mut memory, 1);
-        encoder.put_string(&long);
-        for number in 0..6u64 {
-            encoder.put(number.to_le_bytes());
-            encoder.put_string(&long);
-        }
-        assert!(encoder.is_cut());
-        let fields = encoder.fields();
-        let first = STRINGS_END - HEADER_SIZE + 1;
-        for number in 0..6 {
-            let at = first + 9 * number as usize;
-            assert_eq!(fields[at..at + 9], [number, 0, 0, 0, 0, 0, 0, 0, 0], "{number}");
-        }
-        assert_eq!(fields.len(), first + 6 * 9);
-        assert!(encoder.event().size() <= EVENT_SIZE_MAX);
-        for _ in 0..RESERVE / GRAIN {
-            encoder.put([7; GRAIN]);
-        }
-        encoder.put([1]);
-        assert_eq!(encoder.event().size(), TOO_LARGE);
     }
 }

@@ -77,22 +77,28 @@ mod locked;
 mod models;
 pub mod packet;
 mod read;
+#[cfg(not(loom))]
+pub mod rooms;
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 mod rseq;
 mod shape;
+mod share;
 #[cfg(not(loom))]
 mod slot;
 mod write;
 
 pub use brief::{Brief, BriefRoom, Pen};
 pub use cells::Cells;
-pub use encode::{EVENT_SIZE_MAX, Encoder, Event, HEADER_SIZE, Room};
+pub use encode::{Encoder, Event, HEADER_SIZE, ROOM_SIZE, Room};
 pub use read::{Left, Packet, Reader, Taken};
 #[cfg(not(loom))]
 pub use shape::SHAPE_SIZE;
 pub use shape::{
-    Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX, SUBBUFFER_SIZE_MIN, Shape, ShapeError,
+    EVENT_SIZE_DEFAULT, Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX,
+    SUBBUFFER_SIZE_MIN, Shape, ShapeError,
 };
+#[cfg(not(loom))]
+pub use share::with_long_event;
 #[cfg(not(loom))]
 pub use slot::{Slot, StillUsed};
 pub use write::{Clock, Outcome, Writer};

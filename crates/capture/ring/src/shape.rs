@@ -7,7 +7,8 @@
 //!     write                          64  id of the stream class, u64
 //! 16  rings, u64                     72  position that the rings start at, u64
 //! 24  size of a packet header, u64   128 SLEEPING, u64
-//!                                    256 DOZING, u64
+//! 80  bytes of the largest event,     256 DOZING, u64
+//!     u32; 0: the default
 //! ```
 //!
 //! All words are little-endian. Written by the daemon before anybody else has the memory; a traced
@@ -15,7 +16,7 @@
 
 #[cfg(not(loom))]
 use crate::cells::{Cells, Word};
-#[cfg(not(loom))]
+use crate::encode::COPIED;
 use crate::packet;
 use std::fmt;
 use std::ops::Range;
@@ -46,6 +47,8 @@ pub struct Shape {
     pub uuid: [u8; 16],
     /// Id of the stream class, for packet headers.
     pub stream: u32,
+    /// Bytes of the largest event, whose strings are shortened to that; 0 for [`EVENT_SIZE_DEFAULT`].
+    pub event_size: u32,
     /// Where positions start: a multiple of a ring's size. 0, but in tests of what happens when
     /// positions wrap.
     pub start: u64,
@@ -95,6 +98,8 @@ impl std::error::Error for ShapeError {}
 
 /// Processors that Linux can have, and the ring for others.
 pub const RINGS_MAX: usize = 8193;
+/// Bytes of the largest event, where nothing else is chosen.
+pub const EVENT_SIZE_DEFAULT: usize = 64 << 10;
 /// Smallest sub-buffer: a page.
 pub const SUBBUFFER_SIZE_MIN: usize = 4096;
 /// Largest sub-buffer: packet sizes are in bits and 32 bits must do for those who read them so.
@@ -104,7 +109,7 @@ pub const SUBBUFFER_COUNT_MAX: usize = 1 << 16;
 
 /// Bytes at the start of the memory that say all of it.
 #[cfg(not(loom))]
-pub const SHAPE_SIZE: usize = 80;
+pub const SHAPE_SIZE: usize = 88;
 #[cfg(not(loom))]
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
@@ -126,7 +131,8 @@ impl Default for Shape {
     fn default() -> Shape {
         let (subbuffer_size, subbuffer_count) = (SUBBUFFER_SIZE_MIN, 4);
         let (mode, uuid, stream, start) = (Mode::Discard, [0; 16], 0, 0);
-        Shape { rings: 2, subbuffer_size, subbuffer_count, mode, uuid, stream, start }
+        let event_size = 0;
+        Shape { rings: 2, subbuffer_size, subbuffer_count, mode, uuid, stream, event_size, start }
     }
 }
 
@@ -159,6 +165,17 @@ impl Shape {
     /// Bytes of data of a ring.
     pub fn ring_size(&self) -> usize {
         self.subbuffer_size.saturating_mul(self.subbuffer_count)
+    }
+
+    /// Bytes of the largest event that is recorded, with its header: what is chosen, if a sub-buffer has room for it.
+    pub fn event_size_max(&self) -> usize {
+        let chosen = match self.event_size {
+            0 => EVENT_SIZE_DEFAULT,
+            chosen => chosen as usize,
+        };
+        // Events never reach the very end.
+        let room = self.subbuffer_size.saturating_sub(packet::SIZE + 1) / COPIED * COPIED;
+        chosen.min(room)
     }
 
     /// Bytes of the whole set.
@@ -203,7 +220,8 @@ impl Shape {
         }
         page[48..64].copy_from_slice(&self.uuid);
         page[64..72].copy_from_slice(&u64::from(self.stream).to_le_bytes());
-        page[72..].copy_from_slice(&self.start.to_le_bytes());
+        page[72..80].copy_from_slice(&self.start.to_le_bytes());
+        page[80..84].copy_from_slice(&self.event_size.to_le_bytes());
         cells.copy_in(0, &page);
         for ring in 0..self.rings {
             let control = self.control_of(ring);
@@ -250,6 +268,7 @@ impl Shape {
             mode,
             uuid,
             stream: u32::try_from(word(8)).map_err(|_| ShapeError::Unknown)?,
+            event_size: word(10) as u32,
             start: word(9),
         };
         shape.check()?;

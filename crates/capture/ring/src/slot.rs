@@ -66,6 +66,16 @@ impl Slot {
         self.record_with_care(&mut event.again())
     }
 
+    /// Records an event of which a string was shortened, and counts it as such.
+    #[cold]
+    pub fn record_cut(&self, event: &mut Event<'_>) -> Outcome {
+        let outcome = self.record(event);
+        if outcome == Outcome::Recorded {
+            self.with_writer(Writer::count_cut);
+        }
+        outcome
+    }
+
     #[cold]
     #[inline(never)]
     fn record_with_care(&self, event: &mut Event<'_>) -> Outcome {

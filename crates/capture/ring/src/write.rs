@@ -205,6 +205,17 @@ impl Writer {
         &self.shape
     }
 
+    /// Bytes of the largest event that this set of rings is to get, with its header.
+    pub fn event_size_max(&self) -> usize {
+        self.shape.event_size_max()
+    }
+
+    /// Counts an event of which a string was shortened.
+    #[cold]
+    pub(crate) fn count_cut(&self) {
+        self.cells.word(self.shape.control_of(0), Word::Cut).fetch_add(1, Relaxed);
+    }
+
     /// Records an event: now, on the processor that this runs on. [`crate::Slot::record`] is quicker.
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {

@@ -2,9 +2,9 @@
 //! given for it, or none.
 
 use crate::span;
-use blkkin_ring::{Slot, StillUsed, Writer};
+use blkkin_ring::{Slot, StillUsed, Writer, rooms};
 use blkkin_sys::WipedOnFork;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Most channels at a time. Two bits in each event's type stand for one.
@@ -20,9 +20,24 @@ static SLOTS: WipedOnFork<[Slot; SLOTS_SIZE]> =
 const SLOTS_SIZE: usize = CHANNELS_MAX + 1;
 const _: () = assert!(SLOTS_SIZE.is_power_of_two());
 
+/// Bytes of the largest event of each channel.
+static EVENT_SIZES: [AtomicUsize; SLOTS_SIZE] = [const { AtomicUsize::new(0) }; SLOTS_SIZE];
+
 /// Has children find no writers. False if the kernel cannot do that.
 pub(crate) fn prepare() -> bool {
-    SLOTS.arm()
+    rooms::prepare() && SLOTS.arm()
+}
+
+/// Bytes of the largest event of a channel. At the moment of a change it may be that of the rings before.
+pub(crate) fn event_size_max(channel: usize) -> usize {
+    EVENT_SIZES[channel % SLOTS_SIZE].load(Ordering::Relaxed)
+}
+
+/// Makes room for the largest events of rings that a channel is about to get.
+fn expect_events(channel: usize, writer: &Writer) {
+    let size = writer.event_size_max();
+    rooms::provide(size);
+    EVENT_SIZES[channel % SLOTS_SIZE].store(size, Ordering::Relaxed);
 }
 
 /// A channel's slot.
@@ -41,6 +56,7 @@ pub fn attach(channel: usize, writer: Box<Writer>) -> Result<(), Box<Writer>> {
     match find_slot(channel) {
         Some(slot) => {
             let clock = writer.clock();
+            expect_events(channel, &writer);
             slot.put(writer)?;
             span::follow(clock);
             Ok(())
@@ -94,6 +110,7 @@ pub(crate) fn attach_somewhere(mut writer: Box<Writer>, has_contexts: bool) -> O
 /// Gives other rings to a channel: each event goes to one of them. False, and nothing has changed, if the
 /// channel has none. The old ones are let go.
 pub(crate) fn replace(channel: usize, writer: Box<Writer>) -> bool {
+    expect_events(channel, &writer);
     find_slot(channel).is_some_and(|slot| slot.replace(writer, PATIENCE).is_ok())
 }
 

@@ -4,7 +4,8 @@
 use crate::channels::{self, CHANNELS_MAX};
 use crate::registry;
 use crate::{Level, value::Fields};
-use blkkin_ring::{Brief, BriefRoom, Encoder, Event, Pen, Room};
+use blkkin_ring::{Brief, BriefRoom, Encoder, Event, Pen, Room, with_long_event};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A kind of event: a name, a level and fields. A `static`, made by [`event!`](crate::event!) or by
@@ -118,13 +119,9 @@ impl EventType {
         self.record_with(F::KINDS, |encoder| fields.encode(encoder));
     }
 
-    /// Records an event whose fields, of these kinds, `encode` encodes.
+    /// Records an event whose fields, of these kinds, `encode` encodes: each time that it is called the same ones.
     #[inline]
-    pub fn record_with(
-        &'static self,
-        kinds: &'static [Kind],
-        encode: impl FnOnce(&mut Encoder<'_>),
-    ) {
+    pub fn record_with(&'static self, kinds: &'static [Kind], encode: impl Fn(&mut Encoder<'_>)) {
         let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
         if wanted_by == UNKNOWN {
             wanted_by = self.make_known(kinds);
@@ -133,24 +130,58 @@ impl EventType {
             return;
         }
         let mut room = Room::new();
-        let mut encoder = Encoder::new(&mut room, self.header_id());
-        encode(&mut encoder);
-        if wanted_by >> WITH_CARE != 0 {
-            // Passed on and back as a value, so that on the path without this it may stay in registers.
-            encoder = self.record_with_care(encoder, wanted_by >> WITH_CARE);
+        if wanted_by >> WITH_CARE == 0 {
+            let mut encoder = Encoder::new(&mut room, self.header_id());
+            encode(&mut encoder);
+            if !encoder.lacks_field() {
+                return record_as_it_is(&mut encoder.event(), wanted_by as u32);
+            }
         }
-        record_as_it_is(&mut encoder.event(), wanted_by as u32);
+        // By value: passed on by reference, what it encodes would have to be in memory also where it is not
+        // called.
+        self.record_any_of(encode, wanted_by, &mut room);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn record_any_of(
+        &'static self,
+        encode: impl Fn(&mut Encoder<'_>),
+        wanted_by: u64,
+        room: &mut Room,
+    ) {
+        self.record_any(&encode, wanted_by, Encoder::new(room, self.header_id()));
+    }
+
+    /// The same, for events that [`record_brief`](Self::record_brief) cannot take.
+    #[inline(never)]
+    pub(crate) fn record_carefully(
+        &'static self,
+        kinds: &'static [Kind],
+        encode: &dyn Fn(&mut Encoder<'_>),
+        room: &mut BriefRoom,
+    ) {
+        let mut wanted_by = self.wanted_by.load(Ordering::Acquire);
+        if wanted_by == UNKNOWN {
+            wanted_by = self.make_known(kinds);
+        }
+        if wanted_by != 0 {
+            self.record_any(encode, wanted_by, room.encoder(self.header_id()));
+        }
     }
 
     /// Records an event with these fields, if they are brief and all who want it want it just as it is; nothing
     /// is to be done if nobody wants it. Else it returns false, and nothing has happened.
     #[inline(always)]
-    pub(crate) fn record_brief(&'static self, payload: &impl Payload) -> bool {
+    pub(crate) fn record_brief(
+        &'static self,
+        payload: &impl Payload,
+        room: &mut BriefRoom,
+    ) -> bool {
         let wanted_by = self.wanted_by.load(Ordering::Acquire);
         // By somebody, and no bits in the upper half.
         let is_simple = wanted_by.wrapping_sub(1) < (1 << WITH_CARE) - 1;
-        let mut room = BriefRoom::new();
-        let mut brief = Brief::new(&mut room, self.header_id());
+        let mut brief = Brief::new(room, self.header_id());
         let is_simple = is_simple && payload.encode(&mut brief).is_some();
         if is_simple {
             record_as_it_is(&mut brief.event(), wanted_by as u32);
@@ -165,47 +196,95 @@ impl EventType {
         self.id.load(Ordering::Relaxed) as u16
     }
 
-    /// Records an encoded event into channels that have filters or contexts. What they want is held
-    /// meanwhile, so that nobody gives their rings to a channel that wants something else.
-    #[cold]
-    #[inline(never)]
-    fn record_with_care<'r>(&'static self, mut encoder: Encoder<'r>, channels: u64) -> Encoder<'r> {
+    /// Records an event of any size into channels of which some may have filters or contexts.
+    ///
+    /// # Stack
+    ///
+    /// Signal handlers may have 8 KiB of stack, of which the kernel takes a part, and record events of any size.
+    /// So the stack has room for small events, the one that the first try had, and all others are encoded in
+    /// [rooms](blkkin_ring::rooms).
+    fn record_any(
+        &'static self,
+        encode: &dyn Fn(&mut Encoder<'_>),
+        wanted_by: u64,
+        mut encoder: Encoder<'_>,
+    ) {
+        encode(&mut encoder);
+        if !encoder.lacks_field() {
+            record_as_it_is(&mut encoder.event(), wanted_by as u32);
+        } else {
+            for channel in channels_in(wanted_by as u32) {
+                self.record_long(encode, channel, None);
+            }
+        }
+        let with_care = (wanted_by >> WITH_CARE) as u32;
+        if with_care == 0 {
+            return;
+        }
+        // What channels want is held meanwhile, so that nobody gives their rings to a channel that wants
+        // something else.
         registry::with_book(|book| {
-            for channel in (0..CHANNELS_MAX).filter(|channel| channels >> channel & 1 != 0) {
+            for channel in channels_in(with_care) {
                 let Some(orders) = book.orders(channel) else { continue };
-                if !orders.want(self, encoder.fields()) {
-                    continue;
-                }
-                if orders.sources.is_empty() {
+                if encoder.lacks_field() {
+                    self.record_long(encode, channel, Some(orders));
+                } else if !orders.want(self, encoder.fields()) {
+                } else if orders.sources.is_empty() {
                     channels::slot(channel).record(&mut encoder.event());
-                } else {
-                    self.record_with_contexts(&mut encoder, channel, orders);
+                } else if !self.record_with_contexts(&encoder, channel, orders) {
+                    self.record_long(encode, channel, Some(orders));
                 }
             }
         });
-        encoder
     }
 
-    /// As above, for a channel with contexts: the event is put together anew.
+    /// Records a small event behind contexts. False, and nothing has happened, if it is not small with them.
     #[inline(never)]
     fn record_with_contexts(
         &self,
-        encoder: &mut Encoder<'_>,
+        encoder: &Encoder<'_>,
         channel: usize,
         orders: &registry::Orders,
-    ) {
-        // One that lacks a field is to be counted, and no more.
-        if encoder.lacks_field() {
-            channels::slot(channel).record(&mut encoder.event());
-            return;
-        }
-        let mut room = Room::new();
+    ) -> bool {
+        let mut room = Room::<WITH_CONTEXTS_SIZE>::of_size();
         let mut whole = Encoder::new(&mut room, self.header_id());
         orders.encode_contexts(&mut whole);
-        let (grains, rest) = encoder.fields().as_chunks::<16>();
-        grains.iter().for_each(|grain| whole.put(*grain));
-        rest.iter().for_each(|byte| whole.put([*byte]));
-        channels::slot(channel).record(&mut whole.event());
+        whole.put_bytes(encoder.fields());
+        let fits = !whole.lacks_field();
+        if fits {
+            channels::slot(channel).record(&mut whole.event());
+        }
+        fits
+    }
+
+    /// Records an event that is not small, if the channel's filters want it.
+    #[inline(never)]
+    fn record_long(
+        &self,
+        encode: &dyn Fn(&mut Encoder<'_>),
+        channel: usize,
+        orders: Option<&registry::Orders>,
+    ) {
+        let fields_at = Cell::new(0);
+        let whole = |encoder: &mut Encoder<'_>| {
+            if let Some(orders) = orders {
+                orders.encode_contexts(encoder);
+            }
+            fields_at.set(encoder.size());
+            encode(encoder);
+        };
+        let size_max = channels::event_size_max(channel);
+        with_long_event(self.header_id(), size_max, &whole, |encoder, is_cut| {
+            let fields = encoder.fields_from(fields_at.get());
+            if orders.is_some_and(|orders| !orders.want(self, fields)) {
+                return;
+            }
+            let slot = channels::slot(channel);
+            match is_cut {
+                true => slot.record_cut(&mut encoder.event()),
+                false => slot.record(&mut encoder.event()),
+            };
+        });
     }
 
     /// Makes the type known, and so one that somebody may want events of; by whom they are wanted now.
@@ -290,14 +369,25 @@ pub(crate) trait Payload {
     }
 }
 
+/// Size of the largest event that is put behind contexts on the stack.
+const WITH_CONTEXTS_SIZE: usize = 512;
+
 /// Records an encoded event into these channels.
 #[inline(always)]
-fn record_as_it_is(event: &mut Event<'_>, mut channels: u32) {
-    while channels != 0 {
-        let channel = channels.trailing_zeros() as usize;
+fn record_as_it_is(event: &mut Event<'_>, channels: u32) {
+    channels_in(channels).for_each(|channel| {
         channels::slot(channel).record(event);
+    });
+}
+
+/// The channels of a set's bits.
+#[inline(always)]
+fn channels_in(mut channels: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let channel = (channels != 0).then_some(channels.trailing_zeros() as usize)?;
         channels &= channels - 1;
-    }
+        Some(channel)
+    })
 }
 
 const fn has_provider(name: &str) -> bool {

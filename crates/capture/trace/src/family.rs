@@ -7,7 +7,7 @@
 
 use crate::event::Payload;
 use crate::{EventType, Kind, Level};
-use blkkin_ring::Pen;
+use blkkin_ring::{BriefRoom, Encoder, Pen};
 
 /// How many levels there are.
 const LEVELS: usize = 15;
@@ -120,19 +120,26 @@ impl Family {
     #[inline(always)]
     pub(crate) fn record<P: Payload>(&'static self, level: Level, payload: P) {
         let event = self.at(level);
-        if !event.record_brief(&payload) {
-            self.record_any(event, payload);
+        let mut room = BriefRoom::new();
+        if !event.record_brief(&payload, &mut room) {
+            self.record_any(event, payload, &mut room);
         }
     }
 
     /// As above, whatever there is to do.
     #[inline(never)]
-    fn record_any<P: Payload>(&'static self, event: &'static EventType, payload: P) {
+    fn record_any<P: Payload>(
+        &'static self,
+        event: &'static EventType,
+        payload: P,
+        room: &mut BriefRoom,
+    ) {
         P::guard(|| {
-            event.record_with(self.kinds, |encoder| {
+            let encode = |encoder: &mut Encoder<'_>| {
                 // It takes everything.
                 let _ = payload.encode(encoder);
-            });
+            };
+            event.record_carefully(self.kinds, &encode, room);
         });
     }
 }
@@ -141,8 +148,14 @@ impl Family {
 #[inline]
 pub fn record_wide_trace_id(low: u64, high: u64) {
     if high != 0 && WIDE_TRACE_ID.is_enabled() {
-        WIDE_TRACE_ID.record((low.cast_signed(), high.cast_signed()));
+        record_wide(low, high);
     }
+}
+
+/// Not inlined: the memory for an event would be the caller's, for as long as it goes on.
+#[inline(never)]
+fn record_wide(low: u64, high: u64) {
+    WIDE_TRACE_ID.record((low.cast_signed(), high.cast_signed()));
 }
 
 /// A string of an annotation: Rust's, or, from another crate, C's.

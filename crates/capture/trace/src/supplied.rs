@@ -89,9 +89,13 @@ pub(crate) fn place_of(name: &str) -> Option<usize> {
     ENTRIES[..count].iter().position(|entry| entry.name.get().is_some_and(|it| **it == *name))
 }
 
-/// The value at a place; empty if there is none, or it does not stop changing.
-pub(crate) fn get(place: usize) -> Text {
-    ENTRIES.get(place).and_then(Entry::get).unwrap_or_default()
+/// Puts the value at a place into `text`; an empty one if there is none, or it does not stop changing. In
+/// place, because signal handlers have little stack.
+pub(crate) fn get(place: usize, text: &mut Text) {
+    let is_there = ENTRIES.get(place).is_some_and(|entry| entry.get(text));
+    if !is_there {
+        text.size = 0;
+    }
 }
 
 fn place_of_new(name: &str) -> Option<usize> {
@@ -157,9 +161,8 @@ impl Entry {
         self.version.store(version.wrapping_add(1), Ordering::Release);
     }
 
-    fn get(&self) -> Option<Text> {
+    fn get(&self, text: &mut Text) -> bool {
         const TRIES_MAX: usize = 100;
-        let mut text = Text::default();
         for _ in 0..TRIES_MAX {
             let version = self.version.load(Ordering::Acquire);
             if version & 1 != 0 {
@@ -173,10 +176,10 @@ impl Entry {
             }
             fence(Ordering::Acquire);
             if self.version.load(Ordering::Relaxed) == version {
-                return Some(text);
+                return true;
             }
         }
-        None
+        false
     }
 }
 
@@ -184,6 +187,12 @@ impl Entry {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicBool;
+
+    fn get(place: usize) -> Text {
+        let mut text = Text::default();
+        super::get(place, &mut text);
+        text
+    }
 
     #[test]
     fn the_last_value_counts() {

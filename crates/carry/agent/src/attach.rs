@@ -72,6 +72,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         mode,
         uuid,
         stream,
+        event_size: 0,
         start: 0,
     }
 }

@@ -430,6 +430,7 @@ mod tests {
             mode: Mode::Discard,
             uuid,
             stream,
+            event_size: 0,
             start,
         };
         let (mut rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();

@@ -22,7 +22,7 @@ pub(crate) fn shape(
     mode: Mode,
 ) -> Shape {
     let (uuid, stream, start) = (*b"a trace's uuid..", 3, 0);
-    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, start }
+    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, event_size: 0, start }
 }
 
 impl Set {

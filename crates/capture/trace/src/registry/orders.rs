@@ -62,13 +62,17 @@ impl Orders {
         let mut rules = self.rules.in_force(event.name(), event.level());
         rules.any(|place| match self.filters.get(place) {
             Some(Condition::Always) => true,
-            Some(Condition::If(filter)) => filter.eval(&Recorded::new(event, fields, filter)),
+            Some(Condition::If(filter)) => match uses_supplied(filter) {
+                true => want_with_supplied(event, fields, filter),
+                false => filter.eval(&Recorded::new(event, fields, filter, &[])),
+            },
             Some(Condition::Never) | None => false,
         })
     }
 
     /// Appends the contexts to an event.
     pub(crate) fn encode_contexts(&self, encoder: &mut Encoder<'_>) {
+        let mut text = supplied::Text::default();
         for source in &self.sources {
             match source {
                 Source::Pid => encoder.put(surroundings::pid().to_le_bytes()),
@@ -81,7 +85,7 @@ impl Orders {
                 Source::Fixed32(number) => encoder.put(number.to_le_bytes()),
                 Source::Fixed64(number) => encoder.put(number.to_le_bytes()),
                 Source::Supplied(place) => {
-                    let text = place.map(supplied::get).unwrap_or_default();
+                    supplied::get(place.unwrap_or(usize::MAX), &mut text);
                     encoder.put_string(text.as_str());
                 }
             }
@@ -96,13 +100,47 @@ struct Recorded<'e> {
     fields: &'e [u8],
     filter: &'e Filter,
     procname: OnceCell<[u8; 16]>,
-    /// Contexts of the program's, by operand. More than these are absent.
-    supplied: [OnceCell<(usize, supplied::Text)>; 2],
+    /// Contexts of the program's, with the places of their operands.
+    supplied: &'e [(usize, supplied::Text)],
+}
+
+/// Contexts of the program's that a filter can compare with. More than these are absent.
+const SUPPLIED_MAX: usize = 2;
+
+fn supplied_names(filter: &Filter) -> impl Iterator<Item = (usize, &str)> {
+    filter.operands().iter().enumerate().filter_map(|(index, operand)| {
+        match (operand.kind, operand.path.as_slice()) {
+            (OperandKind::AppContext, [Step::Name(name)]) => Some((index, &**name)),
+            _ => None,
+        }
+    })
+}
+
+fn uses_supplied(filter: &Filter) -> bool {
+    supplied_names(filter).next().is_some()
+}
+
+/// What a filter says of an event if it needs contexts of the program's. They are filled in before, in place: the
+/// stack may be small. In a function of its own, as other filters do not need room for them.
+#[inline(never)]
+fn want_with_supplied(event: &EventType, fields: &[u8], filter: &Filter) -> bool {
+    let mut texts = [(usize::MAX, supplied::Text::default()); SUPPLIED_MAX];
+    for ((operand, text), (index, name)) in texts.iter_mut().zip(supplied_names(filter)) {
+        if let Some(place) = supplied::place_of(name) {
+            *operand = index;
+            supplied::get(place, text);
+        }
+    }
+    filter.eval(&Recorded::new(event, fields, filter, &texts))
 }
 
 impl<'e> Recorded<'e> {
-    fn new(event: &'e EventType, fields: &'e [u8], filter: &'e Filter) -> Recorded<'e> {
-        let supplied = [const { OnceCell::new() }; 2];
+    fn new(
+        event: &'e EventType,
+        fields: &'e [u8],
+        filter: &'e Filter,
+        supplied: &'e [(usize, supplied::Text)],
+    ) -> Recorded<'e> {
         Recorded { event, fields, filter, procname: OnceCell::new(), supplied }
     }
 
@@ -122,14 +160,9 @@ impl<'e> Recorded<'e> {
         }
     }
 
-    fn supplied(&self, index: usize, name: &str) -> Value<'_> {
-        let Some(place) = supplied::place_of(name) else { return Value::Absent };
-        let mut cells = self.supplied.iter();
-        let value = cells.find_map(|cell| {
-            let (of, text) = cell.get_or_init(|| (index, supplied::get(place)));
-            (*of == index).then_some(text)
-        });
-        value.map_or(Value::Absent, |text| Value::Str(text.as_str().as_bytes()))
+    fn supplied(&self, index: usize) -> Value<'_> {
+        let found = self.supplied.iter().find(|(operand, _)| *operand == index);
+        found.map_or(Value::Absent, |(_, text)| Value::Str(text.as_str().as_bytes()))
     }
 }
 
@@ -146,7 +179,7 @@ impl Values for Recorded<'_> {
                 Some(pseudo) => self.pseudo(pseudo),
                 None => Value::Absent,
             },
-            (OperandKind::AppContext, [Step::Name(name)]) => self.supplied(index, name),
+            (OperandKind::AppContext, _) => self.supplied(index),
             _ => Value::Absent,
         }
     }

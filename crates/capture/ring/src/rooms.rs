@@ -1,0 +1,189 @@
+//! Memory for events that a thread's stack should not hold: a signal handler may have no more than 8 KiB of it.
+//!
+//! The process has a fixed number of rooms of each size, a power of two. Pages are touched when they are used,
+//! and the lowest free room is taken, so that as many are touched as events are recorded at the same time. A
+//! room is taken by setting its bit, so nobody waits, and signal handlers can do so. Rooms up to
+//! [`EVENT_SIZE_DEFAULT`](crate::EVENT_SIZE_DEFAULT) are part of the library's memory; [`provide`] maps those of larger sizes.
+//!
+//! Children find all rooms free, as they have one thread, which may be within a signal handler that has interrupted a
+//! user of a room. What that thread goes on to write can then get into the event of another user. In a child there are
+//! no rings at that moment, so such an event is recorded nowhere.
+//!
+//! A known limit: a function that is left by `siglongjmp` never gives its room back. When all rooms are gone, long
+//! strings are cut to what fits the stack.
+
+use crate::encode::GRAIN;
+use crate::shape::{EVENT_SIZE_DEFAULT as SIZE_DEFAULT, SUBBUFFER_SIZE_MAX};
+use blkkin_sys::WipedOnFork;
+use std::cell::UnsafeCell;
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+/// Bytes of the smallest rooms.
+const SIZE_MIN: usize = 4096;
+/// Sizes, from `SIZE_MIN` on, each twice the one before.
+const SIZES: usize = (SUBBUFFER_SIZE_MAX / SIZE_MIN).ilog2() as usize + 1;
+/// Place of `SIZE_DEFAULT` among the sizes.
+const DEFAULT: usize = (SIZE_DEFAULT / SIZE_MIN).ilog2() as usize;
+
+/// Rooms of the smallest size, and of each other size.
+const COUNT_SMALL: usize = 64;
+const COUNT: usize = 16;
+
+/// Bytes behind a room's end, which are written but do not count.
+const BEHIND: usize = 64;
+const _: () = assert!(GRAIN <= BEHIND);
+
+/// Bits of the rooms that are in use, for each size.
+static IN_USE: WipedOnFork<[AtomicU64; SIZES]> =
+    WipedOnFork::of([const { AtomicU64::new(0) }; SIZES]);
+
+/// Where the rooms of each size are; null where there are none.
+static STARTS: [AtomicPtr<u8>; SIZES] = {
+    let mut starts = [const { AtomicPtr::new(ptr::null_mut()) }; SIZES];
+    starts[0] = AtomicPtr::new(SMALL.0.get().cast());
+    starts[DEFAULT] = AtomicPtr::new(LARGE.0.get().cast());
+    starts
+};
+
+/// Memory that is written to by who has taken a room in it.
+struct Memory<const SIZE: usize>(UnsafeCell<MaybeUninit<[u8; SIZE]>>);
+
+// SAFETY: it is only used through pointers, by one user of a room at a time.
+#[expect(unsafe_code)]
+unsafe impl<const SIZE: usize> Sync for Memory<SIZE> {}
+
+static SMALL: Memory<{ COUNT_SMALL * (SIZE_MIN + BEHIND) }> =
+    Memory(UnsafeCell::new(MaybeUninit::zeroed()));
+static LARGE: Memory<{ COUNT * (SIZE_DEFAULT + BEHIND) }> =
+    Memory(UnsafeCell::new(MaybeUninit::zeroed()));
+
+const fn size_of(place: usize) -> usize {
+    SIZE_MIN << place
+}
+
+/// Has children find all rooms free. False if the kernel cannot do that.
+pub fn prepare() -> bool {
+    IN_USE.arm()
+}
+
+/// Makes rooms for events of up to this size, if there are none; what cannot be made is not. To be
+/// called by one thread, before such events are recorded.
+pub fn provide(size: usize) {
+    let place = (0..SIZES).find(|place| size_of(*place) >= size).unwrap_or(SIZES - 1);
+    let Some(start) = STARTS.get(place) else { return };
+    if !start.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    let bytes = COUNT * (size_of(place) + BEHIND);
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    // SAFETY: a new mapping, which is never unmapped.
+    #[expect(unsafe_code)]
+    let memory = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+    if memory != libc::MAP_FAILED {
+        start.store(memory.cast(), Ordering::Release);
+    }
+}
+
+/// A room that this thread may write to, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    place: usize,
+    index: usize,
+    start: *mut u8,
+}
+
+/// Takes a room of at least this size, or else the largest one that is free; `None` if all are in use.
+pub(crate) fn take(size: usize) -> Option<Taken> {
+    let fits = |place: &usize| size_of(*place) >= size;
+    let larger = (0..SIZES).filter(fits);
+    let smaller = (0..SIZES).rev().filter(|place| !fits(place));
+    larger.chain(smaller).find_map(take_at)
+}
+
+fn take_at(place: usize) -> Option<Taken> {
+    // Acquire: pairs with the release in `provide`.
+    let start = STARTS[place].load(Ordering::Acquire);
+    if start.is_null() {
+        return None;
+    }
+    let count = if place == 0 { COUNT_SMALL } else { COUNT };
+    let bits = &IN_USE.get()[place];
+    let mut before = bits.load(Ordering::Relaxed);
+    loop {
+        let index = before.trailing_ones() as usize;
+        if index >= count {
+            return None;
+        }
+        // Acquire: pairs with the release of the last user, who has finished writing.
+        let after = before | 1 << index;
+        match bits.compare_exchange_weak(before, after, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => {
+                let start = start.wrapping_add(index * (size_of(place) + BEHIND));
+                return Some(Taken { place, index, start });
+            }
+            Err(now) => before = now,
+        }
+    }
+}
+
+impl Taken {
+    /// Where the room starts. [`GRAIN`] bytes behind its end can be written, too.
+    pub(crate) fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        size_of(self.place)
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        // Release: see `take_at`.
+        IN_USE.get()[self.place].fetch_and(!(1 << self.index), Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rooms_of_any_size_are_provided_once() {
+        provide(1 << 20);
+        provide(1 << 20);
+        let room = take((1 << 20) - 5).unwrap();
+        assert_eq!(room.size(), 1 << 20);
+        // SAFETY: the room is this test's.
+        #[expect(unsafe_code)]
+        unsafe {
+            room.start().write_bytes(7, room.size() + GRAIN);
+        }
+        assert_eq!(take(SIZE_DEFAULT + 1).unwrap().size(), 1 << 20);
+    }
+
+    #[test]
+    fn nobody_gets_a_room_that_is_in_use() {
+        provide(2 << 20);
+        std::thread::scope(|scope| {
+            for thread in 0..8u8 {
+                scope.spawn(move || {
+                    for _ in 0..20_000 {
+                        let Some(room) = take(2 << 20) else { continue };
+                        // SAFETY: the room is this thread's.
+                        #[expect(unsafe_code)]
+                        unsafe {
+                            room.start().write_bytes(thread, 64);
+                            std::hint::spin_loop();
+                            let bytes = std::slice::from_raw_parts(room.start(), 64);
+                            assert!(bytes.iter().all(|byte| *byte == thread));
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
