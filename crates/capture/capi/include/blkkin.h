@@ -153,7 +153,11 @@ BLKKIN_BOTH(int, blkin_init_endpoint,
 	    (struct blkin_endpoint *endpoint, const char *ip, int port, const char *name));
 
 /* Makes a root: new trace id, span id equal to it, no parent. `name` and `endpoint` may be NULL,
- * but nothing is recorded without a name, nor without any endpoint. */
+ * but nothing is recorded without a name, nor without any endpoint.
+ *
+ * Sampling (`blkkin sampling`, BLKKIN_SAMPLE) decides about roots. One that is not followed has a
+ * trace id of 0 and a span id of -1, and so have all its children, also those in other processes
+ * that its ids are sent to: nothing is recorded of any of them. See blkkin_followed. */
 BLKKIN_BOTH(int, blkin_init_new_trace,
 	    (struct blkin_trace *new_trace, const char *name,
 	     const struct blkin_endpoint *endpoint));
@@ -242,6 +246,13 @@ BLKKIN_INLINE int blkkin_enabled(void)
 BLKKIN_INLINE int blkkin_enabled_at(blkkin_level level)
 {
 	return (unsigned)level < 15 && ((blkkin_enabled_levels >> level) & 1);
+}
+
+/* Whether the request of a trace is followed. Worth asking before much is done for its annotations;
+ * the functions that record ask themselves. Yes, for NULL. */
+BLKKIN_INLINE int blkkin_followed(const struct blkin_trace *trace)
+{
+	return trace == NULL || trace->info.trace_id != 0 || trace->info.span_id != -1;
 }
 
 /* Record an annotation at a level, in one step. `endpoint` may be NULL: then it is the trace's.
@@ -396,7 +407,8 @@ struct blkkin_context {
 /* Annotations have room for 64 bits of a trace id. The upper half of a longer one is recorded beside
  * them, if somebody listens, when a sampled context with it is made or read here. */
 
-/* The context of a new root, with a trace id of 128 bits: sampled. 0, or -EINVAL. */
+/* The context of a new root, with a trace id of 128 bits. Sampling decides whether BLKKIN_SAMPLED is
+ * among its flags. 0, or -EINVAL. */
 int blkkin_context_init(struct blkkin_context *context);
 
 /* Whether the request is to be traced. No, for NULL. */

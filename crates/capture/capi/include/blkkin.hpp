@@ -174,7 +174,9 @@ public:
 	{
 		if (parent.info.trace_id == 0 && parent.trace_id_high == 0) {
 			Trace trace = root(name, endpoint);
-			trace.flags = parent.flags;
+			// Who has not decided leaves it to the sampler here.
+			if (!(parent.flags & BLKKIN_DEFERRED))
+				trace.flags = parent.flags;
 			return trace;
 		}
 		Trace trace{name, &endpoint.in_c, parent};

@@ -10,6 +10,8 @@ use crate::layout::{
     TraceInfo, Value,
 };
 use crate::record::{self, Said, WARNING};
+use blkkin_sys::monotonic_ns;
+use blkkin_trace::sample;
 use std::ffi::{c_char, c_int};
 
 /// Exports functions under two names.
@@ -80,7 +82,7 @@ both! {
             return INVALID;
         }
         // SAFETY: not NULL, so valid.
-        unsafe { new_trace.write(Trace { name, info: root(), endpoint }) };
+        unsafe { new_trace.write(Trace { name, info: sampled_root(), endpoint }) };
         OK
     }
 
@@ -88,7 +90,7 @@ both! {
     fn blkin_init_trace_info, _blkin_init_trace_info(trace_info: *mut TraceInfo) {
         if !trace_info.is_null() {
             // SAFETY: not NULL, so valid.
-            unsafe { trace_info.write_unaligned(root()) };
+            unsafe { trace_info.write_unaligned(sampled_root()) };
         }
     }
 
@@ -121,10 +123,13 @@ both! {
         }
         // SAFETY: not NULL, so valid.
         let parent = unsafe { info.read_unaligned() };
-        let info = TraceInfo {
-            trace_id: parent.trace_id,
-            span_id: new_id(),
-            parent_span_id: parent.span_id,
+        let info = match parent.is_followed() {
+            true => TraceInfo {
+                trace_id: parent.trace_id,
+                span_id: new_id(),
+                parent_span_id: parent.span_id,
+            },
+            false => TraceInfo::NOT_FOLLOWED,
         };
         // SAFETY: not NULL, so valid.
         unsafe { child.write(Trace { name: child_name, info, endpoint }) };
@@ -279,6 +284,16 @@ both! {
 /// A new id, with a sign as C has it.
 pub(crate) fn new_id() -> i64 {
     blkkin_trace::id::make().get().cast_signed()
+}
+
+/// The ids of a root, if the process's sampler follows it.
+fn sampled_root() -> TraceInfo {
+    if is_root_followed() { root() } else { TraceInfo::NOT_FOLLOWED }
+}
+
+/// Whether a request that starts here is followed.
+pub(crate) fn is_root_followed() -> bool {
+    guard::quietly(true, || sample::global().root(monotonic_ns))
 }
 
 /// The ids of a root: those of trace and span are one, as the original has them.

@@ -23,6 +23,19 @@ pub struct TraceInfo {
     pub parent_span_id: i64,
 }
 
+impl TraceInfo {
+    /// The ids of all traces of requests that are not followed: children have them, too, and so have those in other
+    /// processes, as the ids are all that travels there. No other trace has them: all zeros is a trace of which no
+    /// ids were set.
+    pub const NOT_FOLLOWED: TraceInfo = TraceInfo { trace_id: 0, span_id: -1, parent_span_id: 0 };
+
+    /// Whether the request is followed.
+    #[inline(always)]
+    pub fn is_followed(&self) -> bool {
+        self.trace_id != 0 || self.span_id != TraceInfo::NOT_FOLLOWED.span_id
+    }
+}
+
 /// `struct blkin_trace_info_packed`: the three ids, big-endian.
 #[repr(transparent)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
 
-use crate::blkin::{new_id, root};
+use crate::blkin::{is_root_followed, new_id, root};
 use crate::guard;
 use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
@@ -75,8 +75,9 @@ exported! {
     }
 
     fn blkkin_context_init(context: *mut Context) -> c_int {
-        let fresh =
-            Context { info: root(), trace_id_high: new_id(), flags: SAMPLED | RANDOM };
+        // It has ids also if it is not followed: headers need them.
+        let sampled = if is_root_followed() { SAMPLED } else { 0 };
+        let fresh = Context { info: root(), trace_id_high: new_id(), flags: sampled | RANDOM };
         // SAFETY: the caller owes the same.
         unsafe { store_new(Some(fresh), context) }
     }

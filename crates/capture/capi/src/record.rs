@@ -124,6 +124,9 @@ unsafe fn check_and_emit(
     // stay as they are during the call.
     unsafe {
         let Some((trace, endpoint)) = checked(trace, endpoint, said) else { return INVALID };
+        if !trace.info.is_followed() {
+            return OK;
+        }
         emit::emit(trace, endpoint, level, said);
     }
     OK

@@ -144,7 +144,8 @@ public:
 	{
 	}
 
-	// A child of `parent`; a root, if that is NULL or has no ids.
+	// A child of `parent`; a root, if that is NULL or has no ids. Children of a request that is not
+	// followed are not followed either.
 	Trace(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	    : blkin_trace(), _name()
 	{
@@ -190,7 +191,7 @@ public:
 	// As the constructors, with the C functions' results.
 	int init(const char *span, const Endpoint *ep, const Trace *parent = nullptr)
 	{
-		if (parent && parent->valid())
+		if (parent && (parent->valid() || !blkkin_followed(parent)))
 			return blkin_init_child(this, parent, ep, span);
 		return blkin_init_new_trace(this, span, ep);
 	}

@@ -62,7 +62,17 @@ struct Running {
 
 impl Life {
     fn start(&self, daemon: &Daemon, arguments: &[&OsStr]) -> Running {
+        self.start_with(daemon, arguments, &[])
+    }
+
+    fn start_with(
+        &self,
+        daemon: &Daemon,
+        arguments: &[&OsStr],
+        variables: &[(&str, &str)],
+    ) -> Running {
         let mut command = Command::new(&self.program);
+        command.envs(variables.iter().copied());
         command.args(arguments).current_dir(&self.scratch.0).env_remove("LD_LIBRARY_PATH");
         command.env("BLKKIN_SOCKET", &daemon.path).env_remove("BLKKIN_WAIT");
         let mut child =
@@ -303,5 +313,83 @@ fn programs_with_others_rights_are_not_traced() {
         return skip("programs_with_others_rights_are_not_traced", "the file system forbids it");
     }
     assert!(daemon.connected(Duration::from_millis(200)).is_none());
+    running.end();
+}
+
+/// Builds one of the other programs that live as long as there are lines for them.
+fn build_of(source: &str, language: Language, standard: &str, link: Link) -> Option<Life> {
+    let compiler = compilers(source, language).into_iter().next()?;
+    let scratch = Scratch::new(&format!("life-{}-{}", source.replace('.', "-"), link as u8));
+    let program = scratch.0.join(stem(source));
+    let mut command = Build { compiler, language, standard, options: &["-O2"] }.command(&scratch);
+    command.arg(here().join("tests/programs").join(source)).arg("-o").arg(&program);
+    match link {
+        Link::Dynamically => {
+            command.arg("-L").arg(library_folder()).args(["-lblkkin", &run_path(&scratch)]);
+        }
+        _ => {
+            command.arg(library_folder().join("libblkkin.a")).args(["-lm", "-lgcc_s"]);
+        }
+    }
+    run(command.args(["-pthread", "-ldl"]));
+    Some(Life { scratch, program })
+}
+
+/// D2: rules of sampling hold for programs in C and C++, and requests are followed whole or not at all.
+#[test]
+fn sampling_decides_about_requests_of_programs_in_c() {
+    for (source, language, standard) in
+        [("sampled.c", Language::C, "c99"), ("sampled.cc", Language::Cxx, "c++17")]
+    {
+        let Some(life) = build_of(source, language, standard, Link::Dynamically) else { return };
+        let daemon = Daemon::new(&format!("capi-{}", source.replace('.', "-")));
+        let mut running = life.start(&daemon, &[]);
+        let mut program = daemon.program();
+        listens(&mut program);
+        // What is recorded of 1000 requests, of all styles together.
+        let all: usize = if language == Language::C { 3000 } else { 6000 };
+        let mut check = |rules: Option<&str>, low: usize, high: usize| {
+            let rules = rules.map(str::to_owned);
+            program.say(&ToApplication::Sampling(rules.clone()), &[]);
+            program.ping();
+            let (mut sampled, mut events) = (0, Vec::new());
+            // In rounds, of which each fits the rings.
+            for _ in 0..10 {
+                sampled += running.step().parse::<usize>().expect("a number");
+                events.extend(program.events(0));
+            }
+            assert!((low..=high).contains(&sampled), "{source}: {rules:?}: {sampled} contexts");
+            let recorded = events.len() * 1000 / all;
+            assert!((low..=high).contains(&recorded), "{source}: {rules:?}: {recorded} of 1000");
+            // Each request with all of its three events.
+            let mut of_request = std::collections::HashMap::new();
+            for event in &events {
+                *of_request.entry(event.fields[4].clone()).or_insert(0) += 1;
+            }
+            assert!(of_request.values().all(|count| *count == 3), "{source}: {rules:?}");
+        };
+        check(None, 1000, 1000);
+        check(Some("1/10"), 40, 200);
+        check(Some("1/1000000000"), 0, 3);
+        check(None, 1000, 1000);
+        running.end();
+    }
+}
+
+/// The variable does the same.
+#[test]
+fn the_variable_samples_programs_in_c() {
+    let Some(life) = build_of("sampled.c", Language::C, "c99", Link::Statically) else { return };
+    let daemon = Daemon::new("capi-sample-variable");
+    let mut running = life.start_with(&daemon, &[], &[("BLKKIN_SAMPLE", "1/10")]);
+    let mut program = daemon.program();
+    listens(&mut program);
+    let (mut sampled, mut events) = (0, 0);
+    for _ in 0..10 {
+        sampled += running.step().parse::<usize>().expect("a number");
+        events += program.events(0).len();
+    }
+    assert!((40..=200).contains(&sampled), "{sampled} contexts");
+    assert!((40..=200).contains(&(events / 3)), "{events} events");
     running.end();
 }
