@@ -4,6 +4,7 @@
 mod support;
 
 use blkkin_blockstack::{Address, Load};
+use blkkin_sys::testing::{Signal, signal};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -234,7 +235,7 @@ fn hostile_clients() {
 /// `blockstack all`, started as users do, ends all roles when it is asked to, and also when it is killed.
 #[test]
 fn nothing_is_left_running() {
-    for signal in ["TERM", "INT", "KILL"] {
+    for cause in [Signal::TERM, Signal::INT, Signal::KILL] {
         let scratch = blkkin_sys::testing::Scratch::new("bs-all");
         let mut all = Command::new(env!("CARGO_BIN_EXE_blockstack"))
             .args(["all", "--dir"])
@@ -253,11 +254,9 @@ fn nothing_is_left_running() {
         }
         assert_eq!(ids.len(), 5);
         assert!(ids.iter().all(|id| runs(*id)));
-        let kill =
-            Command::new("kill").arg(format!("-{signal}")).arg(all.id().to_string()).status();
-        assert!(kill.unwrap().success());
+        signal(all.id(), cause);
         let status = all.wait().unwrap();
-        assert_eq!(status.success(), signal != "KILL", "{status}");
+        assert_eq!(status.success(), cause != Signal::KILL, "{status}");
         eventually("all have ended", || !ids.iter().any(|id| runs(*id)));
     }
 }

@@ -9,6 +9,7 @@ mod calls;
 mod mounts;
 mod place;
 mod random;
+mod signals;
 mod stack;
 
 pub use calls::{
@@ -18,6 +19,7 @@ pub use calls::{
 pub use mounts::{Mounted, unmount};
 pub use place::{Scratch, is_installed, skip};
 pub use random::Random;
+pub use signals::{Signal, signal};
 pub use stack::stack_used;
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering::SeqCst};

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 use support::corpus::losses;
-use support::process::Running;
+use support::process::{Running, Signal, signal};
 use support::{Scratch, blkkin, is_installed, run, skip, text};
 
 /// How long a daemon may take to answer.
@@ -116,7 +116,7 @@ impl Drop for Lttng {
     fn drop(&mut self) {
         if let Some(daemon) = &mut self.daemon {
             // Asked kindly, it ends its consumers too.
-            run(Command::new("kill").arg(daemon.id().to_string()));
+            signal(daemon.id(), Signal::TERM);
             let _ = daemon.wait();
         }
     }

@@ -12,7 +12,7 @@ use support::node::{
     Node, Program, Running, amount, check_all, check_distinct, eventually, figure, numbers, read,
     say, traces_below,
 };
-use support::process::signal;
+use support::process::{Signal, signal};
 
 /// A program of the tests below.
 #[test]
@@ -205,13 +205,13 @@ fn what_was_cleared_does_not_come_back() {
     std::thread::sleep(Duration::from_millis(100));
     ended.end();
     let before = program.count();
-    signal(program.id(), "STOP");
+    signal(program.id(), Signal::STOP);
     eventually("both have traces", || (traces_below(&node.output()).len() == 2).then_some(()));
     node.do_it(&["session", "clear", "s"]);
     assert_eq!(traces_below(&node.output()).len(), 1);
     agent.kill();
     let _agent = node.agent();
-    signal(program.id(), "CONT");
+    signal(program.id(), Signal::CONT);
     eventually("it is found", || (!node.applications().is_empty()).then_some(()));
     let tried = program.end();
     node.end_session();
@@ -230,7 +230,7 @@ fn programs_that_were_given_up_go_on() {
     let program = node.program(50, 1000);
     eventually("it is written", || (!traces_below(&node.output()).is_empty()).then_some(()));
     for round in 0..2 {
-        signal(program.id(), "STOP");
+        signal(program.id(), Signal::STOP);
         // More than the agent has it be told while it does not listen.
         let rules: Vec<Child> = (0..12)
             .map(|number| {
@@ -241,7 +241,7 @@ fn programs_that_were_given_up_go_on() {
             })
             .collect();
         eventually("it is given up", || node.applications().is_empty().then_some(()));
-        signal(program.id(), "CONT");
+        signal(program.id(), Signal::CONT);
         eventually("it is found again", || (!node.applications().is_empty()).then_some(()));
         for mut rule in rules {
             assert!(rule.wait().unwrap().success());

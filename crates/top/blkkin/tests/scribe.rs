@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use support::growing::{Growing, Packet};
-use support::process::{Running, signal, until};
+use support::process::{Running, Signal, signal, until};
 use support::{Scratch, blkkin, is_installed, run, run_with_input, skip, text};
 
 /// LTTng's: two processes that have made requests of the same numbers.
@@ -62,13 +62,13 @@ impl Daemon {
 
     #[track_caller]
     fn stop(self) {
-        signal(self.running.id(), "TERM");
+        signal(self.running.id(), Signal::TERM);
         let ended = self.running.end();
         assert_eq!(ended.status.code(), Some(0), "{ended:?}");
     }
 
     fn kill(self) {
-        signal(self.running.id(), "KILL");
+        signal(self.running.id(), Signal::KILL);
         self.running.end();
     }
 }
@@ -240,7 +240,7 @@ fn no_kill_loses_what_was_answered() {
         let id = daemon.running.id();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_millis(20 + 15 * life));
-            signal(id, "KILL");
+            signal(id, Signal::KILL);
         });
         if let Ok(mut client) = Client::connect(address.as_str(), ClientOptions::default()) {
             loop {
@@ -376,10 +376,10 @@ fn the_configuration_is_read_again() {
     let details = client.status_details().expect("details");
     assert!(details.starts_with("line 3: `type=fiel`"), "{details}");
     write("<store>\ncategory=default\ntype=null\n</store>\n");
-    signal(daemon.running.id(), "HUP");
+    signal(daemon.running.id(), Signal::HUP);
     until("it is well", || client.status().expect("a status") == Status::Alive);
     fs::remove_file(scratch.0.join("conf")).expect("to remove");
-    signal(daemon.running.id(), "HUP");
+    signal(daemon.running.id(), Signal::HUP);
     until("it is not", || client.status_details().expect("details").starts_with("cannot read"));
     daemon.stop();
 }

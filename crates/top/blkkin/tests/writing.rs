@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use support::corpus::corpus;
 use support::growing::{Growing, Packet, endless};
-use support::process::{Running, listens, signal, until};
+use support::process::{Running, Signal, listens, signal, until};
 use support::recipe::Recipe;
 use support::{Scratch, blkkin, is_installed, run, skip, text, with_limit};
 
@@ -376,10 +376,10 @@ fn what_was_done_is_told() {
 fn ctrl_c_leaves_a_trace_of_what_was_read() {
     let scratch = Scratch::new("writing-interrupt");
     endless(&scratch.0.join("trace"));
-    let run_until = |arguments: &[&str], is_time: &dyn Fn(u32) -> bool, name: &str| {
+    let run_until = |arguments: &[&str], is_time: &dyn Fn(u32) -> bool, cause: Signal| {
         let running = Running::start(blkkin(&scratch.0).args(arguments));
         until("it is in the middle", || is_time(running.id()));
-        signal(running.id(), name);
+        signal(running.id(), cause);
         running.end()
     };
     let has_written = |to: &'static str| {
@@ -389,13 +389,13 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
     // A few streams are enough to write.
     let few: Vec<String> = (0..5).map(|number| format!("trace/stream_{number}")).collect();
     let few: Vec<&str> = few.iter().map(String::as_str).collect();
-    for (to, arguments, name) in [
-        ("merged", &["merge"][..], "INT"),
-        ("converted", &["convert", "--to", "ctf2"], "TERM"),
-        ("cut", &["cut", "--filter", "x < 200"], "INT"),
+    for (to, arguments, cause) in [
+        ("merged", &["merge"][..], Signal::INT),
+        ("converted", &["convert", "--to", "ctf2"], Signal::TERM),
+        ("cut", &["cut", "--filter", "x < 200"], Signal::INT),
     ] {
         let arguments = [arguments, &few, &["-o", to]].concat();
-        let ended = run_until(&arguments, &has_written(to), name);
+        let ended = run_until(&arguments, &has_written(to), cause);
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
         let [written, interrupted] = &ended.errors[..] else { panic!("{ended:?}") };
         assert_eq!(interrupted, "interrupted: what was read until then is written");
@@ -417,19 +417,19 @@ fn ctrl_c_leaves_a_trace_of_what_was_read() {
     }
     // Nothing that passes is no reason to go on.
     let nothing = ["cut", "--filter", "x > 255", "trace", "-o", "nothing"];
-    let ended = run_until(&nothing, &listens, "INT");
+    let ended = run_until(&nothing, &listens, Signal::INT);
     assert_eq!(ended.status.code(), Some(130), "{ended:?}");
     assert_eq!(ended.errors[1..], ["interrupted: what was read until then is written"]);
     assert!(lines(&scratch, &["nothing"]).is_empty());
     for arguments in [&["view", "--count", "trace"][..], &["view", "--filter", "x > 255", "trace"]]
     {
-        let ended = run_until(arguments, &listens, "INT");
+        let ended = run_until(arguments, &listens, Signal::INT);
         assert_eq!(ended.status.code(), Some(130), "{ended:?}");
         assert!(ended.errors.is_empty(), "{ended:?}");
     }
     // What was killed is no trace.
     let merge = [&["merge"], &few[..], &["-o", "killed"]].concat();
-    run_until(&merge, &has_written("killed"), "KILL");
+    run_until(&merge, &has_written("killed"), Signal::KILL);
     let killed = blkkin_in(&scratch, &["view", "killed"]);
     assert!(text(&killed.stderr).starts_with("error: killed: no CTF trace found\n"));
     assert_eq!(killed.status.code(), Some(1));

@@ -6,6 +6,7 @@ use blkkin_control::{
     Answer, Decoder, Hello, Messages, Opening, Received, Reply, Request, Version, Welcome, encode,
 };
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,7 +66,17 @@ impl StandIn {
 impl Drop for StandIn {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        let _ = UnixStream::connect(&self.path);
+        // A test may have closed the socket to everybody, which root alone would not notice.
+        let open = std::fs::Permissions::from_mode(0o600);
+        let _ = std::fs::set_permissions(&self.path, open);
+        // Without a connection the thread would wait for ever, and so would this one.
+        let woken = UnixStream::connect(&self.path);
+        if let Err(error) = woken
+            && self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+        {
+            assert!(thread::panicking(), "to end the stand-in: {error}");
+            return;
+        }
         let ended = self.thread.take().map(JoinHandle::join);
         let _ = std::fs::remove_dir_all(self.path.parent().expect("a folder"));
         if let Some(Err(panic)) = ended

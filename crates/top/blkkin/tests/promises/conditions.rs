@@ -53,7 +53,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let mut kept = None;
     match (condition, agent) {
         (Condition::Stopped, Some(agent)) => {
-            signal(agent.id(), "STOP");
+            signal(agent.id(), Signal::STOP);
             kept = Some(agent);
         }
         (Condition::Dead, Some(agent)) => agent.kill(),
@@ -63,7 +63,7 @@ fn mark_under(condition: Condition, count: u64, with_strace: bool) -> Seen {
     let output = program.rest();
     let status = program.running.0.wait().unwrap();
     if let Some(agent) = kept {
-        signal(agent.id(), "CONT");
+        signal(agent.id(), Signal::CONT);
     }
     let calls =
         if with_strace { between_marks(&fs::read_to_string(&calls).unwrap()) } else { vec![] };

@@ -114,14 +114,13 @@ impl Noted {
     }
 
     /// Ends it by a signal.
-    fn die(&mut self, name: &str) -> ExitStatus {
-        signal(self.program.id(), name);
+    fn die(&mut self, cause: Signal) -> ExitStatus {
+        signal(self.program.id(), cause);
         let mut again = Instant::now() + Duration::from_millis(20);
         eventually("it dies", || {
             // Rust's handler of SIGSEGV expects that what has failed will fail once more.
-            if name == "SEGV" && Instant::now() > again {
-                let _ =
-                    Command::new("kill").args(["-SEGV", &self.program.id().to_string()]).status();
+            if cause == Signal::SEGV && Instant::now() > again {
+                signal(self.program.id(), cause);
                 again += Duration::from_millis(20);
             }
             self.program.running.0.try_wait().unwrap()
@@ -144,7 +143,7 @@ fn l3_programs_die_at_any_moment() {
         random ^= random << 17;
         std::thread::sleep(Duration::from_micros(random % 30_000));
         let pid = noted.program.id();
-        noted.die(["KILL", "SEGV", "ABRT"][death as usize % 3]);
+        noted.die([Signal::KILL, Signal::SEGV, Signal::ABORT][death as usize % 3]);
         let begun = Instant::now();
         node.do_it(&["session", "stop", "s"]);
         longest = longest.max(begun.elapsed());
@@ -262,17 +261,17 @@ fn l7_the_last_records_are_in_a_core_file() {
     let uuid = blkkin_ctf::metadata::parse(metadata).unwrap().trace.uuid.expect("a UUID").0;
     agent.kill();
     let pid = noted.program.id();
-    signal(pid, "STOP");
+    signal(pid, Signal::STOP);
     let packets = check_image(&memory_of(pid), uuid, count);
     assert!(packets > 1);
     figure("L7", &format!("{count} events in {packets} packets, found in memory alone"));
-    signal(pid, "CONT");
+    signal(pid, Signal::CONT);
     // The kernel writes core files itself only if it is not told otherwise.
     let pattern = fs::read_to_string("/proc/sys/kernel/core_pattern").unwrap_or_default();
     if pattern.starts_with('|') || pattern.contains('/') {
         return skip(test, "core files go elsewhere here");
     }
-    let status = noted.die("SEGV");
+    let status = noted.die(Signal::SEGV);
     if !status.core_dumped() {
         return skip(test, "core files are not permitted here");
     }

@@ -133,7 +133,7 @@ fn numbers_are_used_again() {
         // The agent lets it in when it is long gone, or hears what it is.
         let is_late = round % 2 == 0;
         if is_late {
-            signal(place.agent.id(), "STOP");
+            signal(place.agent.id(), Signal::STOP);
         }
         let [program, command] = [place.connection(), place.connection()];
         let [other, another] = [take_number(program.pid), take_number(command.pid)];
@@ -143,7 +143,7 @@ fn numbers_are_used_again() {
             eventually("it sleeps", || is_sleep().then_some(()));
         }
         if is_late {
-            signal(place.agent.id(), "CONT");
+            signal(place.agent.id(), Signal::CONT);
         }
         program.greet(Role::Application { pid: 1, clock: Clock::Monotonic });
         let found = listed();

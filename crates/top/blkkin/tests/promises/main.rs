@@ -30,7 +30,7 @@ use support::node::{
     Node, Program, Running, amount, check_all, check_distinct, eventually, figure, is_root,
     numbers, read, say, traces_below,
 };
-use support::process::signal;
+use support::process::{Signal, signal};
 use support::{is_installed, skip};
 
 /// A program of the tests below.

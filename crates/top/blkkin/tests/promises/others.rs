@@ -356,8 +356,8 @@ fn check_stopped(what: &str, stop: impl FnOnce(u32) -> Box<dyn FnOnce()>) {
 #[test]
 fn k2_a_stopped_program_holds_nobody_up() {
     check_stopped("a stopped program", |pid| {
-        signal(pid, "STOP");
-        Box::new(move || signal(pid, "CONT"))
+        signal(pid, Signal::STOP);
+        Box::new(move || signal(pid, Signal::CONT))
     });
 }
 

@@ -1,5 +1,7 @@
 //! A program that runs while the test goes on: its lines as they come, signals, and its end.
 
+pub use blkkin_sys::testing::{Signal, signal};
+
 use super::text;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
@@ -73,7 +75,7 @@ impl Running {
 
     /// Presses Ctrl-C.
     pub fn interrupt(&self) {
-        signal(self.child.id(), "INT");
+        signal(self.child.id(), Signal::INT);
     }
 
     /// Waits for the program to end by itself.
@@ -127,12 +129,6 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(start.elapsed() < PATIENCE, "waiting until {what}");
         thread::sleep(Duration::from_millis(1));
     }
-}
-
-/// Sends a signal to a process of the test's own.
-pub fn signal(id: u32, name: &str) {
-    let status = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
-    assert!(status.is_ok_and(|status| status.success()), "kill -{name} {id}");
 }
 
 /// Whether a process has a handler of its own for SIGINT.
