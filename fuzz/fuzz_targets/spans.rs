@@ -93,6 +93,7 @@ fuzz_target!(|bytes: &[u8]| {
             3 => What::KeyValue(text(one), ValueRef::Str(text(two))),
             4 => What::KeyValue(text(one), ValueRef::Int(two.into())),
             5 => What::WideTraceId,
+            6 if two % 4 == 0 => What::Undated(Kind::Server),
             _ => What::Span(Whole {
                 start_ns: number(one),
                 duration_ns: number(two),

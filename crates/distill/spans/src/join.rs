@@ -131,7 +131,7 @@ impl Group<'_, '_> {
             }
             let at = self.choose(&voice, &part.what);
             let draft = &mut self.drafts[at];
-            if matches!(part.what, Kept::Span { .. }) && draft.is_whole {
+            if part.what.is_span() && draft.is_whole {
                 *self.left_out += 1;
                 continue;
             }
@@ -155,7 +155,7 @@ impl Group<'_, '_> {
 
     /// The draft of who speaks.
     fn choose(&mut self, voice: &Voice, what: &Kept) -> usize {
-        let is_span = matches!(what, Kept::Span { .. });
+        let is_span = what.is_span();
         let texts = self.texts;
         let fits = |draft: &Draft| {
             voice.service.is_none()
@@ -168,7 +168,7 @@ impl Group<'_, '_> {
             return self.from + found;
         }
         let mut draft = Draft::new(self.id);
-        if let Kept::Span { kind, .. } = what
+        if let Kept::Span { kind, .. } | Kept::Undated(kind) = what
             && own.iter().any(|other| fits(other) && other.is_whole && other.kind == *kind)
         {
             draft.odd |= bit(Oddity::SameId);
@@ -319,6 +319,7 @@ impl Draft {
                 (self.kind, self.target, self.debug) = (kind, target, debug);
                 self.is_whole = true;
             }
+            Kept::Undated(kind) => (self.kind, self.is_whole) = (kind, true),
             Kept::Event(Word(core)) if (core as usize) < CORES && !voice.service.is_none() => {
                 let (first, last) = &mut self.cores[core as usize];
                 *last = number;

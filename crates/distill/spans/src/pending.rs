@@ -38,6 +38,14 @@ pub(crate) enum Kept {
     Event(Word),
     Tag(Word, KeptValue),
     Span { start: u64, duration: u64, target: Word, kind: Kind, debug: bool },
+    Undated(Kind),
+}
+
+impl Kept {
+    /// Whether this part describes a whole span. A span has one such part at most.
+    pub(crate) fn is_span(&self) -> bool {
+        matches!(self, Kept::Span { .. } | Kept::Undated(_))
+    }
 }
 
 /// The value of a tag.
@@ -142,6 +150,7 @@ impl Pending {
                 let target = self.word(words, target);
                 Kept::Span { start: start_ns, duration: duration_ns, target, kind, debug }
             }
+            What::Undated(kind) => Kept::Undated(kind),
             What::WideTraceId => return true,
         };
         self.parts.push(Part { time, voice, source, what });

@@ -38,6 +38,8 @@ pub enum What<'a> {
     KeyValue(&'a str, ValueRef<'a>),
     /// A span is over.
     Span(Whole<'a>),
+    /// A span of which no time is known.
+    Undated(Kind),
     /// The trace id has an upper half.
     WideTraceId,
 }

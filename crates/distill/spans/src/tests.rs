@@ -136,7 +136,9 @@ fn said(line: &str) -> Said<'_> {
         (said.ip, said.port) = (ip, port.parse().expect("a port"));
         word = words.next().expect("something");
     }
-    said.what = if let Some(kind) = word.strip_prefix('@') {
+    said.what = if word == "undated" {
+        What::Undated(Kind::Server)
+    } else if let Some(kind) = word.strip_prefix('@') {
         let kind = match kind {
             "client" => Kind::Client,
             "server" => Kind::Server,

@@ -38,10 +38,12 @@ impl<'p> Texts<'p> {
     fn compare_what(self, a: &Kept, b: &Kept) -> Ordering {
         let rank = |what: &Kept| match what {
             Kept::Span { .. } => 0,
-            Kept::Event(_) => 1,
-            Kept::Tag(..) => 2,
+            Kept::Undated(_) => 1,
+            Kept::Event(_) => 2,
+            Kept::Tag(..) => 3,
         };
         match (a, b) {
+            (Kept::Undated(a), Kept::Undated(b)) => a.cmp(b),
             (Kept::Event(a), Kept::Event(b)) => self.compare_words(*a, *b),
             (Kept::Tag(key_a, a), Kept::Tag(key_b, b)) => {
                 self.compare_words(*key_a, *key_b).then_with(|| self.compare_values(*a, *b))

@@ -160,6 +160,36 @@ fn ends_that_are_not_known_are_told_so() {
     server.end();
 }
 
+/// Zipkin requires only the ids of a span. One without a time is shown, alone and among others.
+#[test]
+fn spans_without_a_time_are_drawn() {
+    let scratch = Scratch::new("query-undated");
+    let server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).arg("--memory"));
+    let url = format!("http://{}", server.web);
+    let asking = Asking { scratch: &scratch, source: ["--server".to_owned(), url] };
+    let kind = "content-type: application/json\r\n";
+    let body = br#"[{"traceId":"a","id":"b","name":"write"},
+        {"traceId":"c","id":"d","kind":"SERVER","tags":{"pool":"rbd"}},
+        {"traceId":"e","id":"1","name":"write","timestamp":1700000000000000,"duration":5000},
+        {"traceId":"e","id":"2","parentId":"1","name":"read","kind":"CLIENT",
+         "localEndpoint":{"serviceName":"osd"}},
+        {"traceId":"e","id":"2","parentId":"1","name":"read","kind":"SERVER","shared":true,
+         "localEndpoint":{"serviceName":"osd"},"timestamp":1700000000001000,"duration":1000}]"#;
+    let reply = server.ask("POST", "/api/v2/spans", kind, body);
+    assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
+    let draw = |arguments: &[&str]| printed(&asking.ask(arguments));
+    assert_eq!(draw(&["--trace", "a"]), "000000000000000a  write  1 span\nwrite\n");
+    let tagged = draw(&["--trace", "c", "--annotations"]);
+    assert!(tagged.starts_with("000000000000000c  ?  1 span\n? server\n"), "{tagged}");
+    assert!(tagged.contains("pool = rbd"), "{tagged}");
+    let mixed = draw(&["--trace", "e"]);
+    let of = |name: &str| mixed.lines().find(|line| line.contains(name)).expect(name);
+    assert!(mixed.starts_with("000000000000000e  write  2023-"), "{mixed}");
+    assert!(of("read client").ends_with("read client"), "{mixed}");
+    assert!(of("read server").contains("1.00 ms"), "{mixed}");
+    server.end();
+}
+
 #[test]
 fn tokens_are_given_and_never_shown() {
     let scratch = Scratch::new("query-token");

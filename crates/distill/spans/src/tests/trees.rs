@@ -48,6 +48,23 @@ fn parents_may_be_missing() {
 }
 
 #[test]
+fn times_need_not_be_known() {
+    check("0 1/1 a:x undated", "\n1\n  1 a:x server\n");
+    check(
+        "10 1/1 a:x @client 10+5
+         10 1/2<1 b:y undated
+         10 1/2<1 b:y k=v
+         10 1/2<1 b:y @client 11+1",
+        "
+        1
+          1 a:x client 10+5 self 4
+            2 b:y client 11+1 k=v
+              2 b:y server shared
+        ",
+    );
+}
+
+#[test]
 fn there_may_be_many_roots() {
     check(
         "20 1/2 a:x @internal 10+10

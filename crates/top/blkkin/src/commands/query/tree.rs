@@ -35,7 +35,7 @@ pub(in crate::commands) fn draw(
     let limits = Limits { spans: usize::MAX, spans_of_request: usize::MAX, ..limits };
     let mut assembler = Assembler::new(limits);
     assembler.lose(LOSING, None, None);
-    // Spans that do not say when they were are shown where the request begins.
+    // Tags of spans without a time need one.
     let first = spans.iter().filter_map(|span| time(span, "startNs").ok()).min().unwrap_or(0);
     for span in spans {
         say(span, first, &mut |said| {
@@ -96,6 +96,12 @@ fn say(span: &Value, first: u64, say: &mut impl FnMut(&Said<'_>)) -> Result<(), 
     };
     let has_no_end = span["durationNs"].is_null() && !said.service.is_empty();
     let begin = begin.filter(|_| has_no_end && !start_is_lost);
+    let is_undated = whole.is_none()
+        && !start_is_lost
+        && span["annotations"].as_array().is_none_or(Vec::is_empty);
+    if is_undated {
+        say(&Said { what: What::Undated(kind), ..said });
+    }
     match (whole, begin) {
         (Some(whole), None) if !start_is_lost => say(&Said { what: What::Span(whole), ..said }),
         (whole, begin) => {
