@@ -214,9 +214,11 @@ int blockstack_mapper(int argc, char **argv)
 		return 2;
 	}
 	signal(SIGPIPE, SIG_IGN);
-	/* Ctrl-C is for whoever started all roles. */
-	if (arguments.until_eof)
+	/* Ctrl-C and the end of the terminal are for whoever started all roles. */
+	if (arguments.until_eof) {
 		signal(SIGINT, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+	}
 	requests_init();
 	if (map_open(arguments.map) < 0) {
 		fprintf(stderr, "blockstack mapper: %s: %s\n", arguments.map, strerror(errno));

@@ -387,6 +387,7 @@ void requests_lost(int store)
 	if (stores[store].state == STORE_DOWN)
 		return;
 	fprintf(stderr, "blockstack mapper: store %d is lost\n", store + 1);
+	stores[store].was_lost = 1;
 	stores[store].state = STORE_DOWN;
 	/* Bytes that are being looked at stay until the next connection takes their place. */
 	for (int at = 0; at < REQUESTS; at++) {
@@ -405,7 +406,9 @@ void requests_lost(int store)
 
 void requests_back(int store)
 {
-	fprintf(stderr, "blockstack mapper: store %d is there\n", store + 1);
+	/* That a store is there when the chain starts is nothing to report. */
+	if (stores[store].was_lost)
+		fprintf(stderr, "blockstack mapper: store %d is back\n", store + 1);
 	stores[store].state = STORE_BEHIND;
 	repair(store);
 }

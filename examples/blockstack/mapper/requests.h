@@ -17,6 +17,7 @@ enum store_state {
 struct store {
 	const char *address;
 	enum store_state state;
+	int was_lost;
 	struct link link;
 };
 

@@ -235,7 +235,9 @@ impl Life {
     /// Ctrl-C is for whoever started all roles: he ends them.
     fn heed(self) -> Life {
         if self.until_eof {
-            let _ = signal_hook::flag::register(SIGINT, Arc::default());
+            for signal in [SIGINT, SIGHUP] {
+                let _ = signal_hook::flag::register(signal, Arc::default());
+            }
         }
         self
     }

@@ -2,9 +2,11 @@
 //! numbers in words.
 
 use blkkin_reader::Stats;
+use std::env;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
 
 /// When to colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -80,6 +82,40 @@ pub(crate) fn plural(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Returns how a user starts this program once more. Whoever has started it by `cargo run`, or by its path, does
+/// not have it in the path.
+pub(crate) fn own_command() -> String {
+    let named = || "blkkin".to_owned();
+    let Ok(program) = env::current_exe() else { return named() };
+    let path = env::var_os("PATH").unwrap_or_default();
+    let current = env::current_dir().unwrap_or_default();
+    own_command_of(&program, env::split_paths(&path), &current)
+}
+
+fn own_command_of(program: &Path, path: impl Iterator<Item = PathBuf>, current: &Path) -> String {
+    // The first one in the path is the one that a shell starts.
+    let mut installed = path.map(|folder| folder.join("blkkin")).filter(|file| file.is_file());
+    if installed.next().is_some_and(|file| file.canonicalize().is_ok_and(|file| file == program)) {
+        return "blkkin".to_owned();
+    }
+    match program.strip_prefix(current) {
+        // Without a slash a shell looks in the path.
+        Ok(within) if within.components().count() == 1 => shell_word(&Path::new(".").join(within)),
+        Ok(within) => shell_word(within),
+        Err(_) => shell_word(program),
+    }
+}
+
+/// Returns a path as a word of a shell.
+pub(crate) fn shell_word(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "/._+-:,@%=".contains(letter);
+    match !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('-') {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
+
 /// What the tracer has lost; `None` if nothing.
 pub(crate) fn lost(stats: &Stats) -> Option<String> {
     let unknown = |what: &str, count: u64| {
@@ -94,4 +130,48 @@ pub(crate) fn lost(stats: &Stats) -> Option<String> {
     let parts: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, text)| text).collect();
     (!parts.is_empty()).then(|| parts.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{own_command_of, shell_word};
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+
+    #[test]
+    fn the_program_is_named_as_a_shell_finds_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let folder = folder.path().canonicalize().expect("a path");
+        let [built, bin, other] = ["target/release", "bin", "other"].map(|name| folder.join(name));
+        for folder in [&built, &bin, &other] {
+            std::fs::create_dir_all(folder).expect("a folder");
+        }
+        let program = built.join("blkkin");
+        std::fs::write(&program, "").expect("a file");
+        symlink(&program, bin.join("blkkin")).expect("a link");
+        std::fs::write(other.join("blkkin"), "").expect("a file");
+        let check = |path: &[&Path], current: &Path, expected: &str| {
+            let path = path.iter().map(|folder| folder.to_path_buf());
+            assert_eq!(own_command_of(&program, path, current), expected);
+        };
+        check(&[&bin], Path::new("/"), "blkkin");
+        check(&[Path::new("/none"), &bin, &other], Path::new("/"), "blkkin");
+        // Another one comes first.
+        check(&[&other, &bin], &folder, "target/release/blkkin");
+        check(&[], &folder, "target/release/blkkin");
+        check(&[], &built, "./blkkin");
+        check(&[], Path::new("/none"), &program.display().to_string());
+    }
+
+    #[test]
+    fn words_are_quoted_where_a_shell_needs_it() {
+        let check = |path: &str, expected: &str| {
+            assert_eq!(shell_word(Path::new(path)), expected);
+        };
+        check("/tmp/blkkin-demo-1", "/tmp/blkkin-demo-1");
+        check("my traces", "'my traces'");
+        check("it's", "'it'\\''s'");
+        check("", "''");
+        check("-rf", "'-rf'");
+    }
 }

@@ -388,6 +388,22 @@ fn an_agent_of_the_users_own() {
     assert_eq!(output.status.code(), Some(1));
 }
 
+/// Containers, cron and `su` have no directory for sockets. Programs have to be told of the one that is used instead.
+#[test]
+fn an_agent_without_a_runtime_directory() {
+    let folder = support::Scratch::new("no-runtime");
+    let closed = folder.0.join("closed");
+    std::fs::create_dir(&closed).expect("a folder");
+    std::fs::set_permissions(&closed, Permissions::from_mode(0o555)).expect("to change");
+    let output = run(by_a_user(&folder.0).arg("agent").env("XDG_RUNTIME_DIR", &closed));
+    let errors = text(&output.stderr);
+    let (error, hint) = errors.split_once("\nhint: ").expect("a hint");
+    assert!(error.contains("closed/blkkin`: Permission denied"), "{errors}");
+    assert!(hint.contains("export BLKKIN_SOCKET=$HOME/.blkkin/agent.sock"), "{errors}");
+    assert!(hint.contains("programs and commands"), "{errors}");
+    assert_eq!(output.status.code(), Some(1));
+}
+
 #[test]
 fn an_agent_that_takes_too_long() {
     let daemon = StandIn::of(|mut conversation| {

@@ -1,10 +1,12 @@
 //! `blkkin demo`, as a newcomer starts it: it shows a request that crossed all of the chain, and leaves nothing running
 //! however it ends.
 
+use blkkin_sys::testing::{Signal, signal};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -107,6 +109,109 @@ fn the_trace_is_begun_anew_and_no_request_is_lost() {
     let [name] = &names[..] else { panic!("{names:?}") };
     let number: u32 = name.to_string_lossy().parse().expect("a number");
     assert!(number > 1, "{name:?}");
+}
+
+/// The end of the terminal reaches all processes of the demo at once.
+#[test]
+fn nothing_stays_when_the_terminal_is_closed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    // Whoever runs the tests under `nohup` has SIGHUP ignored.
+    let mut demo = Command::new("env")
+        .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_blkkin")])
+        .args(["demo", "--json", "--no-cost", "--listen", "127.0.0.1:0", "--dir"])
+        .arg(directory.path().join("demo"))
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("started");
+    let mut lines = lines(&mut demo);
+    let started = lines.next().expect("a line");
+    let processes = processes(&started, demo.id());
+    assert_eq!(processes.len(), SERVICES.len(), "{started}");
+    let parts = started["parts"].as_array().expect("parts");
+    let agent = parts.iter().find(|part| part["name"] == "agent").expect("an agent");
+    let socket = Path::new(agent["at"].as_str().expect("a path"));
+    assert!(socket.exists());
+    for pid in &processes {
+        signal(u32::try_from(*pid).expect("a number"), Signal::HUP);
+    }
+    signal(demo.id(), Signal::HUP);
+    let totals = lines.last().expect("a line");
+    assert_eq!(totals["type"], "totals");
+    assert!(demo.wait().expect("ended").success());
+    are_gone(&processes);
+    assert!(!socket.parent().expect("a directory").exists(), "{agent}");
+}
+
+/// What is printed at the end can be run as it stands, also by whoever has no `blkkin` in the path.
+#[test]
+fn the_command_that_is_named_works() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let kept = directory.path().join("with a space");
+    let demo = Command::new(env!("CARGO_BIN_EXE_blkkin"))
+        .args(["demo", "--no-cost", "--listen", "127.0.0.1:0", "--for", "4s", "--dir"])
+        .arg(&kept)
+        .output()
+        .expect("started");
+    let told = String::from_utf8_lossy(&demo.stderr);
+    assert!(demo.status.success(), "{told}");
+    assert!(!told.contains("blockstack mapper"), "{told}");
+    let last = |what: &str| told.lines().find_map(|line| Some(line.split_once(what)?.1));
+    let run = |line: &str| Command::new("sh").args(["-c", line]).output().expect("a shell");
+    let found = run(last("To ask what was stored: ").expect("a command"));
+    assert!(String::from_utf8_lossy(&found.stdout).contains("nbd"), "{found:?}");
+    let removed = run(last("To remove it all: ").expect("a command"));
+    assert!(removed.status.success() && !kept.exists(), "{removed:?}");
+}
+
+/// Everything is kept in the demo's directory, also what measures the cost; the home is not touched, and there may be
+/// none.
+#[test]
+fn a_home_is_not_needed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let permit = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(directory.path(), permit).expect("permitted");
+    let is_root = blkkin_sys::user_id() == 0;
+    let homes = [std::env::var_os("HOME").map(|home| Path::new(&home).join("blkkin-traces"))];
+    let seen = || -> Vec<PathBuf> {
+        let entries = homes.iter().flatten().filter_map(|home| std::fs::read_dir(home).ok());
+        entries.flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let before = seen();
+    let mut command = match is_root {
+        // Nobody has no home.
+        true => {
+            let program = directory.path().join("blkkin");
+            // Not by this process: what another thread starts meanwhile would have the file open for writing.
+            let copied =
+                Command::new("cp").arg(env!("CARGO_BIN_EXE_blkkin")).arg(&program).status();
+            assert!(copied.is_ok_and(|status| status.success()));
+            let mut command = Command::new("setpriv");
+            command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(program);
+            command
+        }
+        false => Command::new(env!("CARGO_BIN_EXE_blkkin")),
+    };
+    let kept = directory.path().join("demo");
+    let demo = command
+        .args(["demo", "--json", "--listen", "127.0.0.1:0", "--rate", "0", "--for", "1s", "--dir"])
+        .arg(&kept)
+        .env_remove("XDG_RUNTIME_DIR")
+        .current_dir(directory.path())
+        .output()
+        .expect("started");
+    assert!(demo.status.success(), "{demo:?}");
+    let told = String::from_utf8_lossy(&demo.stdout);
+    let lines = told.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+    let cost = lines.into_iter().find(|line| line["type"] == "cost").expect("a cost");
+    let modes = cost["iops"].as_array().expect("modes");
+    assert!(
+        modes.iter().all(|mode| mode["iops"].as_f64().is_some_and(|iops| iops > 0.0)),
+        "{cost}"
+    );
+    assert!(!kept.join("cost").exists());
+    let left: Vec<PathBuf> = seen().into_iter().filter(|path| !before.contains(path)).collect();
+    let left = left.iter().filter(|path| path.to_string_lossy().contains("/cost-")).count();
+    assert_eq!(left, 0);
 }
 
 #[test]

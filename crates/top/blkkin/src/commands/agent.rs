@@ -1,9 +1,9 @@
 //! `blkkin agent`: the node daemon.
 
 use crate::exit::{Error, Exit};
+use crate::interrupt::ending_signals;
 use blkkin_agent::{Agent, Limits, Options};
 use blkkin_control::address::{SYSTEM, Surroundings, VARIABLE};
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::env;
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -62,7 +62,10 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let told = Error::failed(error.to_string());
         match error.kind() {
             std::io::ErrorKind::PermissionDenied => {
-                told.hint("give another socket with --socket, or run it as root")
+                told.hint(format!(
+                    "name a socket where you may write, in the environment of the agent and also of programs \
+                     and commands, which look for it there: export {VARIABLE}=$HOME/.blkkin/agent.sock"
+                ))
             }
             std::io::ErrorKind::AddrInUse => {
                 told.hint("`blkkin status` shows what it records; end it before you start another")
@@ -72,7 +75,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     })?;
     let failed = |error: std::io::Error| Error::failed(format!("the agent cannot go on: {error}"));
     let (stopped, stop) = UnixStream::pair().map_err(failed)?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in ending_signals() {
         let stop = stop.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, stop).map_err(failed)?;
     }

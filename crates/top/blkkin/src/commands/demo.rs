@@ -281,10 +281,10 @@ impl Saying {
             plural(requests, "request"),
             plural(totals.spans, "span"),
         ));
-        let shown = directory.display();
+        let (blkkin, directory) = (output::own_command(), output::shell_word(directory));
         self.note(&format!(
-            "Nothing runs any more. To ask what was stored: blkkin query --data {shown}/spans --slowest\n\
-             To remove it all: rm -r {shown}"
+            "Nothing runs any more. To ask what was stored: {blkkin} query --data {directory}/spans --slowest\n\
+             To remove it all: rm -r {directory}"
         ));
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::commands::agent::log;
 use crate::exit::{self, Error, Exit};
+use crate::interrupt::ending_signals;
 use crate::{output, values};
 use blkkin_agent::Background;
 use blkkin_client::{Client, Patience};
@@ -13,7 +14,7 @@ use blkkin_control::{
 use blkkin_filter::Filter;
 use blkkin_reader::{Reading, Source};
 use serde_json::json;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGINT, SIGQUIT};
 use std::ffi::{OsStr, OsString};
 use std::io::Write;
 use std::os::unix::process::ExitStatusExt;
@@ -166,7 +167,7 @@ fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<Exit
     for signal in [SIGINT, SIGQUIT] {
         let _ = signal_hook::flag::register(signal, Arc::default());
     }
-    for signal in [SIGTERM, SIGHUP] {
+    for signal in ending_signals().filter(|signal| *signal != SIGINT) {
         let _ = signal_hook::flag::register(signal, asked.clone());
     }
     let child = Command::new(&command[0])
@@ -254,12 +255,13 @@ fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> 
     }
     let mut err = anstream::stderr().lock();
     let shown = output.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(output);
+    let (blkkin, quoted) = (output::own_command(), output::shell_word(shown));
     let shown = shown.display();
     let lost = lost.map_or_else(|| "none lost".to_owned(), |lost| format!("LOST: {lost}"));
     let _ = writeln!(
         err,
         "recorded {} of {} in {seconds:.2} s ({rate:.0} a second), {lost}\ntrace: {shown} ({})\n\
-         view it: blkkin view {shown}",
+         view it: {blkkin} view {quoted}",
         output::plural(stats.events, "event"),
         output::plural(traces, "program"),
         blkkin_text::info::units::bytes(size),

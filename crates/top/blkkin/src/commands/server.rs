@@ -1,13 +1,13 @@
 //! `blkkin server`: collects spans from the network, keeps them, and answers questions about them.
 
 use crate::exit::{Error, Exit};
+use crate::interrupt::ending_signals;
 use crate::places::state_directory;
 use crate::values;
 use blkkin_lake::{Lake, Options, Retention};
 use blkkin_server::{Listen, Running, Server, Settings, StartError, Tls};
 use blkkin_store::{MemoryStore, Policy, Room, SpanStore};
 use blkkin_wire::Limits;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
@@ -157,7 +157,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     blkkin_sys::keep_large_blocks_apart(1 << 20);
     let failed = |error: std::io::Error| Error::failed(format!("cannot start: {error}"));
     let (stopped, mut stop) = UnixStream::pair().map_err(failed)?;
-    for signal in [SIGINT, SIGTERM] {
+    for signal in ending_signals() {
         let stopped = stopped.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, stopped).map_err(failed)?;
     }

@@ -3,7 +3,7 @@
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::{self, Interrupt};
-use crate::output::{lost, plural, unless_closed};
+use crate::output::{lost, own_command, plural, shell_word, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{Reading, Stats};
 use blkkin_rewrite::{Form, Rewriter, Summary};
@@ -112,7 +112,8 @@ fn tell(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::Result<()>
         let _ = writeln!(err, "lost by the tracer, as the new trace tells too: {lost}");
     }
     if err.is_terminal() {
-        let _ = writeln!(err, "look at it with: blkkin view {path}");
+        let (blkkin, path) = (own_command(), shell_word(&output.output));
+        let _ = writeln!(err, "look at it with: {blkkin} view {path}");
     }
     Ok(())
 }

@@ -158,6 +158,11 @@ impl Chain {
         Ok(())
     }
 
+    /// Where everything is kept.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     pub(super) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
         Ok(self.client.ask_all(request)?)
     }

@@ -23,7 +23,7 @@ const ROUNDS: usize = 5;
 /// For so long.
 const TIME: Duration = Duration::from_millis(500);
 
-/// The session that records meanwhile.
+/// The session that records meanwhile, and its directory.
 const SESSION: &str = "cost";
 
 /// The load's part of the disk.
@@ -34,10 +34,26 @@ pub(super) struct Cost {
     iops: [Vec<f64>; MODES.len()],
 }
 
+/// By how many per cent the load is slower: by the medians of all rounds, and in the rounds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Slowdown {
+    percent: f64,
+    least: f64,
+    most: f64,
+}
+
+impl Slowdown {
+    /// Whether tracing was slower in each round. Otherwise chance is larger than the cost.
+    fn is_measurable(self) -> bool {
+        self.least > 0.0
+    }
+}
+
 /// Measures. Ctrl-C ends it early, with what there is by then.
 pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, Error> {
     let mut cost = Cost { iops: Default::default() };
-    chain.start_session(SESSION, Purpose::Snapshot, None)?;
+    let directory = chain.directory().join(SESSION);
+    chain.start_session(SESSION, Purpose::Snapshot, Some(directory.clone()))?;
     // The first requests have objects made.
     run(chain)?;
     for round in 0..ROUNDS {
@@ -59,6 +75,8 @@ pub(super) fn measure(chain: &mut Chain, interrupt: &Interrupt) -> Result<Cost, 
     }
     chain.ask(&Request::SetSampling(None))?;
     chain.ask(&Request::DestroySession(SESSION.to_owned()))?;
+    // No snapshot was taken, so nothing is in it.
+    let _ = std::fs::remove_dir(directory);
     Ok(cost)
 }
 
@@ -76,13 +94,15 @@ impl Cost {
         iops.get(iops.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// What it was less than without tracing in the same round, in per cent: the least of the rounds, the median, the most.
-    fn less(&self, mode: usize) -> Option<[f64; 3]> {
+    /// Returns by how many per cent a mode is slower than no tracing.
+    fn slowdown(&self, mode: usize) -> Option<Slowdown> {
+        let less = |off: f64, on: f64| (1.0 - on / off.max(1e-9)) * 100.0;
         let rounds = self.iops[0].iter().zip(&self.iops[mode]);
-        let mut less: Vec<f64> =
-            rounds.map(|(off, on)| (1.0 - on / off.max(1e-9)) * 100.0).collect();
-        less.sort_by(f64::total_cmp);
-        Some([*less.first()?, less[less.len() / 2], *less.last()?])
+        let mut rounds: Vec<f64> = rounds.map(|(off, on)| less(*off, *on)).collect();
+        rounds.sort_by(f64::total_cmp);
+        // Of the medians in the column beside it. It is never outside the range of the rounds.
+        let percent = less(self.median(0), self.median(mode));
+        Some(Slowdown { percent, least: *rounds.first()?, most: *rounds.last()? })
     }
 
     pub(super) fn table(&self) -> String {
@@ -93,9 +113,14 @@ impl Cost {
             ("IN ROUNDS", Align::Right),
         ]);
         for (mode, (name, ..)) in MODES.iter().enumerate() {
-            let less = self.less(mode).filter(|_| mode > 0);
-            let (less, rounds) = less.map_or_else(Default::default, |[least, median, most]| {
-                (format!("{median:.1} %"), format!("{least:.1} to {most:.1} %"))
+            let slowdown = self.slowdown(mode).filter(|_| mode > 0);
+            let (less, rounds) = slowdown.map_or_else(Default::default, |slowdown| {
+                let Slowdown { percent, least, most } = slowdown;
+                let less = match slowdown.is_measurable() {
+                    true => format!("{percent:.1} %"),
+                    false => "less than can be measured here".to_owned(),
+                };
+                (less, format!("{least:.1} to {most:.1} %"))
             });
             let iops = format!("{:.0}", self.median(mode));
             table.row(vec![(*name).into(), iops.into(), less.into(), rounds.into()]);
@@ -105,15 +130,52 @@ impl Cost {
 
     pub(super) fn json(&self) -> Value {
         let modes = MODES.iter().enumerate().map(|(mode, (name, ..))| {
-            let [least, median, most] = self.less(mode).unwrap_or_default();
+            let slowdown = self.slowdown(mode).unwrap_or_default();
             json!({
                 "followed": name,
                 "iops": self.median(mode),
-                "lessPercent": median,
-                "lessPercentLeast": least,
-                "lessPercentMost": most,
+                "lessPercent": slowdown.percent,
+                "lessPercentLeast": slowdown.least,
+                "lessPercentMost": slowdown.most,
+                "isMeasurable": slowdown.is_measurable(),
             })
         });
         modes.collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cost;
+
+    fn cost(off: &[f64], some: &[f64], all: &[f64]) -> Cost {
+        Cost { iops: [off.to_vec(), some.to_vec(), all.to_vec()] }
+    }
+
+    /// Figures of a run on a busy machine: what is less in one round and more in another is chance.
+    #[test]
+    fn chance_is_no_figure() {
+        let cost = cost(
+            &[51000.0, 56429.0, 57000.0],
+            &[55252.0, 57000.0, 50000.0],
+            &[45000.0, 50786.1, 51300.0],
+        );
+        let table = cost.table();
+        let lines: Vec<&str> = table.lines().collect();
+        assert!(lines[1].contains("off") && !lines[1].contains('%'), "{table}");
+        let chance = "55252  less than can be measured here";
+        assert!(lines[2].contains(chance) && lines[2].ends_with("-8.3 to 12.3 %"), "{table}");
+        // 50786.1 of 56429, as the columns beside it say.
+        assert!(lines[3].contains("50786") && lines[3].contains(" 10.0 %  "), "{table}");
+        let json = cost.json();
+        let is_measurable = |mode: usize| json[mode]["isMeasurable"].as_bool().expect("a bool");
+        assert!(!is_measurable(1) && is_measurable(2), "{json}");
+    }
+
+    /// Ctrl-C may come before the first round, or within one.
+    #[test]
+    fn rounds_may_be_missing() {
+        assert!(cost(&[], &[], &[]).table().lines().all(|line| !line.contains('%')));
+        assert!(cost(&[5.0, 6.0], &[4.0], &[]).table().contains("20.0 %"));
     }
 }
