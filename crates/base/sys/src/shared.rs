@@ -1,7 +1,24 @@
 //! Memory that two processes share through a sealed file. No access of the one that made it ends with
-//! a signal, whatever the other one does: all pages are there before it begins, and the other one can
+//! a signal, whatever the other one does: it reads only pages that are there, and the other one can
 //! take none away: it can neither make the file smaller nor, once it is [sealed](SharedMemory::seal),
 //! punch holes into it.
+//!
+//! # Pages that come when they are written
+//!
+//! [`SharedMemory::create`] allocates all pages. [`SharedMemory::create_lazy`] allocates the first ones, and
+//! the kernel the others when they are first written. What happens where it cannot:
+//!
+//! | Why | What the kernel does with the fault (`shmem_fault`) |
+//! |---|---|
+//! | outside of the file | SIGBUS. The file is sealed against shrinking. |
+//! | its file system is full | SIGBUS. The kernel's own mount, which memfds are on, has no limit of size. |
+//! | strict accounting of memory (`vm.overcommit_memory` is 2) | SIGBUS: each page is accounted when it comes. Then all pages are allocated in advance. |
+//! | the limit of the writer's cgroup | The OOM killer of the cgroup, as for any other page of the program. It counts as the program's memory. |
+//! | no memory at all | The OOM killer, as above. |
+//! | a bad page, or one that cannot be read from swap | SIGBUS, as for any page. |
+//!
+//! So a writer gets no signal that it would not get for memory of its own. Who reads asks
+//! [`SharedMemory::is_allocated`] first: reading a hole would allocate it, on the reader's account.
 //!
 //! The other process may write any of it at any time. So there are no references into it but to
 //! atomics, and bytes are copied out before anybody looks at them, or go to a file unseen.
@@ -14,6 +31,9 @@ use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicU64;
+
+/// Bytes of a page, as far as holes are concerned.
+pub const PAGE_SIZE: usize = 4096;
 
 /// A mapping of shared memory; unmapped when dropped.
 #[derive(Debug)]
@@ -39,6 +59,14 @@ impl SharedMemory {
     pub fn create(name: &CStr, size: usize) -> io::Result<(File, SharedMemory)> {
         let file = SharedMemory::sized(name, size)?;
         allocate(file.as_fd(), size as u64)?;
+        SharedMemory::create_in(file)
+    }
+
+    /// As [`create`](Self::create), but only the first `fixed` bytes are allocated now, and others when they are
+    /// first written; all of them where the kernel accounts memory strictly.
+    pub fn create_lazy(name: &CStr, size: usize, fixed: usize) -> io::Result<(File, SharedMemory)> {
+        let file = SharedMemory::sized(name, size)?;
+        allocate(file.as_fd(), allocated_at_least(size, fixed))?;
         SharedMemory::create_in(file)
     }
 
@@ -84,28 +112,58 @@ impl SharedMemory {
             return Err(io::Error::last_os_error());
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(SharedMemory { start, size })
+        let memory = SharedMemory { start, size };
+        // A byte is to cost a page, also where the kernel would give two megabytes for it.
+        memory.advise(0..size, libc::MADV_NOHUGEPAGE);
+        Ok(memory)
+    }
+
+    /// Keeps a part out of core dumps. The kernel would allocate its holes to write them.
+    pub fn keep_from_dumps(&self, range: Range<usize>) {
+        self.advise(range, libc::MADV_DONTDUMP);
+    }
+
+    /// Advice that the kernel may not know.
+    fn advise(&self, range: Range<usize>, advice: i32) -> bool {
+        if range.start >= range.end || range.end > self.size {
+            return false;
+        }
+        // SAFETY: the range is within the mapping, which is ours; none of the advice that is given here
+        // changes what is there.
+        #[expect(unsafe_code)]
+        unsafe {
+            let start = self.start.as_ptr().add(range.start).cast();
+            libc::madvise(start, range.end - range.start, advice) == 0
+        }
     }
 
     /// Has children of this process not get it: there, nothing is mapped at its place, so that nobody
     /// who has a child's copy of this may use it. False if the kernel does not want to.
     pub fn keep_from_children(&self) -> bool {
-        // SAFETY: the mapping is ours, and stays as it is in this process.
-        #[expect(unsafe_code)]
-        unsafe {
-            libc::madvise(self.start.as_ptr().cast(), self.size, libc::MADV_DONTFORK) == 0
-        }
+        self.advise(0..self.size, libc::MADV_DONTFORK)
     }
 
     /// Makes sure that from now on nobody can map `file`, which is this memory's, to write to it, nor
-    /// punch holes into it, and that it has none. To be called by who made it when who else is to
-    /// write has mapped it, and before anything is read; an error, also where the kernel cannot do
-    /// that (before Linux 5.1), means that reading could end with a signal.
-    pub fn seal(&self, file: BorrowedFd<'_>) -> io::Result<()> {
+    /// punch holes into it, and that it has none in the first `fixed` bytes. To be called by who made it
+    /// when who else is to write has mapped it, and before anything is read; an error, also where the
+    /// kernel cannot do that (before Linux 5.1), means that reading could end with a signal.
+    pub fn seal(&self, file: BorrowedFd<'_>, fixed: usize) -> io::Result<()> {
         seal(file, SealFlags::FUTURE_WRITE)?;
         // Holes from before.
-        allocate(file, self.size as u64)?;
+        allocate(file, allocated_at_least(self.size, fixed))?;
         seal(file, SealFlags::SEAL)
+    }
+
+    /// Whether all of a part of `file` has been allocated and written. What has been once stays so, if the
+    /// file is [sealed](Self::seal).
+    pub fn is_allocated(file: BorrowedFd<'_>, range: Range<usize>) -> bool {
+        let hole = rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(range.start as u64));
+        range.is_empty() || hole.is_ok_and(|hole| hole >= range.end as u64)
+    }
+
+    /// Bytes of `file` that take memory.
+    pub fn allocated_size(file: BorrowedFd<'_>) -> io::Result<u64> {
+        Ok(rustix::fs::fstat(file)?.st_blocks.cast_unsigned().saturating_mul(512))
     }
 
     /// In bytes.
@@ -246,19 +304,6 @@ impl SharedMemory {
             copy_racing(Way::In, shared, from.as_ptr().cast_mut(), from.len());
         }
     }
-
-    /// Has the kernel map the pages now, rather than when they are first written, which costs the
-    /// writer microseconds. Where the kernel cannot, that is what happens.
-    pub fn provide(&self, range: Range<usize>) {
-        if range.start < range.end && range.end <= self.size {
-            // SAFETY: within the mapping; populating does not change what is there.
-            #[expect(unsafe_code)]
-            unsafe {
-                let start = self.start.as_ptr().add(range.start).cast();
-                libc::madvise(start, range.end - range.start, libc::MADV_POPULATE_WRITE);
-            }
-        }
-    }
 }
 
 impl Drop for SharedMemory {
@@ -381,16 +426,28 @@ pub fn sealed_size(file: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// [Seals](SharedMemory::seal) a file of shared memory of at most that size, if it is not sealed so already.
-/// Who has made it could have left holes before.
-pub fn seal_shared(file: BorrowedFd<'_>, size_max: u64) -> io::Result<()> {
-    let size = sealed_size(file)?;
+/// Who has made it could have left holes before, which are filled in the first `fixed` bytes.
+pub fn seal_shared(file: BorrowedFd<'_>, size_max: usize, fixed: usize) -> io::Result<()> {
+    let size = usize::try_from(sealed_size(file)?).unwrap_or(usize::MAX);
     if size > size_max {
         return Err(io::ErrorKind::FileTooLarge.into());
     }
     if !rustix::fs::fcntl_get_seals(file)?.contains(SealFlags::FUTURE_WRITE) {
         seal(file, SealFlags::FUTURE_WRITE)?;
     }
-    allocate(file, size)
+    allocate(file, allocated_at_least(size, fixed))
+}
+
+/// Whether the kernel accounts each page that is written, so that memory that comes late may not come at
+/// all. If that cannot be found out it does.
+pub fn is_accounting_strict() -> bool {
+    let mode = std::fs::read_to_string("/proc/sys/vm/overcommit_memory");
+    !mode.is_ok_and(|mode| matches!(mode.trim(), "0" | "1"))
+}
+
+/// How much of a file must be there before anybody writes to it.
+fn allocated_at_least(size: usize, fixed: usize) -> u64 {
+    if is_accounting_strict() { size as u64 } else { fixed.min(size) as u64 }
 }
 
 /// Makes sure that each page of a file is there.
@@ -412,7 +469,6 @@ mod tests {
     fn two_mappings_see_the_same() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
         let theirs = SharedMemory::map(file.as_fd()).unwrap();
-        ours.provide(0..8192);
         ours.copy_in(5000, b"hello");
         let mut found = [0; 5];
         theirs.copy_out(5000, &mut found);
@@ -527,7 +583,7 @@ mod tests {
         theirs.word(8192).store(7, Relaxed);
         assert_eq!(punch(&file, &theirs), [true; 2]);
         assert_eq!(pages(), 3);
-        ours.seal(file.as_fd()).unwrap();
+        ours.seal(file.as_fd(), 16384).unwrap();
         assert_eq!(pages(), 4, "holes from before are filled");
         assert_eq!(punch(&file, &theirs), [false; 2]);
         assert_eq!(punch(&file, &ours), [false; 2]);
@@ -535,7 +591,33 @@ mod tests {
         assert!(SharedMemory::map(file.as_fd()).is_err(), "nobody else can write");
         theirs.word(8).store(9, Relaxed);
         assert_eq!([8, 8192].map(|at| ours.word(at).load(Relaxed)), [9, 7]);
-        assert!(ours.seal(file.as_fd()).is_err(), "sealed for good");
+        assert!(ours.seal(file.as_fd(), 16384).is_err(), "sealed for good");
+    }
+
+    /// Pages come when they are written, and are told from holes; nobody can make new holes.
+    #[test]
+    fn l11_pages_come_when_they_are_written() {
+        let (file, ours) = SharedMemory::create_lazy(c"test", 1 << 20, 4096).unwrap();
+        let size = || SharedMemory::allocated_size(file.as_fd()).unwrap();
+        if is_accounting_strict() {
+            assert_eq!(size(), 1 << 20);
+            return;
+        }
+        assert_eq!(size(), 4096);
+        let theirs = SharedMemory::map(file.as_fd()).unwrap();
+        theirs.word(40960).store(7, Relaxed);
+        theirs.copy_in(8192 - 2, b"four");
+        let is_there = |range| SharedMemory::is_allocated(file.as_fd(), range);
+        assert!(is_there(4096..12288) && is_there(40960..45056) && is_there(5000..5000));
+        assert!(!is_there(4096..12289) && !is_there(40959..45056) && !is_there(0..1 << 20));
+        assert_eq!(size(), 4 * 4096);
+        assert_eq!(punch(&file, &theirs), [true; 2]);
+        ours.seal(file.as_fd(), 4096).unwrap();
+        assert_eq!(punch(&file, &theirs), [false; 2]);
+        assert!(!is_there(4096..8192) && is_there(8192..12288));
+        // What is refused by then is written as before.
+        theirs.copy_in(4096, b"more");
+        assert!(is_there(4096..8192));
     }
 
     /// Who gets the file can seal it, too; who made it then learns that it cannot rely on it.
@@ -543,7 +625,7 @@ mod tests {
     fn seals_of_others_are_noticed() {
         let (file, ours) = SharedMemory::create(c"test", 8192).unwrap();
         seal(file.as_fd(), SealFlags::SEAL).unwrap();
-        assert!(ours.seal(file.as_fd()).is_err());
+        assert!(ours.seal(file.as_fd(), 8192).is_err());
     }
 
     /// Memory that cannot be had is an error at once, not a signal later.

@@ -18,6 +18,9 @@ pub(crate) enum Word {
     Unplaced = 32,
     /// Events of which a string was shortened; the sum over all rings counts.
     Cut = 40,
+    /// The last time that sub-buffers were begun from the ring's start before the others were read:
+    /// position, and index of the sub-buffer that was left; 0 if there was none.
+    Restart = 48,
     /// The reader needs nothing before this position.
     Read = 128,
     /// The reader is about to write, or has written, what comes before this position …
@@ -36,42 +39,106 @@ pub(crate) enum Word {
 
 #[cfg(not(loom))]
 mod real {
-    use super::Word;
+    use super::{RINGS_DUMPED_MAX, Word};
     use crate::{Shape, ShapeError};
-    use blkkin_sys::{Piece, SharedMemory};
+    use blkkin_sys::{PAGE_SIZE, Piece, SharedMemory};
     use std::ffi::CStr;
     use std::fs::File;
     use std::io;
     use std::ops::Range;
+    use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
     #[cfg(target_arch = "x86_64")]
     use std::ptr::NonNull;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex, PoisonError};
 
     /// Shared memory, by words and bytes.
     #[derive(Debug)]
-    pub struct Cells(SharedMemory);
+    pub struct Cells(SharedMemory, Option<Allocated>);
+
+    /// Which pages of the memory are known to be there.
+    #[derive(Debug)]
+    struct Allocated {
+        file: Arc<OwnedFd>,
+        /// A bit for each page, up to the last one that was found.
+        pages: Mutex<Vec<u64>>,
+    }
+
+    impl Allocated {
+        fn has(&self, range: Range<usize>) -> bool {
+            let pages = range.start / PAGE_SIZE..range.end.div_ceil(PAGE_SIZE);
+            let mut known = self.pages.lock().unwrap_or_else(PoisonError::into_inner);
+            let is_known =
+                |page: usize| known.get(page / 64).is_some_and(|word| word >> (page % 64) & 1 != 0);
+            let Some(first) = pages.clone().find(|page| !is_known(*page)) else { return true };
+            let unknown = first * PAGE_SIZE..range.end;
+            if !SharedMemory::is_allocated(self.file.as_fd(), unknown) {
+                return false;
+            }
+            let words = known.len().max(pages.end.div_ceil(64));
+            known.resize(words, 0);
+            (first..pages.end).for_each(|page| known[page / 64] |= 1 << (page % 64));
+            true
+        }
+    }
 
     impl Cells {
         /// What `memory` holds.
         pub fn new(memory: SharedMemory) -> Cells {
-            Cells(memory)
+            Cells(memory, None)
+        }
+
+        /// The same for a reader, which takes what lies in holes of `file`, the memory's, for nonsense: no
+        /// event is there, and to read it would allocate it.
+        #[must_use]
+        pub fn without_holes(self, file: Arc<OwnedFd>) -> Cells {
+            Cells(self.0, Some(Allocated { file, pages: Mutex::default() }))
+        }
+
+        /// Whether a part can be read without allocating it.
+        pub(crate) fn can_read(&self, range: Range<usize>) -> bool {
+            self.1.as_ref().is_none_or(|allocated| allocated.has(range))
+        }
+
+        /// Bytes of the memory that were allocated so far, for a [reader](Self::without_holes).
+        pub fn allocated_size(&self) -> u64 {
+            let size = self.1.as_ref().map(|one| SharedMemory::allocated_size(one.file.as_fd()));
+            size.and_then(Result::ok).unwrap_or(self.size() as u64)
+        }
+
+        /// Keeps all from core dumps but control words and what rings use as long as they are read in time.
+        pub fn dump_little(&self, shape: &Shape) {
+            // Each ring that is dumped in part makes two mappings more.
+            if shape.rings > RINGS_DUMPED_MAX {
+                return self.0.keep_from_dumps(shape.data_of(0).start..self.size());
+            }
+            for ring in 0..shape.rings {
+                let data = shape.data_of(ring);
+                self.0.keep_from_dumps(data.start + 2 * shape.subbuffer_size..data.end);
+            }
+        }
+
+        /// Keeps all of it from core dumps.
+        pub fn dump_nothing(&self) {
+            self.0.keep_from_dumps(0..self.size());
         }
 
         /// Memory for a set of rings, [prepared](Cells::prepare), and the file to pass it on by; `name` is what
-        /// `/proc` shows.
+        /// `/proc` shows. Pages of data come when they are written; see [`SharedMemory::create_lazy`].
         pub fn create(name: &CStr, shape: &Shape) -> io::Result<(File, Cells)> {
             let wrong = |error: ShapeError| io::Error::new(io::ErrorKind::InvalidInput, error);
             shape.check().map_err(wrong)?;
-            let (file, memory) = SharedMemory::create(name, shape.memory_size())?;
-            let cells = Cells(memory);
+            let fixed = shape.data_of(0).start;
+            let (file, memory) = SharedMemory::create_lazy(name, shape.memory_size(), fixed)?;
+            let cells = Cells::new(memory);
             cells.prepare(shape).map_err(wrong)?;
             Ok((file, cells))
         }
 
         /// Makes sure that reading cannot end with a signal, whatever the traced program does; see
         /// [`SharedMemory::seal`]. To be called by the daemon when the program has mapped `file`.
-        pub fn seal(&self, file: std::os::fd::BorrowedFd<'_>) -> io::Result<()> {
-            self.0.seal(file)
+        pub fn seal(&self, file: BorrowedFd<'_>, shape: &Shape) -> io::Result<()> {
+            self.0.seal(file, shape.data_of(0).start)
         }
 
         /// What the memory says of itself: from whoever could write to it.
@@ -87,10 +154,6 @@ mod real {
         #[cfg(target_arch = "x86_64")]
         pub(crate) fn start(&self) -> NonNull<u8> {
             self.0.start()
-        }
-
-        pub(crate) fn provide(&self, range: Range<usize>) {
-            self.0.provide(range);
         }
 
         #[inline]
@@ -124,7 +187,7 @@ mod real {
         /// [`SharedMemory::write_to`].
         pub fn write_to<'p>(
             &self,
-            file: std::os::fd::BorrowedFd<'_>,
+            file: BorrowedFd<'_>,
             offset: u64,
             pieces: impl Iterator<Item = Piece<'p>>,
         ) -> io::Result<()> {
@@ -141,6 +204,10 @@ mod real {
     }
 }
 
+/// Most rings of which parts are dumped.
+#[cfg(not(loom))]
+const RINGS_DUMPED_MAX: usize = 257;
+
 /// Memory for models: words are loom's, and bytes are cells that report any access that no word
 /// puts in order.
 #[cfg(loom)]
@@ -151,12 +218,14 @@ mod model {
     use loom::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering;
 
-    const WORDS: [Word; 12] = [
+    const WORDS: [Word; 14] = [
         Word::Write,
         Word::LastTime,
         Word::Lost,
         Word::Owner,
         Word::Unplaced,
+        Word::Cut,
+        Word::Restart,
         Word::Read,
         Word::Next,
         Word::SizeBefore,
@@ -172,7 +241,7 @@ mod model {
     /// Memory, by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
-        controls: Vec<[AtomicU64; 12]>,
+        controls: Vec<[AtomicU64; 14]>,
         control_start: usize,
         control_size: usize,
         data: Vec<UnsafeCell<[u8; PART]>>,
@@ -187,7 +256,7 @@ mod model {
     impl Cells {
         /// What a set of rings starts with.
         pub fn new(shape: &Shape) -> Cells {
-            let control = |_| [0; 12].map(|_| AtomicU64::new(shape.start));
+            let control = |_| [0; 14].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
                 controls: (0..shape.rings).map(control).collect(),
                 control_start: shape.control_of(0),
@@ -220,6 +289,10 @@ mod model {
             unsafe {
                 self.word(control, word).unsync_load()
             }
+        }
+
+        pub(crate) fn can_read(&self, _: std::ops::Range<usize>) -> bool {
+            true
         }
 
         pub(crate) fn copy_in(&self, at: usize, bytes: &[u8]) {

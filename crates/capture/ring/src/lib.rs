@@ -19,6 +19,8 @@
 //!   +16      LOST       events that found the ring full; writers
 //!   +24      OWNER      process and thread that hold the ring, where that takes a lock; writers
 //!   +32      UNPLACED   events that found no ring to write to; writers
+//!   +40      CUT        events of which a string was shortened; writers
+//!   +48      RESTART    where the ring last went on at its start, and which sub-buffer it left; writers
 //!   +128     READ       the daemon needs nothing before this position; reader
 //!   +136     NEXT, SIZE_BEFORE, SIZE_AFTER: what the daemon is writing to a file, for the one that comes
 //!            after it if it is killed meanwhile; see [`Reader::announce`]; reader
@@ -29,10 +31,15 @@
 //! page     data of ring 0: sub-buffers, then data of ring 1, …
 //! ```
 //!
+//! The daemon allocates headers and controls; pages of data come when they are first written.
+//!
 //! There is a ring for each processor, and one more for threads that cannot use those. A position
-//! is in the sub-buffer `position / size % count`. Each sub-buffer is a CTF packet: a header
-//! ([`packet`]), then events, then nothing up to its end. Events never cross sub-buffers. An event
-//! starts with its id (2 bytes) and its time (8 bytes); see [`Encoder`].
+//! is in the sub-buffer `position / size % count`. Positions may pass over sub-buffers: a ring of which all
+//! sub-buffers but the last are read goes on at its start (see `Writer::next`), and the header of the one that
+//! was left says how far away the next one is. So a reader that keeps up has the writer use two sub-buffers.
+//!
+//! Each sub-buffer is a CTF packet: a header ([`packet`]), then events, then nothing up to its end. Events
+//! never cross sub-buffers. An event starts with its id (2 bytes) and its time (8 bytes); see [`Encoder`].
 //!
 //! # Who writes, and when it counts
 //!

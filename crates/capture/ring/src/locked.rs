@@ -169,6 +169,9 @@ impl Held<'_> {
             self.cells.copy_in(place + crate::packet::DISCARDED, discarded);
         }
         self.cells.copy_in(switch.begin.0, &switch.begin.1);
+        if self.cells.load_own(self.control, Word::Restart) != switch.restart {
+            self.cells.store(self.control, Word::Restart, switch.restart, Relaxed);
+        }
         self.publish(write, switch.write, switch.time)
     }
 

@@ -10,15 +10,16 @@
 //! ```
 //!
 //! Little-endian, as the machines are that this runs on; all words are of 8 bytes but where said.
-//! A writer fills in the last time, the content size and the discarded events when it leaves the
-//! sub-buffer. The reader makes the header anew.
+//! A writer fills in the last time, both sizes and the discarded events when it leaves the
+//! sub-buffer; the packet size is then the distance to the next sub-buffer's position. The reader makes
+//! the header anew.
 
 /// Bytes of a header.
 pub const SIZE: usize = 84;
 
 const MAGIC: u32 = 0xc1fc_1fc1;
 
-/// Where in it a writer fills in what is known at the end: the last time and the content size, …
+/// Where in it a writer fills in what is known at the end: the last time and the sizes, …
 pub(crate) const LAST_TIME: usize = 40;
 /// … the number of lost events.
 pub(crate) const DISCARDED: usize = 72;

@@ -6,7 +6,7 @@ use crate::packet::{self, Header};
 use crate::shape::{self, Mode, Shape};
 #[cfg(not(loom))]
 use crate::shape::{DOZING, SLEEPING};
-use crate::write::Clock;
+use crate::write::{self, Clock};
 #[cfg(loom)]
 use loom::sync::atomic::fence;
 use std::ops::Range;
@@ -107,6 +107,8 @@ struct Until {
     time: u64,
     /// Events that had been discarded.
     discarded: u64,
+    /// Position of the next sub-buffer, where this one has been left.
+    next: u64,
 }
 
 impl Reader {
@@ -128,13 +130,17 @@ impl Reader {
     }
 
     /// A reader of a ring from the oldest sub-buffer that can still be read, for snapshots. It only
-    /// looks: nobody waits for it, also where events are discarded, so that what it wants to read may
-    /// be overwritten ([`Taken::Overwritten`]); and it does not disturb the ring's other reader.
+    /// looks: nobody waits for it, so that what it wants to read may be overwritten
+    /// ([`Taken::Overwritten`]); and it does not disturb the ring's other reader. Where events are discarded, that
+    /// is what the other reader has not freed.
     pub fn from_oldest(cells: &Cells, shape: &Shape, ring: usize, clock: Clock) -> Reader {
         let mut reader = Reader { frees: Frees::Never, ..Reader::new(shape, ring, clock) };
         // Acquire: pairs with the release of a writer's last store.
         let write = cells.load(shape.control_of(ring), Word::Write, Acquire);
-        reader.position = reader.oldest(shape, write).unwrap_or(shape.start);
+        reader.position = match shape.mode {
+            Mode::Discard => cells.load(shape.control_of(ring), Word::Read, Acquire),
+            Mode::Overwrite => reader.oldest(shape, write).unwrap_or(shape.start),
+        };
         reader
     }
 
@@ -247,8 +253,20 @@ impl Reader {
     /// Bytes that can be taken, roughly: headers and ends of sub-buffers count too.
     pub fn waiting(&self, cells: &Cells, shape: &Shape) -> u64 {
         // Relaxed: a number to be shown.
-        let write = cells.load(shape.control_of(self.ring), Word::Write, Relaxed);
-        write.wrapping_sub(self.position).min(shape.ring_size() as u64)
+        let control = shape.control_of(self.ring);
+        let write = cells.load(control, Word::Write, Relaxed);
+        let restart = cells.load(control, Word::Restart, Relaxed);
+        let waiting = write::unread(shape, restart, (self.position, write));
+        waiting.min(shape.ring_size() as u64)
+    }
+
+    /// Whether there is no event to take. Unlike [`waiting`](Self::waiting) it does not count the header of a
+    /// sub-buffer that a writer has begun before it was moved to another processor.
+    pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
+        // Acquire: pairs with the release of a writer's last store.
+        let write = cells.load(shape.control_of(self.ring), Word::Write, Acquire);
+        let extent = self.extent(cells, shape, write);
+        self.is_over || matches!(extent, Extent::Nothing | Extent::Nonsense)
     }
 
     /// Appends the next packet to `buffer`, a header and events; with `part`, also what is there of
@@ -343,7 +361,7 @@ impl Reader {
         for _ in 0..=shape.subbuffer_count {
             // Acquire: pairs with the release of a writer's last store; what lies before is there.
             let write = cells.load(control, Word::Write, Acquire);
-            if let Some(skipped) = self.skip_overwritten(shape, write) {
+            if let Some(skipped) = self.skip_overwritten(cells, shape, write) {
                 return skipped;
             }
             let (until, is_partial) = match self.extent(cells, shape, write) {
@@ -352,22 +370,25 @@ impl Reader {
                 Extent::Part(_) | Extent::Nothing => return Taken::Nothing,
                 Extent::Nonsense => {
                     let write = self.write_after_copies(cells, shape);
-                    return self.skip_overwritten(shape, write).unwrap_or(Taken::Nonsense);
+                    return self.skip_overwritten(cells, shape, write).unwrap_or(Taken::Nonsense);
                 }
             };
             let begin = self.position_of_events(shape);
             let size = until.position.wrapping_sub(begin) as usize;
             let place = self.place(shape, begin);
             let mut first = [0; HEADER_SIZE];
+            if !cells.can_read(place..place + size) {
+                return Taken::Nonsense;
+            }
             if size > 0 {
                 cells.copy_out(place, &mut first);
                 copy(place..place + size);
             }
             let write = self.write_after_copies(cells, shape);
-            if let Some(skipped) = self.skip_overwritten(shape, write) {
+            if let Some(skipped) = self.skip_overwritten(cells, shape, write) {
                 return skipped;
             }
-            self.position = if is_partial { until.position } else { self.subbuffer_after(shape) };
+            self.position = if is_partial { until.position } else { until.next };
             if self.frees == Frees::AsItTakes {
                 // Release: pairs with the writer's acquire in `Writer::is_full`: it overwrites only
                 // what has been read.
@@ -397,11 +418,16 @@ impl Reader {
     }
 
     /// Moves on to the oldest sub-buffer that is still there, if that is further on.
-    fn skip_overwritten(&mut self, shape: &Shape, write: u64) -> Option<Taken> {
-        if shape.mode == Mode::Discard && self.frees != Frees::Never {
-            return None;
-        }
-        let oldest = self.oldest(shape, write)?;
+    fn skip_overwritten(&mut self, cells: &Cells, shape: &Shape, write: u64) -> Option<Taken> {
+        let oldest = match (shape.mode, self.frees) {
+            // Writers overwrite what the other reader has freed; loaded behind `write`, which a writer
+            // stores when it has begun to.
+            (Mode::Discard, Frees::Never) => {
+                cells.load(shape.control_of(self.ring), Word::Read, Acquire)
+            }
+            (Mode::Discard, _) => return None,
+            (Mode::Overwrite, _) => self.oldest(shape, write)?,
+        };
         let skipped = oldest.wrapping_sub(self.position);
         self.is_behind(oldest).then(|| {
             // Readers of CTF learn of lost packets from numbers that are missing. One of which a part
@@ -455,7 +481,10 @@ impl Reader {
         if waiting == 0 {
             return Extent::Nothing;
         }
-        if waiting > shape.ring_size() as u64 {
+        // Less than a ring before it went on at its start, and less than one behind that. Within a header is
+        // where a program may say that it was read up to.
+        let offset = (self.position % shape.subbuffer_size as u64) as usize;
+        if waiting > 2 * shape.ring_size() as u64 || (1..packet::SIZE).contains(&offset) {
             return Extent::Nonsense;
         }
         let start = self.subbuffer_start(shape);
@@ -464,16 +493,25 @@ impl Reader {
             // It has been left. Its header says where its events end; the reader goes by that as
             // far as it makes sense.
             let mut bytes = [0; packet::SIZE];
-            cells.copy_out(self.place(shape, start), &mut bytes);
+            let place = self.place(shape, start);
+            if !cells.can_read(place..place + packet::SIZE) {
+                return Extent::Nonsense;
+            }
+            cells.copy_out(place, &mut bytes);
             let Some(header) = Header::from_bytes(&bytes) else { return Extent::Nonsense };
             let end = start.wrapping_add(header.content_size);
+            let next = start.wrapping_add(header.packet_size);
             let is_sound = header.content_size <= shape.subbuffer_size as u64
-                && Reader::is_events(end.wrapping_sub(events));
+                && Reader::is_events(end.wrapping_sub(events))
+                && header.packet_size >= shape.subbuffer_size as u64
+                && header.packet_size.is_multiple_of(shape.subbuffer_size as u64)
+                && header.packet_size <= write.wrapping_sub(start);
             return match is_sound {
                 true => Extent::Whole(Until {
                     position: end,
                     time: header.last_time,
                     discarded: header.discarded,
+                    next,
                 }),
                 false => Extent::Nonsense,
             };
@@ -492,7 +530,7 @@ impl Reader {
                 return match end.wrapping_sub(events) {
                     0 => Extent::Nothing,
                     size if Reader::is_events(size) => {
-                        Extent::Part(Until { position: end, time, discarded })
+                        Extent::Part(Until { position: end, time, discarded, next: end })
                     }
                     _ => Extent::Nonsense,
                 };
@@ -513,10 +551,6 @@ impl Reader {
 
     fn subbuffer_start(&self, shape: &Shape) -> u64 {
         self.position - self.position % shape.subbuffer_size as u64
-    }
-
-    fn subbuffer_after(&self, shape: &Shape) -> u64 {
-        self.subbuffer_start(shape).wrapping_add(shape.subbuffer_size as u64)
     }
 
     /// Where the events start that are not taken yet.
@@ -589,11 +623,6 @@ impl Cells {
         }
         shape.write(self);
         Ok(())
-    }
-
-    /// Has the kernel map a ring's pages now, so that no event has to wait for one.
-    pub fn provide_ring(&self, shape: &Shape, ring: usize) {
-        self.provide(shape.data_of(ring));
     }
 
     /// Says that the reader is about to sleep. In this order:

@@ -144,6 +144,13 @@ struct Copy {
     size: usize,
 }
 
+/// What leaves a sub-buffer and begins the next one, in the order in which a sequence takes it.
+#[repr(C)]
+struct SwitchCopies {
+    copies: [Copy; 3],
+    restart: u64,
+}
+
 /// The frame of all sequences: says which sequence it is, checks the processor and a word, and sets
 /// `done` if the end is reached. The abort has a signature before it, which the C library chose when it
 /// registered the areas; without it the kernel would not go there.
@@ -467,7 +474,7 @@ impl Sequences {
             Copy { from: bytes.as_ptr(), into, size: bytes.len() }
         };
         let begin = place(switch.begin.0, &switch.begin.1);
-        let copies = match &switch.leave {
+        let copies: [Copy; 3] = match &switch.leave {
             Some((at, end, discarded)) => [
                 place(at + packet::LAST_TIME, end),
                 place(at + packet::DISCARDED, discarded),
@@ -475,6 +482,7 @@ impl Sequences {
             ],
             None => [place(0, &[]), place(0, &[]), begin],
         };
+        let copies = SwitchCopies { copies, restart: switch.restart };
         let control = cells.word(control, Word::Write).as_ptr();
         let mut done: u32 = 0;
         // SAFETY: each copy is from bytes of this thread to a place in the memory, which `switch`
@@ -495,6 +503,8 @@ impl Sequences {
                     "add {copies}, 24",
                     "dec {scratch:e}",
                     "jnz 25b",
+                    "mov rsi, qword ptr [{copies}]",
+                    "mov qword ptr [{word} + {restart}], rsi",
                     "mov qword ptr [{word} + 8], {time}",
                     "mov qword ptr [{word}], {next}",
                 ),
@@ -502,7 +512,8 @@ impl Sequences {
                 cpu = in(reg) cpu,
                 word = in(reg) control,
                 expected = in(reg) write,
-                copies = inout(reg) copies.as_ptr() => _,
+                copies = inout(reg) &raw const copies => _,
+                restart = const Word::Restart as usize,
                 last_time = in(reg) switch.last_time,
                 time = in(reg) switch.time,
                 next = in(reg) switch.write,

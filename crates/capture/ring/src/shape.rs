@@ -113,7 +113,7 @@ pub const SHAPE_SIZE: usize = 88;
 #[cfg(not(loom))]
 const MAGIC: u64 = u64::from_le_bytes(*b"blkring\0");
 #[cfg(not(loom))]
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 const PAGE: usize = 4096;
 /// Bytes between the controls of two rings: two cache lines for writers, two for the reader,
 /// because processors fetch lines in pairs.

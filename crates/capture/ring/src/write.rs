@@ -127,8 +127,8 @@ pub(crate) struct Switch {
     /// Whether the ring fills up.
     pub(crate) fills: bool,
     /// Where in the data the sub-buffer to leave starts, and what its header is to say at the end:
-    /// last time and content size; discarded events.
-    pub(crate) leave: Option<(usize, [u8; 16], [u8; 8])>,
+    /// last time, content size and distance to the next sub-buffer; discarded events.
+    pub(crate) leave: Option<(usize, [u8; 24], [u8; 8])>,
     /// Where the one to begin starts, and its header.
     pub(crate) begin: (usize, [u8; packet::SIZE]),
     /// The ring's last time before.
@@ -138,6 +138,17 @@ pub(crate) struct Switch {
     pub(crate) time: u64,
     /// Where the next event goes.
     pub(crate) write: u64,
+    /// The ring's `RESTART` from then on.
+    pub(crate) restart: u64,
+}
+
+/// The sub-buffer to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Next {
+    /// Its position.
+    to: u64,
+    /// The ring's `RESTART` from then on.
+    restart: u64,
 }
 
 impl Writer {
@@ -192,6 +203,12 @@ impl Writer {
     #[cfg(all(target_arch = "x86_64", not(loom)))]
     pub(crate) fn quick_sequences(&self) -> Option<Sequences> {
         self.sequences.filter(|_| self.clock == Clock::Tsc)
+    }
+
+    /// Keeps most of the memory from this process's core dumps; see [`Cells::dump_little`].
+    #[cfg(not(loom))]
+    pub fn dump_little(&self) {
+        self.cells.dump_little(&self.shape);
     }
 
     /// Where its times come from.
@@ -315,11 +332,11 @@ impl Writer {
         (from, to): (Option<u64>, u64),
     ) -> Option<Outcome> {
         let control = self.shape.control_of(cpu);
-        if self.is_full(control, to) {
+        let Some(next) = self.next(control, (from, to)) else {
             let lost = self.cells.load_own(control, Word::Lost);
             return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
-        }
-        let switch = self.switch(cpu, write, (from, to));
+        };
+        let switch = self.switch(cpu, write, (from, next));
         if sequences.switch(&self.cells, cpu, control, write, &switch) && switch.fills {
             self.rouse_reader();
         }
@@ -374,11 +391,11 @@ impl Writer {
                     return is_done.then_some(Outcome::Recorded);
                 }
                 Some(Plan::Begin { from, to }) => {
-                    if self.is_full(control, to) {
+                    let Some(next) = self.next(control, (from, to)) else {
                         held.count_lost();
                         return Some(Outcome::Full);
-                    }
-                    let switch = self.switch(held.ring, write, (from, to));
+                    };
+                    let switch = self.switch(held.ring, write, (from, next));
                     if !held.switch(self.shape.mode, write, &switch) {
                         return None;
                     }
@@ -389,29 +406,51 @@ impl Writer {
         }
     }
 
-    /// Whether the reader still needs what is where the sub-buffer at `to` would be.
-    fn is_full(&self, control: usize, to: u64) -> bool {
+    /// Returns the sub-buffer to begin behind the one at `from`, where `to` is the next in order; `None` if
+    /// the reader still needs what is there.
+    ///
+    /// A reader that keeps up lets a ring use its first two sub-buffers in turn, so that the others take no
+    /// memory and these stay in the cache: when all sub-buffers before `from` are read, the ring goes on at its
+    /// start. What is unread in `from` stays where it is until it is read. If the ring fills up before that,
+    /// the sub-buffer at that place is passed over.
+    fn next(&self, control: usize, (from, to): (Option<u64>, u64)) -> Option<Next> {
         if self.shape.mode == Mode::Overwrite {
-            return false;
+            return Some(Next { to, restart: 0 });
         }
+        let (size, ring) = (self.shape.subbuffer_size as u64, self.shape.ring_size() as u64);
+        let index = |position: u64| position % ring / size;
         // Acquire: pairs with the reader's release in `Reader::take`; what it has read of the
         // sub-buffer must be read before it is overwritten.
         let read = self.cells.load(control, Word::Read, Acquire);
-        let end = to.wrapping_add(self.shape.subbuffer_size as u64);
-        end.wrapping_sub(read) > self.shape.ring_size() as u64
+        let restart = self.cells.load_own(control, Word::Restart);
+        if let Some((start, left)) = restart_of(&self.shape, restart, to)
+            && is_before(read, start)
+        {
+            let to = if index(to) == left { to.wrapping_add(size) } else { to };
+            return (to.wrapping_sub(start) < ring).then_some(Next { to, restart });
+        }
+        if let Some(from) = from.filter(|from| index(*from) > 0 && !is_before(read, *from)) {
+            let to = (from - from % ring).wrapping_add(ring);
+            return Some(Next { to, restart: to | index(from) });
+        }
+        let end = to.wrapping_add(size);
+        (end.wrapping_sub(read) <= ring).then_some(Next { to, restart: 0 })
     }
 
     /// All that leaving one sub-buffer and beginning the next one takes.
-    fn switch(&self, ring: usize, write: u64, (from, to): (Option<u64>, u64)) -> Switch {
+    fn switch(&self, ring: usize, write: u64, (from, next): (Option<u64>, Next)) -> Switch {
+        let Next { to, restart } = next;
         let control = self.shape.control_of(ring);
         let last_time = self.cells.load_own(control, Word::LastTime);
         let time = self.now_everywhere().max(last_time);
         let discarded = self.cells.lost(&self.shape, ring);
         let leave = from.map(|from| {
-            let mut end = [0; 16];
+            let mut end = [0; 24];
             end[..8].copy_from_slice(&time.to_le_bytes());
             let content = write.wrapping_sub(from) * 8;
-            end[8..].copy_from_slice(&content.to_le_bytes());
+            end[8..16].copy_from_slice(&content.to_le_bytes());
+            let distance = to.wrapping_sub(from) * 8;
+            end[16..].copy_from_slice(&distance.to_le_bytes());
             (self.place(ring, from), end, discarded.to_le_bytes())
         });
         let header = Header {
@@ -430,8 +469,8 @@ impl Writer {
         let fills = false;
         #[cfg(not(loom))]
         let fills = from.is_some() && {
-            let unread = to.wrapping_sub(self.cells.load(control, Word::Read, Relaxed));
-            unread > self.shape.ring_size() as u64 / FILLS_PART
+            let read = self.cells.load(control, Word::Read, Relaxed);
+            unread(&self.shape, restart, (read, to)) > self.shape.ring_size() as u64 / FILLS_PART
         };
         Switch {
             leave,
@@ -441,6 +480,7 @@ impl Writer {
             last_time,
             time,
             write: to.wrapping_add(packet::SIZE as u64),
+            restart,
         }
     }
 
@@ -462,6 +502,30 @@ impl Writer {
         let control = self.shape.control_of(ring);
         self.cells.word(control, Word::Unplaced).fetch_add(1, Relaxed);
         Outcome::TooLarge
+    }
+}
+
+/// Whether one position comes before another, as both wrap.
+fn is_before(one: u64, other: u64) -> bool {
+    other.wrapping_sub(one).wrapping_sub(1) < 1 << 63
+}
+
+/// Where `RESTART` says that the ring went on at its start, and the index of the sub-buffer that was left
+/// for that; `None` if positions have not come so far: there was none, or its writer did not get to the end.
+fn restart_of(shape: &Shape, restart: u64, write: u64) -> Option<(u64, u64)> {
+    let left = restart % shape.ring_size() as u64;
+    let start = restart - left;
+    (restart != 0 && !is_before(write, start)).then_some((start, left))
+}
+
+/// Bytes between the reader's position and the writers', without those that were passed over.
+pub(crate) fn unread(shape: &Shape, restart: u64, (read, write): (u64, u64)) -> u64 {
+    match restart_of(shape, restart, write) {
+        Some((start, _)) if is_before(read, start) => {
+            let size = shape.subbuffer_size as u64;
+            (size - read % size).saturating_add(write.wrapping_sub(start))
+        }
+        _ => write.wrapping_sub(read),
     }
 }
 

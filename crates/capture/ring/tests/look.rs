@@ -34,7 +34,9 @@ fn who_only_looks_frees_nothing() {
         let before = read();
         let mut looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK);
         let taken = looker.take(&set.cells, &set.shape, true, &mut Vec::new());
-        assert!(matches!(taken, Taken::Packet(_)), "{mode:?}: {taken:?}");
+        // What is freed may be written again at any time where it need not be kept.
+        let is_packet = matches!(taken, Taken::Packet(_));
+        assert_eq!(is_packet, mode == Mode::Overwrite, "{mode:?}: {taken:?}");
         assert_eq!(read(), before, "{mode:?}");
     }
 }
@@ -119,7 +121,10 @@ fn who_only_looks_gets_whole_events() {
                 for ring in 0..=processors {
                     let mut looker = Reader::from_oldest(&set.cells, &set.shape, ring, CLOCK);
                     for _ in 0..4 {
-                        set.take_one(&mut looker, true, &mut found);
+                        // More than one packet, as the other reader leaves nothing where events are discarded.
+                        for _ in 0..3 {
+                            set.take_one(&mut looker, true, &mut found);
+                        }
                         set.take_all(&mut readers, true, &mut harvest);
                     }
                 }

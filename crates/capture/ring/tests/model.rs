@@ -17,6 +17,9 @@ struct Model {
     shape: Shape,
     /// Sub-buffers that have been begun, oldest first.
     subbuffers: VecDeque<Subbuffer>,
+    /// Where sub-buffers went on at the ring's start while the last one before was unread, and that one's
+    /// index.
+    restart: Option<(u64, u64)>,
     /// How many events of the oldest sub-buffer have been taken.
     taken: usize,
     lost: u64,
@@ -26,6 +29,8 @@ struct Model {
 
 /// What a sub-buffer is thought to hold.
 struct Subbuffer {
+    /// Sub-buffers and gaps before it.
+    position: u64,
     used: usize,
     events: Vec<u64>,
     /// Events lost when it was left.
@@ -39,26 +44,48 @@ impl Model {
         let fits = |used: usize| used + place < self.shape.subbuffer_size;
         if !self.subbuffers.back().is_some_and(|last| fits(last.used)) {
             let is_full = self.subbuffers.len() == self.shape.subbuffer_count;
-            match (is_full, self.shape.mode) {
-                (true, Mode::Discard) => {
-                    self.lost += 1;
-                    return Outcome::Full;
-                }
-                (true, Mode::Overwrite) => {
-                    self.subbuffers.pop_front();
-                    self.taken = 0;
-                }
-                (false, _) => {}
+            if is_full && self.shape.mode == Mode::Overwrite {
+                self.subbuffers.pop_front();
+                self.taken = 0;
             }
+            let Some(position) = self.next() else {
+                self.lost += 1;
+                return Outcome::Full;
+            };
             if let Some(last) = self.subbuffers.back_mut() {
                 last.lost = self.lost;
             }
-            self.subbuffers.push_back(Subbuffer { used: HEADER, events: Vec::new(), lost: 0 });
+            let (used, events, lost) = (HEADER, Vec::new(), 0);
+            self.subbuffers.push_back(Subbuffer { position, used, events, lost });
         }
         let last = self.subbuffers.back_mut().unwrap();
         last.used += size;
         last.events.push(number);
         Outcome::Recorded
+    }
+
+    /// Where the next sub-buffer goes; `None` if the ring is full.
+    fn next(&mut self) -> Option<u64> {
+        let count = self.shape.subbuffer_count as u64;
+        let (Some(first), Some(last)) = (self.subbuffers.front(), self.subbuffers.back()) else {
+            return Some(0);
+        };
+        let (first, last) = (first.position, last.position);
+        if self.shape.mode == Mode::Overwrite {
+            return Some(last + 1);
+        }
+        if let Some((start, left)) = self.restart
+            && first < start
+        {
+            let next = if (last + 1) % count == left { last + 2 } else { last + 1 };
+            return (next < start + count).then_some(next);
+        }
+        if first == last && last % count > 0 {
+            let start = (last / count + 1) * count;
+            self.restart = Some((start, last % count));
+            return Some(start);
+        }
+        (last + 1 - first < count).then_some(last + 1)
     }
 
     fn take_all(&mut self, part: bool) -> Vec<u64> {
@@ -102,7 +129,8 @@ fn check(mode: Mode, with_sequences: bool, start_before_wrap: u64, seed: u64) {
         if with_sequences { writer } else { writer.without_sequences() }
     };
     let mut readers = set.readers(Clock::Test(u64::MAX));
-    let mut model = Model { shape, subbuffers: VecDeque::new(), taken: 0, lost: 0, told: 0 };
+    let (subbuffers, restart) = (VecDeque::new(), None);
+    let mut model = Model { shape, subbuffers, restart, taken: 0, lost: 0, told: 0 };
     let (mut number, mut recorded) = (0, 0);
     for step in 0..400u64 {
         let what = format!("{mode:?} {with_sequences} {start_before_wrap} {seed} step {step}");

@@ -109,6 +109,9 @@ pub(crate) struct Attachment {
     pub(crate) left_behind: Vec<LeftSet>,
     /// What could not be written is not tried again before.
     retry: Option<Instant>,
+    /// If the program was told to let go of the rings because its user's hold too much memory: the answer by
+    /// which it has, and when it is not waited for any longer.
+    removed: Option<(u64, Instant)>,
 }
 
 /// What an attachment takes of what the program's user may have.
@@ -129,9 +132,19 @@ pub(crate) struct Released {
     pub(crate) packets_lost: u64,
 }
 
+/// Rings are read so often that about a quarter of this much is unread, if they are larger.
+const READ_IN_TIME: u64 = 2 << 20;
+
 /// A look takes as many bytes of packets as fit into a ring. Of one that was full, headers may be left that
 /// were made anew; and the look before that may have been at what an earlier daemon has left.
 const LOOKS_AT_FULL_RINGS: u32 = 3;
+
+/// Rings that hold no more than this are not given up for others.
+const RENEWED_MIN: u64 = 512 << 10;
+
+/// How long a program may take to let go of rings that hold too much memory. After that the memory is its
+/// own affair.
+const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
@@ -176,6 +189,7 @@ impl Attachment {
             described: 0,
             left_behind: Vec::new(),
             retry: None,
+            removed: None,
         }
     }
 
@@ -375,12 +389,25 @@ impl Attachment {
         kept.sum()
     }
 
-    /// Notes what the rings take, when some of those that were left behind are done with.
+    /// Counts what the rings take now.
     fn weigh_rings(&mut self) {
         let left = self.left_behind.iter().map(|set| &set.rings);
-        let sizes = left.chain([&self.rings]).map(|set| set.shape().memory_size() as u64);
-        // It becomes less, which is never refused.
-        let _ = self.holds.ring_bytes.set(sizes.sum());
+        let sizes = left.chain([&self.rings]).map(Rings::charge);
+        // Nobody is asked when a page is written: what is there counts.
+        self.holds.ring_bytes.charge(sizes.fold(0, u64::saturating_add));
+    }
+
+    /// Whether the program was told to let go of the rings.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.is_some()
+    }
+
+    /// Bytes that could be given back if the program got other rings.
+    fn excess(&self) -> u64 {
+        match self.is_removed() || self.rings.shape().mode == blkkin_ring::Mode::Overwrite {
+            true => 0,
+            false => self.rings.charge().saturating_sub(RENEWED_MIN),
+        }
     }
 
     /// Gives up the oldest set of rings that is kept for snapshots, of an earlier daemon.
@@ -525,6 +552,7 @@ impl Application {
                 drained.trouble = Some(error);
                 Some(Instant::now() + TROUBLE_PAUSE)
             };
+            let mut has_taken = false;
             if !attachment.left_behind.is_empty() {
                 let written = look(&mut self.catalog).and_then(|_| {
                     attachment.describe(self.catalog.as_ref(), trace)?;
@@ -550,7 +578,9 @@ impl Application {
                     continue;
                 }
                 drained.found = true;
-                let ring_size = attachment.rings.shape().ring_size() as u64;
+                has_taken = true;
+                // A ring may hold a burst. What comes steadily is read in time for the cache.
+                let ring_size = (attachment.rings.shape().ring_size() as u64).min(READ_IN_TIME);
                 let fullness = packets.size() * 256 / ring_size;
                 drained.fullest = drained.fullest.max(fullness);
                 // Types are told before their first event is in a ring; so those of all events that were
@@ -571,9 +601,45 @@ impl Application {
                     }
                 }
             }
+            if has_taken {
+                attachment.weigh_rings();
+            }
         }
         self.let_go(done);
         drained
+    }
+
+    /// The attachment whose rings could give back most memory, and how much.
+    pub(crate) fn most_excess(&self) -> Option<(usize, u64)> {
+        let excess = self.attachments.iter().map(Attachment::excess).enumerate();
+        excess.filter(|(_, excess)| *excess > 0).max_by_key(|(_, excess)| *excess)
+    }
+
+    /// Notes that the program was told to let go of an attachment's rings, and answers with that number then.
+    pub(crate) fn note_removed(&mut self, own: usize, ping: u64, now: Instant) {
+        if let Some(attachment) = self.attachments.get_mut(own) {
+            attachment.removed = Some((ping, now + REMOVAL_TIME));
+            self.next_look = Some(now);
+        }
+    }
+
+    /// Gives the attachments whose rings the program has let go of because of their memory; all that was
+    /// in them is written.
+    pub(crate) fn take_removed(&mut self, room: Room, now: Instant) -> Vec<Attachment> {
+        let ponged = self.ponged;
+        let is_gone = |one: &Attachment| {
+            one.removed.is_some_and(|(ping, until)| ponged >= ping || until <= now)
+        };
+        if !self.attachments.iter().any(is_gone) {
+            return Vec::new();
+        }
+        self.drain_all(room, None);
+        self.attachments.extract_if(.., |one| is_gone(one)).collect()
+    }
+
+    /// When a program that lets go of rings is not waited for any longer.
+    pub(crate) fn next_removal(&self) -> Option<Instant> {
+        self.attachments.iter().filter_map(|one| one.removed).map(|(_, until)| until).min()
     }
 
     /// Writes all that was in the rings, of one session or of all, when it was called. What programs record
@@ -594,13 +660,20 @@ impl Application {
         let sealed = self.seal(|attachment| attachment.is_of(session));
         let mut last = self.drain_all(room, session);
         last.trouble = sealed.err().or(last.trouble);
+        self.tell_discarded(session, &mut last);
+        last
+    }
+
+    /// Writes how many events the program has discarded since the last packets, where nothing else is left to
+    /// be written.
+    pub(crate) fn tell_discarded(&mut self, session: Option<SessionId>, last: &mut Drained) {
         let readable =
             |one: &&mut Attachment| one.is_of(session) && one.is_written && one.rings.is_sealed();
         for attachment in self.attachments.iter_mut().filter(readable) {
             // What the program has counted since its last event.
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
             for ring in 0..attachment.rings.count() {
-                if attachment.rings.waiting(ring) > 0 {
+                if !attachment.rings.is_drained(ring) {
                     // It would end before what could not be written.
                     continue;
                 }
@@ -620,7 +693,6 @@ impl Application {
                 }
             }
         }
-        last
     }
 
     /// Writes what the rings of a session hold now to a trace of its own.

@@ -8,7 +8,9 @@ use crate::date;
 use crate::engine::{Agent, Id, ORPHANS_KNOWN_MAX, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::owner::Owner;
 use crate::quota::{Account, What};
-use crate::rings::{Identity, Rings, online_processors, possible_processors, shape_of_left};
+use crate::rings::{
+    Identity, Rings, charge_min, online_processors, possible_processors, shape_of_left,
+};
 use crate::saved::Note;
 use crate::session::{Session, SessionId};
 use crate::trace::{About, Trace};
@@ -21,12 +23,26 @@ use jiff::Zoned;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
-/// Size of a sub-buffer, where nobody says another.
-pub(crate) const SUBBUFFER_SIZE: u64 = 512 << 10;
-/// Sub-buffers of a ring, where nobody says another number.
-pub(crate) const SUBBUFFER_COUNT: u32 = 4;
+/// Bytes of a sub-buffer by default, and sub-buffers of a ring. A ring holds the burst of a program that
+/// records 400,000 events on one processor before the agent has run; pages that no event needs are not there.
+const SUBBUFFER_SIZE: u64 = 512 << 10;
+const SUBBUFFER_COUNT: u32 = 64;
+/// Sub-buffers by default where all of them are in use all the time, or take memory in any case.
+const SUBBUFFER_COUNT_FILLED: u32 = 4;
+
+/// Says the sizes that nobody said.
+pub(crate) fn fill_in_sizes(channel: &mut Channel) {
+    channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
+    channel.subbuffer_count.get_or_insert_with(|| {
+        match channel.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
+            true => SUBBUFFER_COUNT_FILLED,
+            false => SUBBUFFER_COUNT,
+        }
+    });
+}
 
 /// A set of rings of an earlier daemon, which a program has passed on, and what it says of itself.
 struct Passed {
@@ -68,7 +84,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         // Processors that come later have the ring of those who have none.
         rings: online_processors().last().map_or(1, |last| last + 1) + 1,
         subbuffer_size: channel.subbuffer_size.unwrap_or(SUBBUFFER_SIZE) as usize,
-        subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT) as usize,
+        subbuffer_count: channel.subbuffer_count.unwrap_or(SUBBUFFER_COUNT_FILLED) as usize,
         mode,
         uuid,
         stream,
@@ -79,7 +95,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
 
 /// Bytes that sets of rings take.
 fn size_of_sets(sets: &[LeftSet]) -> u64 {
-    sets.iter().map(|set| set.rings.shape().memory_size() as u64).sum()
+    sets.iter().map(|set| set.rings.charge()).sum()
 }
 
 impl Agent {
@@ -330,6 +346,8 @@ impl Agent {
         let is_own = |one: &Attachment| (one.session, one.channel) == (session.id, number);
         let own = application.attachments.iter().position(is_own);
         match own {
+            // It gets new ones soon.
+            Some(own) if application.attachments[own].is_removed() => false,
             Some(own)
                 if application.attachments[own].is_told
                     && application.attachments[own].rules == wanted =>
@@ -381,8 +399,8 @@ impl Agent {
         let place = (session.id, number);
         let is_written = session.purpose == Purpose::Record;
         let shape = shape_of(&session.channels[number].channel, number as u32, [0; 16]);
-        let own = shape.memory_size() as u64;
-        // A file and its index for each ring, and the memory until it is sealed.
+        let own = charge_min(&shape);
+        // A file and its index for each ring, and the memory.
         let descriptors = 1 + if is_written { 2 * shape.rings as u64 } else { 0 };
         let has_both = || {
             account.has(What::Descriptors, descriptors) && account.has(What::TypeBytes, type_bytes)
@@ -519,6 +537,46 @@ impl Agent {
             }
         }
         Ok(own)
+    }
+
+    /// Takes rings that hold much memory from a user's programs until the user has no more than a quota
+    /// says. The programs get new ones, in which nothing is written yet, when they have let go of the old
+    /// ones. Who does not let go keeps the memory as its own, and the agent no part in it.
+    pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
+        while account.is_over(What::RingBytes) && self.forget_oldest(account.uid()) {}
+        let is_leaving = |one: &Application| one.next_removal().is_some();
+        let own = |one: &&Application| one.process.uid == account.uid();
+        if !account.is_over(What::RingBytes)
+            || self.applications.values().filter(own).any(is_leaving)
+        {
+            return;
+        }
+        let all = self.applications.iter().filter(|(_, one)| own(one));
+        let most = all.filter_map(|(id, one)| Some((*id, one.most_excess()?)));
+        let Some((id, (at, _))) = most.max_by_key(|(_, (_, excess))| *excess) else { return };
+        let Some(application) = self.applications.get(&id) else { return };
+        let number = application.attachments[at].number;
+        account.count_refused(What::RingBytes);
+        self.send(id, &ToApplication::RemoveChannel(number), vec![]);
+        let ping = self.ping(id);
+        if let Some(application) = self.applications.get_mut(&id) {
+            application.note_removed(at, ping, now);
+        }
+    }
+
+    /// Gives new rings to programs that have let go of theirs because of their memory.
+    pub(crate) fn renew_rings(&mut self, id: Id, now: Instant) {
+        let Some(application) = self.applications.get_mut(&id) else { return };
+        let removed = application.take_removed(crate::engine::ROOM, now);
+        if removed.is_empty() {
+            return;
+        }
+        for attachment in &removed {
+            self.count_ended(attachment);
+        }
+        drop(removed);
+        self.update(id);
+        self.ping(id);
     }
 
     /// What the session's programs have recorded so far, in a directory of its own: where `output` says, it

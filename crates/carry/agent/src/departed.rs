@@ -124,7 +124,11 @@ impl Agent {
         let is_late = absence.is_some_and(|absence| absence.since + RINGS_KEPT <= Instant::now());
         let may_come = !is_late && application.may_come();
         let drained = match may_come {
-            true => application.drain_all(ROOM, None),
+            true => {
+                let mut drained = application.drain_all(ROOM, None);
+                application.tell_discarded(None, &mut drained);
+                drained
+            }
             false => application.finish(ROOM, None),
         };
         self.tell_unwritten(application, drained.trouble);
@@ -221,7 +225,8 @@ impl Agent {
             std::thread::sleep(Duration::from_millis(1));
         }
         for mut application in std::mem::take(&mut self.departed) {
-            let drained = application.drain_all(ROOM, None);
+            let mut drained = application.drain_all(ROOM, None);
+            application.tell_discarded(None, &mut drained);
             self.tell_unwritten(&application, drained.trouble);
         }
     }

@@ -738,6 +738,7 @@ impl Agent {
     fn look_at_rings(&mut self, now: Instant) {
         let busy = self.applications.values().filter(|one| one.pace.is_busy(now)).count();
         let busy = u32::try_from(busy).unwrap_or(u32::MAX).max(1);
+        let (mut over, mut leaving) = (Vec::new(), Vec::new());
         for (id, application) in &mut self.applications {
             if application.next_look.is_none_or(|look| look > now) {
                 continue;
@@ -788,6 +789,20 @@ impl Agent {
                 ));
             }
             application.is_in_trouble = trouble;
+            if drained.found && application.account.is_over(What::RingBytes) {
+                over.push(application.account.clone());
+            }
+            if let Some(removal) = application.next_removal() {
+                leaving.push(*id);
+                let next = application.next_look.map_or(removal, |look| look.min(removal));
+                application.next_look = Some(next);
+            }
+        }
+        for account in over {
+            self.limit_rings(&account, now);
+        }
+        for id in leaving {
+            self.renew_rings(id, now);
         }
         let with = self.applications.iter().filter(|(_, one)| !one.released.is_empty());
         let with: Vec<Id> = with.map(|(id, _)| *id).collect();

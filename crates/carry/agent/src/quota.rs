@@ -17,7 +17,8 @@ pub struct Limits {
     pub connections: u64,
     /// Descriptors: sockets, memory, and files of traces.
     pub descriptors: u64,
-    /// Bytes of rings, also those of programs that have ended and of earlier agents.
+    /// Bytes of rings that take memory, also of programs that have ended and of earlier agents. Programs write
+    /// pages without asking; rings that hold most are given up when there are more.
     pub ring_bytes: u64,
     /// Bytes of event types: as programs tell them, and as each trace describes them.
     pub type_bytes: u64,
@@ -33,13 +34,22 @@ impl Default for Limits {
             connections: 4096,
             // As many as there may be.
             descriptors: u64::MAX,
-            ring_bytes: 4 << 30,
+            ring_bytes: memory_total() / RING_PART,
             type_bytes: 512 << 20,
             message_bytes: 64 << 20,
             // What programs take for a channel.
             rule_bytes: 64 * FILTER_SIZE_MAX as u64,
         }
     }
+}
+
+/// A user's rings may take such a part of the machine's memory.
+const RING_PART: u64 = 4;
+
+/// Bytes of memory that the machine has.
+fn memory_total() -> u64 {
+    let info = rustix::system::sysinfo();
+    (info.totalram as u64).saturating_mul(u64::from(info.mem_unit).max(1))
 }
 
 /// What is counted.
@@ -168,6 +178,16 @@ impl Account {
         amount <= what.limit(&self.limits)
     }
 
+    /// Whether there is more than there may be.
+    pub(crate) fn is_over(&self, what: What) -> bool {
+        !self.has(what, 0)
+    }
+
+    /// Counts that something was given up because there was too much.
+    pub(crate) fn count_refused(&self, what: What) {
+        self.refused[what as usize].fetch_add(1, Relaxed);
+    }
+
     /// Takes so much, or says why not.
     pub(crate) fn take(self: &Arc<Account>, what: What, amount: u64) -> Result<Share, Exceeded> {
         let mut share = Share { account: self.clone(), what, amount: 0 };
@@ -223,6 +243,11 @@ impl Share {
     /// So much more, also if there is no room for it. Nobody gets any until that is given back.
     pub(crate) fn owe(&mut self, more: u64) {
         self.change(self.amount.saturating_add(more));
+    }
+
+    /// From now on it is so much, also if that is more than there may be.
+    pub(crate) fn charge(&mut self, amount: u64) {
+        self.change(amount);
     }
 
     fn change(&mut self, amount: u64) {

@@ -1,6 +1,6 @@
 //! What commands ask for: who may, what it means, and when it is done.
 
-use crate::attach::{SUBBUFFER_COUNT, SUBBUFFER_SIZE, shape_of};
+use crate::attach::{fill_in_sizes, shape_of};
 use crate::catalog::Catalog;
 use crate::clear;
 use crate::clock::Rates;
@@ -157,8 +157,9 @@ impl Agent {
     fn let_go(&mut self, id: Id, session: SessionId) -> bool {
         let Some(application) = self.applications.get(&id) else { return false };
         let own = application.attachments.iter().filter(|one| one.session == session);
-        let numbers: Vec<u32> = own.map(|one| one.number).collect();
-        for number in &numbers {
+        let own = own.map(|one| (one.number, one.is_removed()));
+        let numbers: Vec<(u32, bool)> = own.collect();
+        for (number, _) in numbers.iter().filter(|(_, is_removed)| !is_removed) {
             self.send(id, &ToApplication::RemoveChannel(*number), vec![]);
         }
         !numbers.is_empty()
@@ -366,6 +367,7 @@ impl Agent {
     }
 
     fn create_channel(&mut self, at: usize, mut channel: Channel) -> Result<(), Failed> {
+        fill_in_sizes(&mut channel);
         let session = &mut self.sessions[at];
         let name = &channel.name;
         if session.channels.iter().any(|one| one.channel.name == *name) {
@@ -376,8 +378,6 @@ impl Agent {
             let message = format!("session `{}` has {CHANNELS_MAX} channels already", session.name);
             return Err(failed(code::QUOTA, message));
         }
-        channel.subbuffer_size.get_or_insert(SUBBUFFER_SIZE);
-        channel.subbuffer_count.get_or_insert(SUBBUFFER_COUNT);
         shape_of(&channel, 0, [0; 16])
             .check()
             .map_err(|error| failed(code::BAD_VALUE, format!("channel `{name}`: {error}")))?;

@@ -2,7 +2,7 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Clock, Left, Reader, SHAPE_SIZE, Shape, Taken};
+use blkkin_ring::{Cells, Clock, Left, Mode, Reader, SHAPE_SIZE, Shape, Taken};
 use blkkin_sys::{Piece, SharedMemory};
 use std::fs::File;
 use std::io;
@@ -96,8 +96,11 @@ impl Rings {
     /// `shape` is what was said to be [left](shape_of_left).
     pub(crate) fn left_behind(file: &OwnedFd, shape: Shape, clock: Clock) -> io::Result<Rings> {
         // Nobody can take pages away from then on, also if the daemon before had not come to that.
-        blkkin_sys::seal_shared(file.as_fd(), shape.memory_size() as u64)?;
-        let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?);
+        let fixed = shape.data_of(0).start;
+        blkkin_sys::seal_shared(file.as_fd(), shape.memory_size(), fixed)?;
+        let kept = Arc::new(file.try_clone()?);
+        let cells = Cells::new(SharedMemory::map_to_read(file.as_fd())?).without_holes(kept);
+        cells.dump_nothing();
         let reader = |ring| Reader::from_oldest(&cells, &shape, ring, clock);
         let readers = (0..shape.rings).map(|ring| (reader(ring), Counts::default())).collect();
         let identity = Identity::of(file)?;
@@ -119,18 +122,15 @@ impl Rings {
         self.readers[ring].0 = Reader::behind(&self.shape, ring, self.clock, from, last);
     }
 
-    /// Makes rings, and the file to pass on. Pages are there from the start for processors that run now.
+    /// Makes rings, and the file to pass on. Pages of data come when events are written.
     pub(crate) fn create(shape: Shape, clock: Clock) -> io::Result<(Rings, Arc<OwnedFd>)> {
         let (file, cells) = Cells::create(c"blkkin-rings", &shape)?;
-        for cpu in online_processors() {
-            if cpu < shape.rings {
-                cells.provide_ring(&shape, cpu);
-            }
-        }
+        cells.dump_nothing();
         let readers = (0..shape.rings)
             .map(|ring| (Reader::new(&shape, ring, clock).when_told(), Counts::default()));
         let identity = Identity::of(&file)?;
         let file = Arc::new(OwnedFd::from(file));
+        let cells = cells.without_holes(file.clone());
         let (readers, kept) = (readers.collect(), Some(file.clone()));
         let rings =
             Rings { cells, file: kept, identity, clock, is_left_behind: false, readers, shape };
@@ -141,7 +141,7 @@ impl Rings {
     /// or is gone.
     pub(crate) fn seal(&mut self) -> io::Result<()> {
         if let Some(file) = &self.file {
-            self.cells.seal(file.as_fd())?;
+            self.cells.seal(file.as_fd(), &self.shape)?;
             self.file = None;
         }
         Ok(())
@@ -159,6 +159,12 @@ impl Rings {
 
     pub(crate) fn identity(&self) -> Identity {
         self.identity
+    }
+
+    /// Bytes that the rings count for their user's quota: those that take memory, and at least
+    /// [`charge_min`].
+    pub(crate) fn charge(&self) -> u64 {
+        self.cells.allocated_size().max(charge_min(&self.shape))
     }
 
     pub(crate) fn shape(&self) -> &Shape {
@@ -181,6 +187,11 @@ impl Rings {
     /// Bytes that have not been taken yet.
     pub(crate) fn waiting(&self, ring: usize) -> u64 {
         self.readers[ring].0.waiting(&self.cells, &self.shape)
+    }
+
+    /// Whether a ring has no event that was not taken.
+    pub(crate) fn is_drained(&self, ring: usize) -> bool {
+        self.readers[ring].0.is_drained(&self.cells, &self.shape)
     }
 
     /// The same of all rings, as packets.
@@ -360,6 +371,17 @@ impl Rings {
     }
 }
 
+/// Bytes that a set of rings counts for a quota before anything is recorded. Small sets count as a whole.
+pub(crate) fn charge_min(shape: &Shape) -> u64 {
+    // A flight recorder fills up in any case.
+    match shape.mode == Mode::Overwrite || blkkin_sys::is_accounting_strict() {
+        true => shape.memory_size() as u64,
+        false => CHARGE_MIN.min(shape.memory_size() as u64),
+    }
+}
+
+const CHARGE_MIN: u64 = 256 << 10;
+
 /// What memory that an earlier daemon is said to have left says of its rings. Nothing of it is mapped.
 pub(crate) fn shape_of_left(file: &OwnedFd) -> io::Result<Shape> {
     let size = blkkin_sys::sealed_size(file.as_fd())?;
@@ -416,7 +438,7 @@ fn read_list(path: &str) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blkkin_ring::{Encoder, Mode, Outcome, Room, Writer};
+    use blkkin_ring::{Encoder, Outcome, Room, Writer};
 
     /// Who writes as quickly as is read does not have it read for ever, in however many looks.
     #[test]

@@ -42,10 +42,10 @@ fn record_all(agents: &Succession, purpose: Purpose, channels: &[&str]) {
 
 const SUBBUFFER: usize = 256 << 10;
 
-/// Bytes of a channel's rings.
-fn set_size() -> u64 {
+/// Bytes that a channel's rings count before much is recorded.
+fn set_size(purpose: Purpose) -> u64 {
     let agents = Succession::begin(Limits::default());
-    record_all(&agents, Purpose::Record, &["c"]);
+    record_all(&agents, purpose, &["c"]);
     let _program = program(&agents);
     quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes").0
 }
@@ -112,7 +112,7 @@ fn whatever_becomes_of_connections_each_event_is_there_once() {
         wait_for(&agents, 500);
         // The rings have stayed what they are, or others have taken their place.
         let (used, _) = quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
-        assert_eq!(used, set_size());
+        assert_eq!(used, set_size(Purpose::Record));
         agents.go_on();
         program.come_back_to(&agents.socket());
         record(&program, 500..600);
@@ -555,7 +555,7 @@ fn more_rings_than_are_taken() {
 #[test]
 fn what_is_kept_makes_room() {
     // For three sets of rings.
-    let (set, rings) = (set_size(), support::online_processors() as u64 + 1);
+    let (set, rings) = (set_size(Purpose::Snapshot), support::online_processors() as u64 + 1);
     let limits = Limits { ring_bytes: 7 * set / 2, ..Limits::default() };
     let mut agents = Succession::begin(limits);
     record_all(&agents, Purpose::Snapshot, &["c"]);
@@ -618,7 +618,7 @@ fn snapshot(agents: &Succession) -> Found {
 #[test]
 fn what_is_to_be_written_needs_no_room() {
     let user = blkkin_sys::user_id();
-    let set = set_size();
+    let set = set_size(Purpose::Record);
     let mut agents = Succession::begin(Limits { ring_bytes: set + 1, ..Limits::default() });
     record_all(&agents, Purpose::Record, &["c"]);
     let mut program = program(&agents);
@@ -633,5 +633,42 @@ fn what_is_to_be_written_needs_no_room() {
     wait_for(&agents, 6);
     eventually("there is one set of rings", || {
         (quota(&mut agents.client(), user, "ring-bytes") == (set, 0)).then_some(())
+    });
+}
+
+/// L11: pages that a program has written count for its user's quota. Rings that hold much are given up for new
+/// ones, when what is in them is written: no event is lost by it, and the memory comes back.
+#[test]
+fn l11_rings_that_hold_much_are_given_up() {
+    let limit = 3 << 18;
+    let agents = Succession::begin(Limits { ring_bytes: limit, ..Limits::default() });
+    let session =
+        Session { name: "s".into(), purpose: Purpose::Record, output: Some(agents.output()) };
+    agents.ask(&Request::CreateSession(session));
+    agents.ask(&Request::EnableEvents(events("*")));
+    agents.ask(&Request::StartSession("s".into()));
+    let mut program = program(&agents);
+    let used = || quota(&mut agents.client(), blkkin_sys::user_id(), "ring-bytes");
+    assert!(used().0 <= 256 << 10, "nothing is written yet: {:?}", used());
+    // However quickly the agent reads, two sub-buffers are written, which is too much.
+    let mut recorded = Vec::new();
+    for number in 0..1_000_000 {
+        if program.record(program.newest, 0, number) == Outcome::Recorded {
+            recorded.push((0, number));
+        }
+    }
+    eventually("the program gets other rings", || {
+        program.obey();
+        let (used, refused) = used();
+        (refused > 0 && used <= limit && !program.writers.is_empty()).then_some(())
+    });
+    for number in 0..100 {
+        assert_eq!(program.record(program.newest, 0, 2_000_000 + number), Outcome::Recorded);
+        recorded.push((0, 2_000_000 + number));
+    }
+    program.goodbye();
+    eventually("all of it is one trace", || {
+        let found = read(&trace_below(&agents.output())?);
+        (found.is_whole && found.numbers == recorded).then_some(())
     });
 }

@@ -439,6 +439,7 @@ fn attach(
     blkkin_sys::heed_barriers();
     let cells = Cells::new(SharedMemory::map(memory.as_fd())?);
     let writer = Writer::new(cells, clock).map_err(io::Error::other)?;
+    writer.dump_little();
     let eventfd = Held::new(raise(eventfd), OTHER).filter(|held| held.identity().is_eventfd());
     let eventfd = eventfd.ok_or_else(|| invalid("there is no eventfd"))?;
     let number = eventfd.get().map_or(-1, AsRawFd::as_raw_fd);

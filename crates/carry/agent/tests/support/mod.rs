@@ -6,9 +6,9 @@ use blkkin_agent::{Agent, Background, Limits, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
-    Answer, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level, Messages,
-    Opening, Orphan, Purpose, Received, Reply, Request, Role, Selection, Session, ToApplication,
-    Version, Width, encode,
+    Answer, Channel, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level,
+    Messages, Mode, NewChannel, Opening, Orphan, Purpose, Received, Reply, Request, Role,
+    Selection, Session, ToApplication, Version, Width, encode,
 };
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
@@ -164,6 +164,17 @@ impl Node {
     pub(crate) fn record_all_as(&mut self, name: &str, purpose: Purpose, output: PathBuf) {
         let session = Session { name: name.into(), purpose, output: Some(output) };
         self.ask(&Request::CreateSession(session));
+        // Rings that a test can fill.
+        let channel = Channel {
+            mode: match purpose {
+                Purpose::Record => Mode::Discard,
+                Purpose::Snapshot => Mode::Overwrite,
+            },
+            subbuffer_size: Some(512 << 10),
+            subbuffer_count: Some(4),
+            ..Channel::named("channel0")
+        };
+        self.ask(&Request::CreateChannel(NewChannel { session: name.into(), channel }));
         self.ask(&Request::EnableEvents(Events { session: name.into(), ..events("*") }));
         self.ask(&Request::StartSession(name.into()));
     }
