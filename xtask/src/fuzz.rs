@@ -140,7 +140,7 @@ fn build(targets: &[&str]) -> Result<(), String> {
 fn build_with(targets: &[&str], flags: &str) -> Result<bool, String> {
     // No --locked: the lock file of fuzz/ also holds the dependencies of our own crates, and is
     // not worth a failure whenever one of these changes.
-    let status = Command::new(cargo())
+    let status = cargo()
         .args(["build", "--release", "--quiet", "--target", TRIPLE, "--manifest-path"])
         .arg(workspace_root().join("fuzz/Cargo.toml"))
         .args(targets.iter().flat_map(|target| ["--bin", target]))

@@ -117,7 +117,7 @@ pub(crate) fn uninstall(place: &Place) -> Outcome {
 }
 
 fn build(options: &Options) -> Result<(), String> {
-    let status = Command::new(cargo())
+    let status = cargo()
         .current_dir(workspace_root())
         .args(["build", "--locked", "--package=blkkin", "--package=blkkin-capi"])
         .arg(format!("--profile={}", options.profile))

@@ -2,10 +2,10 @@
 //! one of its tests does it; see `crates/top/blkkin/src/man.rs`.
 
 use crate::{Outcome, cargo, workspace_root};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 pub(crate) fn run() -> Outcome {
-    let status = Command::new(cargo())
+    let status = cargo()
         .current_dir(workspace_root())
         .args(["test", "--quiet", "--locked", "--package=blkkin", "--bin=blkkin"])
         .args(["man::pages_say_what_help_says", "--", "--exact"])

@@ -44,7 +44,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let skips = target_dir().join("test-skips.txt");
     fs::create_dir_all(target_dir()).and_then(|()| fs::write(&skips, "")).map_err(at(&skips))?;
 
-    let mut tests = Command::new(cargo());
+    let mut tests = cargo();
     tests
         .args(["test", "--workspace", "--locked", "--no-fail-fast"])
         .args(&options.arguments)
@@ -98,7 +98,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
 
 /// The models of `MODELLED`, which need a build of their own, in which words and threads are loom's.
 fn models() -> Command {
-    let mut command = Command::new(cargo());
+    let mut command = cargo();
     command
         .args(["test", "--release", "--locked", "--no-fail-fast", "--lib", "models"])
         .args(MODELLED.map(|package| format!("--package={package}")))

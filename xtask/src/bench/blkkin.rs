@@ -23,7 +23,7 @@ pub(super) fn build_with(packages: &[&str]) -> Result<String, String> {
 
 /// Builds packages of this workspace, with options of cargo's.
 pub(super) fn build_packages(packages: &[&str], options: &[&str]) -> Result<(), String> {
-    let mut command = Command::new(cargo());
+    let mut command = cargo();
     command.args(["build", "--release", "--locked", "--quiet"]).args(options);
     for package in packages {
         command.args(["--package", package]);

@@ -72,7 +72,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
 }
 
 fn build() -> Result<PathBuf, String> {
-    let mut command = Command::new(cargo());
+    let mut command = cargo();
     command.args(["build", "--release", "--locked", "--quiet", "--package", PACKAGE]);
     let status = command.current_dir(workspace_root()).status();
     match status.map_err(|error| format!("cannot start cargo: {error}"))?.success() {

@@ -57,7 +57,7 @@ fn build() -> Result<PathBuf, String> {
     let target = target_dir().join("bench/wire");
     // No --locked: the lock file there also holds the dependencies of our own crates, and is brought
     // up to date here.
-    let status = Command::new(cargo())
+    let status = cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(workspace_root().join("benches/wire/Cargo.toml"))
         .arg("--target-dir")

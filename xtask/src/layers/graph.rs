@@ -6,7 +6,6 @@ use serde_json::Value;
 use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::Path;
-use std::process::Command;
 
 /// All packages that are built for Linux, ours and others'.
 pub(super) struct Graph {
@@ -140,7 +139,7 @@ impl Graph {
 
 /// Asks cargo for the graph of the workspace at `root`.
 pub(super) fn load(root: &Path) -> Result<Graph, String> {
-    let output = Command::new(crate::cargo())
+    let output = crate::cargo()
         .args(["metadata", "--format-version", "1", "--locked"])
         .args(["--filter-platform", "x86_64-unknown-linux-gnu"])
         .current_dir(root)

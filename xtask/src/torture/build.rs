@@ -60,7 +60,7 @@ impl Build {
     }
 
     fn command(self) -> Command {
-        let mut command = Command::new(cargo());
+        let mut command = cargo();
         command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
         // Always the same ones: which packages are chosen decides how what they share is built.
         let own = TRIALS.iter().filter(|trial| trial.build == self);

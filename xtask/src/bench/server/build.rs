@@ -14,7 +14,7 @@ const MB_MAX: f64 = 80.0;
 
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<(), String> {
     let target = bench.room("cold")?;
-    let mut build = Command::new(cargo());
+    let mut build = cargo();
     build.args(["build", "--release", "--locked", "--quiet", "--target-dir"]).arg(&target);
     let start = Instant::now();
     let status = build.current_dir(workspace_root()).status();

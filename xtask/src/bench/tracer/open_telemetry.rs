@@ -22,7 +22,7 @@ pub(super) fn build() -> Result<PathBuf, String> {
     let target = target_dir().join("bench/layer");
     // No --locked: the lock file there also holds the dependencies of our own crates, and is brought up to
     // date here.
-    let status = Command::new(cargo())
+    let status = cargo()
         .args(["build", "--release", "--quiet", "--manifest-path"])
         .arg(workspace_root().join("benches/tracer/layer/Cargo.toml"))
         .arg("--target-dir")
