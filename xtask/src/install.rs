@@ -1,12 +1,14 @@
 //! `cargo xtask install` and `uninstall`: BlkKin as a system has it, below a prefix. [`plan`] says what that
 //! is; [`manifest`] remembers what was installed, so that just that can be removed or replaced.
 
+mod hints;
 mod manifest;
 mod plan;
 #[cfg(test)]
 mod tests;
 
 use crate::{Outcome, cargo, target_dir, workspace_root};
+use hints::{User, hints};
 use manifest::{Entry, Manifest};
 use plan::{Content, Item};
 use std::fs;
@@ -31,6 +33,14 @@ pub(crate) struct Options {
     /// Leave out `blkkin sql`, and with it what takes longest to build
     #[arg(long)]
     without_sql: bool,
+}
+
+impl Options {
+    /// Where cargo puts what it builds.
+    fn built(&self) -> PathBuf {
+        // Cargo's one profile that does not have the folder of its name.
+        target_dir().join(if self.profile == "dev" { "debug" } else { &self.profile })
+    }
 }
 
 /// Where to.
@@ -85,14 +95,18 @@ pub(crate) fn run(options: &Options) -> Outcome {
     if !options.no_build {
         build(options)?;
     }
-    // Cargo's one profile that does not have the folder of its name.
-    let folder = if options.profile == "dev" { "debug" } else { &options.profile };
-    let items = plan::items(&target_dir().join(folder), &options.place.prefix()?)?;
+    let items = plan::items(&options.built(), &options.place.prefix()?)?;
     let root = options.place.root()?;
     let count = install(&root, &items).map_err(|error| as_root(error, options))?;
     println!("installed {count} files below {}", root.display());
     if options.place.destdir.is_none() {
-        hints(&root);
+        let variable = |name: &str| std::env::var(name).unwrap_or_default();
+        let user = User {
+            is_root: nix::unistd::geteuid().is_root(),
+            has_systemd: Path::new("/run/systemd/system").is_dir(),
+            variable: &variable,
+        };
+        print!("{}", hints(&root, &user));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -124,7 +138,29 @@ fn build(options: &Options) -> Result<(), String> {
         .args(options.without_sql.then_some("--no-default-features"))
         .status()
         .map_err(|error| format!("cannot start cargo: {error}"))?;
-    if status.success() { Ok(()) } else { Err("it cannot be built; see above".to_owned()) }
+    if !status.success() {
+        return Err("it cannot be built; see above".to_owned());
+    }
+    strip(&options.built())
+}
+
+/// Writes copies of what was built without its debug information, which is a third of it, for [`plan::items`]. Where
+/// there is no `strip`, files are installed as they were built.
+fn strip(built: &Path) -> Result<(), String> {
+    if !crate::peers::in_path("strip") {
+        return Ok(());
+    }
+    let folder = built.join(plan::STRIPPED);
+    fs::create_dir_all(&folder).map_err(crate::at(&folder))?;
+    for name in plan::BUILT {
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-debug").arg("-o").arg(folder.join(name)).arg(built.join(name));
+        let status = strip.status().map_err(|error| format!("cannot start {strip:?}: {error}"))?;
+        if !status.success() {
+            return Err(format!("{strip:?} failed: {status}"));
+        }
+    }
+    Ok(())
 }
 
 /// Adds to an error what root is to do. Cargo need not be in root's path, nor leave files of root's in the
@@ -232,17 +268,4 @@ fn put(path: &Path, item: &Item) -> io::Result<()> {
         fs::set_permissions(&beside, mode).map_err(at(&beside))?;
     }
     fs::rename(&beside, path).map_err(at(path))
-}
-
-/// What is left to do by hand.
-fn hints(root: &Path) {
-    if !nix::unistd::geteuid().is_root() {
-        return;
-    }
-    println!(
-        "to start the agent with the system:\n  \
-         ldconfig && systemd-sysusers {0}/lib/sysusers.d/blkkin.conf\n  \
-         systemctl daemon-reload && systemctl enable --now blkkin-agent",
-        root.display()
-    );
 }

@@ -52,6 +52,21 @@ const SHELLS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/blkkin.fish"),
 ];
 
+/// What cargo builds.
+pub(super) const BUILT: [&str; 3] = ["blkkin", "libblkkin.so", "libblkkin.a"];
+/// The folder beside it that has the same without debug information.
+pub(super) const STRIPPED: &str = "stripped";
+
+/// Returns the stripped copy of a file, unless the file was built again since.
+fn smallest(built: &Path, name: &str) -> PathBuf {
+    let (whole, stripped) = (built.join(name), built.join(STRIPPED).join(name));
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified());
+    match (modified(&whole), modified(&stripped)) {
+        (Ok(whole), Ok(copy)) if copy >= whole => stripped,
+        _ => whole,
+    }
+}
+
 /// What the library of this release is called.
 pub(super) struct Names {
     /// Its file.
@@ -76,11 +91,10 @@ pub(super) fn names() -> Names {
 
 /// Everything, where cargo has built in the folder `built`.
 pub(super) fn items(built: &Path, prefix: &Path) -> Result<Vec<Item>, String> {
-    let program = built.join("blkkin");
-    let (shared, fixed) = (built.join("libblkkin.so"), built.join("libblkkin.a"));
-    if let Some(missing) = [&program, &shared, &fixed].into_iter().find(|path| !path.is_file()) {
+    if let Some(missing) = BUILT.map(|name| built.join(name)).iter().find(|path| !path.is_file()) {
         return Err(format!("there is no {}; run it without --no-build", missing.display()));
     }
+    let [program, shared, fixed] = BUILT.map(|name| smallest(built, name));
     let root = workspace_root();
     let file = |path: PathBuf| Content::File(path);
     let mut items = vec![

@@ -4,6 +4,7 @@
 use super::support::{
     PREFIX, compile, have, installed, pkg_config, record, sources, succeed, text,
 };
+use crate::install::hints::{User, hints};
 use crate::install::plan;
 use blkkin_sys::testing::Scratch;
 use std::fs;
@@ -36,6 +37,33 @@ fn check(test: &str, compiler: &str, source: PathBuf, options: &[&str], packages
 fn c_with_pkg_config() {
     let packages = ["--cflags", "--libs", "blkkin"];
     check("install-c", "cc", sources("installed").join("request.c"), &["-std=c99"], &packages);
+}
+
+/// Someone without root's rights copies what is printed into a shell, and what the README has after it.
+#[test]
+fn what_is_printed_works_in_a_users_shell() {
+    if !have("install-hints", &NEEDED) {
+        return;
+    }
+    let scratch = Scratch::new("install-hints");
+    let user = User { is_root: false, has_systemd: true, variable: &|_| String::new() };
+    let printed = hints(installed(), &user);
+    let exports: Vec<&str> = printed.lines().filter(|line| line.contains("export ")).collect();
+    assert_eq!(exports.len(), 3, "{printed}");
+    let source = sources("installed").join("request.c");
+    let readme = fs::read_to_string(crate::workspace_root().join("README.md")).expect("README");
+    let record = readme.lines().find(|line| line.starts_with("blkkin record -o trace -- ./a.out"));
+    let record = record.expect("how to record").split("  ").next().expect("a command");
+    let script = format!(
+        "set -e\n{}\ncc -std=c99 {} $(pkg-config --cflags --libs blkkin)\n{record}",
+        exports.join("\n"),
+        source.display(),
+    );
+    let mut shell = Command::new("sh");
+    shell.env_clear().env("PATH", "/usr/bin:/bin").args(["-c", &script]).current_dir(&scratch.0);
+    let output = shell.output().expect("a shell");
+    let lines = text(&output.stdout);
+    assert!(output.status.success() && lines.lines().count() > 1, "{script}\n{output:?}");
 }
 
 #[test]
