@@ -262,6 +262,17 @@ pub(crate) struct Present {
     pub(crate) names: Vec<&'static str>,
     /// A line for each peer that is not, with the reason and what is not tested.
     pub(crate) skipped: Vec<String>,
+    /// The command that brings all of them, if this process may not run it.
+    pub(crate) advice: Option<String>,
+}
+
+impl Present {
+    /// Prints what is missing, and how to get it.
+    pub(crate) fn print_missing(&self) {
+        for line in self.skipped.iter().chain(&self.advice) {
+            println!("{line}");
+        }
+    }
 }
 
 pub(crate) fn run() -> Outcome {
@@ -273,31 +284,64 @@ pub(crate) fn run() -> Outcome {
 /// Makes sure that the peers are there, and prints a line for each that is not.
 pub(crate) fn install() -> Present {
     let missing: Vec<&Peer> = PEERS.iter().filter(|peer| !(peer.is_there)()).collect();
-    let reason = bring_in(&missing).err();
+    // A peer that can be fetched needs no packages, nor the right to install them.
+    let packages = packages_of(missing.iter().copied().filter(|peer| !peer.fetch.is_possible()));
+    let installed = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
     let mut present = Present::default();
     for peer in &PEERS {
+        let fetched = match (peer.is_there)() {
+            true => Ok(()),
+            false => peer.fetch.run(),
+        };
         if (peer.is_there)() {
             present.names.push(peer.name);
             continue;
         }
-        let reason = reason.as_deref().unwrap_or("not found, though its packages are installed");
-        let line = format!("skipped: {} ({reason}): {}", peer.name, peer.tests);
-        println!("{line}");
-        present.skipped.push(line);
+        let has_failed = installed.as_ref().err().and_then(|refusal| refusal.failure.as_deref());
+        let reason = fetched.err().or(has_failed.map(str::to_owned));
+        present.skipped.push(skipped(peer, installed.is_err(), reason.as_deref()));
     }
+    present.advice = installed.err().map(|refusal| refusal.advice);
+    present.print_missing();
     present
 }
 
-/// Installs and fetches what is missing.
-fn bring_in(missing: &[&Peer]) -> Result<(), String> {
-    // Who has what it takes to fetch something needs no packages, nor the right to install them.
-    let packages = missing.iter().filter(|peer| !peer.fetch.is_possible());
-    let packages: Vec<&str> = packages.flat_map(|peer| peer.packages).copied().collect();
-    let mut brought = if packages.is_empty() { Ok(()) } else { apt_install(&packages) };
-    for peer in missing {
-        brought = brought.and(peer.fetch.run());
+/// Returns the names of those peers that are there and are found by their path alone, by any user.
+pub(crate) fn present_without_environments() -> Vec<&'static str> {
+    let own = |peer: &&Peer| matches!(peer.fetch, Fetch::Nothing) && peer.name != "chromium";
+    PEERS.iter().filter(own).filter(|peer| (peer.is_there)()).map(|peer| peer.name).collect()
+}
+
+/// Returns the packages of peers, each once.
+fn packages_of<'p>(peers: impl Iterator<Item = &'p Peer>) -> Vec<&'static str> {
+    let mut packages: Vec<&str> = Vec::new();
+    for package in peers.flat_map(|peer| peer.packages) {
+        if !packages.contains(package) {
+            packages.push(package);
+        }
     }
-    brought
+    packages
+}
+
+/// Returns the line about a peer that is not there.
+fn skipped(peer: &Peer, needs_packages: bool, reason: Option<&str>) -> String {
+    let reason = match reason {
+        Some(reason) => reason.to_owned(),
+        None if needs_packages && !peer.fetch.is_possible() => {
+            format!("needs {}", peer.packages.join(" "))
+        }
+        None => "not found, though its packages are installed".to_owned(),
+    };
+    format!("skipped: {} ({reason}): {}", peer.name, peer.tests)
+}
+
+/// Why packages were not installed.
+#[derive(Debug)]
+struct Refusal {
+    /// What went wrong, if it was tried.
+    failure: Option<String>,
+    /// What the user can do.
+    advice: String,
 }
 
 impl Fetch {
@@ -311,8 +355,10 @@ impl Fetch {
         }
     }
 
+    /// Fetches, if all is there that it takes.
     fn run(self) -> Result<(), String> {
         match self {
+            _ if !self.is_possible() => Ok(()),
             Fetch::Nothing => Ok(()),
             Fetch::Pip(environment, packages) => {
                 println!("peers: fetching {}", packages.join(" "));
@@ -355,19 +401,23 @@ fn succeed(program: &str, arguments: &[&str]) -> Result<(), String> {
 }
 
 /// Installs Debian packages, if this process may; otherwise tells why not.
-fn apt_install(packages: &[&str]) -> Result<(), String> {
+fn apt_install(packages: &[&str]) -> Result<(), Refusal> {
     let list = packages.join(" ");
     if !in_path("apt-get") {
-        return Err(format!("there is no apt-get; install what your system calls {list}"));
+        let advice = format!("to test with all of them, install what your system calls {list}");
+        return Err(Refusal { failure: None, advice });
     }
+    let command = format!("apt-get install --no-install-recommends {list}");
+    let advice = format!("to test with all of them: sudo {command}; then cargo xtask peers");
     if !nix::unistd::geteuid().is_root() {
-        return Err(format!("not root; try `sudo apt-get install {list}`"));
+        return Err(Refusal { failure: None, advice });
     }
-    println!("peers: installing {list}");
-    apt_get(&["update", "--quiet", "--quiet"])?;
+    println!("peers: {command}");
     let mut install = vec!["install", "--yes", "--quiet", "--quiet", "--no-install-recommends"];
     install.extend(packages);
-    apt_get(&install)
+    apt_get(&["update", "--quiet", "--quiet"])
+        .and_then(|()| apt_get(&install))
+        .map_err(|failure| Refusal { failure: Some(failure), advice })
 }
 
 fn apt_get(arguments: &[&str]) -> Result<(), String> {
@@ -403,7 +453,31 @@ fn succeeds(program: &str, arguments: &[&str]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{in_path, succeeds};
+    use super::{PEERS, Peer, in_path, packages_of, skipped, succeeds};
+
+    fn peer(name: &str) -> &'static Peer {
+        PEERS.iter().find(|peer| peer.name == name).expect(name)
+    }
+
+    /// A line names what its peer needs, and nothing of the others.
+    #[test]
+    fn lines_name_their_own_packages() {
+        let man = "skipped: man (needs man-db groff-base): the manual's pages";
+        assert_eq!(skipped(peer("man"), true, None), man);
+        let failed = skipped(peer("man"), true, Some("apt-get install failed: no network"));
+        assert_eq!(failed, "skipped: man (apt-get install failed: no network): the manual's pages");
+        let there = skipped(peer("man"), false, None);
+        assert!(there.contains("though its packages are installed"), "{there}");
+    }
+
+    /// Several peers need Python's environments.
+    #[test]
+    fn packages_are_named_once() {
+        let packages = packages_of(PEERS.iter());
+        let count = |name: &str| packages.iter().filter(|package| **package == name).count();
+        assert_eq!((count("python3-venv"), count("pkg-config"), count("babeltrace2")), (1, 1, 1));
+        assert_eq!(packages_of([peer("man")].into_iter()), ["man-db", "groff-base"]);
+    }
 
     #[test]
     fn programs_are_found() {

@@ -81,9 +81,7 @@ pub(crate) fn run(options: &Options) -> Outcome {
     counts.skipped += skipped + without.len() as u64;
 
     println!();
-    for line in &peers.skipped {
-        println!("{line}");
-    }
+    peers.print_missing();
     for line in skips.iter().copied().chain(without.iter().map(String::as_str)) {
         println!("skipped: {line}");
     }
