@@ -18,6 +18,7 @@ mod peers;
 mod test;
 mod torture;
 mod ui;
+mod unprivileged;
 
 use clap::{Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
@@ -43,6 +44,8 @@ enum Chore {
     Peers,
     /// Runs all tests, and ends with a line that counts them
     Test(test::Options),
+    /// Runs tests once more as a plain user, where `test` runs as root
+    Unprivileged(unprivileged::Options),
     /// Runs a benchmark
     Bench(bench::Options),
     /// Builds BlkKin, and installs it
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Chore::Layers => layers::run(),
         Chore::Peers => peers::run(),
         Chore::Test(options) => test::run(&options),
+        Chore::Unprivileged(options) => unprivileged::run(&options),
         Chore::Bench(options) => bench::run(&options),
         Chore::Install(options) => install::run(&options),
         Chore::Uninstall(place) => install::uninstall(&place),

@@ -9,6 +9,7 @@ mod trials;
 
 use crate::test::{self, Counts};
 use crate::{Outcome, at, peers, target_dir};
+pub(crate) use build::package_of;
 use build::{Build, Built, Program};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

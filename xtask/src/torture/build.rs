@@ -154,7 +154,7 @@ fn program(line: &[u8]) -> Option<Program> {
 }
 
 /// The name of the package in a folder.
-pub(super) fn package_of(folder: &Path) -> Option<String> {
+pub(crate) fn package_of(folder: &Path) -> Option<String> {
     let text = fs::read_to_string(folder.join("Cargo.toml")).ok()?;
     let name = text.lines().find_map(|line| line.strip_prefix("name = \""))?;
     Some(name.trim_end_matches('"').to_owned())

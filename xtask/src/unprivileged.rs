@@ -1,0 +1,324 @@
+//! `cargo xtask unprivileged`: where `cargo xtask test` runs as root, as in containers, the same tests once more as a
+//! plain user, without programs that minimal systems lack. Root hides faults: it ignores the modes of files and
+//! sockets, may bind low ports, mount and change users.
+//!
+//! The programs are those that `cargo test` builds, so nothing is compiled twice. They run in a mount namespace, in
+//! which what a minimal system lacks cannot be started.
+
+use crate::test::{Counts, result_line};
+use crate::{Outcome, at, cargo, is_ci, peers, target_dir, workspace_root};
+use nix::unistd::{User, geteuid};
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Instant;
+
+/// The user that is made for it.
+const USER: &str = "blkkin-test";
+
+/// Programs of Debian's package procps, of which nothing is in a minimal system.
+const LACKING: [&str; 17] = [
+    "free", "kill", "pgrep", "pidwait", "pkill", "pmap", "ps", "pwdx", "skill", "slabtop", "snice",
+    "sysctl", "tload", "top", "uptime", "vmstat", "watch",
+];
+
+/// Packages whose tests only calculate, so that it does not matter who runs them, and this one, whose tests run cargo.
+/// Any other package is tried, also a new one.
+const LEFT_OUT: [&str; 10] = [
+    "blkkin-model",
+    "blkkin-filter",
+    "blkkin-ctf",
+    "blkkin-spans",
+    "blkkin-text",
+    "blkkin-wire",
+    "blkkin-columns",
+    "blkkin-query",
+    "blkkin-collector",
+    "xtask",
+];
+
+/// How long the tests of one program may take, in seconds. A test that waits for ever is a failure of its own kind.
+const SECONDS_MAX: &str = "600";
+
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    /// Only tests of this package, such as blkkin-agent
+    #[arg(long = "package", short = 'p', value_name = "NAME")]
+    packages: Vec<String>,
+
+    /// Only this file of tests, such as control
+    #[arg(long = "test", value_name = "NAME")]
+    files: Vec<String>,
+}
+
+/// A program of tests, as cargo has built it.
+#[derive(Debug, PartialEq, Eq)]
+struct Program {
+    package: String,
+    /// The folder of its package, in which it runs.
+    folder: PathBuf,
+    name: String,
+    path: PathBuf,
+}
+
+pub(crate) fn run(options: &Options) -> Outcome {
+    if !geteuid().is_root() {
+        println!("unprivileged: not root, so `cargo xtask test` does it anyway");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let user = user()?;
+    let place = Place::of(&workspace_root(), &target_dir());
+    let mut probe = place.command(&user, Path::new("true"));
+    let output = probe.output().map_err(|error| format!("cannot start {probe:?}: {error}"))?;
+    if !output.status.success() {
+        let why = String::from_utf8_lossy(&output.stderr);
+        println!("unprivileged: skipped: no mount namespace: {}", why.trim());
+        return Ok(if is_ci() { ExitCode::FAILURE } else { ExitCode::SUCCESS });
+    }
+    let peers = peers::present_without_environments().join(",");
+    let skips = std::env::temp_dir().join(format!("blkkin-skips-{}", std::process::id()));
+    let log = target_dir().join("unprivileged.log");
+    let begun = Instant::now();
+    let (mut counts, mut failed) = (Counts::default(), Vec::new());
+    for program in programs(options)? {
+        fs::write(&skips, "").map_err(at(&skips))?;
+        fs::set_permissions(&skips, fs::Permissions::from_mode(0o666)).map_err(at(&skips))?;
+        let mut command = place.command(&user, &program.path);
+        let output = File::create(&log).map_err(at(&log))?;
+        let errors = output.try_clone().map_err(at(&log))?;
+        let start = Instant::now();
+        let status = command
+            .current_dir(&program.folder)
+            .env("CARGO_MANIFEST_DIR", &program.folder)
+            .env("BLKKIN_PEERS", &peers)
+            .env("BLKKIN_SKIPS", &skips)
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .status()
+            .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+        let text = String::from_utf8_lossy(&fs::read(&log).map_err(at(&log))?).into_owned();
+        let mut own = Counts::default();
+        text.lines().filter_map(result_line).for_each(|line| own.add(line));
+        let skipped = fs::read_to_string(&skips).unwrap_or_default().lines().count() as u64;
+        own.skipped = skipped;
+        own.passed = own.passed.saturating_sub(skipped);
+        counts.add(own);
+        let Program { package, name, .. } = &program;
+        let Counts { passed, skipped, .. } = own;
+        let seconds = start.elapsed().as_secs_f64();
+        println!(
+            "unprivileged: {package} {name}: {passed} passed, {skipped} skipped, {seconds:.1} s"
+        );
+        if !status.success() {
+            print!("{text}");
+            println!("unprivileged: {package} {name} ended with {status}");
+            failed.push(format!("{package} {name}"));
+        }
+    }
+    let _ = fs::remove_file(&skips);
+    let Counts { passed, failed: wrong, skipped } = counts;
+    println!(
+        "unprivileged: {passed} passed, {wrong} failed, {skipped} skipped as user {USER} in {} s",
+        begun.elapsed().as_secs()
+    );
+    for name in &failed {
+        println!("unprivileged: FAILED: {name}");
+    }
+    Ok(if failed.is_empty() && wrong == 0 && passed > 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Finds the user, or makes one.
+fn user() -> Result<User, String> {
+    let find = || User::from_name(USER).map_err(|error| format!("user {USER}: {error}"));
+    if let Some(user) = find()? {
+        return Ok(user);
+    }
+    let status = Command::new("useradd")
+        .args(["--system", "--user-group", "--create-home", "--home-dir"])
+        .arg(format!("/var/lib/{USER}"))
+        .arg(USER)
+        .status()
+        .map_err(|error| format!("cannot start useradd: {error}"))?;
+    let made = if status.success() { find()? } else { None };
+    made.ok_or_else(|| format!("cannot make the user {USER}: {status}"))
+}
+
+/// What the mount namespace has in place of what is there.
+struct Place {
+    /// Programs that cannot be started.
+    hidden: Vec<PathBuf>,
+    /// Directories that only root may enter, each with what is needed below it.
+    closed: Option<(PathBuf, Vec<PathBuf>)>,
+    /// A directory of cargo's for tests, which belongs to root.
+    scratch: PathBuf,
+}
+
+impl Place {
+    fn of(root: &Path, target: &Path) -> Place {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let files = std::env::split_paths(&path)
+            .flat_map(|folder| LACKING.map(|name| (name, folder.join(name).canonicalize())))
+            // One program may be many, by its name.
+            .filter_map(|(name, file)| file.ok().filter(|file| file.ends_with(name)));
+        let hidden: BTreeSet<PathBuf> = files.collect();
+        let needed = match target.starts_with(root) {
+            true => vec![root.to_owned()],
+            false => vec![root.to_owned(), target.to_owned()],
+        };
+        let first = needed.iter().find_map(|path| closed_above(path));
+        let closed = first.map(|closed| {
+            let below = needed.into_iter().filter(|path| path.starts_with(&closed)).collect();
+            (closed, below)
+        });
+        Place { hidden: hidden.into_iter().collect(), closed, scratch: target.join("tmp") }
+    }
+
+    /// Returns the start of a program by the user, who does not have root's environment either.
+    fn command(&self, user: &User, program: &Path) -> Command {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-ec", &self.script(), "sh"]);
+        command.args(["timeout", "--kill-after=10", SECONDS_MAX, "setpriv", "--clear-groups"]);
+        command.arg(format!("--reuid={}", user.uid)).arg(format!("--regid={}", user.gid));
+        command.arg(program);
+        for name in ["CI", "XDG_RUNTIME_DIR", "BLKKIN_SOCKET"] {
+            command.env_remove(name);
+        }
+        command.env("HOME", &user.dir).env("USER", USER).env("LOGNAME", USER);
+        command
+    }
+
+    /// Returns a script that changes the mounts and then runs its arguments.
+    fn script(&self) -> String {
+        let word = |path: &Path| format!("'{}'", path.to_string_lossy().replace('\'', "'\\''"));
+        let mut lines: Vec<String> = self
+            .hidden
+            .iter()
+            .map(|file| format!("mount --bind /dev/null {}", word(file)))
+            .collect();
+        if let Some((closed, needed)) = &self.closed {
+            for (number, path) in needed.iter().enumerate() {
+                lines.push(format!(
+                    "hold{number}=$(mktemp -d); mount --bind {} $hold{number}",
+                    word(path)
+                ));
+            }
+            lines.push(format!("mount -t tmpfs -o mode=755 none {}", word(closed)));
+            for (number, path) in needed.iter().enumerate() {
+                let path = word(path);
+                lines.push(format!(
+                    "mkdir -p {path}; mount --move $hold{number} {path}; rmdir $hold{number}"
+                ));
+            }
+        }
+        if self.scratch.is_dir() {
+            lines.push(format!("mount -t tmpfs -o mode=1777 none {}", word(&self.scratch)));
+        }
+        lines.push("exec \"$@\"".to_owned());
+        lines.join("\n")
+    }
+}
+
+/// Returns the first directory on the way to a path that others may not enter.
+fn closed_above(path: &Path) -> Option<PathBuf> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    let is_closed = |folder: &&&Path| {
+        fs::metadata(folder).is_ok_and(|metadata| metadata.permissions().mode() & 0o001 == 0)
+    };
+    above.iter().find(is_closed).map(|folder| folder.to_path_buf())
+}
+
+/// Builds all tests as `cargo xtask test` does, and returns the programs to run.
+fn programs(options: &Options) -> Result<Vec<Program>, String> {
+    let mut command = cargo();
+    command.args(["test", "--locked", "--no-run", "--message-format=json-render-diagnostics"]);
+    if options.packages.is_empty() {
+        command.arg("--workspace");
+    }
+    command.args(options.packages.iter().flat_map(|name| ["--package", name]));
+    command.args(options.files.iter().flat_map(|name| ["--test", name]));
+    let output = command
+        .current_dir(workspace_root())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| format!("cannot start cargo: {error}"))?;
+    if !output.status.success() {
+        return Err("the tests do not build; see above".to_owned());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    let programs = text.lines().filter_map(program);
+    Ok(programs.filter(|program| !LEFT_OUT.contains(&program.package.as_str())).collect())
+}
+
+/// Reads a line of cargo's about a program of tests.
+fn program(line: &str) -> Option<Program> {
+    let line: serde_json::Value = serde_json::from_str(line).ok()?;
+    let is_test = line["profile"]["test"].as_bool()?;
+    let path = line["executable"].as_str().filter(|_| is_test)?.into();
+    let folder = Path::new(line["manifest_path"].as_str()?).parent()?.to_owned();
+    let package = crate::torture::package_of(&folder)?;
+    Some(Program { package, folder, name: line["target"]["name"].as_str()?.to_owned(), path })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use blkkin_sys::testing::Scratch;
+
+    #[test]
+    fn directories_of_root_alone_are_found() {
+        let scratch = Scratch::new("unprivileged");
+        let inner = scratch.0.join("root/deep/tree");
+        fs::create_dir_all(&inner).expect("folders");
+        assert_eq!(closed_above(&inner), None);
+        let closed = scratch.0.join("root");
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o700)).expect("a mode");
+        assert_eq!(closed_above(&inner), Some(closed.clone()));
+        let place = Place::of(&inner, &inner.join("target"));
+        assert_eq!(place.closed, Some((closed.clone(), vec![inner.clone()])));
+        let target = closed.join("target");
+        let place = Place::of(&inner, &target);
+        assert_eq!(place.closed, Some((closed, vec![inner, target])));
+    }
+
+    /// Packages that were renamed or removed would be left out for nothing.
+    #[test]
+    fn packages_that_are_left_out_are_there() {
+        let lock = fs::read_to_string(workspace_root().join("Cargo.lock")).expect("a lock file");
+        for name in LEFT_OUT {
+            assert!(lock.contains(&format!("name = \"{name}\"\n")), "{name}");
+        }
+    }
+
+    #[test]
+    fn programs_of_tests_are_found_among_what_cargo_has_built() {
+        let manifest = workspace_root().join("xtask/Cargo.toml");
+        let line = |is_test: bool, executable: &str| {
+            serde_json::json!({
+                "reason": "compiler-artifact",
+                "manifest_path": manifest.to_string_lossy(),
+                "target": {"kind": ["test"], "name": "control"},
+                "profile": {"test": is_test},
+                "executable": if executable.is_empty() { None } else { Some(executable) },
+            })
+            .to_string()
+        };
+        let expected = Program {
+            package: "xtask".to_owned(),
+            folder: workspace_root().join("xtask"),
+            name: "control".to_owned(),
+            path: "/t/control".into(),
+        };
+        assert_eq!(program(&line(true, "/t/control")), Some(expected));
+        assert_eq!(program(&line(false, "/t/blkkin")), None);
+        assert_eq!(program(&line(true, "")), None);
+        assert_eq!(program("   Compiling xtask"), None);
+    }
+}
