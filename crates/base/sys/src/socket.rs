@@ -11,8 +11,11 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
-/// Most descriptors that are sent or taken with one call.
+/// Most descriptors that are sent with one call.
 pub const DESCRIPTORS_MAX: usize = 16;
+/// Most descriptors that come with one call: the kernel's own limit (`SCM_MAX_FD`). Those for which a receiver has
+/// no room are closed by the kernel within the call, which may wait for whoever has sent them.
+const RECEIVED_MAX: usize = 253;
 
 /// Groups of a process: the kernel's own limit.
 const GROUPS_MAX: usize = 1 << 16;
@@ -64,7 +67,7 @@ impl Socket {
 
     /// Takes bytes that came, and the descriptors that came with them; 0 if the other side has closed.
     pub fn receive(&self, bytes: &mut [u8], descriptors: &mut Vec<OwnedFd>) -> io::Result<usize> {
-        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
+        let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(RECEIVED_MAX))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut room);
         let flags = RecvFlags::CMSG_CLOEXEC;
         let mut parts = [IoSliceMut::new(bytes)];
@@ -172,6 +175,13 @@ impl AsFd for Listener {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
+}
+
+/// Closes a descriptor of any kind. If it is a socket that lingers, it does so without the caller.
+pub fn close_at_once(descriptor: OwnedFd) {
+    // Other files have no such option, and nothing happens to them.
+    let _ = rustix::net::sockopt::set_socket_linger(&descriptor, None);
+    drop(descriptor);
 }
 
 /// Sends bytes over somebody's socket if it has room now.

@@ -2,6 +2,7 @@
 
 use crate::catalog::{Catalog, Room};
 use crate::departed::Absence;
+use crate::foreign::Foreign;
 use crate::pace::{Hearing, Pace};
 use crate::process::Process;
 use crate::quota::{Account, Share};
@@ -70,7 +71,7 @@ pub(crate) struct Offered {
     pub(crate) orphan: Orphan,
     pub(crate) identity: Identity,
     /// None if the daemon has them itself.
-    pub(crate) memory: Option<OwnedFd>,
+    pub(crate) memory: Option<Foreign<OwnedFd>>,
 }
 
 /// Rings of an earlier daemon.

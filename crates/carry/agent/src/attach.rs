@@ -5,6 +5,7 @@ use crate::application::{Application, Attachment, Holds, LeftSet, Offered};
 use crate::catalog::Catalog;
 use crate::clock::Rate;
 use crate::date;
+use crate::foreign::Foreign;
 use crate::engine::{Agent, Id, ORPHANS_KNOWN_MAX, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::owner::Owner;
 use crate::quota::{Account, What};
@@ -49,7 +50,7 @@ struct Passed {
     orphan: Orphan,
     identity: Identity,
     shape: Shape,
-    memory: OwnedFd,
+    memory: Foreign<OwnedFd>,
 }
 
 /// What earlier daemons have left of a channel.
@@ -114,8 +115,13 @@ impl Agent {
     }
 
     /// A program says that it has rings of a connection before, and passes them on.
-    pub(crate) fn offer(&mut self, id: Id, orphan: Orphan, memory: OwnedFd) -> io::Result<()> {
-        let identity = Identity::of(&memory)?;
+    pub(crate) fn offer(
+        &mut self,
+        id: Id,
+        orphan: Orphan,
+        memory: Foreign<OwnedFd>,
+    ) -> io::Result<()> {
+        let identity = Identity::of(&*memory)?;
         let Some(process) =
             self.applications.get(&id).map(|one| (one.process.pid, one.process.uid))
         else {

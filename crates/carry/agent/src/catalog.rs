@@ -1,18 +1,17 @@
 //! What a program tells of its event types, read from its file. Nothing in it is believed: see
 //! [`blkkin_control::catalog`].
 
+use crate::foreign::Foreign;
 use crate::quota::Share;
 use crate::rings::Identity;
 use blkkin_control::{EventType, catalog};
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::FileExt;
 
 /// Event types of a program, as far as they are known.
 #[derive(Debug)]
 pub(crate) struct Catalog {
-    file: File,
+    file: Foreign<OwnedFd>,
     identity: Identity,
     /// Types so far, in the order in which they were found.
     types: Vec<EventType>,
@@ -37,13 +36,13 @@ pub(crate) struct Room {
 
 impl Catalog {
     /// A program's file, if it is one.
-    pub(crate) fn open(file: OwnedFd, share: Share) -> io::Result<Catalog> {
+    pub(crate) fn open(file: Foreign<OwnedFd>, share: Share) -> io::Result<Catalog> {
         let invalid = |why| io::Error::new(io::ErrorKind::InvalidData, why);
         // Memory that cannot shrink: to read another file, or a device, could take for ever.
         if blkkin_sys::sealed_size(file.as_fd())? != catalog::SIZE as u64 {
             return Err(invalid("the file of event types has another size"));
         }
-        let (identity, file) = (Identity::of(&file)?, File::from(file));
+        let identity = Identity::of(&*file)?;
         let (types, missing) = (vec![], vec![]);
         let read = Catalog { file, identity, types, looked: 0, missing, broken: 0, size: 0, share };
         match [read.word(0)?, read.word(8)?] == catalog::MAGIC {
@@ -89,7 +88,7 @@ impl Catalog {
         // One look at all words from the first that is missing, however many a program leaves out.
         let first = missing.iter().copied().min().unwrap_or(count);
         let mut words = vec![0; 8 * count.saturating_sub(first)];
-        self.file.read_exact_at(&mut words, catalog::word_of(first) as u64)?;
+        read_exact_at(&self.file, &mut words, catalog::word_of(first) as u64)?;
         let mut missing = missing.into_iter();
         while let Some(index) = missing.next() {
             let word = match words.get(8 * (index - first)..).and_then(<[u8]>::first_chunk) {
@@ -120,7 +119,7 @@ impl Catalog {
             return Ok(None);
         }
         let mut bytes = vec![0; place.len()];
-        self.file.read_exact_at(&mut bytes, place.start as u64)?;
+        read_exact_at(&self.file, &mut bytes, place.start as u64)?;
         self.share.grow(place.len() as u64)?;
         self.size += bytes.len();
         Ok(catalog::decode(&bytes).ok().filter(|found| found.index as usize == index))
@@ -128,7 +127,21 @@ impl Catalog {
 
     fn word(&self, at: usize) -> io::Result<u64> {
         let mut bytes = [0; 8];
-        self.file.read_exact_at(&mut bytes, at as u64)?;
+        read_exact_at(&self.file, &mut bytes, at as u64)?;
         Ok(u64::from_le_bytes(bytes))
     }
+}
+
+/// Reads all of `bytes` from memory whose size stays.
+fn read_exact_at(file: impl AsFd, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut read = 0;
+    while read < bytes.len() {
+        match rustix::io::pread(&file, &mut bytes[read..], offset + read as u64) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(more) => read += more,
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }

@@ -1,5 +1,7 @@
 //! A connection that never waits: what cannot be sent yet is kept, up to a limit.
 
+use crate::foreign::Foreign;
+use crate::quota::Share;
 use blkkin_control::{Decoder, Fault, Messages, encode};
 use blkkin_sys::socket::Socket;
 use std::collections::VecDeque;
@@ -15,7 +17,8 @@ const RECEIVE_SIZE: usize = 16 << 10;
 /// A connection to a program or command.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    socket: Socket,
+    socket: Foreign<Socket>,
+    uid: u32,
     waiting: VecDeque<Piece>,
     waiting_size: usize,
 }
@@ -28,8 +31,14 @@ struct Piece {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: Socket) -> Connection {
-        Connection { socket, waiting: VecDeque::new(), waiting_size: 0 }
+    /// A connection of a process of that user.
+    pub(crate) fn new(socket: Foreign<Socket>, uid: u32) -> Connection {
+        Connection { socket, uid, waiting: VecDeque::new(), waiting_size: 0 }
+    }
+
+    /// Gives `share` back when the connection is closed.
+    pub(crate) fn hold(&mut self, share: Share) {
+        self.socket.hold(share);
     }
 
     /// Gives a message, and its descriptors, to whoever is on the other side.
@@ -94,9 +103,15 @@ impl Connection {
     }
 
     /// Feeds what has come; false if the other side has closed.
-    pub(crate) fn receive<M: Messages>(&self, decoder: &mut Decoder<M>) -> io::Result<bool> {
+    pub(crate) fn receive<M: Messages>(
+        &self,
+        decoder: &mut Decoder<M, Foreign<OwnedFd>>,
+    ) -> io::Result<bool> {
         let (mut bytes, mut descriptors) = ([0; RECEIVE_SIZE], Vec::new());
-        match self.socket.receive(&mut bytes, &mut descriptors) {
+        let received = self.socket.receive(&mut bytes, &mut descriptors);
+        let descriptors: Vec<Foreign<OwnedFd>> =
+            descriptors.into_iter().map(|one| Foreign::new(one, self.uid)).collect();
+        match received {
             Ok(0) => Ok(false),
             Ok(size) => {
                 decoder.feed(&bytes[..size], descriptors);

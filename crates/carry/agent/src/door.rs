@@ -2,6 +2,7 @@
 //! in for a while, and what is there goes on. The last ones of this process are kept for its own work, such as
 //! files of traces, so who comes when only those are left is told so.
 
+use crate::foreign::Foreign;
 use blkkin_sys::socket::{Listener, Socket};
 use rustix::event::epoll;
 use rustix::process::{Resource, getrlimit};
@@ -39,9 +40,9 @@ struct Trouble {
 #[derive(Debug)]
 pub(crate) enum Knock {
     Nobody,
-    Somebody(Socket),
+    Somebody(Foreign<Socket>),
     /// There is no descriptor left but those for own work: in words.
-    Superfluous(Socket, String),
+    Superfluous(Foreign<Socket>, String),
 }
 
 /// Something to be told.
@@ -75,7 +76,11 @@ impl Door {
     /// The next one, and what is to be told.
     pub(crate) fn knock(&mut self, epoll: &OwnedFd, now: Instant) -> (Knock, Line) {
         let socket = match self.listener.accept() {
-            Ok(socket) => socket,
+            // What waits unread in it may wait when it is closed.
+            Ok(socket) => {
+                let uid = socket.peer().map_or(u32::MAX, |peer| peer.uid);
+                Foreign::new(socket, uid)
+            }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.listen(epoll, now);
                 return (Knock::Nobody, None);

@@ -8,6 +8,7 @@ use crate::clock::Clocks;
 use crate::connection::Connection;
 use crate::departed::Absence;
 use crate::door::{Door, Knock};
+use crate::foreign::{Foreign, Intake, intake_of};
 use crate::notify::{self, notify};
 use crate::owner::Owner;
 use crate::pace::{DOZE, Hearing, Pace};
@@ -30,7 +31,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How an agent is to be.
@@ -69,8 +69,6 @@ pub struct Agent {
     _lock: File,
     pub(crate) epoll: OwnedFd,
     looker: Looker,
-    /// Closes what others have passed, which they can make wait.
-    closer: Option<Sender<Box<dyn Send>>>,
     /// Lets go of what is in memory of traces.
     pub(crate) behind: Option<Behind>,
     pub(crate) clocks: Clocks,
@@ -124,6 +122,7 @@ pub(crate) struct Connected {
 #[derive(Debug)]
 struct Holds {
     _connection: Share,
+    /// Descriptors that wait for their message.
     descriptors: Share,
     message_bytes: Share,
 }
@@ -132,7 +131,7 @@ impl Holds {
     fn new(account: &Arc<Account>) -> Result<Holds, Exceeded> {
         Ok(Holds {
             _connection: account.take(What::Connections, 1)?,
-            descriptors: account.take(What::Descriptors, 1)?,
+            descriptors: account.take(What::Descriptors, 0)?,
             message_bytes: account.take(What::MessageBytes, 0)?,
         })
     }
@@ -147,7 +146,7 @@ impl Connected {
             State::Command(command) => command.decoder.waiting(),
             State::Closing => (0, 0),
         };
-        self.holds.descriptors.set(1 + descriptors as u64)?;
+        self.holds.descriptors.set(descriptors as u64)?;
         self.holds.message_bytes.set((bytes + self.connection.waiting_size()) as u64)
     }
 
@@ -159,17 +158,11 @@ impl Connected {
 
 #[derive(Debug)]
 pub(crate) enum State {
-    Opening(Decoder<Opening>),
-    Application(Decoder<FromApplication>),
+    Opening(Decoder<Opening, Foreign<OwnedFd>>),
+    Application(Decoder<FromApplication, Foreign<OwnedFd>>),
     Command(Command),
     /// It has been told all that it is told.
     Closing,
-}
-
-fn close(closer: Option<&Sender<Box<dyn Send>>>, what: impl Send + 'static) {
-    if let Some(closer) = closer {
-        let _ = closer.send(Box::new(what));
-    }
 }
 
 /// For one user of a public agent, something is left for others.
@@ -178,14 +171,6 @@ fn limits_of(options: &Options) -> Limits {
     let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let most = if options.is_public { all / 4 * 3 } else { all };
     Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
-}
-
-/// Starts the thread that closes what others have passed.
-fn start_closer() -> io::Result<Sender<Box<dyn Send>>> {
-    let (closer, closed) = channel::<Box<dyn Send>>();
-    let close = move || closed.into_iter().for_each(drop);
-    std::thread::Builder::new().name("blkkin-closer".to_owned()).spawn(close)?;
-    Ok(closer)
 }
 
 const DOOR: u64 = 0;
@@ -277,7 +262,6 @@ impl Agent {
             _lock: lock,
             epoll,
             looker: Looker::start()?,
-            closer: None,
             behind: None,
             clocks: Clocks::new(),
             peers: BTreeMap::new(),
@@ -310,7 +294,6 @@ impl Agent {
             self.save();
         }
         // Confined as this thread is.
-        self.closer = Some(start_closer()?);
         self.behind = Some(Behind::start()?);
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
@@ -399,17 +382,22 @@ impl Agent {
             if !may {
                 continue;
             }
-            let mut connection = Connection::new(socket);
+            let mut connection = Connection::new(socket, peer.uid);
             let holds = match superfluous {
                 Some(reason) => Err(reason),
                 None => {
                     let account = self.accounts.of(peer.uid);
                     self.make_descriptors(&account, 1);
-                    Holds::new(&account).map_err(|error| error.to_string())
+                    let own = account.take(What::Descriptors, 1);
+                    let both = own.and_then(|own| Ok((own, Holds::new(&account)?)));
+                    both.map_err(|error| error.to_string())
                 }
             };
             let holds = match holds {
-                Ok(holds) => holds,
+                Ok((own, holds)) => {
+                    connection.hold(own);
+                    holds
+                }
                 Err(reason) => {
                     let refused = Refused { version: Version::OURS, try_again: true, reason };
                     // Who cannot take even that is not waited for.
@@ -457,6 +445,12 @@ impl Agent {
         if self.resumed.contains(&id) {
             // First what it has asked already.
             return self.watch(id);
+        }
+        match intake_of(peer.peer.uid) {
+            Intake::Open => {}
+            // The kernel says again that there is something.
+            Intake::Later => return self.watch(id),
+            Intake::Never => return self.disconnect(id),
         }
         let is_open = match &mut peer.state {
             State::Opening(decoder) => peer.connection.receive(decoder),
@@ -609,7 +603,7 @@ impl Agent {
                 self.applications.insert(id, application);
             }
             Role::Command => {
-                let decoder: Decoder<Request> = decoder.followed_by();
+                let decoder: Decoder<Request, Foreign<OwnedFd>> = decoder.followed_by();
                 let owner = Owner { uid, gid };
                 let is_privileged = self.is_privileged(id)?;
                 let command = Command { decoder, owner, is_privileged, is_busy: false };
@@ -646,11 +640,10 @@ impl Agent {
         &mut self,
         id: Id,
         message: FromApplication,
-        mut descriptors: Vec<OwnedFd>,
+        mut descriptors: Vec<Foreign<OwnedFd>>,
     ) -> io::Result<()> {
         let Some(application) = self.applications.get_mut(&id) else { return Ok(()) };
         if descriptors.iter().any(|one| blkkin_sys::sealed_size(one.as_fd()).is_err()) {
-            close(self.closer.as_ref(), descriptors);
             return Err(io::Error::other("what it passes is not memory whose size stays"));
         }
         match message {
@@ -715,7 +708,6 @@ impl Agent {
         // With what nobody has taken out of the socket.
         if let Some(peer) = self.peers.remove(&id) {
             let _ = epoll::delete(&self.epoll, &peer.connection);
-            close(self.closer.as_ref(), peer);
             self.door.look_soon(Instant::now());
         }
         if let Some(application) = self.applications.remove(&id) {

@@ -20,6 +20,7 @@ mod date;
 mod departed;
 mod door;
 mod engine;
+mod foreign;
 mod metadata;
 mod notify;
 mod owner;

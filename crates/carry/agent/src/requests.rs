@@ -6,6 +6,7 @@ use crate::clear;
 use crate::clock::Rates;
 use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
+use crate::foreign::Foreign;
 use crate::owner::Owner;
 use crate::process;
 use crate::quota::{Account, Exceeded, Share, What};
@@ -18,13 +19,14 @@ use blkkin_control::{
 use blkkin_filter::Filter;
 use jiff::Zoned;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// A command that has connected.
 #[derive(Debug)]
 pub(crate) struct Command {
-    pub(crate) decoder: Decoder<Request>,
+    pub(crate) decoder: Decoder<Request, Foreign<OwnedFd>>,
     pub(crate) owner: Owner,
     /// Whether it may control everybody's sessions.
     pub(crate) is_privileged: bool,
