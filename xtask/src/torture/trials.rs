@@ -293,6 +293,23 @@ pub(super) const TRIALS: &[Trial] = &[
         &["quotas"],
         &[],
     ),
+    part(
+        "N8",
+        "what is handed over cannot be closed, or does not answer",
+        "blkkin-agent",
+        "waiting",
+        &["n8_"],
+        &[],
+    ),
+    part(
+        "N9",
+        "snapshots, rules, types and lists without end, in the agent",
+        "blkkin-agent",
+        "waiting",
+        &["n9_"],
+        &[],
+    ),
+    part("N9", "snapshots of wild rings", "blkkin-agent", "", &["n9_"], &[]),
     end_to_end(
         "K2",
         "namespaces, frozen groups, idleness",

@@ -10,8 +10,9 @@ use blkkin_filter::Glob;
 #[derive(Clone, Debug, Default)]
 pub struct Rules(Vec<Rule>);
 
+/// A rule whose patterns are ready to be held against names.
 #[derive(Clone, Debug)]
-struct Rule {
+pub struct Rule {
     enabled: bool,
     names: Vec<Pattern>,
     excluded: Vec<Pattern>,
@@ -33,15 +34,7 @@ pub enum Verdict {
 impl Rules {
     /// As they were sent.
     pub fn new(rules: &[EventRule]) -> Rules {
-        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
-        let rules = rules.iter().map(|rule| Rule {
-            enabled: rule.enabled,
-            names: patterns(&rule.names),
-            excluded: patterns(&rule.excluded),
-            levels: rule.levels,
-            has_filter: rule.filter.is_some(),
-        });
-        Rules(rules.collect())
+        Rules(rules.iter().map(Rule::new).collect())
     }
 
     /// Whether events of that name and level are recorded. Allocates nothing, so that it may be asked in
@@ -73,7 +66,31 @@ impl Rules {
 }
 
 impl Rule {
-    fn fits(&self, name: &str, level: Level) -> bool {
+    /// As it was sent.
+    pub fn new(rule: &EventRule) -> Rule {
+        let patterns = |texts: &[String]| texts.iter().map(|text| Pattern::new(text)).collect();
+        Rule {
+            enabled: rule.enabled,
+            names: patterns(&rule.names),
+            excluded: patterns(&rule.excluded),
+            levels: rule.levels,
+            has_filter: rule.filter.is_some(),
+        }
+    }
+
+    /// Whether events that fit are recorded, rather than not.
+    pub fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn size(&self) -> usize {
+        let patterns = self.names.iter().chain(&self.excluded);
+        size_of::<Rule>() + patterns.map(Pattern::size).sum::<usize>()
+    }
+
+    /// Whether an event of that name and level fits.
+    pub fn fits(&self, name: &str, level: Level) -> bool {
         let name = name.as_bytes();
         self.levels.have(level)
             && self.names.iter().any(|pattern| pattern.fits(name))
@@ -91,6 +108,9 @@ impl Levels {
         }
     }
 }
+
+/// What an allocator takes beside what was asked for, about.
+const ALLOCATION_SIZE: usize = 16;
 
 /// A pattern of a selection: a name, or several in which `*` stands for any characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,6 +139,22 @@ impl Pattern {
             Some(glob) => Kind::Glob(glob),
             None => Kind::One(pieces.concat().into()),
         })
+    }
+
+    /// Bytes of memory that it takes, with what the allocator adds.
+    pub fn size(&self) -> usize {
+        let apart = match &self.0 {
+            Kind::One(one) => one.len() + ALLOCATION_SIZE,
+            Kind::Glob(glob) => {
+                let pieces = glob.pieces().map(|piece| {
+                    // A piece that is searched for has a number for each byte.
+                    piece.len() * (1 + size_of::<usize>())
+                        + 2 * (size_of::<usize>() * 2 + ALLOCATION_SIZE)
+                });
+                pieces.sum::<usize>() + 2 * ALLOCATION_SIZE
+            }
+        };
+        size_of::<Pattern>() + apart
     }
 
     /// Whether all of `text` fits.

@@ -7,10 +7,9 @@ use crate::pace::{Hearing, Pace};
 use crate::process::Process;
 use crate::quota::{Account, Share};
 use crate::rings::{Identity, Packets, Rings};
-use crate::session::SessionId;
+use crate::session::{Matcher, Orders, SessionId};
 use crate::trace::Trace;
-use blkkin_control::rules::{Rules, Verdict};
-use blkkin_control::{Clock, EventRule, EventType, Orphan};
+use blkkin_control::{Clock, EventType, Orphan};
 use blkkin_ring::Left;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -22,6 +21,8 @@ use std::time::{Duration, Instant};
 /// A traced program.
 #[derive(Debug)]
 pub(crate) struct Application {
+    /// A number that stays when it comes back over another connection.
+    pub(crate) serial: u64,
     pub(crate) process: Process,
     pub(crate) account: Arc<Account>,
     pub(crate) descriptors: Share,
@@ -97,14 +98,15 @@ pub(crate) struct Attachment {
     /// The answer of the program by which it has mapped the rings.
     mapped: u64,
     /// The rules that are in force; none if the program records nothing into it.
-    pub(crate) rules: Vec<EventRule>,
-    /// All rules that ever were, since events may come of each.
-    history: Vec<Rules>,
+    pub(crate) rules: Orders,
+    /// All rules that ever were, since events may come of each, and how many types of the catalog have been held
+    /// against them.
+    history: Vec<(Matcher, usize)>,
     /// Whether there were others that are not known, so that events may come of any type.
     had_others: bool,
     /// Whether the program was told rules at all.
     pub(crate) is_told: bool,
-    /// Types of the catalog that have been held against the history.
+    /// Types of the catalog that are described, if events may come of any.
     described: usize,
     /// Rings of earlier daemons, of which these take the place, the oldest first.
     pub(crate) left_behind: Vec<LeftSet>,
@@ -153,8 +155,10 @@ const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 /// Sets of rings that are done with and that a program may still offer.
 const DONE_MAX: usize = 256;
 
-/// Rules that are kept to know what may have been recorded by them.
+/// Sets of rules that are kept to know what may have been recorded by them, …
 const HISTORY_MAX: usize = 16;
+/// … and the rules in all of them together.
+const HISTORY_RULES_MAX: usize = 2 * blkkin_control::limits::RULES_MAX;
 
 /// What came of looking at all rings of a program.
 #[derive(Debug, Default)]
@@ -183,7 +187,7 @@ impl Attachment {
             holds,
             is_written,
             mapped,
-            rules: Vec::new(),
+            rules: Orders::default(),
             history: Vec::new(),
             had_others: false,
             is_told: false,
@@ -244,25 +248,65 @@ impl Attachment {
     }
 
     /// Notes rules that are in force from now on.
-    pub(crate) fn set_rules(&mut self, rules: Vec<EventRule>) {
-        let compiled = Rules::new(&rules);
-        if !compiled.is_empty() {
-            if self.history.len() >= HISTORY_MAX {
-                self.history.clear();
-                self.had_others = true;
+    pub(crate) fn set_rules(&mut self, rules: Orders) {
+        if !rules.is_empty() && !self.had_others {
+            self.history.push((rules.matcher().clone(), 0));
+            let count: usize = self.history.iter().map(|(matcher, _)| matcher.len()).sum();
+            if self.history.len() > HISTORY_MAX || count > HISTORY_RULES_MAX {
+                self.forget_rules();
             }
-            self.history.push(compiled);
-            self.described = 0;
         }
         self.rules = rules;
         self.is_told = true;
     }
 
-    /// Whether events of a type may be in the rings.
-    pub(crate) fn may_have(&self, event_type: &EventType) -> bool {
-        let wants =
-            |rules: &Rules| rules.verdict(&event_type.name, event_type.level) != Verdict::No;
-        self.had_others || self.history.iter().any(wants)
+    /// From now on, events may come of any type: more is described than is recorded, which hurts nobody.
+    fn forget_rules(&mut self) {
+        self.had_others = true;
+        self.history = Vec::new();
+    }
+
+    /// Notes in a trace all types of which events may be in the rings. To hold them against the rules takes its
+    /// time, which the program's user has so much of; after that, all types are noted.
+    pub(crate) fn note_types(
+        &mut self,
+        types: &[EventType],
+        trace: &mut Trace,
+        account: &Account,
+        is_anew: bool,
+    ) {
+        let stream = self.stream();
+        if is_anew {
+            self.described = 0;
+            self.history.iter_mut().for_each(|(_, described)| *described = 0);
+        }
+        let is_new = self.history.iter().any(|(_, described)| *described < types.len());
+        if is_new && !self.had_others {
+            let begun = Instant::now();
+            let room = account.matching_time(begun);
+            'all: for (matcher, described) in &mut self.history {
+                while let Some(event_type) = types.get(*described) {
+                    if begun.elapsed() > room {
+                        self.had_others = true;
+                        break 'all;
+                    }
+                    *described += 1;
+                    if !trace.has_event(stream, event_type.index)
+                        && matcher.may_record(&event_type.name, event_type.level)
+                    {
+                        trace.add_event(stream, event_type);
+                    }
+                }
+            }
+            account.spend_matching(begun.elapsed());
+        }
+        if self.had_others {
+            self.forget_rules();
+            for event_type in &types[self.described.min(types.len())..] {
+                trace.add_event(stream, event_type);
+            }
+            self.described = types.len();
+        }
     }
 
     /// Takes the place of rings of earlier daemons: goes on in their streams, where the last one was. Gives
@@ -431,17 +475,16 @@ impl Attachment {
     }
 
     /// Describes all types of which events may be in the rings.
-    fn describe(&mut self, catalog: Option<&Catalog>, trace: &mut Trace) -> io::Result<()> {
+    fn describe(
+        &mut self,
+        catalog: Option<&Catalog>,
+        trace: &mut Trace,
+        account: &Account,
+    ) -> io::Result<()> {
         let Some(catalog) = catalog else { return Ok(()) };
-        let types = catalog.types();
         // It takes no more than that.
         self.holds.type_bytes.set(catalog.size() as u64)?;
-        for event_type in &types[self.described.min(types.len())..] {
-            if self.may_have(event_type) {
-                trace.add_event(self.stream(), event_type);
-            }
-        }
-        self.described = types.len();
+        self.note_types(catalog.types(), trace, account, false);
         Ok(())
     }
 }
@@ -556,7 +599,7 @@ impl Application {
             let mut has_taken = false;
             if !attachment.left_behind.is_empty() {
                 let written = look(&mut self.catalog).and_then(|_| {
-                    attachment.describe(self.catalog.as_ref(), trace)?;
+                    attachment.describe(self.catalog.as_ref(), trace, &self.account)?;
                     attachment.write_left_behind(trace)
                 });
                 match written {
@@ -587,8 +630,8 @@ impl Application {
                 // Types are told before their first event is in a ring; so those of all events that were
                 // just taken are found now.
                 let looked = look(&mut self.catalog);
-                let described =
-                    looked.and_then(|_| attachment.describe(self.catalog.as_ref(), trace));
+                let described = looked
+                    .and_then(|_| attachment.describe(self.catalog.as_ref(), trace, &self.account));
                 let (stream, cpu) = (attachment.stream(), ring as u32);
                 let before = trace.size(stream, cpu);
                 attachment.rings.announce(ring, (before, before + packets.size()));
@@ -696,33 +739,48 @@ impl Application {
         }
     }
 
-    /// Writes what the rings of a session hold now to a trace of its own.
+    /// Goes on to write what the rings of a session hold to a trace of its own, until then; gives whether that is
+    /// all.
     pub(crate) fn snapshot(
         &mut self,
         room: Room,
-        session: SessionId,
-        trace: &mut Trace,
-    ) -> io::Result<()> {
+        (session, trace): (SessionId, &mut Trace),
+        place: &mut SnapshotPlace,
+        until: Instant,
+    ) -> io::Result<bool> {
         let mut packets = Packets::default();
-        let readable = |one: &&Attachment| one.session == session && one.rings.is_sealed();
-        for attachment in self.attachments.iter().filter(readable) {
-            for ring in 0..attachment.rings.count() {
-                packets.clear();
-                attachment.kept_sets(ring).iter().for_each(|set| set.snapshot(ring, &mut packets));
-                if packets.is_empty() {
-                    continue;
-                }
+        loop {
+            let readable = |one: &&mut Attachment| {
+                one.session == session && one.rings.is_sealed() && one.channel >= place.channel
+            };
+            let next = self.attachments.iter_mut().filter(readable).min_by_key(|one| one.channel);
+            let Some(attachment) = next else { return Ok(true) };
+            if attachment.channel > place.channel {
+                *place = SnapshotPlace { channel: attachment.channel, ..SnapshotPlace::default() };
+            }
+            if place.ring >= attachment.rings.count() {
+                *place = SnapshotPlace { channel: place.channel + 1, ..SnapshotPlace::default() };
+                continue;
+            }
+            let ring = place.ring;
+            place.ring += 1;
+            packets.clear();
+            attachment.kept_sets(ring).iter().for_each(|set| set.snapshot(ring, &mut packets));
+            if !packets.is_empty() {
                 if let Some(catalog) = &mut self.catalog {
                     catalog.look(room)?;
-                    let types = catalog.types().iter();
-                    for event_type in types.filter(|one| attachment.may_have(one)) {
-                        trace.add_event(attachment.stream(), event_type);
+                    let types = catalog.types();
+                    if types.len() > place.types {
+                        place.types = types.len();
+                        attachment.note_types(types, trace, &self.account, true);
                     }
                 }
                 trace.append((attachment.stream(), ring as u32), &packets, &attachment.rings)?;
             }
+            if Instant::now() >= until {
+                return Ok(false);
+            }
         }
-        Ok(())
     }
 
     /// Drops what is in the rings of a session.
@@ -745,6 +803,15 @@ impl Application {
     pub(crate) fn is_settled(&self, ping: u64) -> bool {
         self.ponged >= ping
     }
+}
+
+/// Where a snapshot of a program goes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SnapshotPlace {
+    channel: usize,
+    ring: usize,
+    /// Types of the catalog that the channel's stream was held against.
+    types: usize,
 }
 
 /// Where to go on in a stream that earlier daemons have written.

@@ -5,18 +5,17 @@ use crate::application::{Application, Attachment, Holds, LeftSet, Offered};
 use crate::catalog::Catalog;
 use crate::clock::Rate;
 use crate::date;
-use crate::foreign::Foreign;
 use crate::engine::{Agent, Id, ORPHANS_KNOWN_MAX, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
-use crate::owner::Owner;
+use crate::foreign::Foreign;
 use crate::quota::{Account, What};
 use crate::rings::{
     Identity, Rings, charge_min, online_processors, possible_processors, shape_of_left,
 };
 use crate::saved::Note;
-use crate::session::{Session, SessionId};
+use crate::session::{Orders, Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
-    AddChannel, Channel, ChannelRule, Clock, EventRule, Mode, Orphan, Purpose, ToApplication,
+    AddChannel, Channel, ChannelRule, Clock, Mode, Orphan, Purpose, ToApplication,
 };
 use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
@@ -327,13 +326,19 @@ impl Agent {
         number
     }
 
-    /// Tells a program what to record, as far as that has changed; gives whether it has.
-    pub(crate) fn update(&mut self, id: Id) -> bool {
-        let mut has_changed = false;
+    /// Tells a program what to record, as far as that has changed.
+    pub(crate) fn update(&mut self, id: Id) {
         for at in 0..self.sessions.len() {
-            for channel in 0..self.sessions[at].channels.len() {
-                has_changed |= self.update_channel(id, at, channel);
-            }
+            self.update_session(id, at);
+        }
+    }
+
+    /// Tells a program what to record for the session at that place, as far as that has changed; gives whether it
+    /// has.
+    pub(crate) fn update_session(&mut self, id: Id, at: usize) -> bool {
+        let mut has_changed = false;
+        for channel in 0..self.sessions[at].channels.len() {
+            has_changed |= self.update_channel(id, at, channel);
         }
         has_changed
     }
@@ -347,7 +352,7 @@ impl Agent {
         }
         let wanted = match session.is_active() {
             true => session.channels[number].rules_for(&application.process),
-            false => Vec::new(),
+            false => Orders::default(),
         };
         let is_own = |one: &Attachment| (one.session, one.channel) == (session.id, number);
         let own = application.attachments.iter().position(is_own);
@@ -361,7 +366,7 @@ impl Agent {
                 false
             }
             Some(own) => self.send_rules(id, own, wanted),
-            None if !wanted.iter().any(|rule| rule.enabled) => false,
+            None if wanted.is_empty() => false,
             None => match self.attach(id, (at, number), None) {
                 Ok(own) => self.send_rules(id, own, wanted),
                 Err(error) => {
@@ -376,12 +381,13 @@ impl Agent {
         }
     }
 
-    fn send_rules(&mut self, id: Id, own: usize, rules: Vec<EventRule>) -> bool {
+    fn send_rules(&mut self, id: Id, own: usize, rules: Orders) -> bool {
         let Some(application) = self.applications.get_mut(&id) else { return false };
         let Some(attachment) = application.attachments.get_mut(own) else { return false };
         let channel = attachment.number;
         attachment.set_rules(rules.clone());
-        for rule in rules {
+        for rule in rules.rules() {
+            let rule = rule.clone();
             self.send(id, &ToApplication::Rule(ChannelRule { channel, rule }), vec![]);
         }
         self.send(id, &ToApplication::Apply(channel), vec![]);
@@ -585,49 +591,6 @@ impl Agent {
         self.ping(id);
     }
 
-    /// What the session's programs have recorded so far, in a directory of its own: where `output` says, it
-    /// is made with the rights of who asks, and belongs to them.
-    pub(crate) fn snapshot(
-        &mut self,
-        at: usize,
-        output: Option<(PathBuf, Owner)>,
-    ) -> io::Result<PathBuf> {
-        let session = &mut self.sessions[at];
-        let number = session.snapshots;
-        session.snapshots += 1;
-        let (directory, owner) = output.unwrap_or_else(|| {
-            let date = date::for_names(&Zoned::now());
-            (session.output.join(format!("snapshot-1-{date}-{number}")), session.owner)
-        });
-        owner.create_directory(&directory)?;
-        let session = &mut self.sessions[at];
-        for application in self.applications.values_mut().chain(&mut self.departed) {
-            if !application.attachments.iter().any(|one| one.session == session.id) {
-                continue;
-            }
-            let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
-            let rate = self.clocks.rate(&mut session.rates, application.clock);
-            let about = about(rate, session, application, uuid);
-            let path = directory_of(&directory, application);
-            let mut trace = Trace::new(path, owner, about, None);
-            for (number, channel) in session.channels.iter().enumerate() {
-                let channel = &channel.channel;
-                trace.add_channel(number as u32, &channel.name, &channel.contexts);
-            }
-            match application.snapshot(crate::engine::ROOM, session.id, &mut trace) {
-                // Of which the user may have no more types: what others recorded is told.
-                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
-                    (self.options.log)(&format!(
-                        "{} ({}): is not in the snapshot as a whole: {error}",
-                        application.program, application.process.pid
-                    ));
-                }
-                done => done?,
-            }
-        }
-        Ok(directory)
-    }
-
     /// Takes the rings of a session from all programs; what is in them is written, or dropped if it was
     /// for snapshots. The programs have let go of them.
     pub(crate) fn detach(&mut self, session: SessionId) -> Option<io::Error> {
@@ -670,7 +633,7 @@ impl Agent {
 }
 
 /// Where a program's trace goes, below a session's directory: as LTTng has it for buffers of processes.
-fn directory_of(output: &Path, application: &Application) -> PathBuf {
+pub(crate) fn directory_of(output: &Path, application: &Application) -> PathBuf {
     let plain = |letter: char| if letter == '/' { '_' } else { letter };
     let mut name: String = application.program.chars().map(plain).take(100).collect();
     if name.is_empty() || name.starts_with('.') {
@@ -695,7 +658,12 @@ fn ring_clock(application: &Application) -> blkkin_ring::Clock {
     }
 }
 
-fn about(rate: Rate, session: &Session, application: &Application, uuid: [u8; 16]) -> About {
+pub(crate) fn about(
+    rate: Rate,
+    session: &Session,
+    application: &Application,
+    uuid: [u8; 16],
+) -> About {
     let text = |text: &str| EnvValue::Str(text.to_owned());
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let now = date::for_environment(&Zoned::now());
@@ -729,7 +697,7 @@ fn about(rate: Rate, session: &Session, application: &Application, uuid: [u8; 16
 }
 
 /// A random one, as RFC 9562 has it.
-fn new_uuid() -> [u8; 16] {
+pub(crate) fn new_uuid() -> [u8; 16] {
     let mut uuid = [0; 16];
     let words = blkkin_sys::random_words().unwrap_or_else(|| {
         let [first, second, ..] = blkkin_sys::whereabouts();

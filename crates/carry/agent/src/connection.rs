@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-/// Most that waits to be sent. Who does not read for so long is gone, or means no good.
+/// Most that waits to be sent to a program. Who does not read for so long is gone, or means no good.
 const WAITING_SIZE_MAX: usize = 2 << 20;
 /// Bytes that are taken at a time.
 const RECEIVE_SIZE: usize = 16 << 10;
@@ -47,17 +47,32 @@ impl Connection {
         message: &M,
         descriptors: Vec<Arc<OwnedFd>>,
     ) -> io::Result<()> {
+        self.queue(message, descriptors)?;
+        if self.waiting_size > WAITING_SIZE_MAX {
+            let why = "the other side does not read what it is sent";
+            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
+        }
+        self.flush()
+    }
+
+    /// Gives a part of an answer to a command. How much of it may wait is a question of the quota for it.
+    pub(crate) fn answer<M: Messages>(&mut self, message: &M) -> io::Result<()> {
+        self.queue(message, vec![])?;
+        self.flush()
+    }
+
+    fn queue<M: Messages>(
+        &mut self,
+        message: &M,
+        descriptors: Vec<Arc<OwnedFd>>,
+    ) -> io::Result<()> {
         let mut bytes = Vec::new();
         encode(message, &mut bytes).map_err(|fault: Fault| {
             io::Error::new(io::ErrorKind::InvalidInput, fault.to_string())
         })?;
         self.waiting_size += bytes.len();
-        if self.waiting_size > WAITING_SIZE_MAX {
-            let why = "the other side does not read what it is sent";
-            return Err(io::Error::new(io::ErrorKind::TimedOut, why));
-        }
         self.waiting.push_back(Piece { bytes, sent: 0, descriptors });
-        self.flush()
+        Ok(())
     }
 
     /// Sends what can be sent now.

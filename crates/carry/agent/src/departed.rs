@@ -326,6 +326,7 @@ type Told = (ToApplication, Vec<Arc<OwnedFd>>);
 impl Application {
     /// Takes over what it had `before`, but for rings that it has let go. Gives what it is to be told.
     fn take_up(&mut self, before: &mut Application, sessions: &[Session]) -> Vec<Told> {
+        self.serial = before.serial;
         self.wake = before.wake.clone();
         self.catalog = before.catalog.take();
         self.traces = std::mem::take(&mut before.traces);

@@ -10,6 +10,7 @@ use crate::departed::Absence;
 use crate::door::{Door, Knock};
 use crate::foreign::{Foreign, Intake, intake_of};
 use crate::notify::{self, notify};
+use crate::outputs::{self, Making};
 use crate::owner::Owner;
 use crate::pace::{DOZE, Hearing, Pace};
 use crate::process::{Looker, group_number};
@@ -17,6 +18,7 @@ use crate::quota::{Account, Accounts, Exceeded, Limits, Share, What};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notebook, Notes};
 use crate::session::{Session, SessionId};
+use crate::snapshot::Snapshotting;
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
     ToApplication, Version, Welcome,
@@ -78,7 +80,11 @@ pub struct Agent {
     pub(crate) departed: VecDeque<Application>,
     pub(crate) sessions: Vec<Session>,
     pub(crate) accounts: Accounts,
-    pub(crate) pending: Vec<Pending>,
+    pub(crate) pending: VecDeque<Pending>,
+    /// Directories that are being made for sessions and snapshots.
+    pub(crate) makings: Vec<Making>,
+    /// Snapshots that are being written.
+    pub(crate) snapshots: VecDeque<Snapshotting>,
     /// Sessions of which traces are being removed.
     pub(crate) clearings: Vec<Clearing>,
     /// Commands of which the next request may be taken.
@@ -121,7 +127,6 @@ pub(crate) struct Connected {
 /// What a connection takes of what its user may have.
 #[derive(Debug)]
 struct Holds {
-    _connection: Share,
     /// Descriptors that wait for their message.
     descriptors: Share,
     message_bytes: Share,
@@ -130,7 +135,6 @@ struct Holds {
 impl Holds {
     fn new(account: &Arc<Account>) -> Result<Holds, Exceeded> {
         Ok(Holds {
-            _connection: account.take(What::Connections, 1)?,
             descriptors: account.take(What::Descriptors, 0)?,
             message_bytes: account.take(What::MessageBytes, 0)?,
         })
@@ -271,7 +275,9 @@ impl Agent {
             sessions: notes.sessions,
             begun: notes.traces,
             notebook,
-            pending: Vec::new(),
+            pending: VecDeque::new(),
+            makings: Vec::new(),
+            snapshots: VecDeque::new(),
             clearings: Vec::new(),
             resumed: BTreeSet::new(),
             sampling: notes.sampling,
@@ -339,6 +345,8 @@ impl Agent {
             self.end_openings(now);
             self.end_absences(now);
             self.settle(now);
+            self.look_at_outputs(now);
+            self.go_on_with_snapshots();
             self.go_on_clearing();
             // Each has its turn; the others come when all have had theirs.
             for id in std::mem::take(&mut self.resumed) {
@@ -356,15 +364,18 @@ impl Agent {
 
     fn next_deadline(&self) -> Option<Instant> {
         let looks = self.applications.values().filter_map(|application| application.next_look);
-        let pending = self.pending.iter().map(|pending| pending.deadline);
+        let now = Instant::now();
+        let pending = self.pending.iter().map(|pending| pending.next(now));
         let openings = self.peers.values().filter_map(|peer| match peer.state {
             State::Opening(_) => Some(peer.opened + OPENING_TIME),
             _ => None,
         });
         let absences = self.departed.iter().filter_map(|one| one.absence.as_ref());
         let absences = absences.map(Absence::next);
-        let is_busy = !self.clearings.is_empty() || !self.resumed.is_empty();
-        let others = absences.chain(is_busy.then(Instant::now)).chain(self.door.next());
+        let is_busy =
+            !self.clearings.is_empty() || !self.resumed.is_empty() || !self.snapshots.is_empty();
+        let makings = (!self.makings.is_empty()).then(|| now + outputs::PAUSE);
+        let others = absences.chain(is_busy.then_some(now)).chain(makings).chain(self.door.next());
         looks.chain(pending).chain(openings).chain(others).min()
     }
 
@@ -388,16 +399,16 @@ impl Agent {
                 None => {
                     let account = self.accounts.of(peer.uid);
                     self.make_descriptors(&account, 1);
-                    let own = account.take(What::Descriptors, 1);
-                    let both = own.and_then(|own| Ok((own, Holds::new(&account)?)));
-                    both.map_err(|error| error.to_string())
+                    let hold = |connection: &mut Connection| {
+                        connection.hold(account.take(What::Connections, 1)?);
+                        connection.hold(account.take(What::Descriptors, 1)?);
+                        Holds::new(&account)
+                    };
+                    hold(&mut connection).map_err(|error: Exceeded| error.to_string())
                 }
             };
             let holds = match holds {
-                Ok((own, holds)) => {
-                    connection.hold(own);
-                    holds
-                }
+                Ok(holds) => holds,
                 Err(reason) => {
                     let refused = Refused { version: Version::OURS, try_again: true, reason };
                     // Who cannot take even that is not waited for.
@@ -434,9 +445,16 @@ impl Agent {
         if peer.is_busy() {
             // What it asks for meanwhile waits in its socket.
             let is_gone = flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR);
-            return match is_gone || peer.connection.flush().is_err() {
-                true => self.disconnect(id),
-                false => self.watch(id),
+            if is_gone || peer.connection.flush().is_err() {
+                return self.disconnect(id);
+            }
+            let listing = match &mut peer.state {
+                State::Command(command) => command.listing.take(),
+                _ => None,
+            };
+            return match listing {
+                Some(listing) => self.list_on(id, listing),
+                None => self.watch(id),
             };
         }
         if flags.contains(epoll::EventFlags::OUT) && peer.connection.flush().is_err() {
@@ -573,6 +591,7 @@ impl Agent {
                 // If it still runs, that was it. This must come last.
                 let is_left = peer.connection.is_left();
                 let application = Application {
+                    serial: id,
                     process: if is_left { process.ended() } else { process },
                     account,
                     descriptors,
@@ -606,7 +625,8 @@ impl Agent {
                 let decoder: Decoder<Request, Foreign<OwnedFd>> = decoder.followed_by();
                 let owner = Owner { uid, gid };
                 let is_privileged = self.is_privileged(id)?;
-                let command = Command { decoder, owner, is_privileged, is_busy: false };
+                let (is_busy, listing) = (false, None);
+                let command = Command { decoder, owner, is_privileged, is_busy, listing };
                 if let Some(peer) = self.peers.get_mut(&id) {
                     peer.state = State::Command(command);
                 }
@@ -696,7 +716,7 @@ impl Agent {
     /// Sends a reply to a command.
     pub(crate) fn reply(&mut self, id: Id, reply: &Reply) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        match peer.connection.send(reply, vec![]) {
+        match peer.connection.answer(reply) {
             Ok(()) => self.watch(id),
             Err(_) => self.disconnect(id),
         }

@@ -22,8 +22,8 @@ pub(crate) struct Foreign<T: Close> {
     value: Option<T>,
     /// The user who can have its closing wait.
     uid: u32,
-    /// Quota that it takes until it is closed.
-    share: Option<Share>,
+    /// Quotas that it takes until it is closed.
+    shares: Vec<Share>,
 }
 
 /// How something is closed.
@@ -44,22 +44,22 @@ impl Close for Socket {
 
 impl<T: Close> Foreign<T> {
     pub(crate) fn new(value: T, uid: u32) -> Foreign<T> {
-        Foreign { value: Some(value), uid, share: None }
+        Foreign { value: Some(value), uid, shares: Vec::new() }
     }
 
     /// Gives `share` back when this is closed.
     pub(crate) fn hold(&mut self, share: Share) {
-        self.share = Some(share);
+        self.shares.push(share);
     }
 }
 
 impl<T: Close> Drop for Foreign<T> {
     fn drop(&mut self) {
         let Some(value) = self.value.take() else { return };
-        let share = self.share.take();
+        let shares = std::mem::take(&mut self.shares);
         let close = move || {
             value.close();
-            drop(share);
+            drop(shares);
         };
         match IS_CLOSER.get() {
             true => close(),
@@ -101,6 +101,11 @@ pub(crate) fn intake_of(uid: u32) -> Intake {
         Some((since, _)) if since.elapsed() < STUCK => Intake::Later,
         Some(_) => Intake::Never,
     }
+}
+
+/// Does something for a user that may wait for as long as the user likes, on a thread that may be lost.
+pub(crate) fn run(uid: u32, job: Box<dyn FnOnce() + Send>) {
+    CLOSER.close(uid, job);
 }
 
 /// How long something waits before another thread steps in.

@@ -23,6 +23,7 @@ mod engine;
 mod foreign;
 mod metadata;
 mod notify;
+mod outputs;
 mod owner;
 mod pace;
 mod process;
@@ -31,6 +32,7 @@ mod requests;
 mod rings;
 mod saved;
 mod session;
+mod snapshot;
 mod trace;
 
 pub use background::Background;

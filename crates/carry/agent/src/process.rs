@@ -1,7 +1,7 @@
 //! What the kernel says of a process: who it belongs to, what it runs, and who started it.
 
+use crate::session::Executable;
 use blkkin_control::Processes;
-use blkkin_control::rules::Pattern;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -60,13 +60,21 @@ impl Looker {
         self.asked.send(pids.clone()).map_err(|_| gone())?;
         let mut found = pids.into_iter().zip(self.found.recv().map_err(|_| gone())?);
         let (pid, executable) = found.next().ok_or_else(gone)?;
+        let mut room = ANCESTORS_SIZE_MAX;
+        let fits = |(_, executable): &(u32, PathBuf)| {
+            room = room.saturating_sub(executable.as_os_str().len());
+            room > 0
+        };
+        let ancestors = found.take_while(fits).collect();
         let monotonic_ahead_ns = monotonic_ahead_ns(pid);
-        Ok(Process { pid, uid, executable, monotonic_ahead_ns, ancestors: found.collect() })
+        Ok(Process { pid, uid, executable, monotonic_ahead_ns, ancestors })
     }
 }
 
 /// Longest line of ancestors that is followed.
 const ANCESTORS_MAX: usize = 64;
+/// Bytes of their paths. Patterns are held against all of them.
+const ANCESTORS_SIZE_MAX: usize = 16 << 10;
 
 impl Process {
     /// One of which only that is known; what has its number now may be another one.
@@ -74,22 +82,15 @@ impl Process {
         Process { executable: PathBuf::new(), ancestors: Vec::new(), ..self }
     }
 
-    /// Whether it is one of these.
-    pub(crate) fn is_among(&self, processes: &Processes) -> bool {
-        if processes.pids.is_empty() && processes.executables.is_empty() {
+    /// Whether it is one of these, whose patterns for executables are given beside them.
+    pub(crate) fn is_among(&self, processes: &Processes, executables: &[Executable]) -> bool {
+        if processes.pids.is_empty() && executables.is_empty() {
             return true;
         }
-        let executables: Vec<(bool, Pattern)> = processes
-            .executables
-            .iter()
-            .map(|text| (text.contains('/'), Pattern::new(text)))
-            .collect();
         let is_named = |pid: u32, executable: &PathBuf| {
             let name = executable.file_name().unwrap_or_default().as_bytes();
             let path = executable.as_os_str().as_bytes();
-            let fits =
-                |(whole, pattern): &(bool, Pattern)| pattern.fits(if *whole { path } else { name });
-            processes.pids.contains(&pid) || executables.iter().any(fits)
+            processes.pids.contains(&pid) || executables.iter().any(|one| one.fits(path, name))
         };
         is_named(self.pid, &self.executable)
             || (processes.children
@@ -175,11 +176,10 @@ mod tests {
     fn processes_are_told_apart() {
         let own = Looker::start().unwrap().look(std::process::id(), 0).unwrap();
         let among = |pids: &[u32], executables: &[&str], children| {
-            own.is_among(&Processes {
-                pids: pids.to_vec(),
-                executables: executables.iter().map(|&text| text.to_owned()).collect(),
-                children,
-            })
+            let compiled: Vec<Executable> =
+                executables.iter().map(|text| Executable::new(text)).collect();
+            let executables = executables.iter().map(|&text| text.to_owned()).collect();
+            own.is_among(&Processes { pids: pids.to_vec(), executables, children }, &compiled)
         };
         assert!(among(&[], &[], false));
         assert!(among(&[own.pid], &[], false));

@@ -5,8 +5,9 @@ use blkkin_control::limits::FILTER_SIZE_MAX;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
 
@@ -164,9 +165,37 @@ pub(crate) struct Account {
     limits: Limits,
     used: [AtomicU64; What::ALL.len()],
     refused: [AtomicU64; What::ALL.len()],
+    matching: Mutex<Bucket>,
 }
 
+/// Time for holding types against rules, as a token bucket.
+#[derive(Debug)]
+struct Bucket {
+    left: Duration,
+    since: Option<Instant>,
+}
+
+/// So much of it there is at once, …
+const MATCHING_MAX: Duration = Duration::from_millis(200);
+/// … and a tenth of the time that passes is added.
+const MATCHING_SHARE: u32 = 10;
+
 impl Account {
+    /// How long types may be held against rules from now on.
+    pub(crate) fn matching_time(&self, now: Instant) -> Duration {
+        let mut bucket = self.matching.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = bucket.since.map(|since| now.saturating_duration_since(since));
+        let left = bucket.left + passed.unwrap_or(Duration::ZERO) / MATCHING_SHARE;
+        (bucket.left, bucket.since) = (left.min(MATCHING_MAX), Some(now));
+        bucket.left
+    }
+
+    /// Notes how long that has taken.
+    pub(crate) fn spend_matching(&self, time: Duration) {
+        let mut bucket = self.matching.lock().unwrap_or_else(PoisonError::into_inner);
+        bucket.left = bucket.left.saturating_sub(time);
+    }
+
     /// Whether so much more can be had.
     pub(crate) fn has(&self, what: What, more: u64) -> bool {
         let used = self.used[what as usize].load(Relaxed);
@@ -277,12 +306,16 @@ impl Accounts {
 
     pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
         if !self.by_user.contains_key(&uid) {
-            // Those who have gone.
-            self.by_user.retain(|_, account| Arc::strong_count(account) > 1);
+            // Those who have gone. Who comes back soon has no more time than before.
+            let now = Instant::now();
+            self.by_user.retain(|_, account| {
+                Arc::strong_count(account) > 1 || account.matching_time(now) < MATCHING_MAX
+            });
         }
         let new = || {
             let (used, refused) = Default::default();
-            Arc::new(Account { uid, limits: self.limits, used, refused })
+            let matching = Mutex::new(Bucket { left: MATCHING_MAX, since: None });
+            Arc::new(Account { uid, limits: self.limits, used, refused, matching })
         };
         self.by_user.entry(uid).or_insert_with(new).clone()
     }

@@ -1,5 +1,6 @@
 //! What commands ask for: who may, what it means, and when it is done.
 
+use crate::application;
 use crate::attach::{fill_in_sizes, shape_of};
 use crate::catalog::Catalog;
 use crate::clear;
@@ -7,10 +8,11 @@ use crate::clock::Rates;
 use crate::date;
 use crate::engine::{Agent, Id, State, Totals};
 use crate::foreign::Foreign;
+use crate::outputs::OutputPurpose;
 use crate::owner::Owner;
 use crate::process;
 use crate::quota::{Account, Exceeded, Share, What};
-use crate::session::{Session, SessionChannel, SessionId, SessionRule};
+use crate::session::{Executable, Session, SessionChannel, SessionId, SessionRule};
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
@@ -18,9 +20,10 @@ use blkkin_control::{
 };
 use blkkin_filter::Filter;
 use jiff::Zoned;
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// A command that has connected.
@@ -32,17 +35,45 @@ pub(crate) struct Command {
     pub(crate) is_privileged: bool,
     /// Whether the answer to its last request is not complete.
     pub(crate) is_busy: bool,
+    /// A list that is sent as it is read.
+    pub(crate) listing: Option<Listing>,
 }
+
+/// A list of programs that is being sent.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    /// Programs that have not been listed as a whole.
+    left: VecDeque<Id>,
+    /// Which of the first one's types comes next, once it has been listed itself.
+    next_type: Option<usize>,
+    with_types: bool,
+}
+
+/// Bytes of a list that wait to be sent before what comes behind them is put together.
+const LISTED_AHEAD: usize = 256 << 10;
+/// How long programs are told of changes before others get their turn.
+const VISITS_AT_ONCE: Duration = Duration::from_millis(10);
 
 /// A request that is done when programs have done what they were told.
 #[derive(Debug)]
 pub(crate) struct Pending {
     command: Id,
+    /// The session that has changed.
+    session: SessionId,
+    /// Programs that are still to be told.
+    to_visit: Vec<Id>,
     /// Programs, and the number that each has to answer with.
     waits_for: Vec<(Id, u64)>,
-    /// Programs that are stopped are not waited for longer.
-    pub(crate) deadline: Instant,
+    /// Programs that are stopped are not waited for longer, once all have been told.
+    deadline: Option<Instant>,
     then: Then,
+}
+
+impl Pending {
+    /// When it is to be gone on with.
+    pub(crate) fn next(&self, now: Instant) -> Instant {
+        self.deadline.unwrap_or(now)
+    }
 }
 
 /// What is left to do then.
@@ -53,6 +84,21 @@ enum Then {
     Write(SessionId),
     /// The session is to go, of that number.
     Destroy(SessionId),
+}
+
+/// Whose the session was that has changed, and whether it may record programs of all users.
+#[derive(Clone, Copy, Debug)]
+struct Concerned {
+    session: SessionId,
+    /// None if it may record programs of all users.
+    uid: Option<u32>,
+}
+
+impl Concerned {
+    fn by(session: &Session) -> Concerned {
+        let uid = (!session.is_privileged).then_some(session.owner.uid);
+        Concerned { session: session.id, uid }
+    }
 }
 
 const PATIENCE: Duration = Duration::from_millis(2000);
@@ -70,7 +116,11 @@ enum End {
     Now,
     /// At once, and nothing has changed.
     AsBefore,
-    When(Then),
+    When(Then, Concerned),
+    /// When its directory has been made.
+    Made((PathBuf, Owner), OutputPurpose),
+    /// When programs have been listed.
+    Listed(Listing),
     /// When what the session at that place has recorded is dropped.
     Cleared(usize, Share),
 }
@@ -102,7 +152,10 @@ impl Agent {
         );
         let outcome = self.act(who, request, &mut end);
         // What programs have to follow in is noted when they have.
-        let is_done = !matches!(end, End::AsBefore | End::When(Then::Write(_) | Then::Destroy(_)));
+        let is_done = !matches!(
+            end,
+            End::AsBefore | End::Made(..) | End::When(Then::Write(_) | Then::Destroy(_), _)
+        );
         if changes && is_done && outcome.is_ok() {
             self.save();
         }
@@ -114,7 +167,9 @@ impl Agent {
                 }
                 match end {
                     End::Now | End::AsBefore => self.answer(id, &Reply::Done),
-                    End::When(then) => self.answer_when_settled(id, then),
+                    End::When(then, concerned) => self.answer_when_settled(id, then, concerned),
+                    End::Made(output, purpose) => self.make_output(id, output, purpose),
+                    End::Listed(listing) => self.list_on(id, listing),
                     End::Cleared(at, descriptors) => self.clear(id, at, descriptors),
                 }
             }
@@ -137,22 +192,36 @@ impl Agent {
         self.watch(id);
     }
 
-    /// Tells all programs what has changed, and answers when they have followed.
-    fn answer_when_settled(&mut self, command: Id, then: Then) {
-        let all: Vec<Id> = self.applications.keys().copied().collect();
-        let mut waits_for = Vec::new();
-        for id in all {
-            let is_let_go = match then {
-                Then::Destroy(session) => self.let_go(id, session),
-                _ => false,
+    /// Tells all programs that a change concerns of it, and answers when they have followed.
+    fn answer_when_settled(&mut self, command: Id, then: Then, concerned: Concerned) {
+        let is_concerned = |one: &application::Application| {
+            concerned.uid.is_none_or(|uid| uid == one.process.uid)
+                && (one.catalog.is_some() || !one.attachments.is_empty())
+        };
+        let concerned_ids = self.applications.iter().filter(|(_, one)| is_concerned(one));
+        let to_visit: Vec<Id> = concerned_ids.map(|(id, _)| *id).collect();
+        let (session, waits_for, deadline) = (concerned.session, Vec::new(), None);
+        self.pending.push_back(Pending { command, session, to_visit, waits_for, deadline, then });
+        self.settle(Instant::now());
+    }
+
+    /// Goes on to tell programs what has changed; gives whether all have been told.
+    fn visit(&mut self, pending: &mut Pending, until: Instant) -> bool {
+        let at = self.sessions.iter().position(|one| one.id == pending.session);
+        while let Some(id) = pending.to_visit.pop() {
+            let has_changed = match (&pending.then, at) {
+                (Then::Destroy(session), _) => self.let_go(id, *session),
+                (_, Some(at)) => self.update_session(id, at),
+                (_, None) => false,
             };
-            if self.update(id) || is_let_go {
-                waits_for.push((id, self.ping(id)));
+            if has_changed {
+                pending.waits_for.push((id, self.ping(id)));
+            }
+            if Instant::now() >= until {
+                break;
             }
         }
-        let deadline = Instant::now() + PATIENCE;
-        self.pending.push(Pending { command, waits_for, deadline, then });
-        self.settle(Instant::now());
+        pending.to_visit.is_empty()
     }
 
     /// Has a program let go of the rings of a session; gives whether it had some.
@@ -167,19 +236,31 @@ impl Agent {
         !numbers.is_empty()
     }
 
-    /// Ends requests that wait for nothing any more.
+    /// Goes on with requests that concern programs, and ends those that wait for nothing any more. Each has its
+    /// turn.
     pub(crate) fn settle(&mut self, now: Instant) {
-        let mut at = 0;
-        while at < self.pending.len() {
-            let pending = &self.pending[at];
-            let is_behind = |(id, ping): &(Id, u64)| {
-                self.applications.get(id).is_some_and(|application| !application.is_settled(*ping))
+        let until = now + VISITS_AT_ONCE;
+        for _ in 0..self.pending.len() {
+            let Some(mut pending) = self.pending.pop_front() else { break };
+            if pending.deadline.is_none()
+                && Instant::now() < until
+                && self.visit(&mut pending, until)
+            {
+                pending.deadline = Some(Instant::now() + PATIENCE);
+            }
+            let is_settled = |(id, ping): &(Id, u64)| {
+                self.applications.get(id).is_none_or(|application| application.is_settled(*ping))
             };
-            if now < pending.deadline && pending.waits_for.iter().any(is_behind) {
-                at += 1;
+            // Those that have followed are not looked at again.
+            while pending.waits_for.pop_if(|last| is_settled(last)).is_some() {}
+            let is_over = pending
+                .deadline
+                .is_some_and(|deadline| now >= deadline || pending.waits_for.is_empty());
+            if !is_over {
+                self.pending.push_back(pending);
                 continue;
             }
-            let Pending { command, then, .. } = self.pending.swap_remove(at);
+            let Pending { command, then, .. } = pending;
             let trouble = match then {
                 Then::Nothing => None,
                 Then::Write(session) => self.write_all(session),
@@ -190,7 +271,9 @@ impl Agent {
                     trouble
                 }
             };
-            self.save();
+            if !matches!(then, Then::Nothing) {
+                self.save();
+            }
             let reply = match trouble {
                 None => Reply::Done,
                 Some(error) => {
@@ -198,10 +281,15 @@ impl Agent {
                     Reply::Failed(failed(code::OUTPUT, what))
                 }
             };
-            self.answer(command, &reply);
-            // Requests may have come meanwhile.
-            self.resumed.insert(command);
+            self.finish_request(command, &reply);
         }
+    }
+
+    /// Gives the last reply to a request that was not answered at once.
+    pub(crate) fn finish_request(&mut self, command: Id, reply: &Reply) {
+        self.answer(command, reply);
+        // Requests may have come meanwhile.
+        self.resumed.insert(command);
     }
 
     /// Writes what is in all rings of a session now. What cannot be written of others is not this one's
@@ -217,7 +305,14 @@ impl Agent {
 
     fn act(&mut self, who: Who, request: Request, end: &mut End) -> Outcome {
         match request {
-            Request::CreateSession(session) => self.create_session(who, session),
+            Request::CreateSession(session) => {
+                self.may_create(who.owner, &session.name)?;
+                let output = self.output_of(who.owner, &session)?;
+                let is_privileged = who.is_privileged;
+                let purpose = OutputPurpose::Session { session, is_privileged };
+                *end = End::Made((output, who.owner), purpose);
+                Ok(vec![])
+            }
             Request::StartSession(name) => {
                 let at = self.find(who, &name)?;
                 let session = &mut self.sessions[at];
@@ -228,7 +323,7 @@ impl Agent {
                     ));
                 }
                 session.activity = Activity::Active;
-                *end = End::When(Then::Nothing);
+                *end = End::When(Then::Nothing, Concerned::by(session));
                 Ok(vec![])
             }
             Request::StopSession(name) => {
@@ -239,13 +334,13 @@ impl Agent {
                     return Err(failed(code::WRONG_STATE, message));
                 }
                 session.activity = Activity::Stopped;
-                *end = End::When(Then::Write(session.id));
+                *end = End::When(Then::Write(session.id), Concerned::by(session));
                 Ok(vec![])
             }
             Request::DestroySession(name) => {
                 let at = self.find(who, &name)?;
                 let session = self.sessions.remove(at);
-                *end = End::When(Then::Destroy(session.id));
+                *end = End::When(Then::Destroy(session.id), Concerned::by(&session));
                 Ok(vec![])
             }
             Request::ClearSession(name) => {
@@ -268,9 +363,17 @@ impl Agent {
                         Some("make one with `blkkin session create NAME --snapshot`".into());
                     return Err(failed);
                 }
-                let written = self.snapshot(at, output.map(|output| (output, who.owner)));
-                let path = written.map_err(|error| failed(code::OUTPUT, error.to_string()))?;
-                Ok(vec![Reply::Written(path)])
+                let session = &mut self.sessions[at];
+                let number = session.snapshots;
+                session.snapshots += 1;
+                // Where the command says, it is made with the rights of who asks, and belongs to them.
+                let output = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
+                    let date = date::for_names(&Zoned::now());
+                    let name = format!("snapshot-1-{date}-{number}");
+                    (session.output.join(name), session.owner)
+                });
+                *end = End::Made(output, OutputPurpose::Snapshot(session.id));
+                Ok(vec![])
             }
             Request::ListSessions(name) => self.list(who, name.as_deref()),
             Request::CreateChannel(NewChannel { session, channel }) => {
@@ -280,7 +383,10 @@ impl Agent {
             }
             Request::EnableEvents(events) => self.change_events(who, true, events, end),
             Request::DisableEvents(events) => self.change_events(who, false, events, end),
-            Request::ListApplications(wanted) => Ok(self.list_applications(who, &wanted)),
+            Request::ListApplications(wanted) => {
+                *end = End::Listed(self.list_applications(who, &wanted));
+                Ok(vec![])
+            }
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
                 let rules = self.sampling.get(&who.owner.uid);
@@ -322,50 +428,60 @@ impl Agent {
         })
     }
 
-    fn create_session(&mut self, who: Who, wanted: blkkin_control::Session) -> Outcome {
-        let name = wanted.name;
-        if self.sessions.iter().any(|one| one.name == name && who.owns(one)) {
+    /// Whether a user may have one more session, of that name.
+    fn may_create(&self, owner: Owner, name: &str) -> Result<(), Failed> {
+        let own = || self.sessions.iter().filter(|one| one.owner.uid == owner.uid);
+        if own().any(|one| one.name == *name) {
             let message = format!("there is a session `{name}` already");
             return Err(failed(code::SESSION_EXISTS, message));
         }
-        if self.sessions.iter().filter(|one| who.owns(one)).count() >= SESSIONS_MAX {
+        if own().count() >= SESSIONS_MAX {
             let mut failed = failed(
                 code::QUOTA,
-                format!("user {} has {SESSIONS_MAX} sessions already", who.owner.uid),
+                format!("user {} has {SESSIONS_MAX} sessions already", owner.uid),
             );
             failed.hint = Some("end some with `blkkin session destroy`".into());
             return Err(failed);
         }
-        let created = Zoned::now();
-        let output = match wanted.output {
-            Some(output) => output,
-            None => {
-                let home =
-                    || process::home_of(who.owner.uid).map(|home| home.join("blkkin-traces"));
-                let traces = self.options.traces.clone().or_else(home).ok_or_else(|| {
-                    failed(code::OUTPUT, "the user has no home directory; say where the trace goes")
-                })?;
-                traces.join(format!("{name}-{}", date::for_names(&created)))
-            }
-        };
-        who.owner.create_directory(&output).map_err(|error| {
-            failed(code::OUTPUT, format!("cannot create `{}`: {error}", output.display()))
+        Ok(())
+    }
+
+    /// Where a new session writes to.
+    fn output_of(&self, owner: Owner, wanted: &blkkin_control::Session) -> Result<PathBuf, Failed> {
+        if let Some(output) = &wanted.output {
+            return Ok(output.clone());
+        }
+        let home = || process::home_of(owner.uid).map(|home| home.join("blkkin-traces"));
+        let traces = self.options.traces.clone().or_else(home).ok_or_else(|| {
+            failed(code::OUTPUT, "the user has no home directory; say where the trace goes")
         })?;
+        Ok(traces.join(format!("{}-{}", wanted.name, date::for_names(&Zoned::now()))))
+    }
+
+    /// Adds a session whose directory has been made.
+    pub(crate) fn add_session(
+        &mut self,
+        wanted: blkkin_control::Session,
+        (output, owner): (PathBuf, Owner),
+        is_privileged: bool,
+    ) -> Result<(), Failed> {
+        // Another one may have been made meanwhile.
+        self.may_create(owner, &wanted.name)?;
         self.sessions.push(Session {
             id: self.next_session,
-            name,
-            owner: who.owner,
-            is_privileged: who.is_privileged,
+            name: wanted.name,
+            owner,
+            is_privileged,
             purpose: wanted.purpose,
-            output: output.clone(),
+            output,
             activity: Activity::New,
-            created,
+            created: Zoned::now(),
             channels: Vec::new(),
             snapshots: 0,
             rates: Rates::default(),
         });
         self.next_session += 1;
-        Ok(vec![Reply::Written(output)])
+        Ok(())
     }
 
     fn create_channel(&mut self, at: usize, mut channel: Channel) -> Result<(), Failed> {
@@ -435,7 +551,7 @@ impl Agent {
             let message = format!("channel `{}` has too many rules", channel.channel.name);
             return Err(failed(code::QUOTA, message));
         }
-        *end = End::When(Then::Nothing);
+        *end = End::When(Then::Nothing, Concerned::by(session));
         Ok(vec![])
     }
 
@@ -460,31 +576,55 @@ impl Agent {
         Ok(replies)
     }
 
-    fn list_applications(&self, who: Who, wanted: &Applications) -> Vec<Reply> {
-        let mut replies = Vec::new();
-        for application in self.applications.values() {
-            let process = &application.process;
-            let is_own = who.is_privileged || process.uid == who.owner.uid;
-            if !is_own || !process.is_among(&wanted.processes) {
-                continue;
+    fn list_applications(&self, who: Who, wanted: &Applications) -> Listing {
+        let executables: Vec<Executable> =
+            wanted.processes.executables.iter().map(|text| Executable::new(text)).collect();
+        let is_wanted = |one: &application::Application| {
+            let is_own = who.is_privileged || one.process.uid == who.owner.uid;
+            is_own && one.process.is_among(&wanted.processes, &executables)
+        };
+        let left = self.applications.iter().filter(|(_, one)| is_wanted(one));
+        let left = left.map(|(id, _)| *id).collect();
+        Listing { left, next_type: None, with_types: wanted.event_types }
+    }
+
+    /// Goes on to list programs as far as the command reads, and ends the request when all are listed.
+    pub(crate) fn list_on(&mut self, id: Id, mut listing: Listing) {
+        loop {
+            let Some(peer) = self.peers.get(&id) else { return };
+            if peer.connection.waiting_size() > LISTED_AHEAD {
+                break;
             }
-            let types = application.catalog.as_ref().map_or(&[][..], |catalog| catalog.types());
-            replies.push(Reply::Application(Application {
-                pid: process.pid,
-                pid_inner: application.pid_inner,
-                uid: process.uid,
-                program: application.program.clone(),
-                executable: printable(&process.executable),
-                release: application.release.clone(),
-                clock: application.clock,
-                event_type_count: types.len() as u32,
-                event_types_refused: application.catalog.as_ref().map_or(0, Catalog::refused),
-            }));
-            if wanted.event_types {
-                replies.extend(types.iter().cloned().map(Reply::EventType));
+            let Some(reply) = self.next_listed(&mut listing) else {
+                return self.finish_request(id, &Reply::Done);
+            };
+            self.reply(id, &reply);
+        }
+        if let Some(State::Command(command)) = self.peers.get_mut(&id).map(|peer| &mut peer.state) {
+            command.listing = Some(listing);
+        }
+    }
+
+    fn next_listed(&self, listing: &mut Listing) -> Option<Reply> {
+        loop {
+            let application = self.applications.get(listing.left.front()?);
+            let types =
+                application.and_then(|one| one.catalog.as_ref()).map_or(&[][..], Catalog::types);
+            match (application, listing.next_type) {
+                (Some(application), None) => {
+                    listing.next_type = Some(0);
+                    return Some(Reply::Application(told(application)));
+                }
+                (Some(_), Some(next)) if listing.with_types && next < types.len() => {
+                    listing.next_type = Some(next + 1);
+                    return Some(Reply::EventType(types[next].clone()));
+                }
+                _ => {
+                    listing.left.pop_front();
+                    listing.next_type = None;
+                }
             }
         }
-        replies
     }
 
     fn status(&self, who: Who, name: Option<&str>) -> Outcome {
@@ -547,6 +687,22 @@ impl Agent {
         let quotas = accounts.filter(seen).flat_map(Account::told);
         replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(replies)
+    }
+}
+
+/// A program as users are told of it.
+fn told(application: &application::Application) -> Application {
+    let process = &application.process;
+    Application {
+        pid: process.pid,
+        pid_inner: application.pid_inner,
+        uid: process.uid,
+        program: application.program.clone(),
+        executable: printable(&process.executable),
+        release: application.release.clone(),
+        clock: application.clock,
+        event_type_count: application.catalog.as_ref().map_or(0, |one| one.types().len() as u32),
+        event_types_refused: application.catalog.as_ref().map_or(0, Catalog::refused),
     }
 }
 

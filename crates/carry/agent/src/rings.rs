@@ -91,6 +91,9 @@ impl Packets {
     }
 }
 
+/// How often a snapshot of a ring may be overtaken by its writer. What is copied until then is the snapshot.
+const OVERTAKEN_MAX: u32 = 8;
+
 impl Rings {
     /// Rings that an earlier daemon has made, and that the program has kept. They are only read.
     /// `shape` is what was said to be [left](shape_of_left).
@@ -361,11 +364,13 @@ impl Rings {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let mut reader = reader.going_on(packets.headers.last().copied());
         let most = packets.copied.len() + self.shape.ring_size();
+        let mut overwritten = 0;
         while packets.copied.len() <= most {
             match reader.take(&self.cells, &self.shape, true, &mut packets.copied) {
                 Taken::Packet(packet) => packets.headers.push(packet.header),
-                Taken::Overwritten(_) => {}
-                Taken::Nothing | Taken::Nonsense => return,
+                // A program that overwrites faster than it is read could keep this from ever ending.
+                Taken::Overwritten(_) if overwritten < OVERTAKEN_MAX => overwritten += 1,
+                Taken::Overwritten(_) | Taken::Nothing | Taken::Nonsense => return,
             }
         }
     }
@@ -474,5 +479,63 @@ mod tests {
         }
         let events = most / blkkin_ring::HEADER_SIZE as u64;
         assert!(recorded > events, "only {recorded}, of which {events} fit");
+    }
+
+    /// A program that moves its position on without end does not have a snapshot go on without end.
+    #[test]
+    fn n9_a_snapshot_of_a_ring_ends() {
+        let (subbuffer_size, uuid, stream, start) = (1 << 20, [1; 16], 0, 0);
+        let (rings, subbuffer_count, mode) = (2, 4, Mode::Overwrite);
+        let event_size = 0;
+        let shape =
+            Shape { rings, subbuffer_size, subbuffer_count, event_size, mode, uuid, stream, start };
+        let (rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
+        let memory = SharedMemory::map(file.as_fd()).unwrap();
+        // Each sub-buffer looks full, so that all of it is copied before the position is looked at again.
+        let size = subbuffer_size as u64;
+        let header = Header {
+            uuid,
+            stream,
+            cpu: 0,
+            first_time: 0,
+            last_time: 0,
+            content_size: size,
+            packet_size: size,
+            number: 0,
+            discarded: 0,
+        };
+        for place in shape.data_of(0).step_by(subbuffer_size) {
+            memory.copy_in(place, &header.to_bytes());
+        }
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let longest = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                use std::sync::atomic::Ordering::Relaxed;
+                let mut position = 0;
+                let begun = std::time::Instant::now();
+                while !done.load(Relaxed) && begun.elapsed().as_secs() < 20 {
+                    position += 2 * shape.ring_size() as u64;
+                    memory.word(4096).store(position, Relaxed);
+                    // Not at each moment, so that there are moments in which it stands.
+                    (0..100).for_each(|_| std::hint::spin_loop());
+                }
+            });
+            while memory.word(4096).load(std::sync::atomic::Ordering::Relaxed) == 0 {
+                std::thread::yield_now();
+            }
+            let took = |_| {
+                let begun = std::time::Instant::now();
+                rings.snapshot(0, &mut Packets::default());
+                begun.elapsed()
+            };
+            let longest = (0..20).map(took).max().unwrap();
+            done.store(true, std::sync::atomic::Ordering::Relaxed);
+            longest
+        });
+        blkkin_sys::testing::figure(
+            "N9",
+            &format!("the longest of 20 snapshots of a ring: {longest:?}"),
+        );
+        assert!(longest < std::time::Duration::from_secs(2), "{longest:?}");
     }
 }

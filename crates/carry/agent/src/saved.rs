@@ -107,8 +107,10 @@ impl Notes {
                 let Some(session) = self.sessions.last_mut() else { return };
                 let account = accounts.of(session.owner.uid);
                 let mut channels = session.channels.iter_mut();
-                if let Some(found) = channels.find(|one| one.channel.name == channel) {
-                    let _ = found.add(SessionRule::again(&account, enabled, selection));
+                let found = channels.find(|one| one.channel.name == channel);
+                let rule = SessionRule::again(&account, enabled, selection);
+                if let Some((found, rule)) = found.zip(rule) {
+                    let _ = found.add(rule);
                 }
             }
             Saved::Trace(trace) => {

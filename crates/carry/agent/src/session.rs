@@ -4,8 +4,9 @@ use crate::clock::Rates;
 use crate::owner::Owner;
 use crate::process::Process;
 use crate::quota::{Account, Exceeded, Share, What};
+use blkkin_control::rules::{self, Pattern};
 use blkkin_control::{
-    Activity, Channel, EventRule, Purpose, Rule, Selection, SessionState, limits,
+    Activity, Channel, EventRule, Level, Processes, Purpose, Rule, Selection, SessionState, limits,
 };
 use jiff::Zoned;
 use std::path::PathBuf;
@@ -38,14 +39,113 @@ pub(crate) struct Session {
 pub(crate) struct SessionChannel {
     pub(crate) channel: Channel,
     rules: Vec<SessionRule>,
+    /// All of them together.
+    all: Orders,
 }
 
 /// What is enabled or disabled.
 #[derive(Debug)]
 pub(crate) struct SessionRule {
-    enabled: bool,
-    selection: Selection,
+    processes: Processes,
+    executables: Vec<Executable>,
+    order: Arc<Order>,
+}
+
+/// A rule as programs are sent it. All programs that it is meant for share it.
+#[derive(Debug)]
+pub(crate) struct Order {
+    rule: EventRule,
+    patterns: Arc<Patterns>,
     _bytes: Share,
+}
+
+/// A rule as it is held against types of events. Programs keep it when the rule is no more, since events may come
+/// that were recorded by it.
+#[derive(Debug)]
+pub(crate) struct Patterns {
+    rule: rules::Rule,
+    _bytes: Share,
+}
+
+/// Rules that are in force together.
+#[derive(Clone, Debug)]
+pub(crate) struct Orders {
+    orders: Arc<[Arc<Order>]>,
+    matcher: Matcher,
+}
+
+/// The patterns of rules that are, or were, in force together.
+#[derive(Clone, Debug)]
+pub(crate) struct Matcher(Arc<[Arc<Patterns>]>);
+
+impl FromIterator<Arc<Order>> for Orders {
+    fn from_iter<I: IntoIterator<Item = Arc<Order>>>(orders: I) -> Orders {
+        let orders: Arc<[Arc<Order>]> = orders.into_iter().collect();
+        let matcher = Matcher(orders.iter().map(|order| order.patterns.clone()).collect());
+        Orders { orders, matcher }
+    }
+}
+
+impl Default for Orders {
+    fn default() -> Orders {
+        Orders::from_iter([])
+    }
+}
+
+/// Compares which rules they are, not what these say.
+impl PartialEq for Orders {
+    fn eq(&self, other: &Orders) -> bool {
+        let (own, other) = (&self.orders, &other.orders);
+        let is_same = |(one, other): (&Arc<Order>, &Arc<Order>)| Arc::ptr_eq(one, other);
+        Arc::ptr_eq(own, other) || own.len() == other.len() && own.iter().zip(&**other).all(is_same)
+    }
+}
+
+impl Orders {
+    /// As programs are sent them.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &EventRule> {
+        self.orders.iter().map(|order| &order.rule)
+    }
+
+    /// Whether no event is recorded at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.orders.iter().all(|order| !order.rule.enabled)
+    }
+
+    pub(crate) fn matcher(&self) -> &Matcher {
+        &self.matcher
+    }
+}
+
+impl Matcher {
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether events of that name and level may be recorded: the last rule that fits enables them.
+    pub(crate) fn may_record(&self, name: &str, level: Level) -> bool {
+        let mut rules = self.0.iter().rev().map(|patterns| &patterns.rule);
+        rules.find(|rule| rule.fits(name, level)).is_some_and(rules::Rule::is_enabled)
+    }
+}
+
+/// A pattern for executables.
+#[derive(Debug)]
+pub(crate) struct Executable {
+    /// Whether it is for the whole path, rather than for the name alone.
+    is_path: bool,
+    pattern: Pattern,
+}
+
+impl Executable {
+    pub(crate) fn new(text: &str) -> Executable {
+        Executable { is_path: text.contains('/'), pattern: Pattern::new(text) }
+    }
+
+    /// Whether the executable of that path, and of that name, is meant.
+    pub(crate) fn fits(&self, path: &[u8], name: &[u8]) -> bool {
+        self.pattern.fits(if self.is_path { path } else { name })
+    }
 }
 
 impl SessionRule {
@@ -55,8 +155,10 @@ impl SessionRule {
         enabled: bool,
         selection: Selection,
     ) -> Result<SessionRule, Exceeded> {
-        let _bytes = account.take(What::RuleBytes, size_of_selection(&selection))?;
-        Ok(SessionRule { enabled, selection, _bytes })
+        // Before it is compiled, which takes several times as much.
+        let bytes = account.take(What::RuleBytes, size_of_selection(&selection))?;
+        let room = account.take(What::RuleBytes, 0)?;
+        SessionRule::compile((bytes, room), enabled, selection, Share::grow)
     }
 
     /// One that was there before, and had room.
@@ -64,57 +166,97 @@ impl SessionRule {
         account: &Arc<Account>,
         enabled: bool,
         selection: Selection,
-    ) -> SessionRule {
-        let _bytes = account.owe(What::RuleBytes, size_of_selection(&selection));
-        SessionRule { enabled, selection, _bytes }
+    ) -> Option<SessionRule> {
+        let bytes = account.owe(What::RuleBytes, size_of_selection(&selection));
+        let room = account.owe(What::RuleBytes, 0);
+        let owe = |room: &mut Share, more| {
+            room.owe(more);
+            Ok(())
+        };
+        SessionRule::compile((bytes, room), enabled, selection, owe).ok()
+    }
+
+    fn compile(
+        (bytes, mut room): (Share, Share),
+        enabled: bool,
+        selection: Selection,
+        grow: impl Fn(&mut Share, u64) -> Result<(), Exceeded>,
+    ) -> Result<SessionRule, Exceeded> {
+        let Selection { names, excluded, levels, filter, processes } = selection;
+        let executables: Vec<Executable> =
+            processes.executables.iter().map(|text| Executable::new(text)).collect();
+        let sent = EventRule { enabled, names, excluded, levels, filter };
+        let rule = rules::Rule::new(&sent);
+        let size = executables.iter().map(|one| EXECUTABLE_SIZE + one.pattern.size());
+        grow(&mut room, (size.sum::<usize>() + rule.size()) as u64)?;
+        let patterns = Arc::new(Patterns { rule, _bytes: room });
+        let order = Arc::new(Order { rule: sent, patterns, _bytes: bytes });
+        Ok(SessionRule { processes, executables, order })
+    }
+
+    /// Whether another one selects the same events of the same processes.
+    fn selects_as(&self, other: &SessionRule) -> bool {
+        let (one, two) = (&self.order.rule, &other.order.rule);
+        self.processes == other.processes
+            && (&one.names, &one.excluded, one.levels, &one.filter)
+                == (&two.names, &two.excluded, two.levels, &two.filter)
+    }
+
+    fn selection(&self) -> Selection {
+        let EventRule { names, excluded, levels, filter, .. } = self.order.rule.clone();
+        Selection { names, excluded, levels, filter, processes: self.processes.clone() }
     }
 }
 
 impl SessionChannel {
     pub(crate) fn new(channel: Channel) -> SessionChannel {
-        SessionChannel { channel, rules: Vec::new() }
+        SessionChannel { channel, rules: Vec::new(), all: Orders::default() }
     }
 
     /// Adds a rule. One that was there before moves to the end, so that nobody can fill the list with one
     /// rule; false if there are too many.
     #[must_use]
     pub(crate) fn add(&mut self, rule: SessionRule) -> bool {
-        self.rules.retain(|other| other.selection != rule.selection);
+        self.rules.retain(|other| !other.selects_as(&rule));
         self.rules.push(rule);
-        self.rules.len() <= limits::RULES_MAX || self.rules.pop().is_none()
+        let has_room = self.rules.len() <= limits::RULES_MAX || self.rules.pop().is_none();
+        self.all = self.rules.iter().map(|rule| rule.order.clone()).collect();
+        has_room
     }
 
     /// What is to be recorded of a process.
-    pub(crate) fn rules_for(&self, process: &Process) -> Vec<EventRule> {
-        let meant = self.rules.iter().filter(|rule| process.is_among(&rule.selection.processes));
-        let rules = meant.map(|SessionRule { enabled, selection, .. }| EventRule {
-            enabled: *enabled,
-            names: selection.names.clone(),
-            excluded: selection.excluded.clone(),
-            levels: selection.levels,
-            filter: selection.filter.clone(),
-        });
-        rules.collect()
+    pub(crate) fn rules_for(&self, process: &Process) -> Orders {
+        let is_meant = |rule: &&SessionRule| process.is_among(&rule.processes, &rule.executables);
+        let meant = self.rules.iter().filter(is_meant).map(|rule| rule.order.clone());
+        let meant: Vec<Arc<Order>> = meant.collect();
+        match meant.len() == self.rules.len() {
+            true => self.all.clone(),
+            false => meant.into_iter().collect(),
+        }
     }
 
     /// As users are told.
     pub(crate) fn told_rules(&self) -> impl Iterator<Item = Rule> {
-        self.rules.iter().map(|SessionRule { enabled, selection, .. }| Rule {
+        self.rules.iter().map(|rule| Rule {
             channel: self.channel.name.clone(),
-            enabled: *enabled,
-            selection: selection.clone(),
+            enabled: rule.order.rule.enabled,
+            selection: rule.selection(),
         })
     }
 }
 
-/// Bytes that a rule takes.
+/// Bytes that a rule takes as text.
 fn size_of_selection(selection: &Selection) -> u64 {
     let names = selection.names.iter().chain(&selection.excluded).chain(&selection.filter);
     let texts = names.chain(&selection.processes.executables);
     let text_size: usize = texts.map(|text| size_of::<String>() + text.len()).sum();
     let pids_size = size_of_val(&selection.processes.pids[..]);
-    (size_of::<SessionRule>() + text_size + pids_size) as u64
+    (size_of::<SessionRule>() + size_of::<Order>() + text_size + pids_size) as u64
 }
+
+/// What a pattern for executables counts at least, as it is held against all that started a program, whenever one
+/// comes.
+const EXECUTABLE_SIZE: usize = 1 << 10;
 
 impl Session {
     /// Whether it may record a process.

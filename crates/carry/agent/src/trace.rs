@@ -282,6 +282,12 @@ impl Trace {
         }
     }
 
+    /// Whether a stream has a type of that index.
+    pub(crate) fn has_event(&self, stream: u32, index: u32) -> bool {
+        let stream = self.streams.iter().find(|known| known.number == stream);
+        stream.is_some_and(|known| known.types.contains(&index))
+    }
+
     /// Adds a type of events to a stream, if it has none of that index.
     pub(crate) fn add_event(&mut self, stream: u32, event_type: &EventType) {
         let mut streams = self.streams.iter_mut().zip(&mut self.schema.streams);

@@ -1,0 +1,395 @@
+//! What is handed to the agent and makes who touches it wait, and work without end: others are answered meanwhile, and
+//! what it took is given back.
+
+mod support;
+
+use blkkin_control::{
+    Applications, Clock, Hello, Opening, Processes, Purpose, Reply, Request, Role, Session,
+    Snapshot, Version, encode,
+};
+use blkkin_sys::socket::Socket;
+use blkkin_sys::testing::{Mounted, skip};
+use std::io::Write;
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
+use std::time::{Duration, Instant};
+use support::{Node, Program, events, eventually, figure, quota};
+
+/// Others are to be answered within a second; the machine may be busy.
+const ANSWERED: Duration = Duration::from_secs(5);
+/// Much longer than that.
+const LINGER: Duration = Duration::from_secs(40);
+
+/// A socket whose last owner waits when it closes it: it lingers, and its peer does not read. With the peer.
+fn lingering() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut socket = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (peer, _) = listener.accept().unwrap();
+    socket.set_nonblocking(true).unwrap();
+    while socket.write(&[0; 1 << 16]).is_ok() {}
+    rustix::net::sockopt::set_socket_linger(&socket, Some(LINGER)).unwrap();
+    (socket, peer)
+}
+
+/// A socket in whose queue such a one waits, so that nobody can have it linger no more.
+fn nested() -> (OwnedFd, TcpStream) {
+    let (socket, peer) = lingering();
+    let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+    let near = Socket::from(OwnedFd::from(near));
+    near.send(b"x", &[socket.as_fd()]).unwrap();
+    (far.into(), peer)
+}
+
+/// Passes descriptors with bytes to the agent, on a connection of their own.
+fn pass(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
+    let socket = Socket::connect(path).unwrap();
+    assert_eq!(socket.send(bytes, descriptors).unwrap(), bytes.len());
+    socket
+}
+
+fn hello() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let role = Role::Application { pid: std::process::id(), clock: Clock::Monotonic };
+    let (program, release) = ("waits".into(), "0".into());
+    let hello = Hello { version: Version::OURS, role, program, release };
+    encode(&Opening::Hello(hello), &mut bytes).unwrap();
+    bytes
+}
+
+/// Six bytes that are no message.
+const NONSENSE: [u8; 6] = [0, 0, 0, 0, 0xff, 0xff];
+/// A message that says where event types are.
+const CATALOG: [u8; 6] = [0, 0, 0, 0, 1, 0x11];
+
+fn greeted_catalog() -> Vec<u8> {
+    [&hello()[..], &CATALOG].concat()
+}
+
+/// How long the agent takes to answer somebody else, at most, in a few attempts.
+fn answered_within(node: &Node) -> Duration {
+    let path = node.agent.as_ref().unwrap().socket().to_owned();
+    let mut longest = Duration::ZERO;
+    for _ in 0..10 {
+        let begun = Instant::now();
+        let client = blkkin_client::Client::connect(
+            std::slice::from_ref(&path),
+            "test",
+            "0",
+            blkkin_client::Patience::default(),
+        );
+        let answered = client.and_then(|mut client| client.ask_all(&Request::ListSessions(None)));
+        longest = longest.max(begun.elapsed());
+        assert!(answered.is_ok(), "{answered:?} after {longest:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    longest
+}
+
+#[track_caller]
+fn check_answers(what: &str, node: &Node) {
+    let longest = answered_within(node);
+    figure("N8", &format!("{what}: others are answered within {longest:?}"));
+    assert!(longest < ANSWERED, "{what}: {longest:?}");
+}
+
+/// A socket that lingers comes with nonsense, instead of memory, and as more than a message may have.
+#[test]
+fn n8_sockets_that_linger_have_nobody_wait() {
+    let node = Node::new();
+    let path = node.agent.as_ref().unwrap().socket().to_owned();
+    // In this order: behind a close that waits on the only thread, nothing else would be seen.
+    let check = |what: &str, bytes: &[u8], others: usize| {
+        let (socket, _peer) = lingering();
+        let filler = std::fs::File::open("/dev/null").unwrap();
+        let mut all = vec![filler.as_fd(); others];
+        all.push(socket.as_fd());
+        let _connection = send_in_pieces(&path, bytes, &all);
+        drop(socket);
+        std::thread::sleep(Duration::from_millis(50));
+        check_answers(what, &node);
+    };
+    check("with nonsense", &NONSENSE, 0);
+    check("with a message that has none", &hello(), 0);
+    check("as a catalog", &greeted_catalog(), 0);
+    check("as one of very many", &NONSENSE, 100);
+}
+
+/// The same by hand, as [`Socket::send`] passes 16 at most.
+fn send_in_pieces(path: &Path, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> Socket {
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
+    let socket = Socket::connect(path).unwrap();
+    let mut room = vec![std::mem::MaybeUninit::uninit(); 2048];
+    let mut ancillary = SendAncillaryBuffer::new(&mut room);
+    assert!(ancillary.push(SendAncillaryMessage::ScmRights(descriptors)));
+    let pieces = [std::io::IoSlice::new(bytes)];
+    let sent = rustix::net::sendmsg(&socket, &pieces, &mut ancillary, SendFlags::NOSIGNAL).unwrap();
+    assert_eq!(sent, bytes.len());
+    socket
+}
+
+/// What cannot be closed at all: eight threads wait for it, all that is of others goes on, and what it took comes
+/// back when it can be closed.
+#[test]
+fn n8_what_cannot_be_closed_keeps_nothing_of_others() {
+    let mut node = Node::new();
+    let path = node.agent.as_ref().unwrap().socket().to_owned();
+    let user = blkkin_sys::user_id();
+    let descriptors = |node: &mut Node| quota(&mut node.client, user, "descriptors").0;
+    let before = descriptors(&mut node);
+    let mut peers = Vec::new();
+    for number in 0..12 {
+        let (socket, peer) = nested();
+        let bytes = if number % 2 == 0 { NONSENSE.to_vec() } else { greeted_catalog() };
+        drop(pass(&path, &bytes, &[socket.as_fd()]));
+        peers.push(peer);
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    check_answers("while 12 cannot be closed", &node);
+    for _ in 0..100 {
+        drop(node.agent.as_ref().map(|agent| Socket::connect(agent.socket()).unwrap()));
+    }
+    check_answers("after 100 more connections", &node);
+    drop(peers);
+    eventually("all is given back", || (descriptors(&mut node) == before).then_some(()));
+}
+
+/// An output on a file system that does not answer.
+#[test]
+fn n8_outputs_that_hang_have_nobody_wait() {
+    let test = "n8_outputs_that_hang_have_nobody_wait";
+    let Some((fuse, mounted)) = hung(test) else { return };
+    let mut node = Node::new();
+    node.record_all(Purpose::Snapshot);
+    let mut program = Program::start(&node);
+    program.tell(0, "honest:event");
+    program.record(0, 0, 0);
+    let output = mounted.path().join("trace");
+    let requests = [
+        Request::CreateSession(Session {
+            name: "hangs".into(),
+            purpose: Purpose::Record,
+            output: Some(output.clone()),
+        }),
+        Request::Snapshot(Snapshot { session: "s".into(), output: Some(output) }),
+    ];
+    for request in requests {
+        let client = blkkin_client::Client::connect(
+            &[node.agent.as_ref().unwrap().socket().to_owned()],
+            "test",
+            "0",
+            blkkin_client::Patience::default(),
+        );
+        let mut client = client.unwrap();
+        std::thread::scope(|scope| {
+            let asks = scope.spawn(move || client.ask_all(&request));
+            std::thread::sleep(Duration::from_millis(100));
+            check_answers("while an output hangs", &node);
+            let answered = asks.join().unwrap().unwrap_err().to_string();
+            assert!(answered.contains("does not answer"), "{answered}");
+        });
+    }
+    drop(fuse);
+}
+
+/// A file system in user space that nobody serves. It goes when the file is closed.
+fn hung(test: &str) -> Option<(std::fs::File, Mounted)> {
+    let fuse = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+    let fuse = fuse.map_err(|error| error.to_string()).and_then(|fuse| {
+        rustix::io::fcntl_setfd(&fuse, rustix::io::FdFlags::empty()).unwrap();
+        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0", fuse.as_raw_fd());
+        Ok((Mounted::new(&["-i", "-t", "fuse", "-o", &options, "hung"])?, fuse))
+    });
+    match fuse {
+        Ok((mounted, fuse)) => Some((fuse, mounted)),
+        Err(error) => {
+            skip(test, &format!("a file system in user space cannot be mounted: {error}"));
+            None
+        }
+    }
+}
+
+/// Says that it is over when it is dropped.
+struct Over<'d>(&'d AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Somebody moves the end of all rings that are kept for snapshots as fast as can be; eight ask for snapshots at
+/// once.
+#[test]
+fn n9_snapshots_end() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Snapshot);
+    let program = Program::start(&node);
+    let shape = *program.writers[&0].shape();
+    let (memory, size) = (&program.memories[&0], shape.ring_size() as u64);
+    let done = AtomicBool::new(false);
+    let answered = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        let _over = Over(&done);
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !done.load(Relaxed) {
+                    memory.word(4096).fetch_add(2 * size, Relaxed);
+                }
+            });
+        }
+        for _ in 0..8 {
+            let mut client = blkkin_client::Client::connect(
+                &[node.agent.as_ref().unwrap().socket().to_owned()],
+                "test",
+                "0",
+                blkkin_client::Patience::default(),
+            )
+            .unwrap();
+            let (done, answered) = (&done, &answered);
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    let request = Snapshot { session: "s".into(), output: None };
+                    client.ask_all(&Request::Snapshot(request)).unwrap();
+                    answered.fetch_add(1, SeqCst);
+                }
+            });
+        }
+        eventually("a snapshot is taken", || (answered.load(SeqCst) > 8).then_some(()));
+        let longest = answered_within(&node);
+        figure("N9", &format!("beside eight snapshots of wild rings, answers take {longest:?}"));
+        assert!(longest < ANSWERED, "{longest:?}");
+    });
+}
+
+/// Types of each program.
+const TYPES: u32 = 8000;
+
+fn resident_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+/// Patterns that take much to be held against, of which few bytes are sent.
+fn patterns(rule: usize) -> Vec<String> {
+    (0..512)
+        .map(|at| {
+            let number = rule * 512 + at;
+            format!("*{:03x}{:03x}*", number / 4096, number % 4096)
+        })
+        .collect()
+}
+
+/// As many rules as a user may have, for programs with as many types as there can be: the agent holds about what it
+/// counts, however many programs there are, and others are answered.
+#[test]
+fn n9_rules_and_types_without_number() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let mut programs: Vec<Program> = (0..4).map(|_| Program::start(&node)).collect();
+    for program in &mut programs {
+        for index in 0..TYPES {
+            program.tell(index, &format!("hostile:event-{index:05}"));
+        }
+    }
+    let before = resident_kib();
+    let mut rules = 0;
+    let mut client = node.client;
+    let (done, longest) = (AtomicBool::new(false), AtomicU64::new(0));
+    let refused = std::thread::scope(|scope| {
+        let over = Over(&done);
+        for program in &mut programs {
+            let done = &done;
+            scope.spawn(move || {
+                while !done.load(Relaxed) {
+                    program.obey();
+                    program.record(0, TYPES - 1, 1);
+                    program.wake();
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            });
+        }
+        let path = node.agent.as_ref().unwrap().socket().to_owned();
+        let (done, longest) = (&done, &longest);
+        scope.spawn(move || {
+            while !done.load(Relaxed) {
+                let begun = Instant::now();
+                let patience = blkkin_client::Patience {
+                    opening: Duration::from_secs(60),
+                    item: Duration::from_secs(60),
+                };
+                let addresses = [path.clone()];
+                let client = blkkin_client::Client::connect(&addresses, "test", "0", patience);
+                let answer = client.and_then(|mut one| one.ask_all(&Request::ListSessions(None)));
+                // A list of all rules is long; what counts is when it begins.
+                drop(answer);
+                longest.fetch_max(begun.elapsed().as_millis() as u64, SeqCst);
+                std::thread::sleep(Duration::from_millis(50));
+            }
+        });
+        let refused = loop {
+            let mut request = events("x");
+            request.selection.names = patterns(rules);
+            match client.ask_all(&Request::EnableEvents(request)) {
+                Ok(_) => rules += 1,
+                Err(error) => break error.to_string(),
+            }
+            if rules >= 40 {
+                break "none".into();
+            }
+        };
+        std::thread::sleep(Duration::from_secs(3));
+        drop(over);
+        refused
+    });
+    let grown = resident_kib().saturating_sub(before) / 1024;
+    let longest = Duration::from_millis(longest.load(SeqCst));
+    figure(
+        "N9",
+        &format!(
+            "{rules} rules of 512 patterns ({refused}), 4 programs of {TYPES} types: {grown} MiB more, answers within \
+             {longest:?}"
+        ),
+    );
+    // The programs of this test hold rules, too: four times the text.
+    assert!(grown < 160, "{grown} MiB");
+    assert!(longest < ANSWERED, "{longest:?}");
+}
+
+/// A list that is far larger than what a socket takes reaches a command that reads it late, as a whole.
+#[test]
+fn n9_long_lists_are_sent_as_they_are_read() {
+    let mut node = Node::new();
+    node.record_all(Purpose::Record);
+    let mut programs: Vec<Program> = (0..8).map(|_| Program::start(&node)).collect();
+    for program in &mut programs {
+        for index in 0..8192 {
+            program.tell(index, &format!("long:{}-{index:05}", "x".repeat(40)));
+        }
+        program.record(0, 0, 1);
+        program.wake();
+    }
+    let all = |event_types| {
+        Request::ListApplications(Applications { processes: Processes::default(), event_types })
+    };
+    let count = |replies: &[Reply]| {
+        let types = replies.iter().map(|reply| match reply {
+            Reply::Application(one) => one.event_type_count as usize,
+            _ => 0,
+        });
+        types.sum::<usize>()
+    };
+    eventually("all types are known", || (count(&node.ask(&all(false))) == 8 * 8192).then_some(()));
+    let mut replies = node.client.ask(&all(true)).unwrap();
+    // It is not read for a while.
+    std::thread::sleep(Duration::from_millis(500));
+    let types = replies.by_ref().filter(|reply| matches!(reply, Ok(Reply::EventType(_)))).count();
+    assert_eq!(types, 8 * 8192);
+    let longest = answered_within(&node);
+    assert!(longest < ANSWERED, "{longest:?}");
+}
