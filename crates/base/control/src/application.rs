@@ -9,7 +9,8 @@ use crate::channel::{Context, contexts};
 use crate::form::{Distinct, Flag, Letters, List, Number, Optional, Own, Text};
 use crate::limits::{
     APPLICATION_SIZE_MAX, BODY_SIZE_MAX, EVENT_NAME_SIZE_MAX, FIELD_NAME_SIZE_MAX, FIELDS_MAX,
-    FILE_SIZE_MAX, FILTER_SIZE_MAX, NAME_SIZE_MAX, PATTERNS_MAX, SAMPLING_SIZE_MAX,
+    FILE_SIZE_MAX, FILTER_SIZE_MAX, LABEL_SIZE_MAX, LABELS_MAX, NAME_SIZE_MAX, PATTERNS_MAX,
+    SAMPLING_SIZE_MAX,
 };
 use crate::selection::{Levels, PATTERN, Selection};
 
@@ -19,6 +20,7 @@ pub(crate) const FILTER: Text = Text::new(Letters::Lines, FILTER_SIZE_MAX);
 pub(crate) const SAMPLING: Text = Text::new(Letters::Line, SAMPLING_SIZE_MAX);
 pub(crate) const EVENT_NAME: Text = Text::new(Letters::Name, EVENT_NAME_SIZE_MAX);
 pub(crate) const FIELD_NAME: Text = Text::new(Letters::Identifier, FIELD_NAME_SIZE_MAX);
+pub(crate) const LABEL: Text = Text::new(Letters::Name, LABEL_SIZE_MAX);
 pub(crate) const FILE: Text = Text::new(Letters::Line, FILE_SIZE_MAX);
 
 messages! {
@@ -118,7 +120,6 @@ record! {
 
 choice! {
     /// What the bytes of a field are. They are little-endian, with nothing between them.
-    #[derive(Copy)]
     pub enum FieldKind {
         /// Not negative.
         0 "unsigned" Unsigned {
@@ -144,6 +145,76 @@ choice! {
         5 "string" String,
         /// A length of 4 bytes, and so many bytes.
         6 "bytes" Bytes,
+        /// As many numbers as the type says.
+        7 "array" Array {
+            /// What they are.
+            of: Scalar = Own,
+            /// How many there are.
+            count: u32 = Number,
+        },
+        /// A count of 4 bytes, and so many numbers.
+        8 "sequence" Sequence {
+            /// What they are.
+            of: Scalar = Own,
+        },
+        /// An integer of which values have labels.
+        9 "enum" Enum {
+            /// Whether it is in two's complement.
+            is_signed: bool = Flag,
+            /// Its size.
+            width: Width = Own,
+            /// In the order of their declaration.
+            labels: Vec<Label> = List { count_min: 1, count_max: LABELS_MAX, of: Own },
+        },
+    }
+}
+
+choice! {
+    /// A number, of which arrays and sequences have many.
+    #[derive(Copy)]
+    pub enum Scalar {
+        /// Not negative.
+        0 "unsigned" Unsigned {
+            /// Its size.
+            width: Width = Own,
+            /// Whether people want to see it in hexadecimal.
+            hex: bool = Flag,
+        },
+        /// In two's complement.
+        1 "signed" Signed {
+            /// Its size.
+            width: Width = Own,
+            /// Whether people want to see it in hexadecimal.
+            hex: bool = Flag,
+        },
+        /// IEEE 754 binary32.
+        2 "f32" F32,
+        /// IEEE 754 binary64.
+        3 "f64" F64,
+        /// A byte, 0 or 1.
+        4 "bool" Bool,
+    }
+}
+
+impl Scalar {
+    /// Size in bytes.
+    pub const fn bytes(self) -> usize {
+        match self {
+            Scalar::Unsigned { width, .. } | Scalar::Signed { width, .. } => width.bytes(),
+            Scalar::F32 => 4,
+            Scalar::F64 => 8,
+            Scalar::Bool => 1,
+        }
+    }
+}
+
+record! {
+    /// A label of an enumeration.
+    pub struct Label {
+        /// Its text.
+        pub name: String = LABEL,
+        /// The value that it is for, as 64 bits.
+        pub value: u64 = Number,
     }
 }
 

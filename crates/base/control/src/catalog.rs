@@ -22,10 +22,10 @@
 //! nothing: [`place`] and [`decode`] check what they are given.
 
 use crate::Level;
-use crate::application::{EVENT_NAME, EventType, FIELD_NAME, FILE, FieldKind};
+use crate::application::{EVENT_NAME, EventType, FIELD_NAME, FILE, LABEL, Scalar, Width};
 use crate::fault::Fault;
 use crate::form::Record;
-use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX};
+use crate::limits::{EVENT_TYPE_SIZE_MAX, EVENT_TYPES_MAX, FIELDS_MAX, LABELS_MAX};
 use crate::wire::Reader;
 use std::ops::Range;
 
@@ -82,13 +82,42 @@ pub struct Description<'d, F> {
     pub fields: F,
 }
 
-impl<'d, F: Iterator<Item = (&'d str, FieldKind)> + Clone> Description<'d, F> {
+/// A [`FieldKind`](crate::FieldKind) without memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind<'d> {
+    /// A number.
+    Scalar(Scalar),
+    /// UTF-8, with a NUL at the end.
+    String,
+    /// A length of 4 bytes, and so many bytes.
+    Bytes,
+    /// So many numbers.
+    Array(Scalar, u32),
+    /// A count of 4 bytes, and so many numbers.
+    Sequence(Scalar),
+    /// An integer of which values have labels; signed or not.
+    Enum(bool, Width, &'d [Label<'d>]),
+}
+
+/// A label of an enumeration, and the value that it is for, as 64 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the names say it")]
+pub struct Label<'d> {
+    pub name: &'d str,
+    pub value: u64,
+}
+
+impl<'d, F: Iterator<Item = (&'d str, Kind<'d>)> + Clone> Description<'d, F> {
     /// Gives the description to `put`, piece by piece. `None`, and nothing is given, if it does not keep to
     /// what types may be. Allocates nothing.
     pub fn put(&self, mut put: impl FnMut(&[u8])) -> Option<()> {
         let mut count = 0;
-        for (place, (name, _)) in self.fields.clone().enumerate() {
+        for (place, (name, kind)) in self.fields.clone().enumerate() {
             FIELD_NAME.check(name).ok()?;
+            if let Kind::Enum(.., labels) = kind {
+                let are_labels = labels.iter().all(|label| LABEL.check(label.name).is_ok());
+                ((1..=LABELS_MAX).contains(&labels.len()) && are_labels).then_some(())?;
+            }
             let is_new = self.fields.clone().take(place).all(|(other, _)| other != name);
             count = is_new.then_some(place + 1).filter(|count| *count <= FIELDS_MAX)?;
         }
@@ -106,8 +135,32 @@ impl<'d, F: Iterator<Item = (&'d str, FieldKind)> + Clone> Description<'d, F> {
         put(&(count as u16).to_le_bytes());
         for (name, kind) in self.fields.clone() {
             text(name, &mut put);
-            let (bytes, size) = kind_bytes(kind);
-            put(&bytes[..size]);
+            let put_scalar = |scalar: Scalar, put: &mut dyn FnMut(&[u8])| {
+                let (bytes, size) = scalar_bytes(scalar);
+                put(&bytes[..size]);
+            };
+            match kind {
+                Kind::Scalar(scalar) => put_scalar(scalar, &mut put),
+                Kind::String => put(&[5]),
+                Kind::Bytes => put(&[6]),
+                Kind::Array(of, count) => {
+                    put(&[7]);
+                    put_scalar(of, &mut put);
+                    put(&count.to_le_bytes());
+                }
+                Kind::Sequence(of) => {
+                    put(&[8]);
+                    put_scalar(of, &mut put);
+                }
+                Kind::Enum(is_signed, width, labels) => {
+                    put(&[9, is_signed.into(), width as u8]);
+                    put(&(labels.len() as u16).to_le_bytes());
+                    for label in labels {
+                        text(label.name, &mut put);
+                        put(&label.value.to_le_bytes());
+                    }
+                }
+            }
         }
         Some(())
     }
@@ -120,25 +173,48 @@ impl<'d, F: Iterator<Item = (&'d str, FieldKind)> + Clone> Description<'d, F> {
     }
 }
 
-/// A kind's form, and how long it is.
-fn kind_bytes(kind: FieldKind) -> ([u8; 3], usize) {
-    match kind {
-        FieldKind::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),
-        FieldKind::Signed { width, hex } => ([1, width as u8, hex.into()], 3),
-        FieldKind::F32 => ([2, 0, 0], 1),
-        FieldKind::F64 => ([3, 0, 0], 1),
-        FieldKind::Bool => ([4, 0, 0], 1),
-        FieldKind::String => ([5, 0, 0], 1),
-        FieldKind::Bytes => ([6, 0, 0], 1),
+/// A number's form, the same for a field and for what arrays hold, and how long it is.
+fn scalar_bytes(scalar: Scalar) -> ([u8; 3], usize) {
+    match scalar {
+        Scalar::Unsigned { width, hex } => ([0, width as u8, hex.into()], 3),
+        Scalar::Signed { width, hex } => ([1, width as u8, hex.into()], 3),
+        Scalar::F32 => ([2, 0, 0], 1),
+        Scalar::F64 => ([3, 0, 0], 1),
+        Scalar::Bool => ([4, 0, 0], 1),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::application::{Field, FieldKind};
     use crate::form::Form;
     use crate::tests::Random;
     use crate::wire::Writer;
+
+    fn labels_of(field: &Field) -> Vec<Label<'_>> {
+        match &field.kind {
+            FieldKind::Enum { labels, .. } => {
+                labels.iter().map(|label| Label { name: &label.name, value: label.value }).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn kind_of<'d>(kind: &FieldKind, labels: &'d [Label<'d>]) -> Kind<'d> {
+        match *kind {
+            FieldKind::Unsigned { width, hex } => Kind::Scalar(Scalar::Unsigned { width, hex }),
+            FieldKind::Signed { width, hex } => Kind::Scalar(Scalar::Signed { width, hex }),
+            FieldKind::F32 => Kind::Scalar(Scalar::F32),
+            FieldKind::F64 => Kind::Scalar(Scalar::F64),
+            FieldKind::Bool => Kind::Scalar(Scalar::Bool),
+            FieldKind::String => Kind::String,
+            FieldKind::Bytes => Kind::Bytes,
+            FieldKind::Array { of, count } => Kind::Array(of, count),
+            FieldKind::Sequence { of } => Kind::Sequence(of),
+            FieldKind::Enum { is_signed, width, .. } => Kind::Enum(is_signed, width, labels),
+        }
+    }
 
     /// What a program puts is what messages hold, for any type.
     #[test]
@@ -148,13 +224,18 @@ mod tests {
             let event_type: EventType = crate::form::Own.make(&mut random);
             let mut expected = Vec::new();
             event_type.put(&mut Writer::new("EventType", &mut expected)).unwrap();
+            let labels: Vec<Vec<Label<'_>>> = event_type.fields.iter().map(labels_of).collect();
             let description = Description {
                 index: event_type.index,
                 name: &event_type.name,
                 level: event_type.level,
                 file: &event_type.file,
                 line: event_type.line,
-                fields: event_type.fields.iter().map(|field| (&*field.name, field.kind)),
+                fields: event_type
+                    .fields
+                    .iter()
+                    .zip(&labels)
+                    .map(|(field, labels)| (&*field.name, kind_of(&field.kind, labels))),
             };
             let mut bytes = Vec::new();
             description.put(|piece| bytes.extend_from_slice(piece)).unwrap();
@@ -166,7 +247,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_a_type_is_not_told() {
-        let kind = FieldKind::Bool;
+        let kind = Kind::Scalar(Scalar::Bool);
         let of = |name: &'static str, fields: &'static [&str]| {
             let fields = fields.iter().map(move |name| (*name, kind));
             Description { index: 0, name, level: Level::Info, file: "", line: 0, fields }.size()

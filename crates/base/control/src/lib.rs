@@ -69,7 +69,7 @@ mod wire;
 
 pub use application::{
     AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, KeepChannel,
-    Orphan, ToApplication, Width,
+    Label, Orphan, Scalar, ToApplication, Width,
 };
 pub use channel::{Channel, Context, Mode};
 pub use decoder::{Decoder, Received};

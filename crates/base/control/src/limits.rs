@@ -30,6 +30,10 @@ pub const EVENT_NAME_SIZE_MAX: usize = 255;
 pub const FIELD_NAME_SIZE_MAX: usize = 255;
 /// Fields of an event.
 pub const FIELDS_MAX: usize = 256;
+/// Labels of an enumeration.
+pub const LABELS_MAX: usize = 1024;
+/// Label of an enumeration.
+pub const LABEL_SIZE_MAX: usize = 255;
 /// Name of a source file.
 pub const FILE_SIZE_MAX: usize = 1 << 10;
 /// Contexts of a channel.

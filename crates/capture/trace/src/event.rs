@@ -4,6 +4,8 @@
 use crate::channels::{self, CHANNELS_MAX};
 use crate::registry;
 use crate::{Level, value::Fields};
+use blkkin_control::{Scalar, Width, catalog::Label};
+use blkkin_filter::Integer;
 use blkkin_ring::{Brief, BriefRoom, Encoder, Event, Pen, Room, with_long_event};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -62,17 +64,79 @@ pub enum Kind {
     Bool,
     /// UTF-8, and a NUL.
     String,
+    /// An unsigned integer of that size, which people want to see in hexadecimal.
+    Hex(Width),
+    /// So many numbers.
+    Array(Scalar, u32),
+    /// A count of four bytes, and so many numbers.
+    Sequence(Scalar),
+    /// An integer of that kind, of which values have labels.
+    Enum(Scalar, &'static Labels),
+}
+
+/// The labels of an enumeration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Labels(pub &'static [Label<'static>]);
+
+impl blkkin_filter::Labels for Labels {
+    fn any(&self, value: Integer, test: &mut dyn FnMut(&[u8]) -> bool) -> bool {
+        let mut labels = self.0.iter().filter(|label| label.value == value.bits());
+        labels.any(|label| test(label.name.as_bytes()))
+    }
 }
 
 impl Kind {
-    /// Bytes of such a field; `None` if it ends with a NUL.
+    /// Bytes of such a field; `None` if they depend on its value.
     pub const fn size(self) -> Option<usize> {
         Some(match self {
             Kind::U8 | Kind::I8 | Kind::Bool => 1,
             Kind::U16 | Kind::I16 => 2,
             Kind::U32 | Kind::I32 | Kind::F32 => 4,
             Kind::U64 | Kind::I64 | Kind::F64 => 8,
-            Kind::String => return None,
+            Kind::Hex(width) => width.bytes(),
+            Kind::Array(of, count) => of.bytes() * count as usize,
+            Kind::Enum(of, _) => of.bytes(),
+            Kind::String | Kind::Sequence(_) => return None,
+        })
+    }
+
+    /// Bytes of the field that `bytes` start with; more than these, if it is not whole.
+    pub(crate) fn size_in(self, bytes: &[u8]) -> usize {
+        match self {
+            Kind::String => {
+                bytes.iter().position(|byte| *byte == 0).map_or(bytes.len(), |at| at + 1)
+            }
+            Kind::Sequence(of) => {
+                let count = bytes.first_chunk().map_or(0, |count| u32::from_le_bytes(*count));
+                4 + of.bytes() * count as usize
+            }
+            kind => kind.size().unwrap_or(0),
+        }
+    }
+
+    /// The number that such a field is; `None` for strings, arrays and sequences.
+    pub const fn scalar(self) -> Option<Scalar> {
+        const fn unsigned(width: Width) -> Scalar {
+            Scalar::Unsigned { width, hex: false }
+        }
+        const fn signed(width: Width) -> Scalar {
+            Scalar::Signed { width, hex: false }
+        }
+        Some(match self {
+            Kind::U8 => unsigned(Width::Bits8),
+            Kind::U16 => unsigned(Width::Bits16),
+            Kind::U32 => unsigned(Width::Bits32),
+            Kind::U64 => unsigned(Width::Bits64),
+            Kind::I8 => signed(Width::Bits8),
+            Kind::I16 => signed(Width::Bits16),
+            Kind::I32 => signed(Width::Bits32),
+            Kind::I64 => signed(Width::Bits64),
+            Kind::F32 => Scalar::F32,
+            Kind::F64 => Scalar::F64,
+            Kind::Bool => Scalar::Bool,
+            Kind::Hex(width) => Scalar::Unsigned { width, hex: true },
+            Kind::Enum(of, _) => of,
+            Kind::String | Kind::Array(..) | Kind::Sequence(_) => return None,
         })
     }
 }
@@ -328,6 +392,12 @@ impl EventType {
         (id < REFUSED).then_some(id as u16)
     }
 
+    /// The word that is 0 when nobody wants such events, for who looks at it without a call. Anything else if
+    /// somebody does, or nobody could have said so yet.
+    pub fn wanted_word(&self) -> &AtomicU64 {
+        &self.wanted_by
+    }
+
     /// `PROVIDER:NAME`.
     pub fn name(&self) -> &'static str {
         self.name
@@ -404,8 +474,23 @@ const fn has_provider(name: &str) -> bool {
 
 /// Records an event, if somebody wants it: `event!(Level::Info, "osd:write", oid = name, bytes = n)`.
 ///
-/// Fields are integers, floats, `bool` or strings; at most twelve. They are evaluated only if somebody
+/// Fields are integers, floats, `bool`, strings, arrays and slices of numbers, and enumerations that
+/// [`event_enum!`](crate::event_enum) has made known; at most sixteen. They are evaluated only if somebody
 /// wants the event, which costs a load and a branch to find out.
+///
+/// ```
+/// use blkkin_trace::{Level, event, event_enum};
+///
+/// #[derive(Clone, Copy)]
+/// enum State {
+///     Idle,
+///     Busy = 7,
+/// }
+/// event_enum!(State as u8 { Idle, Busy });
+///
+/// let latencies: Vec<u32> = vec![12, 7, 9];
+/// event!(Level::Info, "osd:flush", state = State::Busy, latencies = latencies, id = [1u8, 2, 3]);
+/// ```
 #[macro_export]
 macro_rules! event {
     ($level:expr, $name:literal $(, $field:ident = $value:expr)* $(,)?) => {{

@@ -32,13 +32,18 @@ pub use blkkin_filter::Severity as Level;
 /// That a text names no level.
 pub use blkkin_filter::UnknownSeverity as UnknownLevel;
 
+/// What fields are appended to.
+pub use blkkin_ring::Encoder;
+
 /// What the daemon records where: types of the messages that [`registry`] takes.
 pub use blkkin_control as control;
+/// What fields hold: numbers, which arrays and sequences have many of, and labels of enumerations.
+pub use blkkin_control::{Scalar, Width, catalog::Label};
 pub use context::{Decision, Incoming, SpanContext};
 pub use daemon::start;
-pub use event::{EventType, Kind};
+pub use event::{EventType, Kind, Labels};
 pub use id::{SpanId, TraceId};
 pub use sample::Sampler;
 pub use span::{CoreAnnotation, Endpoint, KeyValue, Moment, Span, SpanKind, Trace};
 pub use supplied::set_context;
-pub use value::{Fields, Value};
+pub use value::{Fields, Number, Value};

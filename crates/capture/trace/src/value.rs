@@ -1,6 +1,7 @@
 //! What fields can be made of.
 
 use crate::event::Kind;
+use blkkin_control::Scalar;
 use blkkin_ring::Encoder;
 
 /// A field's value.
@@ -39,6 +40,75 @@ numbers!(
     i8: I8, i16: I16, i32: I32, i64: I64,
     f32: F32, f64: F64,
 );
+
+/// A number of which arrays and slices can be fields.
+pub trait Number: Value {
+    /// What it is.
+    const SCALAR: Scalar = match Self::KIND.scalar() {
+        Some(scalar) => scalar,
+        None => panic!("a number"),
+    };
+}
+
+macro_rules! many {
+    ($($type:ty)*) => {
+        $(impl Number for $type {})*
+    };
+}
+
+many!(u8 u16 u32 u64 usize i8 i16 i32 i64 isize f32 f64 bool);
+
+impl<N: Number, const COUNT: usize> Value for [N; COUNT] {
+    const KIND: Kind = Kind::Array(N::SCALAR, COUNT as u32);
+
+    #[inline]
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        const { assert!(COUNT <= u32::MAX as usize) };
+        self.iter().for_each(|number| number.encode(encoder));
+    }
+}
+
+impl<N: Number> Value for [N] {
+    const KIND: Kind = Kind::Sequence(N::SCALAR);
+
+    #[inline]
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        // More than 32 bits can count fit no event.
+        encoder.put((self.len() as u32).to_le_bytes());
+        self.iter().for_each(|number| number.encode(encoder));
+    }
+}
+
+impl<N: Number> Value for Vec<N> {
+    const KIND: Kind = Kind::Sequence(N::SCALAR);
+
+    #[inline]
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.as_slice().encode(encoder);
+    }
+}
+
+/// Makes an enumeration one that events can have as a field, with labels for these of its variants, which have no
+/// fields: `event_enum!(State as u8 { Idle, Busy })`. Values are recorded as that type of integer.
+#[macro_export]
+macro_rules! event_enum {
+    ($name:ident as $repr:ty { $($variant:ident),+ $(,)? }) => {
+        impl $crate::Value for $name {
+            const KIND: $crate::Kind = $crate::Kind::Enum(
+                <$repr as $crate::Number>::SCALAR,
+                &$crate::Labels(&[$($crate::Label {
+                    name: stringify!($variant),
+                    value: $name::$variant as $repr as u64,
+                }),+]),
+            );
+
+            #[inline(always)]
+            fn encode(&self, encoder: &mut $crate::Encoder<'_>) {
+                $crate::Value::encode(&(*self as $repr), encoder);
+            }
+        }
+    };
+}
 
 impl Value for usize {
     const KIND: Kind = Kind::U64;
@@ -123,4 +193,8 @@ tuples!(
     (A B C D E F G H I J),
     (A B C D E F G H I J K),
     (A B C D E F G H I J K L),
+    (A B C D E F G H I J K L M),
+    (A B C D E F G H I J K L M N),
+    (A B C D E F G H I J K L M N O),
+    (A B C D E F G H I J K L M N O P),
 );

@@ -13,7 +13,7 @@ use blkkin_trace::control::{
     ToApplication, Version, limits,
 };
 use blkkin_trace::{
-    Endpoint, EventType, Level, Trace, channels, event, registry, sample, set_context,
+    Endpoint, EventType, Level, Trace, channels, event, event_enum, registry, sample, set_context,
 };
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
@@ -1014,6 +1014,75 @@ fn signal_handlers_record() {
     }
     running.input.as_mut().unwrap().write_all(b"\n").unwrap();
     running.heard();
+    running.end();
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Idle,
+    Busy = 7,
+    Broken = -1,
+}
+event_enum!(State as i16 { Idle, Busy, Broken });
+
+/// Records arrays, sequences and enumerations.
+#[test]
+#[ignore = "a program of other tests"]
+fn has_many_values() {
+    while next() {
+        for state in [State::Idle, State::Busy, State::Broken] {
+            let latencies: Vec<f32> = vec![0.5; state as u8 as usize % 8];
+            event!(
+                Level::Info,
+                "many:values",
+                state = state,
+                id = [1u8, 2, 3],
+                latencies = latencies,
+                name = "between",
+                offsets = &[-1i64, 1][..],
+            );
+        }
+        say("done");
+    }
+}
+
+#[test]
+fn arrays_sequences_and_enumerations_are_recorded() {
+    let daemon = Daemon::new("many");
+    let mut running = Running::start("has_many_values", &daemon);
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    let mut check = |filter: &str, expected: &[i16]| {
+        program.enable(0, &[filtered("many:*", filter)]);
+        program.ping();
+        running.step();
+        let events = program.events(0);
+        let states: Vec<_> = events
+            .iter()
+            .map(|event| i16::from_le_bytes(event.fields[0][..].try_into().unwrap()))
+            .collect();
+        assert_eq!(states, expected, "{filter}");
+        for (event, state) in events.iter().zip(states) {
+            assert_eq!(event.fields[1], [1, 2, 3]);
+            assert_eq!(event.fields[2], 0.5f32.to_le_bytes().repeat(state as u8 as usize % 8));
+            assert_eq!(event.fields[3], b"between");
+            assert_eq!(event.fields[4], [(-1i64).to_le_bytes(), 1i64.to_le_bytes()].concat());
+        }
+    };
+    check("1 == 1", &[0, 7, -1]);
+    check(r#"state == "Busy""#, &[7]);
+    check("state < 0", &[-1]);
+    check(r#"state != "B*""#, &[0]);
+    check("id[2] == 3 && offsets[0] < 0", &[0, 7, -1]);
+    check("id[3] == 3", &[]);
+    check("latencies[6] == 0.5", &[7, -1]);
+    check(r#"name == "between" && offsets[1] == 1"#, &[0, 7, -1]);
+    let types = program.types();
+    let kinds: Vec<_> = types[&0].fields.iter().map(|field| field.kind.word()).collect();
+    assert_eq!(kinds, ["enum", "array", "sequence", "string", "sequence"]);
+    let control::FieldKind::Enum { labels, .. } = &types[&0].fields[0].kind else { panic!() };
+    let labels: Vec<_> = labels.iter().map(|label| (&*label.name, label.value)).collect();
+    assert_eq!(labels, [("Idle", 0), ("Busy", 7), ("Broken", u64::MAX)]);
     running.end();
 }
 

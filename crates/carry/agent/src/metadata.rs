@@ -2,12 +2,15 @@
 //! fields of event types.
 
 use crate::clock::Rate;
-use blkkin_control::{Context, EventType, FieldKind};
+use blkkin_control::{Context, EventType, FieldKind, Scalar, Width};
 use blkkin_ctf::schema::{
     ArrayClass, Base, Bits, BlobClass, ByteOrder, Clock, ClockOrigin, Encoding, EnvValue,
-    EventClass, FieldClass, FieldRef, FloatClass, IntClass, IntKind, Length, Member, Role, Roles,
-    Schema, Scope, StreamClass, StringClass, StructClass, TextClass, TraceClass, Uuid, Version,
+    EventClass, FieldClass, FieldRef, FloatClass, IntClass, IntKind, Length, Mapping, Member,
+    Ranges, Role, Roles, Schema, Scope, StreamClass, StringClass, StructClass, TextClass,
+    TraceClass, Uuid, Version,
 };
+
+use std::collections::HashSet;
 
 /// Bytes of the name of a thread, with a NUL: as LTTng has it.
 const PROCNAME_SIZE: u64 = 17;
@@ -84,8 +87,11 @@ pub(crate) fn stream(id: u32, contexts: &[Context]) -> StreamClass {
 
 /// A type of events.
 pub(crate) fn event(event_type: &EventType) -> EventClass {
-    let fields = event_type.fields.iter();
-    let members = fields.flat_map(|field| members(&field.name, field.kind)).collect();
+    let names: HashSet<&str> = event_type.fields.iter().map(|field| &*field.name).collect();
+    let mut members = Vec::new();
+    for field in &event_type.fields {
+        add_members(&mut members, &field.name, &field.kind, &names);
+    }
     EventClass {
         id: event_type.index.into(),
         name: Some(event_type.name.clone()),
@@ -95,28 +101,69 @@ pub(crate) fn event(event_type: &EventType) -> EventClass {
     }
 }
 
-/// What is in the trace of a field: for counted bytes also their number, under LTTng's name for it.
-fn members(name: &str, kind: FieldKind) -> Vec<Member> {
-    let member = |name: &str, class| Member { name: name.to_owned(), class };
+/// Adds what is in the trace of a field: for bytes and sequences also their length, under LTTng's name for it, if no
+/// field has that. `names` are those of all fields.
+fn add_members(members: &mut Vec<Member>, name: &str, kind: &FieldKind, names: &HashSet<&str>) {
+    let hex_byte = Scalar::Unsigned { width: Width::Bits8, hex: true };
     let class = match kind {
-        FieldKind::Unsigned { width, hex } => integer(width.bytes(), IntKind::Unsigned, hex),
-        FieldKind::Signed { width, hex } => integer(width.bytes(), IntKind::Signed, hex),
-        FieldKind::F32 => float(32, 8),
-        FieldKind::F64 => float(64, 11),
-        FieldKind::Bool => unsigned(8),
+        FieldKind::Unsigned { width, hex } => integer(width.bytes(), IntKind::Unsigned, *hex),
+        FieldKind::Signed { width, hex } => integer(width.bytes(), IntKind::Signed, *hex),
+        FieldKind::F32 => scalar(Scalar::F32),
+        FieldKind::F64 => scalar(Scalar::F64),
+        FieldKind::Bool => scalar(Scalar::Bool),
         FieldKind::String => string(),
-        FieldKind::Bytes => {
-            let length = format!("_{name}_length");
-            let path = FieldRef { scope: Scope::Payload, path: vec![length.clone()] };
-            let bytes = FieldClass::Array(Box::new(ArrayClass {
-                length: Length::Dynamic(path),
-                element: integer(1, IntKind::Unsigned, true),
-                align: 1,
-            }));
-            return vec![member(&length, unsigned(32)), member(name, bytes)];
+        FieldKind::Bytes => sequence(members, name, hex_byte, names),
+        FieldKind::Sequence { of } => sequence(members, name, *of, names),
+        FieldKind::Array { of, count } => array(Length::Static(u64::from(*count)), *of),
+        FieldKind::Enum { is_signed, width, labels } => {
+            let kind = if *is_signed { IntKind::Signed } else { IntKind::Unsigned };
+            let size = 8 * width.bytes() as u32;
+            let mappings = labels.iter().map(|label| {
+                let value = value(label.value, size, *is_signed);
+                Mapping { label: label.name.clone(), ranges: Ranges(vec![(value, value)]) }
+            });
+            FieldClass::Int(IntClass { mappings: Some(mappings.collect()), ..int(size, kind) })
         }
     };
-    vec![member(name, class)]
+    members.push(Member { name: name.to_owned(), class });
+}
+
+/// An array whose length is a member before it.
+fn sequence(
+    members: &mut Vec<Member>,
+    name: &str,
+    of: Scalar,
+    names: &HashSet<&str>,
+) -> FieldClass {
+    let mut length = format!("_{name}_length");
+    while names.contains(&*length) || members.iter().any(|member| member.name == length) {
+        length.push('_');
+    }
+    members.push(Member { name: length.clone(), class: unsigned(32) });
+    array(Length::Dynamic(FieldRef { scope: Scope::Payload, path: vec![length] }), of)
+}
+
+fn array(length: Length, of: Scalar) -> FieldClass {
+    FieldClass::Array(Box::new(ArrayClass { length, element: scalar(of), align: 1 }))
+}
+
+fn scalar(of: Scalar) -> FieldClass {
+    match of {
+        Scalar::Unsigned { width, hex } => integer(width.bytes(), IntKind::Unsigned, hex),
+        Scalar::Signed { width, hex } => integer(width.bytes(), IntKind::Signed, hex),
+        Scalar::F32 => float(32, 8),
+        Scalar::F64 => float(64, 11),
+        Scalar::Bool => unsigned(8),
+    }
+}
+
+/// The value of a label, as an integer of this size has it.
+fn value(bits: u64, size: u32, is_signed: bool) -> i128 {
+    let unused = 64 - size;
+    match is_signed {
+        true => i128::from(bits.cast_signed() << unused >> unused),
+        false => i128::from(bits << unused >> unused),
+    }
 }
 
 /// As LTTng calls them, for whom scripts were written: a process and a thread as these see themselves have
@@ -194,7 +241,7 @@ fn bits(size: u32) -> Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use blkkin_control::{Field, Level, Width};
+    use blkkin_control::{Field, Label, Level};
 
     /// All that programs can tell and channels can add can be written, and reads as it was meant.
     #[test]
@@ -207,9 +254,29 @@ mod tests {
             FieldKind::Bool,
             FieldKind::String,
             FieldKind::Bytes,
+            FieldKind::Array { of: Scalar::Signed { width: Width::Bits16, hex: false }, count: 3 },
+            FieldKind::Sequence { of: Scalar::F32 },
+            FieldKind::Enum {
+                is_signed: true,
+                width: Width::Bits8,
+                labels: [("a \"b\"", 1), ("less", u64::MAX), ("enum", 0x7f)]
+                    .map(|(name, value)| Label { name: name.to_owned(), value })
+                    .into(),
+            },
         ];
         // Among the names are words of the language that metadata is written in.
-        let names = ["event", "struct", "_under", "id", "a", "timestamp", "string"];
+        let names = [
+            "event",
+            "struct",
+            "_under",
+            "id",
+            "a",
+            "timestamp",
+            "string",
+            "array",
+            "floats",
+            "enum",
+        ];
         let field = |(name, kind): (&str, FieldKind)| Field { name: name.to_owned(), kind };
         let event_type = EventType {
             index: 7,
@@ -232,5 +299,46 @@ mod tests {
         let text = blkkin_ctf::tsdl::write(&schema).unwrap();
         let read = blkkin_ctf::metadata::parse(text.clone().into_bytes()).unwrap();
         assert_eq!(read, schema, "{text}");
+    }
+
+    /// A13: the length of bytes or of a sequence never has the name of a field, or of another length.
+    #[test]
+    fn a13_lengths_have_names_of_their_own() {
+        let number = FieldKind::Unsigned { width: Width::Bits64, hex: false };
+        let bytes = || FieldKind::Bytes;
+        let sequence = || FieldKind::Sequence { of: Scalar::F64 };
+        let check = |fields: Vec<(&str, FieldKind)>, expected: &[&str]| {
+            let field = |(name, kind): (&str, FieldKind)| Field { name: name.to_owned(), kind };
+            let event_type = EventType {
+                index: 0,
+                name: "p:e".to_owned(),
+                level: Level::Info,
+                file: String::new(),
+                line: 0,
+                fields: fields.into_iter().map(field).collect(),
+            };
+            let class = event(&event_type);
+            let Some(FieldClass::Struct(payload)) = &class.payload else { panic!("{class:?}") };
+            let found: Vec<_> = payload.members.iter().map(|member| &*member.name).collect();
+            assert_eq!(found, expected);
+            let rate = Rate { frequency: 1_000_000_000, offset_ns: 0 };
+            let mut schema = trace([7; 16], Vec::new(), "tsc", rate);
+            schema.streams.push(stream(0, &[]));
+            schema.streams[0].events.push(class);
+            let text = blkkin_ctf::tsdl::write(&schema).unwrap();
+            assert_eq!(blkkin_ctf::metadata::parse(text.into_bytes()).unwrap(), schema);
+        };
+        check(
+            vec![("data", bytes()), ("_data_length", number.clone())],
+            &["_data_length_", "data", "_data_length"],
+        );
+        check(
+            vec![("_data_length", number.clone()), ("data", sequence())],
+            &["_data_length", "_data_length_", "data"],
+        );
+        check(
+            vec![("x", bytes()), ("_x_length", bytes()), ("_x_length_", number)],
+            &["_x_length__", "x", "__x_length_length", "_x_length", "_x_length_"],
+        );
     }
 }

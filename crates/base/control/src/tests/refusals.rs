@@ -129,7 +129,7 @@ fn bodies() {
     event(14, &field(b"a;b", b"\x03"))(&format!("32 , name: ';' {letters}"));
     event(14, &field(b"1b", b"\x03"))(&format!("32 , name: '1' {letters}"));
     event(14, &field("ä".as_bytes(), b"\x03"))(&format!("32 , name: 'ä' {letters}"));
-    event(14, &field(b"a", b"\x07"))("33 , kind: 7 is no FieldKind");
+    event(14, &field(b"a", b"\x0a"))("33 , kind: 10 is no FieldKind");
     event(14, &field(b"a", b"\x00\x04"))("34 , kind: 4 is no Width");
     event(14, &[&b"\x02\0"[..], &field(b"a", b"\x03")[2..], &field(b"a", b"\x03")[2..]].concat())(
         "39 , fields: two have the same name",

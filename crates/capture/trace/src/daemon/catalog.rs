@@ -12,7 +12,7 @@ use crate::registry;
 use blkkin_control::catalog::{
     COUNT, DESCRIPTIONS, Description, MAGIC, REFUSED, SIZE, word, word_of,
 };
-use blkkin_control::{FieldKind, Width};
+use blkkin_control::{Scalar, catalog};
 use blkkin_sys::descriptor::{Held, raise};
 use blkkin_sys::{SharedMemory, WipedOnFork};
 use std::fs::File;
@@ -123,7 +123,7 @@ fn description(
     event: &EventType,
     kinds: &'static [Kind],
     id: u16,
-) -> Description<'static, impl Iterator<Item = (&'static str, FieldKind)> + Clone> {
+) -> Description<'static, impl Iterator<Item = (&'static str, catalog::Kind<'static>)> + Clone> {
     let (file, line) = event.place();
     Description {
         index: id.into(),
@@ -135,21 +135,18 @@ fn description(
     }
 }
 
-fn field_kind(kind: Kind) -> FieldKind {
-    let unsigned = |width| FieldKind::Unsigned { width, hex: false };
-    let signed = |width| FieldKind::Signed { width, hex: false };
+fn field_kind(kind: Kind) -> catalog::Kind<'static> {
     match kind {
-        Kind::U8 => unsigned(Width::Bits8),
-        Kind::U16 => unsigned(Width::Bits16),
-        Kind::U32 => unsigned(Width::Bits32),
-        Kind::U64 => unsigned(Width::Bits64),
-        Kind::I8 => signed(Width::Bits8),
-        Kind::I16 => signed(Width::Bits16),
-        Kind::I32 => signed(Width::Bits32),
-        Kind::I64 => signed(Width::Bits64),
-        Kind::F32 => FieldKind::F32,
-        Kind::F64 => FieldKind::F64,
-        Kind::Bool => FieldKind::Bool,
-        Kind::String => FieldKind::String,
+        Kind::String => catalog::Kind::String,
+        Kind::Array(of, count) => catalog::Kind::Array(of, count),
+        Kind::Sequence(of) => catalog::Kind::Sequence(of),
+        Kind::Enum(Scalar::Signed { width, .. }, labels) => {
+            catalog::Kind::Enum(true, width, labels.0)
+        }
+        Kind::Enum(Scalar::Unsigned { width, .. }, labels) => {
+            catalog::Kind::Enum(false, width, labels.0)
+        }
+        // All others are numbers.
+        kind => kind.scalar().map_or(catalog::Kind::String, catalog::Kind::Scalar),
     }
 }

@@ -4,8 +4,9 @@ use super::EventRule;
 use crate::event::{EventType, Kind};
 use crate::supplied;
 use crate::surroundings;
+use blkkin_control::Scalar;
 use blkkin_control::rules::Rules;
-use blkkin_filter::{Filter, OperandKind, Pseudo, Step, Value, Values};
+use blkkin_filter::{Filter, Integer, OperandKind, Pseudo, Step, Value, Values};
 use blkkin_ring::Encoder;
 use std::cell::OnceCell;
 
@@ -170,8 +171,11 @@ impl Values for Recorded<'_> {
     fn value(&self, index: usize) -> Value<'_> {
         let Some(operand) = self.filter.operands().get(index) else { return Value::Absent };
         match (operand.kind, operand.path.as_slice()) {
+            (OperandKind::Payload, [Step::Name(name), Step::Index(index)]) => {
+                field(self.event, self.fields, name, Some(*index)).unwrap_or(Value::Absent)
+            }
             (OperandKind::Payload, [Step::Name(name)]) => {
-                let field = field(self.event, self.fields, name);
+                let field = field(self.event, self.fields, name, None);
                 field.or_else(|| Some(self.pseudo(operand.pseudo()?))).unwrap_or(Value::Absent)
             }
             (OperandKind::Pseudo(pseudo), _) => self.pseudo(pseudo),
@@ -196,38 +200,61 @@ fn context(name: &str) -> Option<Pseudo> {
     })
 }
 
-/// The value of a field by its name; `None` if the event has none of that name.
-fn field<'f>(event: &EventType, fields: &'f [u8], name: &str) -> Option<Value<'f>> {
+/// The value of a field by its name, or of its element with that number; `None` if the event has none of that name.
+fn field<'f>(
+    event: &EventType,
+    fields: &'f [u8],
+    name: &str,
+    element: Option<u64>,
+) -> Option<Value<'f>> {
     let mut rest = fields;
     for (of, kind) in event.fields() {
-        let size = match kind.size() {
-            Some(size) => size,
-            None => rest.iter().position(|byte| *byte == 0).map_or(rest.len(), |nul| nul + 1),
-        };
-        let (bytes, behind) = rest.split_at_checked(size)?;
+        let (bytes, behind) = rest.split_at_checked(kind.size_in(rest))?;
         if of == name {
-            return Some(value(kind, bytes));
+            return Some(match element {
+                Some(index) => self::element(kind, bytes, index),
+                None => value(kind, bytes),
+            });
         }
         rest = behind;
     }
     None
 }
 
+fn element(kind: Kind, bytes: &[u8], index: u64) -> Value<'_> {
+    let (of, bytes) = match kind {
+        Kind::Array(of, _) => (of, bytes),
+        Kind::Sequence(of) => (of, bytes.get(4..).unwrap_or_default()),
+        _ => return Value::Absent,
+    };
+    let found = usize::try_from(index).ok().and_then(|index| bytes.chunks(of.bytes()).nth(index));
+    found.map_or(Value::Absent, |bytes| number(of, bytes))
+}
+
 fn value(kind: Kind, bytes: &[u8]) -> Value<'_> {
-    let mut word = [0; 8];
-    if kind != Kind::String {
-        let size = bytes.len().min(8);
-        word[..size].copy_from_slice(&bytes[..size]);
-    }
-    let bits = u64::from_le_bytes(word);
     match kind {
-        Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 | Kind::Bool => Value::Uint(bits),
-        Kind::I8 => Value::Int((bits as i8).into()),
-        Kind::I16 => Value::Int((bits as i16).into()),
-        Kind::I32 => Value::Int((bits as i32).into()),
-        Kind::I64 => Value::Int(bits.cast_signed()),
-        Kind::F32 => Value::Float(f32::from_bits(bits as u32).into()),
-        Kind::F64 => Value::Float(f64::from_bits(bits)),
         Kind::String => Value::Str(bytes.strip_suffix(b"\0").unwrap_or(bytes)),
+        Kind::Enum(of, labels) => match number(of, bytes) {
+            Value::Int(number) => Value::Enum(Integer::Signed(number), labels),
+            Value::Uint(number) => Value::Enum(Integer::Unsigned(number), labels),
+            other => other,
+        },
+        kind => kind.scalar().map_or(Value::Present, |of| number(of, bytes)),
+    }
+}
+
+fn number(of: Scalar, bytes: &[u8]) -> Value<'static> {
+    let mut word = [0; 8];
+    let size = bytes.len().min(8);
+    word[..size].copy_from_slice(&bytes[..size]);
+    let bits = u64::from_le_bytes(word);
+    match of {
+        Scalar::Unsigned { .. } | Scalar::Bool => Value::Uint(bits),
+        Scalar::Signed { width, .. } => {
+            let unused = 64 - 8 * width.bytes();
+            Value::Int(bits.cast_signed() << unused >> unused)
+        }
+        Scalar::F32 => Value::Float(f32::from_bits(bits as u32).into()),
+        Scalar::F64 => Value::Float(f64::from_bits(bits)),
     }
 }

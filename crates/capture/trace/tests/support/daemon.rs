@@ -397,9 +397,14 @@ fn split(mut bytes: &[u8], types: &HashMap<u32, EventType>, contexts: &[Context]
                 _ => cut(4),
             });
         }
-        let fields = event.fields.iter().map(|field| match field.kind {
-            FieldKind::Unsigned { width, .. } | FieldKind::Signed { width, .. } => {
-                cut(width.bytes())
+        let fields = event.fields.iter().map(|field| match &field.kind {
+            FieldKind::Unsigned { width, .. }
+            | FieldKind::Signed { width, .. }
+            | FieldKind::Enum { width, .. } => cut(width.bytes()),
+            FieldKind::Array { of, count } => cut(of.bytes() * *count as usize),
+            FieldKind::Sequence { of } => {
+                let count = cut(4);
+                cut(of.bytes() * u32::from_le_bytes(*count.first_chunk().unwrap()) as usize)
             }
             FieldKind::F32 => cut(4),
             FieldKind::F64 => cut(8),

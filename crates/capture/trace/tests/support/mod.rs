@@ -100,11 +100,12 @@ impl Channel {
                 let id = u16::from_le_bytes([first, second]);
                 let event = registry::type_of(id).unwrap();
                 let size = event.fields().fold(HEADER_SIZE, |at, (_, kind)| match kind {
-                    Kind::Bool | Kind::U8 | Kind::I8 => at + 1,
-                    Kind::U16 | Kind::I16 => at + 2,
-                    Kind::U32 | Kind::I32 | Kind::F32 => at + 4,
-                    Kind::U64 | Kind::I64 | Kind::F64 => at + 8,
                     Kind::String => at + rest[at..].iter().position(|byte| *byte == 0).unwrap() + 1,
+                    Kind::Sequence(of) => {
+                        let count = u32::from_le_bytes(*rest[at..].first_chunk().unwrap());
+                        at + 4 + of.bytes() * count as usize
+                    }
+                    kind => at + kind.size().unwrap(),
                 });
                 events.push((event, rest[HEADER_SIZE..size].to_vec()));
                 rest = &rest[size..];

@@ -2,7 +2,7 @@
 
 use super::Listed;
 use blkkin_control::{
-    Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Width,
+    Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
 };
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ pub(crate) fn application(application: &Application) -> Value {
 }
 
 pub(crate) fn event_type(event_type: &EventType) -> Value {
-    let field = |field: &Field| json!({ "name": field.name, "type": kind(field.kind) });
+    let field = |field: &Field| json!({ "name": field.name, "type": kind(&field.kind) });
     json!({
         "name": event_type.name,
         "level": event_type.level.to_string(),
@@ -79,16 +79,20 @@ pub(crate) fn event_type(event_type: &EventType) -> Value {
 }
 
 /// What the bytes of a field are, as Rust calls it.
-pub(crate) fn kind(kind: FieldKind) -> &'static str {
+pub(crate) fn kind(kind: &FieldKind) -> String {
     match kind {
-        FieldKind::Unsigned { width: Width::Bits8, .. } => "u8",
-        FieldKind::Unsigned { width: Width::Bits16, .. } => "u16",
-        FieldKind::Unsigned { width: Width::Bits32, .. } => "u32",
-        FieldKind::Unsigned { width: Width::Bits64, .. } => "u64",
-        FieldKind::Signed { width: Width::Bits8, .. } => "i8",
-        FieldKind::Signed { width: Width::Bits16, .. } => "i16",
-        FieldKind::Signed { width: Width::Bits32, .. } => "i32",
-        FieldKind::Signed { width: Width::Bits64, .. } => "i64",
-        kind => kind.word(),
+        FieldKind::Unsigned { width, .. } => format!("u{}", 8 * width.bytes()),
+        FieldKind::Signed { width, .. } => format!("i{}", 8 * width.bytes()),
+        FieldKind::Array { of, count } => format!("[{}; {count}]", scalar(*of)),
+        FieldKind::Sequence { of } => format!("[{}]", scalar(*of)),
+        kind => kind.word().to_owned(),
+    }
+}
+
+fn scalar(of: Scalar) -> String {
+    match of {
+        Scalar::Unsigned { width, .. } => format!("u{}", 8 * width.bytes()),
+        Scalar::Signed { width, .. } => format!("i{}", 8 * width.bytes()),
+        of => of.word().to_owned(),
     }
 }

@@ -104,8 +104,9 @@ fn text(program: &Program, fields: bool) -> String {
         let mut cells = vec![format!("  {name}").into(), level.to_string().into(), place.into()];
         if fields {
             let fields = event_type.fields.iter();
-            let fields: Vec<String> =
-                fields.map(|field| format!("{}: {}", field.name, json::kind(field.kind))).collect();
+            let fields: Vec<String> = fields
+                .map(|field| format!("{}: {}", field.name, json::kind(&field.kind)))
+                .collect();
             cells.push(fields.join(", ").into());
         }
         table.row(cells);
