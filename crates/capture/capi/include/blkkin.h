@@ -313,8 +313,9 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 	blkkin_keyval_integer_(trace, endpoint, level, key, val)
 
 /* The same as expressions without a value. As long as nobody listens at the level, they cost a load
- * and a branch, and evaluate no argument but the level. */
-#define BLKKIN_EVENT(trace, endpoint, level, event) \
+ * and a branch, and evaluate no argument but the level. From C99 on, and in C++, BLKKIN_EVENT also
+ * records events with fields of one's own: see there. */
+#define BLKKIN_TRACE_EVENT_(trace, endpoint, level, event) \
 	((void)(blkkin_enabled_at(level) && (blkkin_event)(trace, endpoint, level, event)))
 #define BLKKIN_KEYVAL_STRING(trace, endpoint, level, key, val) \
 	((void)(blkkin_enabled_at(level) &&                    \
@@ -330,7 +331,7 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 BLKKIN_INLINE void blkkin_timestamp_(const struct blkin_trace *trace,
 				     const struct blkin_endpoint *endpoint, const char *event)
 {
-	BLKKIN_EVENT(trace, endpoint, BLKKIN_WARNING, event);
+	BLKKIN_TRACE_EVENT_(trace, endpoint, BLKKIN_WARNING, event);
 }
 
 BLKKIN_INLINE void blkkin_string_(const struct blkin_trace *trace,
@@ -429,6 +430,394 @@ int blkkin_b3_parse(const char *text, size_t length, struct blkkin_context *cont
  * it does not fit. On errors `text` is left as it was. */
 int blkkin_traceparent_format(const struct blkkin_context *context, char *text, size_t size);
 int blkkin_b3_format(const struct blkkin_context *context, char *text, size_t size);
+
+/* ---- BlkKin's own: events with fields ------------------------------------------------------- */
+
+/* Records an event PROVIDER:NAME with fields of one's own, in one line and without generated files:
+ *
+ *     BLKKIN_EVENT(osd, write, BLKKIN_INFO, (int, count, n), (string, path, p));
+ *
+ * It is a statement. As long as nobody wants such events it costs two loads and a branch, and evaluates
+ * no argument; provider, name and level have to be constant. `blkkin event list` shows where it stands,
+ * and sessions, filters and readers treat it as all other events. It may stand in signal handlers, in
+ * headers and in libraries that are unloaded. C99 and later, C++11 and later.
+ *
+ * Provider and name are words as in C, or literals. Up to 32 fields follow, each in parentheses: what it
+ * is, its name, and its value.
+ *
+ *     (int, name, value)       also short, long, unsigned, ushort, ulong, size (a size_t),
+ *                              int8 to int64, uint8 to uint64, float, double, bool
+ *     (hex32, name, value)     shown in hexadecimal; also hex8, hex16, hex64
+ *     (pointer, name, value)   an address
+ *     (string, name, value)    a string with its NUL; NULL is an empty one
+ *     (text, name, start, length)           a string of so many bytes
+ *     (bytes, name, start, length)          so many bytes
+ *     (array, name, int, start, 3)          three of any of the numbers above; 3 is constant
+ *     (sequence, name, int, start, length)  so many of them
+ *     (enum, name, value, labels)           an int of which values have labels:
+ *         static const struct blkkin_label labels[] = {{"idle", 0}, {"busy", 1}};
+ *
+ * Long strings are shortened as the channel says, and end with `...[cut: 100000 bytes]` then. Arrays and
+ * sequences never are: an event that does not fit is counted as lost.
+ *
+ * If the compiler names BLKKIN_CLASS_x, then x is nothing that a field can be. Two fields of one name
+ * are an error, too. An event whose level is none does not compile from C11 on. */
+
+/* A label of an enumeration. */
+struct blkkin_label {
+	const char *name;
+	int64_t value;
+};
+
+/* What follows is for BLKKIN_EVENT only. */
+struct blkkin_field_ {
+	const char *name;
+	int kind;
+	int shape;
+	size_t count;
+	const struct blkkin_label *labels;
+};
+
+/* A place of the program; the library fills in the first two. */
+struct blkkin_site_ {
+	const volatile uint64_t *wanted;
+	const void *type;
+	const char *name;
+	const char *file;
+	int line;
+	int level;
+	size_t fields_count;
+	const struct blkkin_field_ *fields;
+};
+
+struct blkkin_value_ {
+	uint64_t number;
+	const void *start;
+	size_t length;
+};
+
+/* Not 0: what `wanted` of a place points to that has not been come by. */
+extern const volatile uint64_t blkkin_unknown_;
+
+/* Makes a place known; whether somebody wants its events. */
+int blkkin_know_(struct blkkin_site_ *site);
+
+void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *values);
+
+#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+
+#define BLKKIN_EVENT(provider, name, ...)                                                      \
+	BLKKIN_CAT1_(BLKKIN_EVENT_AS_, BLKKIN_CAT2_(BLKKIN_FORM_, BLKKIN_SIZE_(__VA_ARGS__))(     \
+					       __VA_ARGS__, ~))                                \
+	(#provider ":" #name, provider, name, __VA_ARGS__)
+
+/* A trace, an endpoint, a level, and what happened. */
+#define BLKKIN_EVENT_AS_0(named, trace, endpoint, level, event) \
+	BLKKIN_TRACE_EVENT_(trace, endpoint, level, event)
+
+/* Fields. */
+#define BLKKIN_EVENT_AS_1(named, provider, name, ...)                                          \
+	do {                                                                                   \
+		enum { BLKKIN_EACH_(BLKKIN_UNIQUE_, __VA_ARGS__) blkkin_fields_end_ };         \
+		static const struct blkkin_field_ blkkin_fields_[] = {                         \
+			BLKKIN_EACH_(BLKKIN_FIELD_, __VA_ARGS__){NULL, 0, 0, 0, NULL}};        \
+		static struct blkkin_site_ blkkin_site_ = {                                    \
+			&blkkin_unknown_,                                                      \
+			NULL,                                                                  \
+			named,                                                                 \
+			__FILE__,                                                              \
+			__LINE__,                                                              \
+			BLKKIN_FIRST_(__VA_ARGS__, ~),                                         \
+			sizeof(blkkin_fields_) / sizeof(blkkin_fields_[0]) - 1,                \
+			blkkin_fields_};                                                       \
+		BLKKIN_IS_LEVEL_(BLKKIN_FIRST_(__VA_ARGS__, ~))                                \
+		if (__builtin_expect(                                                          \
+			    *__atomic_load_n(&blkkin_site_.wanted, __ATOMIC_RELAXED) != 0, 0) && \
+		    (__atomic_load_n(&blkkin_site_.type, __ATOMIC_RELAXED) != NULL ||          \
+		     blkkin_know_(&blkkin_site_))) {                                           \
+			const struct blkkin_value_ blkkin_values_[] = {                        \
+				BLKKIN_EACH_(BLKKIN_VALUE_, __VA_ARGS__){0, NULL, 0}};         \
+			blkkin_record_(&blkkin_site_, blkkin_values_);                         \
+		}                                                                              \
+	} while (0)
+
+#if defined(__cplusplus)
+#define BLKKIN_IS_LEVEL_(level) \
+	static_assert((unsigned)(level) < 15, "the third argument of BLKKIN_EVENT is a level");
+#elif __STDC_VERSION__ >= 201112L
+#define BLKKIN_IS_LEVEL_(level) \
+	_Static_assert((unsigned)(level) < 15, "the third argument of BLKKIN_EVENT is a level");
+#else
+#define BLKKIN_IS_LEVEL_(level)
+#endif
+
+/* What a field is to the three lists above: BLKKIN_FIELD_NUMBER(int, count, n) and so on. */
+#define BLKKIN_UNIQUE_(word, name, ...) blkkin_field_##name,
+#define BLKKIN_FIELD_(word, name, ...) \
+	BLKKIN_CAT3_(BLKKIN_FIELD_, BLKKIN_CLASS_##word)(word, name, __VA_ARGS__)
+#define BLKKIN_VALUE_(word, name, ...) \
+	BLKKIN_CAT3_(BLKKIN_VALUE_, BLKKIN_CLASS_##word)(word, name, __VA_ARGS__)
+
+#define BLKKIN_FIELD_NUMBER(word, name, value) {#name, BLKKIN_KIND_##word, 0, 0, NULL},
+#define BLKKIN_FIELD_STRING(word, name, value) {#name, 0, 1, 0, NULL},
+#define BLKKIN_FIELD_TEXT(word, name, start, length) {#name, 0, 1, 0, NULL},
+#define BLKKIN_FIELD_ARRAY(word, name, of, start, count) {#name, BLKKIN_KIND_##of, 2, count, NULL},
+#define BLKKIN_FIELD_SEQUENCE(word, name, of, start, length) {#name, BLKKIN_KIND_##of, 3, 0, NULL},
+#define BLKKIN_FIELD_BYTES(word, name, start, length) {#name, BLKKIN_X8_, 3, 0, NULL},
+#define BLKKIN_FIELD_ENUM(word, name, value, labels) \
+	{#name, BLKKIN_KIND_int, 4, sizeof(labels) / sizeof((labels)[0]), labels},
+
+#define BLKKIN_VALUE_NUMBER(word, name, value) blkkin_of_##word(value),
+#define BLKKIN_VALUE_STRING(word, name, value) blkkin_of_string(value),
+#define BLKKIN_VALUE_TEXT(word, name, start, length) blkkin_of_text(start, length),
+#define BLKKIN_VALUE_ARRAY(word, name, of, start, count) blkkin_of_##of##_many(start, count),
+#define BLKKIN_VALUE_SEQUENCE(word, name, of, start, length) blkkin_of_##of##_many(start, length),
+#define BLKKIN_VALUE_BYTES(word, name, start, length) blkkin_of_bytes(start, length),
+#define BLKKIN_VALUE_ENUM(word, name, value, labels) blkkin_of_int(value),
+
+#define BLKKIN_CLASS_string STRING
+#define BLKKIN_CLASS_text TEXT
+#define BLKKIN_CLASS_array ARRAY
+#define BLKKIN_CLASS_sequence SEQUENCE
+#define BLKKIN_CLASS_bytes BYTES
+#define BLKKIN_CLASS_enum ENUM
+
+/* Kinds of numbers: sizes of 1, 2, 4 and 8 bytes follow each other. */
+#define BLKKIN_U8_ 0
+#define BLKKIN_I8_ 4
+#define BLKKIN_F32_ 8
+#define BLKKIN_BOOL_ 10
+#define BLKKIN_X8_ 11
+#define BLKKIN_SIZED_(type) \
+	(sizeof(type) == 1 ? 0 : sizeof(type) == 2 ? 1 : sizeof(type) == 4 ? 2 : 3)
+#define BLKKIN_SIGNED_(type) (BLKKIN_I8_ + BLKKIN_SIZED_(type))
+#define BLKKIN_UNSIGNED_(type) (BLKKIN_U8_ + BLKKIN_SIZED_(type))
+
+BLKKIN_INLINE struct blkkin_value_ blkkin_of_bytes(const void *start, size_t length)
+{
+	struct blkkin_value_ value = {0, NULL, 0};
+	value.start = start;
+	value.length = length;
+	return value;
+}
+
+BLKKIN_INLINE struct blkkin_value_ blkkin_of_text(const char *start, size_t length)
+{
+	return blkkin_of_bytes(start, length);
+}
+
+BLKKIN_INLINE struct blkkin_value_ blkkin_of_string(const char *string)
+{
+	return blkkin_of_bytes(string, SIZE_MAX);
+}
+
+#define BLKKIN_NUMBER_(word, type)                                                              \
+	BLKKIN_INLINE struct blkkin_value_ blkkin_of_##word##_many(const type *start, size_t length) \
+	{                                                                                       \
+		return blkkin_of_bytes(start, length);                                          \
+	}                                                                                       \
+	BLKKIN_INLINE struct blkkin_value_ blkkin_of_##word(type number)
+
+#define BLKKIN_INTEGER_(word, type)                                                             \
+	BLKKIN_NUMBER_(word, type)                                                              \
+	{                                                                                       \
+		struct blkkin_value_ value = {0, NULL, 0};                                      \
+		value.number = (uint64_t)number;                                                \
+		return value;                                                                   \
+	}
+BLKKIN_INTEGER_(short, short)
+#define BLKKIN_CLASS_short NUMBER
+#define BLKKIN_KIND_short BLKKIN_SIGNED_(short)
+BLKKIN_INTEGER_(int, int)
+#define BLKKIN_CLASS_int NUMBER
+#define BLKKIN_KIND_int BLKKIN_SIGNED_(int)
+BLKKIN_INTEGER_(long, long)
+#define BLKKIN_CLASS_long NUMBER
+#define BLKKIN_KIND_long BLKKIN_SIGNED_(long)
+BLKKIN_INTEGER_(ushort, unsigned short)
+#define BLKKIN_CLASS_ushort NUMBER
+#define BLKKIN_KIND_ushort BLKKIN_UNSIGNED_(short)
+BLKKIN_INTEGER_(unsigned, unsigned)
+#define BLKKIN_CLASS_unsigned NUMBER
+#define BLKKIN_KIND_unsigned BLKKIN_UNSIGNED_(int)
+BLKKIN_INTEGER_(uint, unsigned)
+#define BLKKIN_CLASS_uint NUMBER
+#define BLKKIN_KIND_uint BLKKIN_UNSIGNED_(int)
+BLKKIN_INTEGER_(ulong, unsigned long)
+#define BLKKIN_CLASS_ulong NUMBER
+#define BLKKIN_KIND_ulong BLKKIN_UNSIGNED_(long)
+BLKKIN_INTEGER_(size, size_t)
+#define BLKKIN_CLASS_size NUMBER
+#define BLKKIN_KIND_size BLKKIN_UNSIGNED_(size_t)
+BLKKIN_INTEGER_(int8, int8_t)
+#define BLKKIN_CLASS_int8 NUMBER
+#define BLKKIN_KIND_int8 BLKKIN_I8_
+BLKKIN_INTEGER_(int16, int16_t)
+#define BLKKIN_CLASS_int16 NUMBER
+#define BLKKIN_KIND_int16 (BLKKIN_I8_ + 1)
+BLKKIN_INTEGER_(int32, int32_t)
+#define BLKKIN_CLASS_int32 NUMBER
+#define BLKKIN_KIND_int32 (BLKKIN_I8_ + 2)
+BLKKIN_INTEGER_(int64, int64_t)
+#define BLKKIN_CLASS_int64 NUMBER
+#define BLKKIN_KIND_int64 (BLKKIN_I8_ + 3)
+BLKKIN_INTEGER_(uint8, uint8_t)
+#define BLKKIN_CLASS_uint8 NUMBER
+#define BLKKIN_KIND_uint8 BLKKIN_U8_
+BLKKIN_INTEGER_(uint16, uint16_t)
+#define BLKKIN_CLASS_uint16 NUMBER
+#define BLKKIN_KIND_uint16 (BLKKIN_U8_ + 1)
+BLKKIN_INTEGER_(uint32, uint32_t)
+#define BLKKIN_CLASS_uint32 NUMBER
+#define BLKKIN_KIND_uint32 (BLKKIN_U8_ + 2)
+BLKKIN_INTEGER_(uint64, uint64_t)
+#define BLKKIN_CLASS_uint64 NUMBER
+#define BLKKIN_KIND_uint64 (BLKKIN_U8_ + 3)
+BLKKIN_INTEGER_(hex8, uint8_t)
+#define BLKKIN_CLASS_hex8 NUMBER
+#define BLKKIN_KIND_hex8 BLKKIN_X8_
+BLKKIN_INTEGER_(hex16, uint16_t)
+#define BLKKIN_CLASS_hex16 NUMBER
+#define BLKKIN_KIND_hex16 (BLKKIN_X8_ + 1)
+BLKKIN_INTEGER_(hex32, uint32_t)
+#define BLKKIN_CLASS_hex32 NUMBER
+#define BLKKIN_KIND_hex32 (BLKKIN_X8_ + 2)
+BLKKIN_INTEGER_(hex64, uint64_t)
+#define BLKKIN_CLASS_hex64 NUMBER
+#define BLKKIN_KIND_hex64 (BLKKIN_X8_ + 3)
+
+BLKKIN_NUMBER_(float, float)
+{
+	union {
+		float number;
+		uint32_t bits;
+	} both;
+	struct blkkin_value_ value = {0, NULL, 0};
+	both.number = number;
+	value.number = both.bits;
+	return value;
+}
+#define BLKKIN_CLASS_float NUMBER
+#define BLKKIN_KIND_float BLKKIN_F32_
+
+BLKKIN_NUMBER_(double, double)
+{
+	union {
+		double number;
+		uint64_t bits;
+	} both;
+	struct blkkin_value_ value = {0, NULL, 0};
+	both.number = number;
+	value.number = both.bits;
+	return value;
+}
+#define BLKKIN_CLASS_double NUMBER
+#define BLKKIN_KIND_double (BLKKIN_F32_ + 1)
+
+#ifdef __cplusplus
+#define BLKKIN_TRUTH_ bool
+#else
+#define BLKKIN_TRUTH_ _Bool
+#endif
+BLKKIN_NUMBER_(truth_, BLKKIN_TRUTH_)
+{
+	struct blkkin_value_ value = {0, NULL, 0};
+	value.number = number;
+	return value;
+}
+/* In C, `bool` may be a macro. */
+#define blkkin_of_bool blkkin_of_truth_
+#define blkkin_of__Bool blkkin_of_truth_
+#define blkkin_of_bool_many blkkin_of_truth__many
+#define blkkin_of__Bool_many blkkin_of_truth__many
+#define BLKKIN_CLASS_bool NUMBER
+#define BLKKIN_CLASS__Bool NUMBER
+#define BLKKIN_KIND_bool BLKKIN_BOOL_
+#define BLKKIN_KIND__Bool BLKKIN_BOOL_
+
+BLKKIN_INLINE struct blkkin_value_ blkkin_of_pointer(const volatile void *pointer)
+{
+	struct blkkin_value_ value = {0, NULL, 0};
+	value.number = (uint64_t)(uintptr_t)pointer;
+	return value;
+}
+#define BLKKIN_CLASS_pointer NUMBER
+#define BLKKIN_KIND_pointer (BLKKIN_X8_ + 3)
+
+#undef BLKKIN_TRUTH_
+#undef BLKKIN_INTEGER_
+#undef BLKKIN_NUMBER_
+
+/* Which of the two BLKKIN_EVENT is: the last argument of four is a field, or it is not. */
+#define BLKKIN_FORM_ONE(...) 1
+#define BLKKIN_FORM_TWO(level, last, ...) BLKKIN_SECOND_(BLKKIN_TUPLE_ last, 0, ~)
+#define BLKKIN_FORM_MANY(...) 1
+#define BLKKIN_TUPLE_(...) BLKKIN_CAT3_(BLKKIN_TUPLE_OF_, BLKKIN_SIZE_(__VA_ARGS__))
+#define BLKKIN_TUPLE_OF_ONE ~, 0
+#define BLKKIN_TUPLE_OF_TWO ~, 0
+#define BLKKIN_TUPLE_OF_MANY ~, 1
+
+#define BLKKIN_CAT1_(a, b) BLKKIN_CAT1_I_(a, b)
+#define BLKKIN_CAT1_I_(a, b) a##b
+#define BLKKIN_CAT2_(a, b) BLKKIN_CAT2_I_(a, b)
+#define BLKKIN_CAT2_I_(a, b) a##b
+#define BLKKIN_CAT3_(a, b) BLKKIN_CAT3_I_(a, b)
+#define BLKKIN_CAT3_I_(a, b) a##b
+#define BLKKIN_FIRST_(first, ...) first
+#define BLKKIN_SECOND_(...) BLKKIN_SECOND_I_(__VA_ARGS__)
+#define BLKKIN_SECOND_I_(first, second, ...) second
+#define BLKKIN_AT_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, \
+	a12, a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, \
+	a23, a24, a25, a26, a27, a28, a29, a30, a31, a32, a33, at, ...) \
+	at
+#define BLKKIN_SIZE_(...) BLKKIN_AT_(__VA_ARGS__, \
+	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+	MANY, MANY, MANY, TWO, ONE, ~)
+#define BLKKIN_COUNT_(...) BLKKIN_AT_(__VA_ARGS__, \
+	33, 32, 31, 30, 29, 28, 27, 26, 25, 24, 23, 22, 21, 20, 19, 18, 17, 16, 15, 14, 13, \
+	12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, ~)
+
+/* Calls a macro with each field, which are behind the level. */
+#define BLKKIN_EACH_(m, ...) BLKKIN_CAT2_(BLKKIN_EACH_, BLKKIN_COUNT_(__VA_ARGS__))(m, __VA_ARGS__)
+#define BLKKIN_EACH_1(m, level)
+#define BLKKIN_EACH_2(m, level, x) m x
+#define BLKKIN_EACH_3(m, level, x, ...) m x BLKKIN_EACH_2(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_4(m, level, x, ...) m x BLKKIN_EACH_3(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_5(m, level, x, ...) m x BLKKIN_EACH_4(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_6(m, level, x, ...) m x BLKKIN_EACH_5(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_7(m, level, x, ...) m x BLKKIN_EACH_6(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_8(m, level, x, ...) m x BLKKIN_EACH_7(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_9(m, level, x, ...) m x BLKKIN_EACH_8(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_10(m, level, x, ...) m x BLKKIN_EACH_9(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_11(m, level, x, ...) m x BLKKIN_EACH_10(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_12(m, level, x, ...) m x BLKKIN_EACH_11(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_13(m, level, x, ...) m x BLKKIN_EACH_12(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_14(m, level, x, ...) m x BLKKIN_EACH_13(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_15(m, level, x, ...) m x BLKKIN_EACH_14(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_16(m, level, x, ...) m x BLKKIN_EACH_15(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_17(m, level, x, ...) m x BLKKIN_EACH_16(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_18(m, level, x, ...) m x BLKKIN_EACH_17(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_19(m, level, x, ...) m x BLKKIN_EACH_18(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_20(m, level, x, ...) m x BLKKIN_EACH_19(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_21(m, level, x, ...) m x BLKKIN_EACH_20(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_22(m, level, x, ...) m x BLKKIN_EACH_21(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_23(m, level, x, ...) m x BLKKIN_EACH_22(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_24(m, level, x, ...) m x BLKKIN_EACH_23(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_25(m, level, x, ...) m x BLKKIN_EACH_24(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_26(m, level, x, ...) m x BLKKIN_EACH_25(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_27(m, level, x, ...) m x BLKKIN_EACH_26(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_28(m, level, x, ...) m x BLKKIN_EACH_27(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_29(m, level, x, ...) m x BLKKIN_EACH_28(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_30(m, level, x, ...) m x BLKKIN_EACH_29(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_31(m, level, x, ...) m x BLKKIN_EACH_30(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_32(m, level, x, ...) m x BLKKIN_EACH_31(m, level, __VA_ARGS__)
+#define BLKKIN_EACH_33(m, level, x, ...) m x BLKKIN_EACH_32(m, level, __VA_ARGS__)
+
+#else
+#define BLKKIN_EVENT(trace, endpoint, level, event) \
+	BLKKIN_TRACE_EVENT_(trace, endpoint, level, event)
+#endif
 
 #ifdef __cplusplus
 }

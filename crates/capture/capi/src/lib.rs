@@ -1,7 +1,7 @@
 //! libblkkin: the C API that `include/blkkin.h` declares and explains, which holds blkin's.
 //!
-//! [`layout`] has the structures as C sees them, [`blkin`] and [`own`] the functions, and [`emit`] is
-//! where what they record leaves this crate. C++ has headers only.
+//! [`layout`] has the structures as C sees them, [`blkin`] and [`own`] the functions, [`events`] what
+//! programs record with fields of their own, and [`emit`] is where annotations leave this crate. C++ has headers only.
 //!
 //! # Safety
 //!
@@ -31,6 +31,7 @@
 
 pub mod blkin;
 pub mod emit;
+pub mod events;
 mod guard;
 mod headers;
 pub mod layout;

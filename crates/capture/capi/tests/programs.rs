@@ -305,7 +305,9 @@ const BLKIN: [&str; 15] = [
     "blkin_unpack_trace_info",
 ];
 
-const OWN: [&str; 10] = [
+const OWN: [&str; 12] = [
+    "blkkin_know_",
+    "blkkin_record_",
     "blkkin_set_context",
     "blkkin_event",
     "blkkin_keyval_string",
@@ -318,7 +320,8 @@ const OWN: [&str; 10] = [
     "blkkin_b3_format",
 ];
 
-const DATA: [&str; 11] = [
+const DATA: [&str; 12] = [
+    "blkkin_unknown_",
     "blkkin_enabled_levels",
     "CLIENT_SEND",
     "CLIENT_RECV",

@@ -163,6 +163,12 @@ impl<'r> Encoder<'r> {
         self.size += bytes.len();
     }
 
+    /// Has the event count as too large, because of a field that fits none.
+    #[cold]
+    pub fn give_up(&mut self) {
+        self.lack(TOO_LARGE);
+    }
+
     /// Notes that bytes found no place.
     #[inline(always)]
     fn lack(&mut self, bytes: usize) {

@@ -410,11 +410,11 @@ impl EventType {
 
     /// The fields' names and kinds; none before the type is known.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {
-        self.fields_of(registry::entry(self).map_or(&[], |entry| entry.kinds))
+        self.fields_of_kinds(registry::entry(self).map_or(&[], |entry| entry.kinds))
     }
 
     /// As above, if they are of these kinds.
-    pub(crate) fn fields_of(
+    pub fn fields_of_kinds(
         &self,
         kinds: &'static [Kind],
     ) -> impl Iterator<Item = (&'static str, Kind)> + Clone + use<> {

@@ -393,3 +393,117 @@ fn the_variable_samples_programs_in_c() {
     assert!((40..=200).contains(&(events / 3)), "{events} events");
     running.end();
 }
+
+/// Events of a program's own are recorded, told with their places, and filtered, in C and in C++, with either library.
+#[test]
+fn events_of_ones_own_in_c() {
+    for (language, standard, link) in [
+        (Language::C, "c99", Link::Dynamically),
+        (Language::C, "c11", Link::Statically),
+        (Language::Cxx, "c++11", Link::Dynamically),
+        (Language::Cxx, "c++20", Link::Statically),
+    ] {
+        let Some(life) = build_of("events.c", language, standard, link) else { return };
+        let daemon = Daemon::new(&format!("capi-events-{standard}"));
+        let mut running = life.start(&daemon, &[]);
+        assert_eq!(
+            running.heard(),
+            "0",
+            "arguments are not evaluated where nobody wants the event"
+        );
+        let mut program = daemon.program();
+        program.add(0, &[]);
+        program.enable(0, &[rule("osd:*"), rule("my.app:*")]);
+        program.ping();
+        assert_eq!(running.step(), "1");
+        let events = program.events(0);
+        let names: Vec<_> = events.iter().map(|event| &*event.name).collect();
+        let expected = ["osd:none", "osd:write", "my.app:quoted name", "osd:many", "osd:arrays"];
+        assert_eq!(names, expected, "{standard}");
+        assert_eq!(events[1].fields, [&1i32.to_le_bytes()[..], b"/dev/vda"]);
+        let many = &events[3].fields;
+        assert_eq!(many[0], (-8i8).to_le_bytes());
+        assert_eq!(many[1], [8]);
+        assert_eq!(many[2], (-16i16).to_le_bytes());
+        assert_eq!(many[3], 16u16.to_le_bytes());
+        assert_eq!(many[4], (-32i32).to_le_bytes());
+        assert_eq!(many[5], 32u32.to_le_bytes());
+        assert_eq!(many[6], (-64i64).to_le_bytes());
+        assert_eq!(many[7], 64u64.to_le_bytes());
+        assert_eq!(many[8], 255u32.to_le_bytes());
+        assert_eq!(many[9], 1.5f32.to_le_bytes());
+        assert_eq!(many[10], (-2.5f64).to_le_bytes());
+        assert_eq!(many[11], [1]);
+        assert_eq!(many[12], 8u64.to_le_bytes());
+        assert_eq!(many[13], b"/dev");
+        assert_eq!(many[14], (-1i64).to_le_bytes());
+        assert_eq!(many[15], b"");
+        let arrays = &events[4].fields;
+        assert_eq!(arrays[0], 7i32.to_le_bytes());
+        assert_eq!(arrays[1], [-1i32, 2, 3].map(i32::to_le_bytes).concat());
+        assert_eq!(arrays[2], [0.5f64, 0.25].map(f64::to_le_bytes).concat());
+        assert_eq!((&*arrays[3], &*arrays[4]), (&b"/de"[..], &b""[..]));
+        assert_eq!(arrays[5], 9i32.to_le_bytes());
+
+        let types = program.types();
+        let types: std::collections::HashMap<_, _> =
+            types.values().map(|found| (&*found.name, found)).collect();
+        let source =
+            std::fs::read_to_string(here().join("tests/programs/events.c")).expect("a file");
+        let line = source.lines().position(|line| line.contains("BLKKIN_EVENT(osd, write,"));
+        let write = types["osd:write"];
+        assert!(write.file.ends_with("tests/programs/events.c"), "{}", write.file);
+        assert_eq!(Some(write.line as usize), line.map(|line| line + 1));
+        let names: Vec<_> = write.fields.iter().map(|field| &*field.name).collect();
+        assert_eq!(names, ["count", "path"]);
+        let kinds = types["osd:arrays"].fields.iter().map(|field| field.kind.word());
+        let expected = ["enum", "array", "sequence", "sequence", "sequence", "signed"];
+        assert_eq!(kinds.collect::<Vec<_>>(), expected);
+
+        let mut check = |filter: &str, expected: &[&str]| {
+            program.enable(0, &[support::filtered("osd:*", filter)]);
+            program.ping();
+            running.step();
+            assert_eq!(program.names(0), expected, "{filter}");
+        };
+        check(r#"path == "/dev/*""#, &["osd:write"]);
+        check(r#"state == "busy" && offsets[0] < 0"#, &["osd:arrays"]);
+        check("l && k < 0 && i == 0xff", &["osd:many"]);
+        check("count > 1000", &[]);
+        running.end();
+    }
+}
+
+/// Wrong uses are told by the compiler, in words that lead to them.
+#[test]
+fn wrong_events_do_not_compile() {
+    let scratch = Scratch::new("capi-wrong-events");
+    let check = |line: &str, expected: &str| {
+        for (language, word, standard) in
+            [(Language::C, "c", "c11"), (Language::Cxx, "c++", "c++11")]
+        {
+            for compiler in compilers("wrong_events_do_not_compile", language) {
+                let source = scratch.0.join("wrong");
+                let text = format!(
+                    "#include <blkkin.h>\nvoid f(int n, const char *p);\n\
+                     void f(int n, const char *p)\n{{\n\t(void)n; (void)p;\n\t{line}\n}}\n"
+                );
+                std::fs::write(&source, text).expect("to write");
+                let build = Build { compiler, language, standard, options: &[] };
+                let mut command = build.command(&scratch);
+                command.args(["-fsyntax-only", "-x", word]).arg(&source);
+                let output = command.output().expect("a compiler");
+                let errors = String::from_utf8_lossy(&output.stderr);
+                assert_eq!(output.status.success(), expected.is_empty(), "{line}: {errors}");
+                assert!(errors.contains(expected), "{compiler}: {line}: {errors}");
+            }
+        }
+    };
+    check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (int, n, n), (string, p, p));", "");
+    check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (number, n, n));", "BLKKIN_CLASS_number");
+    check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (string, n, n));", "blkkin_of_string");
+    check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (int, p, p));", "blkkin_of_int");
+    check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (int, n, n), (int, n, 1));", "blkkin_field_n");
+    check("BLKKIN_EVENT(a, b, 15, (int, n, n));", "is a level");
+    check("BLKKIN_EVENT(a, b, BLKKIN_INFO, (array, n, int, p, 3));", "blkkin_of_int_many");
+}

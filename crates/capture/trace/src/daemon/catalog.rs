@@ -131,7 +131,7 @@ fn description(
         level: event.level(),
         file,
         line,
-        fields: event.fields_of(kinds).map(|(name, kind)| (name, field_kind(kind))),
+        fields: event.fields_of_kinds(kinds).map(|(name, kind)| (name, field_kind(kind))),
     }
 }
 

@@ -1,0 +1,484 @@
+//! Events with fields of a program's own: what `BLKKIN_EVENT` of `blkkin.h` expands to calls [`blkkin_record_`].
+//!
+//! A place of the program is described by constants. When it is first come by, its description is copied into memory
+//! of this library, and the place gets a pointer to the [`Type`] made of it: so a plugin with such places can be
+//! unloaded at any time, and a place in a header is one type however often it was compiled. This may happen in a
+//! signal handler: nothing is allocated and nobody waits. Where descriptions find no room, or are not what they may be,
+//! the place is never wanted.
+
+use crate::guard;
+use blkkin_ring::Encoder;
+use blkkin_trace::{EventType, Kind, Label, Labels, Level, Scalar, Width, registry};
+use std::cell::UnsafeCell;
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::mem::MaybeUninit;
+use std::ptr;
+use std::slice;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+
+/// `struct blkkin_label`.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct CLabel {
+    pub name: *const c_char,
+    pub value: i64,
+}
+
+/// `struct blkkin_field_`.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct CField {
+    pub name: *const c_char,
+    pub kind: c_int,
+    pub shape: c_int,
+    pub count: usize,
+    pub labels: *const CLabel,
+}
+
+/// `struct blkkin_site_`. The library changes the first two.
+#[repr(C)]
+#[derive(Debug)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct Site {
+    pub wanted: AtomicPtr<AtomicU64>,
+    pub known: AtomicPtr<Type>,
+    pub name: *const c_char,
+    pub file: *const c_char,
+    pub line: c_int,
+    pub level: c_int,
+    pub fields_count: usize,
+    pub fields: *const CField,
+}
+
+/// `struct blkkin_value_`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs, reason = "blkkin.h explains the fields")]
+pub struct CValue {
+    pub number: u64,
+    pub start: *const c_void,
+    pub length: usize,
+}
+
+/// Not 0: what a place points to that has not been come by.
+// SAFETY: the name is ours, and no other library defines it.
+#[unsafe(export_name = "blkkin_unknown_")]
+pub static UNKNOWN: AtomicU64 = AtomicU64::new(1);
+/// What a place points to whose description was refused.
+static NEVER: AtomicU64 = AtomicU64::new(0);
+
+/// A place's description, copied.
+#[derive(Debug)]
+pub struct Type {
+    event: EventType,
+    kinds: &'static [Kind],
+}
+
+/// See `blkkin.h`.
+///
+/// # Safety
+///
+/// See the crate. The place is described by constants, which live as long as the call.
+// SAFETY: the name is ours, and no other library defines it.
+#[unsafe(no_mangle)]
+#[cold]
+pub unsafe extern "C" fn blkkin_know_(site: *mut Site) -> c_int {
+    // SAFETY: the caller owes a place, of which all but atomics is constant.
+    let Some(site) = (unsafe { site.as_ref() }) else { return 0 };
+    // SAFETY: the caller owes the same.
+    match guard::quietly(None, || unsafe { make_known(site) }) {
+        Some(known) => known.event.is_enabled().into(),
+        None => {
+            site.wanted.store((&raw const NEVER).cast_mut(), Ordering::Relaxed);
+            0
+        }
+    }
+}
+
+/// See `blkkin.h`.
+///
+/// # Safety
+///
+/// See the crate. The place is known; values are as many as its fields, and what they say.
+// SAFETY: the name is ours, and no other library defines it.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn blkkin_record_(site: *mut Site, values: *const CValue) {
+    // SAFETY: the caller owes a place, of which all but atomics is constant.
+    let Some(site) = (unsafe { site.as_ref() }) else { return };
+    // Acquire: pairs with the release in `make_known`.
+    let known = site.known.load(Ordering::Acquire);
+    // SAFETY: null, or a type, which lives for ever.
+    let Some(known) = (unsafe { known.as_ref() }) else { return };
+    // SAFETY: there are as many values as fields.
+    let values = unsafe { slice::from_raw_parts(values, known.kinds.len()) };
+    guard::quietly((), || {
+        known.event.record_with(known.kinds, |encoder| {
+            for (kind, value) in known.kinds.iter().zip(values) {
+                // SAFETY: the caller's values are what the kinds say.
+                unsafe { put(encoder, *kind, value) };
+            }
+        });
+    });
+}
+
+/// # Safety
+///
+/// The value is what the kind says.
+#[inline(always)]
+unsafe fn put(encoder: &mut Encoder<'_>, kind: Kind, value: &CValue) {
+    match kind {
+        Kind::String if value.start.is_null() => encoder.put([0]),
+        // SAFETY: not NULL, so it ends with a NUL.
+        Kind::String if value.length == usize::MAX => unsafe {
+            encoder.put_c_string(value.start.cast());
+        },
+        // SAFETY: not NULL, so there are so many bytes.
+        Kind::String => unsafe {
+            let length = value.length.min(isize::MAX.cast_unsigned());
+            encoder.put_bytes_as_string(slice::from_raw_parts(value.start.cast(), length));
+        },
+        // SAFETY: by the caller's promise.
+        Kind::Array(of, count) => unsafe { put_many(encoder, of, value.start, count as usize) },
+        // SAFETY: by the caller's promise.
+        Kind::Sequence(of) => unsafe {
+            let length = if value.start.is_null() { 0 } else { value.length };
+            // What 32 bits cannot count fits no event.
+            encoder.put((length as u32).to_le_bytes());
+            put_many(encoder, of, value.start, length);
+        },
+        kind => match kind.size() {
+            Some(1) => encoder.put((value.number as u8).to_le_bytes()),
+            Some(2) => encoder.put((value.number as u16).to_le_bytes()),
+            Some(4) => encoder.put((value.number as u32).to_le_bytes()),
+            _ => encoder.put(value.number.to_le_bytes()),
+        },
+    }
+}
+
+/// Numbers that lie as the machine has them, which is little-endian.
+///
+/// # Safety
+///
+/// NULL, or there are so many.
+#[inline(never)]
+unsafe fn put_many(encoder: &mut Encoder<'_>, of: Scalar, start: *const c_void, count: usize) {
+    const { assert!(cfg!(target_endian = "little")) };
+    let size = count.saturating_mul(of.bytes());
+    if start.is_null() {
+        (0..size).for_each(|_| encoder.put([0]));
+    } else if isize::try_from(size).is_ok() {
+        // SAFETY: not NULL, so there are so many bytes.
+        encoder.put_bytes(unsafe { slice::from_raw_parts(start.cast(), size) });
+    } else {
+        encoder.give_up();
+    }
+}
+
+/// Bytes for descriptions.
+const MEMORY_SIZE: usize = 4 << 20;
+/// Types of one program; more cannot be recorded.
+const TYPES_MAX: usize = registry::TYPES_MAX;
+
+/// Memory that is handed out piece by piece, and never given back.
+struct Memory(UnsafeCell<MaybeUninit<[u64; MEMORY_SIZE / 8]>>);
+
+// SAFETY: each piece of it is handed out once.
+unsafe impl Sync for Memory {}
+
+static MEMORY: Memory = Memory(UnsafeCell::new(MaybeUninit::zeroed()));
+static USED: AtomicUsize = AtomicUsize::new(0);
+
+/// All types so far, at places that depend on what they are.
+static TYPES: [AtomicPtr<Type>; 2 * TYPES_MAX] =
+    [const { AtomicPtr::new(ptr::null_mut()) }; 2 * TYPES_MAX];
+
+/// Moves a value to where it lives for ever.
+fn keep<T>(value: T) -> Option<&'static T> {
+    keep_all(1, |_| Some(value_once(&value))).and_then(|kept| kept.first())
+}
+
+/// A copy of a value that is not used afterwards.
+fn value_once<T>(value: &T) -> T {
+    // SAFETY: `keep` makes one copy, and what it copies has nothing to drop.
+    const { assert!(!std::mem::needs_drop::<T>()) };
+    // SAFETY: as above.
+    unsafe { ptr::read(value) }
+}
+
+/// Makes so many values where they live for ever. `None` if there is no room, or one cannot be made.
+fn keep_all<T>(count: usize, mut make: impl FnMut(usize) -> Option<T>) -> Option<&'static [T]> {
+    const { assert!(align_of::<T>() <= 8 && !std::mem::needs_drop::<T>()) };
+    let size = size_of::<T>().checked_mul(count)?.checked_next_multiple_of(8)?;
+    let at = USED.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+        used.checked_add(size).filter(|end| *end <= MEMORY_SIZE)
+    });
+    // SAFETY: so many bytes are there, aligned, which nobody else gets.
+    let start = unsafe { MEMORY.0.get().cast::<u8>().add(at.ok()?).cast::<T>() };
+    for index in 0..count {
+        // SAFETY: within the piece.
+        unsafe { start.add(index).write(make(index)?) };
+    }
+    // SAFETY: all were written, and nobody writes them again.
+    Some(unsafe { slice::from_raw_parts(start, count) })
+}
+
+/// A string of the place's that is UTF-8.
+///
+/// # Safety
+///
+/// NULL, or it ends with a NUL, and lives as long as the result is used.
+unsafe fn text<'a>(from: *const c_char) -> Option<&'a str> {
+    // SAFETY: not NULL, so it ends with a NUL.
+    (!from.is_null()).then(|| unsafe { CStr::from_ptr(from) }.to_str().ok()).flatten()
+}
+
+fn keep_text(text: &str) -> Option<&'static str> {
+    let bytes = text.as_bytes();
+    let kept = keep_all(bytes.len(), |at| bytes.get(at).copied())?;
+    str::from_utf8(kept).ok()
+}
+
+/// A name, of which each side of the colon may have been written as a literal.
+fn parts_of(name: &str) -> Option<(&str, &str)> {
+    fn bare(text: &str) -> Option<(&str, &str)> {
+        match text.strip_prefix('"') {
+            Some(rest) => rest.split_once('"'),
+            None => Some(text.split_at(text.find(':').unwrap_or(text.len()))),
+        }
+    }
+    let (provider, rest) = bare(name)?;
+    let (name, rest) = bare(rest.strip_prefix(':')?)?;
+    (!provider.is_empty() && !name.is_empty() && rest.is_empty()).then_some((provider, name))
+}
+
+/// # Safety
+///
+/// As for [`blkkin_record_`].
+unsafe fn make_known(site: &Site) -> Option<&'static Type> {
+    // SAFETY: the caller owes fields, or none.
+    let fields = match site.fields_count {
+        0 => &[],
+        count => unsafe { slice::from_raw_parts(site.fields, count) },
+    };
+    // SAFETY: the caller owes the same.
+    let hash = unsafe { hash(site, fields)? };
+    let places = (0..TYPES.len()).map(|step| (hash as usize).wrapping_add(step) % TYPES.len());
+    let mut new: Option<&'static Type> = None;
+    for place in places {
+        let place = TYPES.get(place)?;
+        // Acquire: pairs with the release when it was put there.
+        let mut found = place.load(Ordering::Acquire);
+        if found.is_null() {
+            if new.is_none() {
+                // SAFETY: the caller owes the same.
+                new = Some(unsafe { make(site, fields)? });
+            }
+            let made = ptr::from_ref(new?).cast_mut();
+            let (set, get) = (Ordering::AcqRel, Ordering::Acquire);
+            match place.compare_exchange(ptr::null_mut(), made, set, get) {
+                Ok(_) => found = made,
+                Err(other) => found = other,
+            }
+        }
+        // SAFETY: a type that lives for ever.
+        let found = unsafe { found.as_ref() }?;
+        // SAFETY: the caller owes the same.
+        if unsafe { is_same(found, site, fields) } {
+            found.event.make_known(found.kinds);
+            // The word first: who finds the type there finds it in use.
+            let word = ptr::from_ref(found.event.wanted_word()).cast_mut();
+            site.known.store(ptr::from_ref(found).cast_mut(), Ordering::Release);
+            site.wanted.store(word, Ordering::Relaxed);
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// A number that is the same for places that are described alike.
+///
+/// # Safety
+///
+/// As for [`blkkin_record_`].
+unsafe fn hash(site: &Site, fields: &[CField]) -> Option<u64> {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    let mut add = |bytes: &[u8]| {
+        for byte in bytes {
+            hash = (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    };
+    // SAFETY: strings of the place, which the caller owes.
+    unsafe {
+        add(text(site.name)?.as_bytes());
+        add(text(site.file)?.as_bytes());
+        add(&site.line.to_le_bytes());
+        for field in fields {
+            add(text(field.name)?.as_bytes());
+        }
+    }
+    Some(hash)
+}
+
+/// Whether a type was made of such a place.
+///
+/// # Safety
+///
+/// As for [`blkkin_record_`].
+unsafe fn is_same(known: &Type, site: &Site, fields: &[CField]) -> bool {
+    // SAFETY: strings of the place, which the caller owes.
+    let of_site = unsafe { (text(site.name).and_then(parts_of), text(site.file)) };
+    let (Some((provider, name)), Some(file)) = of_site else { return false };
+    let is_place =
+        known.event.place() == (file, site.line.cast_unsigned())
+            && known.event.level().number() == u64::from(site.level.cast_unsigned())
+            && known.event.name().split_at_checked(provider.len()).is_some_and(|(front, back)| {
+                front == provider && back.strip_prefix(':') == Some(name)
+            });
+    is_place
+        && known.kinds.len() == fields.len()
+        && known.event.fields_of_kinds(known.kinds).zip(fields).all(|((name, kind), field)| {
+            // SAFETY: as above.
+            unsafe { text(field.name) == Some(name) && is_kind(kind, field) }
+        })
+}
+
+/// # Safety
+///
+/// As for [`blkkin_record_`].
+unsafe fn is_kind(kind: Kind, field: &CField) -> bool {
+    match (kind, field.shape) {
+        (Kind::Enum(_, labels), 4) => {
+            labels.0.len() == field.count
+                && labels.0.iter().enumerate().all(|(index, label)| {
+                    // SAFETY: there are so many labels.
+                    let of = unsafe { &*field.labels.add(index) };
+                    // SAFETY: a string of the place.
+                    let name = unsafe { text(of.name) };
+                    name == Some(label.name) && of.value.cast_unsigned() == label.value
+                })
+        }
+        (kind, _) => plain_kind(field) == Some(kind),
+    }
+}
+
+/// # Safety
+///
+/// As for [`blkkin_record_`].
+unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
+    // SAFETY: strings of the place, which the caller owes.
+    let (parts, file) = unsafe { (text(site.name).and_then(parts_of)?, text(site.file)?) };
+    let (provider, name) = parts;
+    let name_bytes = provider.bytes().chain([b':']).chain(name.bytes());
+    let mut bytes = name_bytes;
+    let kept = keep_all(provider.len().checked_add(name.len())?.checked_add(1)?, |_| bytes.next())?;
+    let name = str::from_utf8(kept).ok()?;
+    // The description's end counts; a path may be longer than it can be.
+    let file_start = file.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
+    let file = keep_text(file.get(file_start..).unwrap_or_default())?;
+    // SAFETY: as above.
+    let names = keep_all(fields.len(), |at| keep_text(unsafe { text(fields.get(at)?.name)? }))?;
+    let kinds = keep_all(fields.len(), |at| {
+        let field = fields.get(at)?;
+        match field.shape {
+            // SAFETY: as above.
+            4 => unsafe { enum_kind(field) },
+            _ => plain_kind(field),
+        }
+    })?;
+    let level = Level::from_number(u64::try_from(site.level).ok()?)?;
+    let place = (file, u32::try_from(site.line).unwrap_or(0));
+    keep(Type { event: EventType::new(name, level, names, place), kinds })
+}
+
+/// # Safety
+///
+/// As for [`blkkin_record_`].
+unsafe fn enum_kind(field: &CField) -> Option<Kind> {
+    let Some(scalar) = scalar(field.kind) else { return None };
+    let labels = keep_all(field.count, |index| {
+        // SAFETY: there are so many labels.
+        let label = unsafe { field.labels.add(index).as_ref() }?;
+        // SAFETY: a string of the place.
+        let name = keep_text(unsafe { text(label.name)? })?;
+        Some(Label { name, value: label.value.cast_unsigned() })
+    })?;
+    Some(Kind::Enum(scalar, keep(Labels(labels))?))
+}
+
+/// What a field is that is no enumeration.
+fn plain_kind(field: &CField) -> Option<Kind> {
+    let count = u32::try_from(field.count).ok();
+    match field.shape {
+        0 => Some(match scalar(field.kind)? {
+            Scalar::Unsigned { width, hex: true } => Kind::Hex(width),
+            Scalar::Unsigned { width, .. } => match width {
+                Width::Bits8 => Kind::U8,
+                Width::Bits16 => Kind::U16,
+                Width::Bits32 => Kind::U32,
+                Width::Bits64 => Kind::U64,
+            },
+            Scalar::Signed { width, .. } => match width {
+                Width::Bits8 => Kind::I8,
+                Width::Bits16 => Kind::I16,
+                Width::Bits32 => Kind::I32,
+                Width::Bits64 => Kind::I64,
+            },
+            Scalar::F32 => Kind::F32,
+            Scalar::F64 => Kind::F64,
+            Scalar::Bool => Kind::Bool,
+        }),
+        1 => Some(Kind::String),
+        2 => Some(Kind::Array(scalar(field.kind)?, count?)),
+        3 => Some(Kind::Sequence(scalar(field.kind)?)),
+        _ => None,
+    }
+}
+
+/// The number that a kind of `blkkin.h` is.
+fn scalar(kind: c_int) -> Option<Scalar> {
+    let width = |of: c_int| match of {
+        0 => Width::Bits8,
+        1 => Width::Bits16,
+        2 => Width::Bits32,
+        _ => Width::Bits64,
+    };
+    Some(match kind {
+        0..=3 => Scalar::Unsigned { width: width(kind), hex: false },
+        4..=7 => Scalar::Signed { width: width(kind.wrapping_sub(4)), hex: false },
+        8 => Scalar::F32,
+        9 => Scalar::F64,
+        10 => Scalar::Bool,
+        11..=14 => Scalar::Unsigned { width: width(kind.wrapping_sub(11)), hex: true },
+        _ => return None,
+    })
+}
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<CLabel>() == 16 && size_of::<CField>() == 32 && size_of::<CValue>() == 24);
+    assert!(size_of::<Site>() == 56);
+    assert!(offset_of!(CField, kind) == 8 && offset_of!(CField, count) == 16);
+    assert!(offset_of!(CField, labels) == 24);
+    assert!(offset_of!(Site, name) == 16 && offset_of!(Site, line) == 32);
+    assert!(offset_of!(Site, fields_count) == 40 && offset_of!(Site, fields) == 48);
+    assert!(offset_of!(CValue, start) == 8 && offset_of!(CValue, length) == 16);
+};
+
+#[cfg(test)]
+mod tests {
+    use super::parts_of;
+
+    #[test]
+    fn names_are_words_or_literals() {
+        assert_eq!(parts_of("osd:write"), Some(("osd", "write")));
+        assert_eq!(parts_of(r#""osd":write"#), Some(("osd", "write")));
+        assert_eq!(parts_of(r#""my.app":"a:b""#), Some(("my.app", "a:b")));
+        assert_eq!(parts_of(r#"osd:"a b""#), Some(("osd", "a b")));
+        for wrong in ["", ":", "osd:", r#"""#, r#""osd:write"#, "a:b:c", r#""":a"#] {
+            assert_eq!(parts_of(wrong), None, "{wrong}");
+        }
+    }
+}
