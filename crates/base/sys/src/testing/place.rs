@@ -51,3 +51,30 @@ pub fn skip(test: &str, reason: &str) {
     }
     assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "SKIPPED: {line}");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Scratch, skip};
+    use crate::testing::own_test;
+
+    #[test]
+    #[ignore = "a program of other tests"]
+    fn skips() {
+        skip("corpus", "there is no corpus");
+        skip("corpus", "and nothing else");
+    }
+
+    /// `cargo xtask test` prints these lines after a "skipped: " of its own.
+    #[test]
+    fn skips_are_noted_once_and_without_a_prefix() {
+        let scratch = Scratch::new("skips");
+        let file = scratch.0.join("skips");
+        let mut program = own_test::<&str>(&[], "testing::place::tests::skips");
+        let output = program.env("BLKKIN_SKIPS", &file).env_remove("CI").output().expect("a test");
+        assert!(output.status.success(), "{output:?}");
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("SKIPPED: corpus: there is no corpus\n"), "{errors}");
+        let noted = std::fs::read_to_string(&file).expect("what was noted");
+        assert_eq!(noted, "corpus: there is no corpus\n");
+    }
+}
