@@ -26,8 +26,15 @@ pub(crate) fn mend(error: &mut Error) {
         return;
     };
     let known = WORDS.iter().find(|(theirs, _)| theirs == word);
-    if let (ErrorKind::InvalidSubcommand, Some((_, ours))) = (error.kind(), known) {
-        let hint = format!("it is `blkkin {ours}` here");
+    let hint = match known {
+        Some((_, ours)) => Some(format!("it is `blkkin {ours}` here")),
+        None if word == "sql" && cfg!(not(feature = "sql")) => Some(
+            "this blkkin was built without SQL, by --no-default-features or --without-sql"
+                .to_owned(),
+        ),
+        None => None,
+    };
+    if let (ErrorKind::InvalidSubcommand, Some(hint)) = (error.kind(), hint) {
         error.remove(ContextKind::SuggestedSubcommand);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     }

@@ -433,4 +433,10 @@ fn habits_of_lttng() {
     check("list", "it is `blkkin session list`, or `blkkin event list` here");
     check("enable-event", "it is `blkkin event enable` here");
     check("sesion", "a similar subcommand exists: 'session'");
+    if cfg!(not(feature = "sql")) {
+        check(
+            "sql",
+            "this blkkin was built without SQL, by --no-default-features or --without-sql",
+        );
+    }
 }

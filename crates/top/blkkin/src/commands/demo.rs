@@ -253,7 +253,7 @@ impl Saying {
         for part in parts {
             self.note(&format!("  {:<9} process {:<8} {}", part.name, part.pid, part.at));
         }
-        if chain.port() != wanted.port() {
+        if wanted.port() != 0 && chain.port() != wanted.port() {
             self.note(&format!("  (port {} is taken)", wanted.port()));
         }
         self.note(&format!("The page:   {}", chain.url()));
