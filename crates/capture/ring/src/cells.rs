@@ -21,6 +21,9 @@ pub(crate) enum Word {
     /// The last time that sub-buffers were begun from the ring's start before the others were read:
     /// position, and index of the sub-buffer that was left; 0 if there was none.
     Restart = 48,
+    /// Events that were recorded, give or take one for each time that a thread was interrupted between the
+    /// instruction that publishes an event and the one that counts it. A number to be shown.
+    Recorded = 56,
     /// The reader needs nothing before this position.
     Read = 128,
     /// The reader is about to write, or has written, what comes before this position …
@@ -35,6 +38,8 @@ pub(crate) enum Word {
     Forgotten = 168,
     /// Whether nothing is wanted any more that is in the rings before this one.
     First = 176,
+    /// Events of `Lost` and `Unplaced` that a reader's process has counted for good.
+    Counted = 184,
 }
 
 #[cfg(not(loom))]
@@ -218,7 +223,7 @@ mod model {
     use loom::sync::atomic::AtomicU64;
     use std::sync::atomic::Ordering;
 
-    const WORDS: [Word; 14] = [
+    const WORDS: [Word; 16] = [
         Word::Write,
         Word::LastTime,
         Word::Lost,
@@ -233,6 +238,8 @@ mod model {
         Word::Before,
         Word::Forgotten,
         Word::First,
+        Word::Counted,
+        Word::Recorded,
     ];
 
     /// Bytes that are looked at together.
@@ -241,7 +248,7 @@ mod model {
     /// Memory, by words and bytes.
     #[derive(Debug)]
     pub struct Cells {
-        controls: Vec<[AtomicU64; 14]>,
+        controls: Vec<[AtomicU64; 16]>,
         control_start: usize,
         control_size: usize,
         data: Vec<UnsafeCell<[u8; PART]>>,
@@ -256,7 +263,7 @@ mod model {
     impl Cells {
         /// What a set of rings starts with.
         pub fn new(shape: &Shape) -> Cells {
-            let control = |_| [0; 14].map(|_| AtomicU64::new(shape.start));
+            let control = |_| [0; 16].map(|_| AtomicU64::new(shape.start));
             let cells = Cells {
                 controls: (0..shape.rings).map(control).collect(),
                 control_start: shape.control_of(0),

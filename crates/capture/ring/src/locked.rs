@@ -153,7 +153,12 @@ impl Held<'_> {
     /// Appends an event; `false` if another writer has come in between, as this ring was taken over.
     pub(crate) fn append(&self, place: usize, bytes: &[u8], write: u64, time: u64) -> bool {
         self.cells.copy_in(place, bytes);
-        self.publish(write, write.wrapping_add(bytes.len() as u64), time)
+        let is_done = self.publish(write, write.wrapping_add(bytes.len() as u64), time);
+        if is_done {
+            let recorded = self.cells.load(self.control, Word::Recorded, Relaxed);
+            self.cells.store(self.control, Word::Recorded, recorded.wrapping_add(1), Relaxed);
+        }
+        is_done
     }
 
     /// Leaves a sub-buffer and begins the next one; `false` as above.

@@ -611,6 +611,25 @@ impl Cells {
         let lost = self.load(control, Word::Lost, Acquire);
         lost.wrapping_add(self.load(control, Word::Unplaced, Acquire))
     }
+
+    /// Events of a ring that were recorded so far, as its writers count them.
+    pub fn recorded(&self, shape: &Shape, ring: usize) -> u64 {
+        self.load(shape.control_of(ring), Word::Recorded, Relaxed)
+    }
+
+    /// The same as `lost`, without those that a reader's process has [counted](Self::note_counted), or was to forget.
+    pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
+        let control = shape.control_of(ring);
+        let counted = self.load(control, Word::Counted, Relaxed);
+        let done = counted.max(self.load(control, Word::Forgotten, Relaxed));
+        self.lost(shape, ring).saturating_sub(done)
+    }
+
+    /// Notes for the process after this one that all events lost so far have been counted.
+    pub fn note_counted(&self, shape: &Shape, ring: usize) {
+        let lost = self.lost(shape, ring);
+        self.store(shape.control_of(ring), Word::Counted, lost, Relaxed);
+    }
 }
 
 #[cfg(not(loom))]
