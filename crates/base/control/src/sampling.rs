@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 /// Which requests are followed, of those that start here: those that all rules permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// One request of so many, chosen at random. 1 is all, and 0 is none.
+    /// One request of so many, chosen at random. 1 is all, and 0, which no text says, is none.
     pub one_of: u64,
     /// At most so many in a time.
     pub limit: Option<Limit>,
@@ -43,6 +43,7 @@ impl Sampling {
 impl fmt::Display for Sampling {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.limit {
+            _ if self.one_of == 0 => f.write_str("0/s"),
             Some(limit) if self.one_of == 1 => write!(f, "{}/s", limit.per_second),
             Some(limit) => write!(f, "1/{},{}/s", self.one_of, limit.per_second),
             None => write!(f, "1/{}", self.one_of),
@@ -70,6 +71,8 @@ pub enum SamplingReason {
     NotOne,
     /// Neither digits nor the `s` of a second.
     NotANumber,
+    /// One request of 0.
+    OneOfNone,
     /// More than fits.
     TooLarge,
     /// There is such a rule before.
@@ -83,6 +86,7 @@ impl fmt::Display for SamplingReason {
             SamplingReason::NoSlash => "a rule without '/'",
             SamplingReason::NotOne => "the fraction does not start with 1",
             SamplingReason::NotANumber => "not a whole number, nor the s of a second",
+            SamplingReason::OneOfNone => "one request of 0 cannot be, and none is 0/s",
             SamplingReason::TooLarge => "the number is too large",
             SamplingReason::Twice => "a second rule of the same kind",
         })
@@ -140,6 +144,9 @@ fn read_rule(rule: &str, offset: usize) -> Result<Rule, SamplingError> {
     let number = read_number(after, offset + before.len() + 1)?;
     if before != "1" {
         return error(offset, SamplingReason::NotOne);
+    }
+    if number == 0 {
+        return error(offset, SamplingReason::OneOfNone);
     }
     Ok(Rule::OneOf(number))
 }

@@ -135,6 +135,32 @@ impl Filter {
         Ok(Filter { text: text.to_string(), root, operands })
     }
 
+    /// Parses and checks a filter for events that are about to be recorded, which have no time, stream, trace,
+    /// environment and packet yet. A filter that asks with `has(time)` means a field of the event's own.
+    pub fn parse_for_recording(text: &str) -> Result<Filter, FilterError> {
+        let filter = Filter::parse(text)?;
+        let asked = filter.root.asked_for();
+        let missing = filter.operands.iter().enumerate().find(|(index, operand)| {
+            match (operand.kind, operand.pseudo()) {
+                (OperandKind::Env | OperandKind::Packet, _) => true,
+                (OperandKind::Payload, Some(pseudo)) => pseudo.is_late() && !asked.contains(index),
+                (_, Some(pseudo)) => pseudo.is_late(),
+                _ => false,
+            }
+        });
+        let Some((_, operand)) = missing else { return Ok(filter) };
+        let message = format!("`{operand}` does not exist while events are recorded");
+        let of_its_own = matches!(operand.kind, OperandKind::Payload);
+        let hint = match of_its_own {
+            true => format!(
+                "use it with `blkkin view --filter`; for a field of that name write \
+                 `has({operand}) && …`"
+            ),
+            false => "use it with `blkkin view --filter`".to_owned(),
+        };
+        Err(FilterError::refused(&filter, operand.span, message, Some(hint)))
+    }
+
     /// The text from which it was parsed, to which all spans refer.
     pub fn text(&self) -> &str {
         &self.text

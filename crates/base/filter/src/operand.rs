@@ -95,6 +95,11 @@ impl Pseudo {
         }
     }
 
+    /// Whether it is known only once an event is in a trace.
+    pub fn is_late(self) -> bool {
+        matches!(self, Pseudo::Time | Pseudo::Stream | Pseudo::Trace)
+    }
+
     /// The pseudo-field with that name.
     pub fn from_name(name: &str) -> Option<Pseudo> {
         Pseudo::ALL.into_iter().find(|pseudo| pseudo.name() == name)

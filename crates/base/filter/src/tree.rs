@@ -59,6 +59,23 @@ pub enum Type {
     Unknown,
 }
 
+impl Node {
+    /// Operands that the filter asks for with `has`.
+    pub(crate) fn asked_for(&self) -> Vec<usize> {
+        match &self.expr {
+            Expr::Has(operand) => vec![*operand],
+            Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.asked_for(),
+            Expr::All(children) | Expr::Any(children) => {
+                children.iter().flat_map(Node::asked_for).collect()
+            }
+            Expr::Compare(_, left, right) | Expr::Binary(_, left, right) => {
+                [left, right].into_iter().flat_map(|child| child.asked_for()).collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// What a node says.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {

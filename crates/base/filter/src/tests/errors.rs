@@ -470,3 +470,27 @@ fn messages_stay_short() {
     assert!(error.to_string().len() < 1000);
     assert!(error.render(false).len() < 1000);
 }
+
+/// What comes later than an event is recorded is refused, and a field of the event's own is not.
+#[test]
+fn filters_for_recording() {
+    for (text, field) in [
+        ("time > 0", "time"),
+        ("len > 1 && stream == 3", "stream"),
+        ("trace == \"x\"", "trace"),
+        ("$event.time > 0", "$event.time"),
+        ("has($event.time) && $event.time > 0", "$event.time"),
+        ("$env.hostname == \"store07\"", "$env.hostname"),
+        ("$packet.cpu_id == 1", "$packet.cpu_id"),
+    ] {
+        assert!(Filter::parse(text).is_ok(), "{text}");
+        let error = Filter::parse_for_recording(text).expect_err(text).to_string();
+        let expected = format!("`{field}` does not exist while events are recorded");
+        assert!(error.contains(&expected), "{text}: {error}");
+    }
+    for text in
+        ["has(time) && time > 0", "name == \"a:b\" && pid == 3 && $ctx.vtid == 4", "timed > 1"]
+    {
+        assert!(Filter::parse_for_recording(text).is_ok(), "{text}");
+    }
+}

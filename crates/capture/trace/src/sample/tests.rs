@@ -30,7 +30,6 @@ fn rules_are_read() {
     };
     check("1/100", 100, None);
     check("1/1", 1, None);
-    check("1/0", 0, None);
     check("1/18446744073709551615", u64::MAX, None);
     check("50/s", 1, Some(50));
     check("1/s", 1, Some(1));
@@ -57,6 +56,7 @@ fn bad_rules_are_explained() {
     check("2/100", "byte 0: the fraction does not start with 1");
     check("/100", "byte 0: the fraction does not start with 1");
     check("0.01", "byte 0: a rule without '/'");
+    check("1/0", "byte 0: one request of 0 cannot be, and none is 0/s");
     check("1/", &not_a_number(2));
     check("1/-5", &not_a_number(2));
     check("1/+5", &not_a_number(2));
@@ -74,7 +74,8 @@ fn bad_rules_are_explained() {
 
 #[test]
 fn rules_are_shown() {
-    for text in ["1/100", "1/0", "1/1", "50/s", "0/s", "1/100,50/s", "1/0,50/s"] {
+    assert_eq!(Sampling::NONE.to_string(), "0/s");
+    for text in ["1/100", "1/1", "50/s", "0/s", "1/100,50/s"] {
         assert_eq!(text.parse::<Sampling>().map(|rules| rules.to_string()), Ok(text.to_owned()));
     }
 }
