@@ -95,6 +95,12 @@ pub(super) const TRIALS: &[Trial] = &[
             amount("TEST_FULL", 1, 20),
         ],
     ),
+    end_to_end(
+        "D10",
+        "what was lost is told by each command that ends or shows a recording",
+        &["d10_"],
+        &[],
+    ),
     end_to_end("L2", "agents are started anew", &["l2_"], &[amount("TEST_RESTARTS", 10, 1000)]),
     part(
         "L2",

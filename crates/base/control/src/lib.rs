@@ -77,10 +77,15 @@ pub use fault::{DecodeError, Fault, Reason};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};
 pub use opening::{Answer, Clock, Hello, Opening, Refused, Role, Welcome};
 pub use reply::{
-    Activity, Application, Ended, Failed, Quota, Released, Reply, Ring, Rule, SessionState, code,
+    Activity, Application, Cause, Ended, Failed, Loss, Quota, Released, Reply, Ring, Rule,
+    SessionState, code,
 };
-pub use request::{Applications, Events, NewChannel, Purpose, Request, Session, Snapshot};
-pub use saved::{Saved, SavedSampling, SavedSession, SavedTrace};
+pub use request::{
+    Applications, Events, NewChannel, Purpose, Request, Session, SessionLimit, Snapshot,
+};
+pub use saved::{
+    Saved, SavedClosed, SavedEnded, SavedLimit, SavedLoss, SavedSampling, SavedSession, SavedTrace,
+};
 pub use selection::{Levels, Processes, Selection};
 pub use version::Version;
 

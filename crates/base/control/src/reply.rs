@@ -42,6 +42,9 @@ messages! {
         0x040c Quota(quota: Quota = Own),
         /// What was kept of a channel for snapshots, and had to make room.
         0x040d Released(released: Released = Own),
+        /// What a session has lost by one cause: items of `Status`, `ListSessions`, `StopSession` and
+        /// `DestroySession`.
+        0x040e Loss(loss: Loss = Own),
     }
 }
 
@@ -158,7 +161,7 @@ record! {
         pub cpu: Option<u32> = Optional(Number),
         /// When it was looked at: nanoseconds of `CLOCK_MONOTONIC`.
         pub time_ns: u64 = Number,
-        /// Events in it so far; none if nobody has counted them.
+        /// Events in it so far, as the program counts them; none if nobody has.
         pub events_recorded: Option<u64> = Optional(Number),
         /// Events that found it full.
         pub events_discarded: u64 = Number,
@@ -226,5 +229,52 @@ record! {
         pub rings: u64 = Number,
         /// Packets that no snapshot will have.
         pub packets_lost: u64 = Number,
+    }
+}
+
+record! {
+    /// What a session has lost by one cause since it was made.
+    pub struct Loss {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Whether the session has been destroyed.
+        pub is_destroyed: bool = Flag,
+        /// Why.
+        pub cause: Cause = Own,
+        /// Number of events.
+        pub events: u64 = Number,
+        /// Number of packets, whose events are not in `events`.
+        pub packets: u64 = Number,
+        /// Number of programs, traces, rings or event types of which an unknown number of events was lost.
+        pub uncounted: u64 = Number,
+        /// Error of the last such loss.
+        pub reason: Option<String> = Optional(MESSAGE),
+    }
+}
+
+choice! {
+    /// Cause of a loss.
+    #[derive(Copy, PartialOrd, Ord)]
+    pub enum Cause {
+        /// The program recorded faster than the agent read its rings.
+        0 "ring-full" RingFull,
+        /// The trace could not be written, such as on a full disk.
+        1 "output" Output,
+        /// The session has reached its bound on disk.
+        2 "size" Size,
+        /// No agent read the rings.
+        3 "agent-away" AgentAway,
+        /// The user's programs hold as much as one user may have.
+        4 "quota" Quota,
+        /// A program could not be given rings.
+        5 "attach" Attach,
+        /// Event types that the agent could not keep or understand.
+        6 "event-types" EventTypes,
+        /// A program wrote invalid data into its ring.
+        7 "damaged" Damaged,
+        /// Packets were overwritten before they were read.
+        8 "overwritten" Overwritten,
+        /// A program and its agent ended at the same time.
+        9 "cut-off" CutOff,
     }
 }

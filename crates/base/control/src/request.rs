@@ -2,7 +2,7 @@
 
 use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
-use crate::form::{Flag, Optional, Own, Path};
+use crate::form::{Flag, Number, Optional, Own, Path};
 use crate::limits::BODY_SIZE_MAX;
 use crate::selection::{Processes, Selection};
 use std::path::PathBuf;
@@ -41,6 +41,8 @@ messages! {
         /// Tells the user's programs which requests to follow, those that run and those that are
         /// started later. None: as each decides itself.
         0x030e SetSampling(rules: Option<String> = Optional(SAMPLING)),
+        /// Bounds what a session writes.
+        0x030f LimitSession(limit: SessionLimit = Own),
     }
 }
 
@@ -54,6 +56,16 @@ record! {
         /// Directory to make, for what is recorded or, by default, for snapshots. None: the daemon
         /// chooses.
         pub output: Option<PathBuf> = Optional(Path),
+    }
+}
+
+record! {
+    /// Bound on what a session writes.
+    pub struct SessionLimit {
+        /// Name of the session.
+        pub session: String = NAME,
+        /// Bytes of all of its traces, indexes not counted.
+        pub size_max: u64 = Number,
     }
 }
 

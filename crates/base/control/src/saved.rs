@@ -5,7 +5,7 @@ use crate::application::{NAME, SAMPLING};
 use crate::channel::Channel;
 use crate::form::{Flag, Number, Own, Path};
 use crate::limits::BODY_SIZE_MAX;
-use crate::reply::{Rule, SessionState};
+use crate::reply::{Ended, Loss, Rule, SessionState};
 use std::path::PathBuf;
 
 messages! {
@@ -21,6 +21,14 @@ messages! {
         0x0504 Trace(trace: SavedTrace = Own),
         /// Which requests a user's programs follow.
         0x0505 Sampling(sampling: SavedSampling = Own),
+        /// Losses of a session by one cause, in place of those noted before.
+        0x0506 Loss(loss: SavedLoss = Own),
+        /// The trace of that UUID has been ended, and nothing of it is missing that was not counted.
+        0x0507 Closed(trace: SavedClosed = Own),
+        /// What a channel's rings of ended programs have seen, in place of what was noted before.
+        0x0508 Ended(ended: SavedEnded = Own),
+        /// Bound on what a session writes.
+        0x0509 Limit(limit: SavedLimit = Own),
     }
 }
 
@@ -65,5 +73,47 @@ record! {
         pub uuid_second: u64 = Number,
         /// Where it is, or is to be.
         pub directory: PathBuf = Path,
+    }
+}
+
+record! {
+    /// Losses of a session by one cause.
+    pub struct SavedLoss {
+        /// Number of the session.
+        pub number: u64 = Number,
+        /// The losses.
+        pub loss: Loss = Own,
+    }
+}
+
+record! {
+    /// A trace that has been ended.
+    #[derive(Copy)]
+    pub struct SavedClosed {
+        /// UUID of the trace, first half.
+        pub uuid_first: u64 = Number,
+        /// The second half.
+        pub uuid_second: u64 = Number,
+    }
+}
+
+record! {
+    /// Counts of the rings of ended programs.
+    pub struct SavedEnded {
+        /// Number of the session.
+        pub number: u64 = Number,
+        /// The counts.
+        pub ended: Ended = Own,
+    }
+}
+
+record! {
+    /// Bound on what a session writes.
+    #[derive(Copy)]
+    pub struct SavedLimit {
+        /// Number of the session.
+        pub number: u64 = Number,
+        /// Bytes of all of its traces.
+        pub size_max: u64 = Number,
     }
 }

@@ -3,13 +3,14 @@
 use crate::catalog::{Catalog, Room};
 use crate::departed::Absence;
 use crate::foreign::Foreign;
+use crate::losses::{Losses, cause_of};
 use crate::pace::{Hearing, Pace};
 use crate::process::Process;
 use crate::quota::{Account, Share};
 use crate::rings::{Identity, Packets, Rings};
 use crate::session::{Matcher, Orders, SessionId};
 use crate::trace::Trace;
-use blkkin_control::{Clock, EventType, Orphan};
+use blkkin_control::{Cause, Clock, EventType, Orphan};
 use blkkin_ring::Left;
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -115,6 +116,11 @@ pub(crate) struct Attachment {
     /// If the program was told to let go of the rings because its user's hold too much memory: the answer by
     /// which it has, and when it is not waited for any longer.
     removed: Option<(u64, Instant)>,
+    /// Why it could not be written.
+    pub(crate) trouble: Option<(Cause, String)>,
+    /// Losses by cause, of events that were discarded until so many were.
+    pub(crate) losses: Losses,
+    pub(crate) discarded_seen: u64,
 }
 
 /// What an attachment takes of what the program's user may have.
@@ -195,6 +201,9 @@ impl Attachment {
             left_behind: Vec::new(),
             retry: None,
             removed: None,
+            trouble: None,
+            losses: Losses::default(),
+            discarded_seen: 0,
         }
     }
 
@@ -591,8 +600,12 @@ impl Application {
         };
         for attachment in self.attachments.iter_mut().filter(readable) {
             let Some(trace) = self.traces.get_mut(&attachment.session) else { continue };
+            attachment.attribute();
             attachment.retry = None;
-            let mut fail = |error| {
+            let before = attachment.trouble.take();
+            let mut trouble = None;
+            let mut fail = |error: io::Error| {
+                trouble = Some((cause_of(&error), error.to_string()));
                 drained.trouble = Some(error);
                 Some(Instant::now() + TROUBLE_PAUSE)
             };
@@ -604,11 +617,13 @@ impl Application {
                 });
                 match written {
                     Ok(sets) => {
+                        sets.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
                         done.extend(sets);
                         attachment.weigh_rings();
                     }
                     Err(error) => {
                         attachment.retry = fail(error);
+                        attachment.trouble = trouble;
                         continue;
                     }
                 }
@@ -648,6 +663,10 @@ impl Application {
             if has_taken {
                 attachment.weigh_rings();
             }
+            // What was discarded until something could be written again has the same cause.
+            attachment.trouble = before;
+            attachment.attribute();
+            attachment.trouble = trouble;
         }
         self.let_go(done);
         drained

@@ -7,15 +7,16 @@ use crate::clock::Rate;
 use crate::date;
 use crate::engine::{Agent, Id, ORPHANS_KNOWN_MAX, ORPHANS_LOST_MAX, ORPHANS_MAX, OWN_DESCRIPTORS};
 use crate::foreign::Foreign;
+use crate::losses::{Amount, Losses};
 use crate::quota::{Account, What};
 use crate::rings::{
     Identity, Rings, charge_min, online_processors, possible_processors, shape_of_left,
 };
-use crate::saved::Note;
+use crate::saved::{Begun, Note};
 use crate::session::{Orders, Session, SessionId};
 use crate::trace::{About, Trace};
 use blkkin_control::{
-    AddChannel, Channel, ChannelRule, Clock, Mode, Orphan, Purpose, ToApplication,
+    AddChannel, Cause, Channel, ChannelRule, Clock, Mode, Orphan, Purpose, ToApplication,
 };
 use blkkin_ctf::schema::EnvValue;
 use blkkin_ring::Shape;
@@ -69,6 +70,7 @@ struct Waiting {
     place: (SessionId, usize),
     rings: u32,
     packets: u64,
+    losses: Losses,
 }
 
 /// Bytes of a program's name in that of its trace.
@@ -108,6 +110,7 @@ impl Agent {
         }
         self.take_up(id)?;
         self.adopt(id);
+        self.count_given_up(id);
         self.update(id);
         self.ping(id);
         Ok(())
@@ -201,13 +204,19 @@ impl Agent {
     fn waiting_in(&self, id: Id, left: &Rings) -> Option<Waiting> {
         let (at, channel) = self.place_of(self.applications.get(&id)?, left.shape()).ok()?;
         let (place, rings) = ((self.sessions[at].id, channel), left.count() as u32);
-        Some(Waiting { place, rings, packets: left.packets_waiting() })
+        let packets = left.packets_waiting();
+        let mut losses = Losses::default();
+        let discarded = Amount::events(left.discarded_uncounted());
+        losses.add(Cause::AgentAway, Amount { packets, ..discarded });
+        Some(Waiting { place, rings, packets, losses })
     }
 
     fn count_lost(&mut self, waiting: Waiting) {
         let totals = self.ended.entry(waiting.place).or_default();
         totals.rings += waiting.rings;
         totals.packets_lost = totals.packets_lost.saturating_add(waiting.packets);
+        self.note_totals(waiting.place);
+        self.count_loss(waiting.place.0, &waiting.losses);
     }
 
     /// Gives a program rings in place of those that earlier daemons have left it, as far as their sessions
@@ -305,7 +314,7 @@ impl Agent {
         let has_trace = application.is_some_and(|one| one.traces.contains_key(&place.0));
         if let Some(begun) = begun.filter(|_| !has_trace) {
             // Other channels may be able to go on with it.
-            self.begun.insert(uuid, begun);
+            self.begun.insert(uuid, Begun { is_earlier: false, ..begun });
         }
         attached.map(drop)
     }
@@ -371,10 +380,12 @@ impl Agent {
                 Ok(own) => self.send_rules(id, own, wanted),
                 Err(error) => {
                     let Some(application) = self.applications.get(&id) else { return false };
+                    let pid = application.process.pid;
                     (self.options.log)(&format!(
-                        "{} ({}): cannot be recorded: {error}",
-                        application.program, application.process.pid
+                        "{} ({pid}): cannot be recorded: {error}",
+                        application.program
                     ));
+                    self.count_refused(self.sessions[at].id, number, pid, &error);
                     false
                 }
             },
@@ -503,6 +514,7 @@ impl Agent {
                 }
             };
             trace.let_go_by(self.behind.clone());
+            trace.bound_by(session.bound.clone());
             // Before the program has rings for it.
             trace.note_directory();
             application.traces.insert(session.id, trace);
@@ -530,6 +542,7 @@ impl Agent {
                 return Err(error);
             }
         };
+        done.iter().for_each(|set| attachment.losses.add_all(&set.losses()));
         application.attachments.push(attachment);
         let own = application.attachments.len() - 1;
         // From now on events may come, and the first one is to wake the daemon.
@@ -585,6 +598,7 @@ impl Agent {
         }
         for attachment in &removed {
             self.count_ended(attachment);
+            self.count_loss(attachment.session, &attachment.unread());
         }
         drop(removed);
         self.update(id);
@@ -597,7 +611,9 @@ impl Agent {
         let mut trouble = None;
         let mut gone: Vec<Attachment> = Vec::new();
         let mut closed: Vec<Trace> = Vec::new();
+        let mut types_lost: Vec<Losses> = Vec::new();
         for application in self.applications.values_mut().chain(&mut self.departed) {
+            let count = application.attachments.len();
             let finished = application.finish(crate::engine::ROOM, Some(session));
             trouble = finished.trouble.or(trouble);
             let attachments = std::mem::take(&mut application.attachments);
@@ -607,11 +623,23 @@ impl Agent {
             gone.extend(own);
             closed.extend(application.traces.remove(&session));
             application.uuids.remove(&session);
+            if application.attachments.len() != count {
+                types_lost.push(application.types_lost());
+            }
         }
-        closed.iter().for_each(|trace| self.spare(session, trace.directory()));
+        types_lost.iter().for_each(|types| self.count_loss(session, types));
+        for mut trace in closed {
+            let uuid = trace.note().map(Note::uuid);
+            let misses = |one: &Attachment| {
+                Some(one.rings.shape().uuid) == uuid && one.is_written && one.packets_waiting() > 0
+            };
+            trace.end(gone.iter().any(misses));
+            self.spare(session, trace.directory());
+        }
         self.departed.retain(|application| !application.attachments.is_empty());
         for attachment in &gone {
             self.count_ended(attachment);
+            self.count_loss(session, &attachment.unread());
         }
         trouble
     }
@@ -625,10 +653,15 @@ impl Agent {
             // Programs count, and may count nonsense.
             let discarded = attachment.rings.discarded(ring);
             totals.discarded = totals.discarded.saturating_add(discarded);
+            let recorded = attachment.rings.recorded(ring);
+            totals.recorded = Some(totals.recorded.unwrap_or(0).saturating_add(recorded));
             totals.packets += counts.packets;
             totals.packets_lost += counts.packets_lost;
             totals.bytes += counts.bytes;
         }
+        attachment.rings.note_counted();
+        self.note_totals(place);
+        self.count_loss(place.0, &attachment.losses_so_far());
     }
 }
 

@@ -2,12 +2,20 @@
 
 use crate::engine::{Agent, Options};
 use crate::quota::Limits;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, PipeWriter};
 use std::os::fd::AsFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// What directories for sockets are called, before a random number.
+const PREFIX: &str = "blkkin-";
+/// How long an agent may take to lock its new directory.
+const BEGINNING: Duration = Duration::from_secs(2);
+/// Entries of a directory that are looked at.
+const ENTRIES_MAX: usize = 4096;
 
 /// An agent that runs on a thread.
 #[derive(Debug)]
@@ -75,6 +83,36 @@ impl Drop for Background {
     }
 }
 
+/// Whether nobody is just beginning to use it.
+fn is_old(directory: &fs::Metadata) -> bool {
+    let age = directory.modified().ok().and_then(|modified| modified.elapsed().ok());
+    age.is_some_and(|age| age > BEGINNING)
+}
+
+/// Removes directories of this user's agents that were killed, so that they do not pile up.
+fn remove_abandoned(parent: &Path) {
+    let own = blkkin_sys::user_id();
+    for entry in fs::read_dir(parent).into_iter().flatten().flatten().take(ENTRIES_MAX) {
+        let name = entry.file_name();
+        let is_ours =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|word| {
+                word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
+            });
+        let is_own = entry
+            .metadata()
+            .is_ok_and(|found| found.is_dir() && found.uid() == own && is_old(&found));
+        if !is_ours || !is_own {
+            continue;
+        }
+        let lock = entry.path().join("agent.lock");
+        // One that has no lock yet is about to be used.
+        let opened = File::options().write(true).custom_flags(libc::O_NOFOLLOW).open(lock);
+        if opened.is_ok_and(|lock| lock.try_lock().is_ok()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
 /// A new directory for sockets: paths of those must be short, and nobody else may enter it.
 fn private_directory() -> io::Result<PathBuf> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
@@ -82,8 +120,9 @@ fn private_directory() -> io::Result<PathBuf> {
     let parents = runtime.into_iter().chain([std::env::temp_dir(), "/tmp".into()]);
     let mut last = io::Error::from(io::ErrorKind::NotFound);
     for parent in parents {
+        remove_abandoned(&parent);
         let [word] = blkkin_sys::random_words().unwrap_or([u64::from(std::process::id())]);
-        let directory = parent.join(format!("blkkin-{word:016x}"));
+        let directory = parent.join(format!("{PREFIX}{word:016x}"));
         match DirBuilder::new().mode(0o700).create(&directory) {
             Ok(()) => return Ok(directory),
             Err(error) => last = error,

@@ -93,7 +93,9 @@ impl Clearing {
         match (depth, is_directory) {
             (1, true) if !self.is_spared(&path, open) => self.enter(path),
             (2, true) if name == "index" => self.enter(path),
-            (2, false) if is_part(&name, &[Part::Metadata, Part::Stream]) => self.remove(&path),
+            (2, false) if is_part(&name, &[Part::Metadata, Part::Mark, Part::Stream]) => {
+                self.remove(&path);
+            }
             (3, false) if is_part(&name, &[Part::Index]) => self.remove(&path),
             _ => {}
         }
@@ -117,6 +119,7 @@ impl Agent {
     pub(crate) fn clear(&mut self, command: Id, at: usize, descriptors: Share) {
         let session = &self.sessions[at];
         let id = session.id;
+        session.bound.clear();
         let mut clearing = Clearing::begin(command, session, descriptors);
         for application in self.applications.values_mut().chain(&mut self.departed) {
             application.forget(id);

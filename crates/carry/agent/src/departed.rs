@@ -136,6 +136,10 @@ impl Agent {
             // What it has not mapped is as good as never given.
             application.attachments.retain(|attachment| attachment.rings.is_sealed());
         }
+        let sessions: HashSet<SessionId> =
+            application.attachments.iter().map(|attachment| attachment.session).collect();
+        // Sessions whose traces miss what could not be written.
+        let mut cut: HashSet<SessionId> = HashSet::new();
         let own = application.attachments.extract_if(.., |attachment| attachment.is_written);
         for mut attachment in own.collect::<Vec<Attachment>>() {
             attachment.begin_anew();
@@ -145,21 +149,35 @@ impl Agent {
                 let totals = self.ended.entry((attachment.session, attachment.channel));
                 let lost = &mut totals.or_default().packets_lost;
                 *lost = lost.saturating_add(attachment.packets_waiting());
+                self.count_loss(attachment.session, &attachment.unread());
+                if attachment.packets_waiting() > 0 {
+                    cut.insert(attachment.session);
+                }
             }
         }
-        self.close_traces(application);
+        for session in sessions {
+            if application.attachments.iter().all(|one| one.session != session) {
+                self.count_loss(session, &application.types_lost());
+            }
+        }
+        self.close_traces(application, &cut);
     }
 
-    /// Closes the traces of a program into which it has no rings any more.
-    fn close_traces(&mut self, application: &mut Application) {
+    /// Closes the traces of a program into which it has no rings any more; those of the sessions `cut` miss
+    /// events.
+    fn close_traces(&mut self, application: &mut Application, cut: &HashSet<SessionId>) {
         let own: HashSet<SessionId> =
             application.attachments.iter().map(|attachment| attachment.session).collect();
         let pid = application.process.pid;
         let may_come = application.may_come();
         let closed = application.traces.extract_if(.., |session, _| !own.contains(session));
-        for (session, trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
+        for (session, mut trace) in closed.collect::<Vec<(SessionId, Trace)>>() {
             self.spare(session, trace.directory());
             let same = self.begun.values().filter(|begun| begun.pid == pid).count();
+            if !may_come {
+                trace.note().iter().for_each(|note| note.close());
+                trace.end(cut.contains(&session));
+            }
             let note = trace.note().filter(|_| may_come && same < BEGUN_MAX);
             self.begun.extend(note.map(|note| (note.uuid(), note.begun())));
         }
@@ -258,7 +276,7 @@ impl Agent {
         };
         self.end_recordings(&mut departed);
         self.release_recorders(&mut departed);
-        self.close_traces(&mut departed);
+        self.close_traces(&mut departed, &HashSet::new());
         true
     }
 

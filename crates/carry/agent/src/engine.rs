@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::departed::Absence;
 use crate::door::{Door, Knock};
 use crate::foreign::{Foreign, Intake, intake_of};
+use crate::losses::{Destroyed, Losses, RefusedPrograms};
 use crate::notify::{self, notify};
 use crate::outputs::{self, Making};
 use crate::owner::Owner;
@@ -96,6 +97,12 @@ pub struct Agent {
     pub(crate) sampling: HashMap<u32, String>,
     /// What the rings have seen of programs that are no more, by session and channel.
     pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
+    /// Losses of sessions, without those of rings that are attached.
+    pub(crate) losses: BTreeMap<SessionId, Losses>,
+    /// Losses of sessions that have been destroyed.
+    pub(crate) destroyed: VecDeque<Destroyed>,
+    /// Programs that could not be given rings.
+    pub(crate) refused: RefusedPrograms,
     /// What was kept for snapshots, and had to make room, by session and channel.
     pub(crate) released: BTreeMap<(SessionId, usize), Released>,
     next_id: Id,
@@ -106,6 +113,8 @@ pub struct Agent {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Totals {
     pub(crate) rings: u32,
+    /// None if no program has been counted.
+    pub(crate) recorded: Option<u64>,
     pub(crate) discarded: u64,
     pub(crate) packets: u64,
     pub(crate) packets_lost: u64,
@@ -281,7 +290,10 @@ impl Agent {
             clearings: Vec::new(),
             resumed: BTreeSet::new(),
             sampling: notes.sampling,
-            ended: BTreeMap::new(),
+            ended: notes.ended,
+            losses: notes.losses,
+            destroyed: VecDeque::new(),
+            refused: RefusedPrograms::default(),
             released: BTreeMap::new(),
             next_id: 1,
         })
@@ -295,6 +307,7 @@ impl Agent {
         for missing in crate::confine::confine(&traces) {
             (self.options.log)(&missing);
         }
+        self.count_cut_off();
         if !self.sessions.is_empty() || !self.begun.is_empty() || !self.sampling.is_empty() {
             // Without what was noted in part, behind which nothing can be added.
             self.save();
@@ -549,6 +562,10 @@ impl Agent {
     }
 
     fn complain(&self, id: Id, error: &io::Error) {
+        // Programs and commands end whenever they like.
+        if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
+            return;
+        }
         let who = match self.applications.get(&id) {
             Some(application) => format!("{} ({})", application.program, application.process.pid),
             None => match self.peers.get(&id) {

@@ -6,7 +6,7 @@ use crate::catalog::Catalog;
 use crate::clear;
 use crate::clock::Rates;
 use crate::date;
-use crate::engine::{Agent, Id, State, Totals};
+use crate::engine::{Agent, Id, ROOM, State, Totals};
 use crate::foreign::Foreign;
 use crate::outputs::OutputPurpose;
 use crate::owner::Owner;
@@ -16,7 +16,7 @@ use crate::session::{Executable, Session, SessionChannel, SessionId, SessionRule
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
-    Purpose, Reply, Request, Ring, Snapshot, ToApplication, code, limits,
+    Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication, code, limits,
 };
 use blkkin_filter::Filter;
 use jiff::Zoned;
@@ -24,6 +24,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// A command that has connected.
@@ -82,8 +83,8 @@ enum Then {
     Nothing,
     /// What programs have recorded for the session of that number is to be written.
     Write(SessionId),
-    /// The session is to go, of that number.
-    Destroy(SessionId),
+    /// The session is to go, of that number, name and user.
+    Destroy(SessionId, String, u32),
 }
 
 /// Whose the session was that has changed, and whether it may record programs of all users.
@@ -150,11 +151,12 @@ impl Agent {
                 | Request::Status(_)
                 | Request::GetSampling
         );
+        self.count_cut_off();
         let outcome = self.act(who, request, &mut end);
         // What programs have to follow in is noted when they have.
         let is_done = !matches!(
             end,
-            End::AsBefore | End::Made(..) | End::When(Then::Write(_) | Then::Destroy(_), _)
+            End::AsBefore | End::Made(..) | End::When(Then::Write(_) | Then::Destroy(..), _)
         );
         if changes && is_done && outcome.is_ok() {
             self.save();
@@ -210,7 +212,7 @@ impl Agent {
         let at = self.sessions.iter().position(|one| one.id == pending.session);
         while let Some(id) = pending.to_visit.pop() {
             let has_changed = match (&pending.then, at) {
-                (Then::Destroy(session), _) => self.let_go(id, *session),
+                (Then::Destroy(session, ..), _) => self.let_go(id, *session),
                 (_, Some(at)) => self.update_session(id, at),
                 (_, None) => false,
             };
@@ -261,17 +263,27 @@ impl Agent {
                 continue;
             }
             let Pending { command, then, .. } = pending;
+            let has_written = !matches!(then, Then::Nothing);
             let trouble = match then {
                 Then::Nothing => None,
-                Then::Write(session) => self.write_all(session),
-                Then::Destroy(session) => {
-                    let trouble = self.detach(session);
-                    self.ended.retain(|(ended, _), _| *ended != session);
-                    self.released.retain(|(released, _), _| *released != session);
+                Then::Write(id) => {
+                    let trouble = self.write_all(id);
+                    let session = self.sessions.iter().find(|session| session.id == id);
+                    let losses = session.map(|session| self.loss_replies(session));
+                    losses.iter().flatten().for_each(|loss| self.reply(command, loss));
                     trouble
                 }
+                Then::Destroy(id, name, uid) => {
+                    // What cannot be written is counted.
+                    let _ = self.detach(id);
+                    self.ended.retain(|(ended, _), _| *ended != id);
+                    self.released.retain(|(released, _), _| *released != id);
+                    let losses = self.bury(id, name, uid);
+                    losses.iter().for_each(|loss| self.reply(command, loss));
+                    None
+                }
             };
-            if !matches!(then, Then::Nothing) {
+            if has_written {
                 self.save();
             }
             let reply = match trouble {
@@ -340,7 +352,14 @@ impl Agent {
             Request::DestroySession(name) => {
                 let at = self.find(who, &name)?;
                 let session = self.sessions.remove(at);
-                *end = End::When(Then::Destroy(session.id), Concerned::by(&session));
+                let concerned = Concerned::by(&session);
+                let then = Then::Destroy(session.id, session.name, session.owner.uid);
+                *end = End::When(then, concerned);
+                Ok(vec![])
+            }
+            Request::LimitSession(SessionLimit { session, size_max }) => {
+                let at = self.find(who, &session)?;
+                self.sessions[at].bound.set(size_max);
                 Ok(vec![])
             }
             Request::ClearSession(name) => {
@@ -478,6 +497,7 @@ impl Agent {
             created: Zoned::now(),
             channels: Vec::new(),
             snapshots: 0,
+            bound: Arc::default(),
             rates: Rates::default(),
         });
         self.next_session += 1;
@@ -506,7 +526,9 @@ impl Agent {
     /// Enables or disables events.
     fn change_events(&mut self, who: Who, enabled: bool, events: Events, end: &mut End) -> Outcome {
         let at = self.find(who, &events.session)?;
-        if let Some(Err(error)) = events.selection.filter.as_deref().map(Filter::parse) {
+        if let Some(Err(error)) =
+            events.selection.filter.as_deref().map(Filter::parse_for_recording)
+        {
             return Err(failed(code::BAD_VALUE, format!("the filter cannot be used: {error}")));
         }
         let account = self.accounts.of(self.sessions[at].owner.uid);
@@ -572,6 +594,7 @@ impl Agent {
             }
             let rules = session.channels.iter().flat_map(SessionChannel::told_rules);
             replies.extend(rules.map(Reply::Rule));
+            replies.extend(self.loss_replies(session));
         }
         Ok(replies)
     }
@@ -605,9 +628,19 @@ impl Agent {
         }
     }
 
-    fn next_listed(&self, listing: &mut Listing) -> Option<Reply> {
+    fn next_listed(&mut self, listing: &mut Listing) -> Option<Reply> {
         loop {
-            let application = self.applications.get(listing.left.front()?);
+            let application = self.applications.get_mut(listing.left.front()?);
+            let application = application.map(|one| {
+                if listing.next_type.is_none()
+                    && let Some(catalog) = &mut one.catalog
+                {
+                    // Types of which nobody has recorded anything yet. Those for which the user has no room are
+                    // missing.
+                    let _ = catalog.look(ROOM);
+                }
+                &*one
+            });
             let types =
                 application.and_then(|one| one.catalog.as_ref()).map_or(&[][..], Catalog::types);
             match (application, listing.next_type) {
@@ -654,7 +687,7 @@ impl Agent {
                             pid: application.process.pid,
                             cpu: (!is_last).then_some(ring as u32),
                             time_ns: blkkin_sys::monotonic_ns(),
-                            events_recorded: None,
+                            events_recorded: Some(rings.recorded(ring)),
                             events_discarded: discarded,
                             packets_taken: counts.packets,
                             packets_lost: counts.packets_lost,
@@ -681,6 +714,14 @@ impl Agent {
                     packets_lost: released.packets_lost,
                 }));
             }
+        }
+        for (at, session) in self.sessions.iter().enumerate() {
+            if only.is_none_or(|only| only == at) && who.sees(session) {
+                replies.extend(self.loss_replies(session));
+            }
+        }
+        if only.is_none() {
+            replies.extend(self.buried(|uid| who.is_privileged || uid == who.owner.uid));
         }
         let accounts = self.accounts.all().into_iter();
         let seen = |account: &&Account| who.is_privileged || account.uid() == who.owner.uid;
@@ -724,12 +765,24 @@ impl Who {
 }
 
 impl Totals {
-    fn told(self, session: &str, channel: &str) -> Ended {
+    /// Takes over what an earlier agent has noted.
+    pub(crate) fn of(ended: &Ended) -> Totals {
+        Totals {
+            rings: ended.rings,
+            recorded: ended.events_recorded,
+            discarded: ended.events_discarded,
+            packets: ended.packets_taken,
+            packets_lost: ended.packets_lost,
+            bytes: ended.bytes_written,
+        }
+    }
+
+    pub(crate) fn told(self, session: &str, channel: &str) -> Ended {
         Ended {
             session: session.to_owned(),
             channel: channel.to_owned(),
             rings: self.rings,
-            events_recorded: None,
+            events_recorded: self.recorded,
             events_discarded: self.discarded,
             packets_taken: self.packets,
             packets_lost: self.packets_lost,

@@ -187,6 +187,29 @@ impl Rings {
         self.cells.lost(&self.shape, ring)
     }
 
+    /// Events of a ring that were recorded so far, as the program counts them.
+    pub(crate) fn recorded(&self, ring: usize) -> u64 {
+        self.cells.recorded(&self.shape, ring)
+    }
+
+    /// Events of all rings that were lost so far, as the program counts them.
+    pub(crate) fn discarded_in_all(&self) -> u64 {
+        (0..self.count()).map(|ring| self.discarded(ring)).fold(0, u64::saturating_add)
+    }
+
+    /// The same, without those that an agent has counted.
+    pub(crate) fn discarded_uncounted(&self) -> u64 {
+        let uncounted = |ring| self.cells.lost_uncounted(&self.shape, ring);
+        (0..self.count()).map(uncounted).fold(0, u64::saturating_add)
+    }
+
+    /// Notes for the daemon after this one that lost events have been counted.
+    pub(crate) fn note_counted(&self) {
+        if !self.is_left_behind {
+            (0..self.count()).for_each(|ring| self.cells.note_counted(&self.shape, ring));
+        }
+    }
+
     /// Bytes that have not been taken yet.
     pub(crate) fn waiting(&self, ring: usize) -> u64 {
         self.readers[ring].0.waiting(&self.cells, &self.shape)

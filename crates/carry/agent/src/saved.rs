@@ -2,17 +2,19 @@
 //! them, with the rings that programs have kept and the traces that were begun.
 
 use crate::clock::Rates;
-use crate::engine::Agent;
+use crate::engine::{Agent, Totals};
+use crate::losses::Losses;
 use crate::owner::Owner;
 use crate::process::may_run;
 use crate::quota::Accounts;
 use crate::session::{Session, SessionChannel, SessionId, SessionRule};
 use crate::trace::Trace;
 use blkkin_control::{
-    Decoder, Received, Rule, Saved, SavedSampling, SavedSession, SavedTrace, SessionState, encode,
+    Decoder, Received, Rule, Saved, SavedClosed, SavedEnded, SavedLimit, SavedLoss, SavedSampling,
+    SavedSession, SavedTrace, SessionState, encode,
 };
 use jiff::{Timestamp, Zoned, tz::TimeZone};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -26,6 +28,8 @@ pub(crate) struct Begun {
     pub(crate) session: SessionId,
     pub(crate) pid: u32,
     pub(crate) directory: PathBuf,
+    /// Whether an earlier daemon has begun it, whose rings only its program has.
+    pub(crate) is_earlier: bool,
 }
 
 /// The file of notes.
@@ -57,12 +61,16 @@ pub(crate) struct Notes {
     pub(crate) traces: HashMap<[u8; 16], Begun>,
     /// Rules of sampling, by user.
     pub(crate) sampling: HashMap<u32, String>,
+    /// Losses of sessions.
+    pub(crate) losses: BTreeMap<SessionId, Losses>,
+    /// What the rings of ended programs have seen, by session and channel.
+    pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
 }
 
 /// Longest file that is read.
 const SIZE_MAX: u64 = 64 << 20;
 /// Notes that are added before the file is written anew, without those that hold no more.
-const ADDED_MAX: usize = 256;
+const ADDED_MAX: usize = 768;
 /// Traces that nobody has open, and whose programs may come back.
 const BEGUN_MAX: usize = 16_384;
 
@@ -114,14 +122,29 @@ impl Notes {
                 }
             }
             Saved::Trace(trace) => {
-                let mut uuid = [0; 16];
-                uuid[..8].copy_from_slice(&trace.uuid_first.to_le_bytes());
-                uuid[8..].copy_from_slice(&trace.uuid_second.to_le_bytes());
+                let uuid = uuid_of(trace.uuid_first, trace.uuid_second);
                 let SavedTrace { session, pid, directory, .. } = trace;
-                self.traces.insert(uuid, Begun { session, pid, directory });
+                self.traces.insert(uuid, Begun { session, pid, directory, is_earlier: true });
             }
             Saved::Sampling(SavedSampling { user, rules }) => {
                 self.sampling.insert(user, rules);
+            }
+            Saved::Closed(SavedClosed { uuid_first, uuid_second }) => {
+                self.traces.remove(&uuid_of(uuid_first, uuid_second));
+            }
+            Saved::Limit(SavedLimit { number, size_max }) => {
+                let session = self.sessions.iter().find(|session| session.id == number);
+                session.iter().for_each(|session| session.bound.set(size_max));
+            }
+            Saved::Loss(SavedLoss { number, loss }) => {
+                self.losses.entry(number).or_default().set(loss);
+            }
+            Saved::Ended(SavedEnded { number, ended }) => {
+                let session = self.sessions.iter().find(|session| session.id == number);
+                let mut channels = session.into_iter().flat_map(|session| &session.channels);
+                let at = channels.position(|one| one.channel.name == ended.channel);
+                session.iter().for_each(|session| session.bound.add(ended.bytes_written));
+                at.map(|at| self.ended.insert((number, at), Totals::of(&ended)));
             }
         }
     }
@@ -141,6 +164,7 @@ fn session(saved: SavedSession) -> Session {
         created: Zoned::new(created, TimeZone::system()),
         channels: Vec::new(),
         snapshots: saved.snapshots,
+        bound: Arc::default(),
         rates: Rates::default(),
     }
 }
@@ -152,7 +176,7 @@ impl Notebook {
     }
 
     /// Adds a note. Whatever becomes of it, recording goes on.
-    fn add(&self, saved: &Saved) {
+    pub(crate) fn add(&self, saved: &Saved) {
         let mut bytes = Vec::new();
         let _ = encode(saved, &mut bytes);
         let append = |mut file: File| file.write_all(&bytes);
@@ -199,6 +223,12 @@ impl Note {
         }
     }
 
+    /// Notes that nothing of the trace is missing that was not counted.
+    pub(crate) fn close(&self) {
+        let [uuid_first, uuid_second] = halves(self.uuid);
+        self.notebook.add(&Saved::Closed(SavedClosed { uuid_first, uuid_second }));
+    }
+
     fn saved(&self) -> Saved {
         saved_trace(self.uuid, self.session_name.clone(), self.begun())
     }
@@ -209,25 +239,31 @@ impl Note {
 
     /// What is left to know when the trace is not open any more.
     pub(crate) fn begun(&self) -> Begun {
-        Begun { session: self.session, pid: self.pid, directory: self.directory.clone() }
+        let (session, pid, directory) = (self.session, self.pid, self.directory.clone());
+        Begun { session, pid, directory, is_earlier: false }
     }
 }
 
-fn saved_trace(uuid: [u8; 16], name: String, begun: Begun) -> Saved {
-    let half = |at: usize| {
+fn uuid_of(first: u64, second: u64) -> [u8; 16] {
+    let mut uuid = [0; 16];
+    uuid[..8].copy_from_slice(&first.to_le_bytes());
+    uuid[8..].copy_from_slice(&second.to_le_bytes());
+    uuid
+}
+
+/// First and second half.
+fn halves(uuid: [u8; 16]) -> [u64; 2] {
+    [0, 8].map(|at| {
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&uuid[at..at + 8]);
         u64::from_le_bytes(bytes)
-    };
-    let Begun { session, pid, directory } = begun;
-    Saved::Trace(SavedTrace {
-        session,
-        name,
-        pid,
-        uuid_first: half(0),
-        uuid_second: half(8),
-        directory,
     })
+}
+
+fn saved_trace(uuid: [u8; 16], name: String, begun: Begun) -> Saved {
+    let [uuid_first, uuid_second] = halves(uuid);
+    let Begun { session, pid, directory, .. } = begun;
+    Saved::Trace(SavedTrace { session, name, pid, uuid_first, uuid_second, directory })
 }
 
 impl Agent {
@@ -254,11 +290,15 @@ impl Agent {
                 is_privileged: session.is_privileged,
                 snapshots: session.snapshots,
             }));
+            if let Some(size_max) = session.bound.size_max() {
+                note(Saved::Limit(SavedLimit { number: session.id, size_max }));
+            }
             for channel in &session.channels {
                 note(Saved::Channel(channel.channel.clone()));
             }
             let rules = session.channels.iter().flat_map(SessionChannel::told_rules);
             rules.map(Saved::Rule).for_each(&mut note);
+            self.saved_counters(session).into_iter().for_each(&mut note);
         }
         for (user, rules) in &self.sampling {
             note(Saved::Sampling(SavedSampling { user: *user, rules: rules.clone() }));

@@ -1,5 +1,6 @@
 //! Sessions, as users know them: channels, and which events of which processes they record.
 
+use crate::bound::Bound;
 use crate::clock::Rates;
 use crate::owner::Owner;
 use crate::process::Process;
@@ -30,6 +31,8 @@ pub(crate) struct Session {
     pub(crate) channels: Vec<SessionChannel>,
     /// Snapshots so far.
     pub(crate) snapshots: u32,
+    /// How much it may write.
+    pub(crate) bound: Arc<Bound>,
     /// How its programs' clocks run.
     pub(crate) rates: Rates,
 }

@@ -5,6 +5,7 @@
 //! that needs it is there, and packets that cannot be written whole are taken back.
 
 use crate::behind::Behind;
+use crate::bound::{Bound, Space};
 use crate::clock::Rate;
 use crate::metadata;
 use crate::owner::Owner;
@@ -52,6 +53,11 @@ pub(crate) struct Trace {
     files: HashMap<(u32, u32), StreamFile>,
     /// For the daemon that comes after this one. Snapshots have none, nor an index beside each stream.
     note: Option<Note>,
+    /// Mark of a trace that has not been ended; see [`MARK`].
+    mark: Option<File>,
+    /// How much its session may write, and how much there is room for.
+    bound: Option<Arc<Bound>>,
+    space: Space,
     /// Who lets go of what is in memory of it. Snapshots have nobody: they are small, and read soon.
     behind: Option<Behind>,
 }
@@ -83,19 +89,31 @@ const SAME_NAME_MAX: u32 = 1000;
 const UNINDEXED_MAX: u32 = 1 << 17;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
+/// Empty file that a trace has until it is ended. Readers of CTF pass over hidden files. An agent that writes
+/// the trace holds a lock on it; where nobody does, the trace may miss events.
+pub(crate) const MARK: &str = ".recording";
 
 /// What a file of a trace is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     Metadata,
+    Mark,
     Stream,
     Index,
+}
+
+/// Tells readers that the trace is being written. Some file systems have no locks.
+fn lock(mark: &File) {
+    let _ = mark.try_lock();
 }
 
 /// What a file of that name is, if it is one of a trace.
 pub(crate) fn part_named(name: &str) -> Option<Part> {
     if [METADATA, METADATA_NEW].contains(&name) {
         return Some(Part::Metadata);
+    }
+    if name == MARK {
+        return Some(Part::Mark);
     }
     let (stream, part) = match name.strip_suffix(".idx") {
         Some(stream) => (stream, Part::Index),
@@ -123,6 +141,9 @@ impl Trace {
             streams: Vec::new(),
             files: HashMap::new(),
             note,
+            mark: None,
+            bound: None,
+            space: Space::default(),
             behind: None,
         }
     }
@@ -146,6 +167,9 @@ impl Trace {
         let streams = streams.collect::<io::Result<Vec<Stream>>>()?;
         let mut written = Written::default();
         write_more(&schema, &mut written).map_err(io::Error::other)?;
+        let path = directory.join(MARK);
+        let mark = owner.open_file(&path).or_else(|_| owner.create_file(&path)).ok();
+        mark.iter().for_each(lock);
         Ok(Trace {
             directory,
             has_begun: true,
@@ -159,6 +183,9 @@ impl Trace {
             streams,
             files: HashMap::new(),
             note: Some(note),
+            mark,
+            bound: None,
+            space: Space::default(),
             behind: None,
         })
     }
@@ -200,6 +227,7 @@ impl Trace {
         let index = Some((index, INDEX_HEADER_SIZE));
         let mut file = StreamFile { data: Arc::new(data), size: 0, last: None, index };
         file.find_end(kept)?;
+        self.bound.iter().for_each(|bound| bound.add(file.size));
         let last = file.last;
         self.files.insert((stream, cpu), file);
         Ok(last)
@@ -208,6 +236,11 @@ impl Trace {
     /// What is in memory of it is let go after a while.
     pub(crate) fn let_go_by(&mut self, behind: Option<Behind>) {
         self.behind = behind;
+    }
+
+    /// Bounds what all traces of a session write together.
+    pub(crate) fn bound_by(&mut self, bound: Arc<Bound>) {
+        self.bound = Some(bound);
     }
 
     /// Size of a stream's file.
@@ -249,8 +282,21 @@ impl Trace {
             let _ = self.owner.act(|| fs::remove_dir(half));
             return Err(error);
         }
+        if self.note.is_some() {
+            // Without it, readers do not learn that the trace was not ended.
+            self.mark = self.owner.create_file(&self.directory.join(MARK)).ok();
+            self.mark.iter().for_each(lock);
+        }
         self.has_begun = true;
         Ok(())
+    }
+
+    /// Ends it. Unless it `misses` events that were not counted, readers are not warned any more.
+    pub(crate) fn end(&mut self, misses: bool) {
+        let mark = self.directory.join(MARK);
+        if self.mark.take().is_some() && !misses {
+            let _ = self.owner.act(|| fs::remove_file(mark));
+        }
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -383,7 +429,12 @@ impl Trace {
         match self.files.get_mut(&(stream, cpu)) {
             Some(file) => {
                 let before = file.size;
+                if let Some(bound) = &self.bound {
+                    bound.check(packets.size())?;
+                    self.space.take(&file.data, packets.size())?;
+                }
                 file.append(packets, rings)?;
+                self.bound.iter().for_each(|bound| bound.add(packets.size()));
                 if let Some(behind) = &self.behind {
                     behind.has_grown(&file.data, before..file.size);
                 }

@@ -4,10 +4,11 @@
 pub(crate) mod json;
 
 use crate::exit::{Error, note};
+use crate::losses;
 use crate::output::{self, unless_closed};
 use crate::values;
 use blkkin_client::{Client, Patience};
-use blkkin_control::{Channel, Fault, Reply, Request, Rule, SessionState, code};
+use blkkin_control::{Channel, Fault, Loss, Reason, Reply, Request, Rule, SessionState, code};
 use blkkin_filter::suggest;
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -57,7 +58,8 @@ impl AgentArgs {
             None => conversation.only_session()?,
         };
         let replies = conversation.ask(&request(session.clone()))?;
-        Ok(Done { agent: conversation.address(), session, written: written(replies) })
+        let losses = losses::among(&replies);
+        Ok(Done { agent: conversation.address(), session, written: written(replies), losses })
     }
 
     /// Tells that something was done: in words, and what was written on standard output, or all as
@@ -86,6 +88,7 @@ impl AgentArgs {
         let agent = &done.agent;
         let colon = if done.written.is_empty() { "" } else { ":" };
         note(&format!("{words} (agent at {agent}){colon}"));
+        losses::report(&done.losses);
         let paths: String =
             done.written.iter().map(|path| format!("{}\n", path.display())).collect();
         print(&paths)
@@ -98,6 +101,8 @@ pub(crate) struct Done {
     pub(crate) agent: String,
     pub(crate) session: String,
     pub(crate) written: Vec<PathBuf>,
+    /// What the session has lost, of commands that end a recording.
+    pub(crate) losses: Vec<Loss>,
 }
 
 /// Where traces are.
@@ -126,6 +131,7 @@ pub(crate) struct Listed {
     pub(crate) state: SessionState,
     pub(crate) channels: Vec<Channel>,
     pub(crate) rules: Vec<Rule>,
+    pub(crate) losses: Vec<Loss>,
 }
 
 impl Conversation {
@@ -139,7 +145,14 @@ impl Conversation {
 
     /// The whole reply to a request.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Vec<Reply>, Error> {
-        self.client.ask_all(request).map_err(|error| match &error {
+        let mut replies = Vec::new();
+        let asked = self
+            .client
+            .ask(request)
+            .and_then(|mut items| items.try_for_each(|item| item.map(|reply| replies.push(reply))));
+        let Err(error) = asked else { return Ok(replies) };
+        losses::report(&losses::among(&replies));
+        Err(match &error {
             blkkin_client::Error::Failed { failed, .. } => {
                 let hint = self.names_hint(&failed.code, request);
                 match hint {
@@ -149,6 +162,19 @@ impl Conversation {
             }
             _ => with_patience(error),
         })
+    }
+
+    /// Stops a session that is about to be destroyed. What cannot be written is counted by the request that
+    /// follows.
+    pub(crate) fn stop_at_last(&mut self, session: String) -> Result<(), Error> {
+        let request = Request::StopSession(session);
+        match self.client.ask_all(&request) {
+            Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {
+                Ok(())
+            }
+            Err(error) => Err(with_patience(error)),
+            Ok(_) => Ok(()),
+        }
     }
 
     /// Sessions and what they have: the one that is named, or all.
@@ -236,10 +262,16 @@ fn listed(replies: Vec<Reply>) -> Vec<Listed> {
     for reply in replies {
         match (reply, all.last_mut()) {
             (Reply::Session(state), _) => {
-                all.push(Listed { state, channels: Vec::new(), rules: Vec::new() });
+                all.push(Listed {
+                    state,
+                    channels: Vec::new(),
+                    rules: Vec::new(),
+                    losses: Vec::new(),
+                });
             }
             (Reply::Channel(channel), Some(last)) => last.channels.push(channel),
             (Reply::Rule(rule), Some(last)) => last.rules.push(rule),
+            (Reply::Loss(loss), Some(last)) => last.losses.push(loss),
             _ => {}
         }
     }
@@ -255,6 +287,7 @@ fn names_of(request: &Request) -> (Option<&str>, Option<&str>) {
         | Request::ClearSession(session) => (Some(session), None),
         Request::Snapshot(snapshot) => (Some(&snapshot.session), None),
         Request::ListSessions(session) | Request::Status(session) => (session.as_deref(), None),
+        Request::LimitSession(limit) => (Some(&limit.session), None),
         Request::CreateChannel(new) => (Some(&new.session), Some(&new.channel.name)),
         Request::EnableEvents(events) | Request::DisableEvents(events) => {
             (Some(&events.session), events.channel.as_deref())
@@ -290,7 +323,12 @@ fn part(fault: &Fault) -> &'static str {
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Error {
-        Error::usage(format!("{}: {}", part(&fault), fault.reason))
+        match (fault.field, &fault.reason) {
+            ("names" | "excluded" | "executables", Reason::Empty) => {
+                Error::usage(format!("one of {} is empty", part(&fault)))
+            }
+            _ => Error::usage(format!("{}: {}", part(&fault), fault.reason)),
+        }
     }
 }
 

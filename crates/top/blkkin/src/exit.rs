@@ -14,6 +14,8 @@ pub(crate) enum Exit {
     Failed,
     /// The command line makes no sense; nothing was done.
     Usage,
+    /// What was asked for is done, but something of a recording was lost.
+    Lost,
     /// Ctrl-C.
     Interrupted,
     /// That of a command that was run.
@@ -26,6 +28,7 @@ impl From<Exit> for ExitCode {
             Exit::Ok => 0,
             Exit::Failed => 1,
             Exit::Usage => 2,
+            Exit::Lost => 3,
             Exit::Interrupted => 130,
             Exit::Command(status) => status,
         })

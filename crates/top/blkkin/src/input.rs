@@ -4,8 +4,9 @@ use crate::exit::{self, Error};
 use crate::output::ColorChoice;
 use blkkin_reader::{BoundFilter, Opened, Reading, Source, Trace};
 use blkkin_text::time::{TIME_FORMS, TimePoint};
+use std::fs::File;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Which traces.
@@ -32,7 +33,9 @@ impl InputArgs {
 
     /// Finds and opens the traces.
     pub(crate) fn open(&self) -> Result<Opened, Error> {
-        Ok(blkkin_reader::open(&self.sources()?))
+        let opened = blkkin_reader::open(&self.sources()?);
+        opened.traces.iter().filter(|trace| is_cut_off(&trace.path)).for_each(warn_cut_off);
+        Ok(opened)
     }
 
     /// What to read.
@@ -52,6 +55,24 @@ impl InputArgs {
             .collect();
         Ok(sources)
     }
+}
+
+/// Empty file that an agent keeps in a trace until the trace is ended, and locks while it writes.
+const MARK: &str = ".recording";
+
+/// Whether a trace was not ended, and nobody writes it.
+fn is_cut_off(trace: &Path) -> bool {
+    let path = trace.join(MARK);
+    // Traces come from anywhere, and their files may be of a kind that waits when opened.
+    path.symlink_metadata().is_ok_and(|mark| mark.is_file())
+        && File::open(path).is_ok_and(|mark| mark.try_lock_shared().is_ok())
+}
+
+fn warn_cut_off(trace: &Arc<Trace>) {
+    exit::warn(&format!(
+        "{} may miss events: its program or its agent ended without writing all of them",
+        trace.path.display()
+    ));
 }
 
 /// Which events.

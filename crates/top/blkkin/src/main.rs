@@ -6,6 +6,7 @@ mod exit;
 mod habits;
 mod input;
 mod interrupt;
+mod losses;
 #[cfg(test)]
 mod man;
 mod output;
@@ -55,15 +56,27 @@ macro_rules! exit_help {
     };
 }
 
+macro_rules! agent_help {
+    () => {
+        concat!(
+            "The agent that is asked is your own, if one runs, or else the system's; BLKKIN_SOCKET names \
+             the socket of another.\n",
+            exit_help!()
+        )
+    };
+}
+
+/// Help of commands that record, or that end or show recordings.
+const LOSS_HELP: &str = concat!(
+    "Exit status 3: done, but something of the recording was lost; messages say how much and why.\n",
+    agent_help!()
+);
+
 /// Told by every help page.
 const EXIT_HELP: &str = exit_help!();
 
 /// Told by the help pages of commands that talk to the node's agent.
-const AGENT_HELP: &str = concat!(
-    "The agent that is asked is your own, if one runs, or else the system's; BLKKIN_SOCKET names the \
-     socket of another.\n",
-    exit_help!()
-);
+const AGENT_HELP: &str = agent_help!();
 
 #[derive(Subcommand)]
 enum Command {

@@ -69,8 +69,8 @@ fn names_are_refused_before_anybody_is_asked() {
         (&["session", "create", &too_long], "the session's name: 201 bytes, not up to 200".into()),
         (&["channel", "create", "a/b"], format!("the channel's name: '/' {letters}")),
         (&["channel", "list", "-s", "a/b"], format!("the session's name: '/' {letters}")),
-        (&["event", "enable", "a", "-c", "a/b"], format!("the channel's name: '/' {letters}")),
-        (&["event", "enable", ""], "the patterns for events: is empty".into()),
+        (&["event", "enable", "a:b", "-c", "a/b"], format!("the channel's name: '/' {letters}")),
+        (&["event", "enable", ""], "one of the patterns for events is empty".into()),
     ];
     for (arguments, expected) in cases {
         check_failure(&daemon, arguments, &[], 2, &format!("error: {expected}\n"));
@@ -97,7 +97,8 @@ fn sessions_run() {
         check(&one, &["session", action], &requests, "", &words);
         let json = format!(
             "{{\"schema\":\"blkkin.done.v1\",\"agent\":\"AGENT\",\"done\":\"session {action}\",\
-             \"session\":\"web\",\"written\":[]}}\n"
+             \"session\":\"web\",\"written\":[]{}}}\n",
+            if action == "stop" { ",\"losses\":[]" } else { "" },
         );
         let arguments = ["session", action, "web", "--json"];
         check(&daemon, &arguments, &[request("web".into())], &json, "");
@@ -218,9 +219,9 @@ fn sessions_are_listed() {
         &daemon,
         &["session", "list"],
         &[list(None)],
-        "SESSION  STATE   PURPOSE   CHANNELS  RULES  OUTPUT\n\
-         web      active  record           2      2  /data/web\n\
-         flight   new     snapshot         0      0  -\n",
+        "SESSION  STATE   PURPOSE   CHANNELS  RULES  LOST  OUTPUT\n\
+         web      active  record           2      2  -     /data/web\n\
+         flight   new     snapshot         0      0  -     -\n",
         "",
     );
     check(
@@ -294,6 +295,7 @@ fn sessions_are_listed() {
                     "children": false,
                 },
             ],
+            "losses": [],
         }],
     });
     assert_eq!(object, expected);
@@ -334,7 +336,7 @@ fn without_an_agent() {
         &["session", "list"][..],
         &["session", "create", "a"],
         &["channel", "create", "a"],
-        &["event", "enable", "a"],
+        &["event", "enable", "a:b"],
         &["status"],
         &["sampling"],
     ] {

@@ -2,7 +2,9 @@
 
 mod support;
 
-use blkkin_control::{Applications, Ended, Processes, Quota, Released, Reply, Request, Ring};
+use blkkin_control::{
+    Applications, Cause, Ended, Loss, Processes, Quota, Released, Reply, Request, Ring,
+};
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 use support::agent::{answer, check, check_failure, command, list, no_such_session, tell};
@@ -66,9 +68,9 @@ fn busy() -> StandIn {
 const STATUS_HEAD: &str = "\
 agent at AGENT, release 0.9
 
-SESSION  STATE   PURPOSE   CHANNELS  RULES  OUTPUT
-web      active  record           2      2  /data/web
-flight   new     snapshot         0      0  -
+SESSION  STATE   PURPOSE   CHANNELS  RULES  LOST  OUTPUT
+web      active  record           2      2  -     /data/web
+flight   new     snapshot         0      0  -     -
 
 PROGRAM  PID  USER  EVENT TYPES  RELEASE
 osd7       7  1000            2  0.2
@@ -139,7 +141,9 @@ fn a_status_as_json() {
     let told = tell(&busy(), &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
     let keys = ["schema", "agent", "release", "lost"].map(|key| object[key].clone());
-    let lost = serde_json::json!({ "events": 7, "packets": 7 });
+    let lost = serde_json::json!({
+        "events": 7, "packets": 7, "uncounted": false, "causes": [],
+    });
     assert_eq!(keys, ["blkkin.status.v1".into(), "AGENT".into(), "0.9".into(), lost]);
     let released = serde_json::json!([
         { "session": "flight", "channel": "main", "rings": 3, "packets_lost": 4 }
@@ -187,7 +191,8 @@ fn quotas() {
         _ => vec![Reply::Done],
     });
     let told = tell(&daemon, &["status", "--interval=0"]);
-    let expected = "\nrefused 2 times: user 1000 has 4 of 5 ring-bytes\nnothing was lost\n";
+    let expected =
+        "\nrefused 2 times: user 1000 has 4 of 5 ring-bytes\nnothing else is known to be lost\n";
     assert!(told.out.ends_with(expected), "{}", told.out);
     let told = tell(&daemon, &["status", "--interval=0", "--json"]);
     let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
@@ -196,6 +201,55 @@ fn quotas() {
         object["quotas"],
         serde_json::json!([quota("ring-bytes", 4, 2), quota("things", 3, 0)])
     );
+}
+
+/// Losses have causes, also those of sessions that are gone; the exit status differs for those that are there.
+#[test]
+fn losses_by_cause() {
+    let loss = |session: &str, cause, [events, packets, uncounted]: [u64; 3]| {
+        let (session, is_destroyed) = (session.to_owned(), session == "gone");
+        let reason = (cause == Cause::Output).then(|| "No space left".to_owned());
+        Reply::Loss(Loss { session, is_destroyed, cause, events, packets, uncounted, reason })
+    };
+    let all = move |sessions: &[&str]| {
+        let losses = [
+            loss("web", Cause::RingFull, [7, 0, 0]),
+            loss("web", Cause::Output, [1, 2, 0]),
+            loss("gone", Cause::CutOff, [0, 0, 1]),
+        ];
+        let is_meant = |reply: &Reply| match reply {
+            Reply::Loss(loss) => sessions.contains(&&*loss.session),
+            _ => false,
+        };
+        let mut replies: Vec<Reply> = losses.into_iter().filter(is_meant).collect();
+        replies.push(Reply::Done);
+        replies
+    };
+    let daemon = |sessions: &'static [&'static str]| {
+        StandIn::answering(move |request| match request {
+            Request::Status(_) => all(sessions),
+            _ => vec![Reply::Done],
+        })
+    };
+    let told = tell(&daemon(&["web", "gone"]), &["status", "--interval=0"]);
+    let expected = "\
+session web lost 7 events: programs recorded faster than the agent reads (larger rings: --subbuf-size, --num-subbuf)
+session web lost 1 event, 2 packets: the trace could not be written: No space left
+destroyed session gone lost an unknown number of events of 1 program: the program and its agent ended at the same time
+lost in all: 8 events, 2 packets
+";
+    assert!(told.out.ends_with(expected), "{}", told.out);
+    assert_eq!(told.status, 3);
+    let told = tell(&daemon(&["gone"]), &["status", "--interval=0"]);
+    assert!(told.out.ends_with("\nlost in all: an unknown number of events\n"), "{}", told.out);
+    assert_eq!(told.status, 0);
+    let told = tell(&daemon(&["web"]), &["status", "--interval=0", "--json"]);
+    let object: serde_json::Value = serde_json::from_str(&told.out).expect("JSON");
+    let expected = serde_json::json!({
+        "cause": "output", "events": 1, "packets": 2, "uncounted": 0, "reason": "No space left",
+        "session": "web", "destroyed": false,
+    });
+    assert_eq!(object["lost"]["causes"][1], expected);
 }
 
 /// Until Ctrl-C, until nobody reads, or until the agent goes.

@@ -6,11 +6,11 @@
 use super::{decode, descriptors, frame, received};
 use crate::message::Messages;
 use crate::{
-    Activity, AddChannel, Answer, Application, Applications, Channel, ChannelRule, Clock, Context,
-    Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind, FromApplication, Hello,
-    KeepChannel, Level, Levels, Mode, NewChannel, Opening, Orphan, Processes, Purpose, Quota,
-    Refused, Released, Reply, Request, Ring, Role, Rule, Selection, Session, SessionState,
-    Snapshot, ToApplication, Version, Welcome, Width, code,
+    Activity, AddChannel, Answer, Application, Applications, Cause, Channel, ChannelRule, Clock,
+    Context, Decoder, Ended, EventRule, EventType, Events, Failed, Field, FieldKind,
+    FromApplication, Hello, KeepChannel, Level, Levels, Loss, Mode, NewChannel, Opening, Orphan,
+    Processes, Purpose, Quota, Refused, Released, Reply, Request, Ring, Role, Rule, Selection,
+    Session, SessionLimit, SessionState, Snapshot, ToApplication, Version, Welcome, Width, code,
 };
 
 /// The bytes that such a text stands for.
@@ -232,6 +232,10 @@ fn requests() {
         (Request::Status(Some("s".into())), r#"06000000 0c03 01 01000000"s""#),
         (Request::GetSampling, "00000000 0d03"),
         (Request::SetSampling(Some("5/s".into())), r#"08000000 0e03 01 03000000"5/s""#),
+        (
+            Request::LimitSession(SessionLimit { session: "s".into(), size_max: 258 }),
+            r#"0d000000 0f03 01000000"s" 0201000000000000"#,
+        ),
     ]);
 }
 
@@ -277,6 +281,15 @@ fn replies() {
         bytes_written: 7,
     };
     let quota = Quota { uid: 1000, what: "things".into(), used: 1, limit: 2, refused: 3 };
+    let loss = |cause, reason: Option<&str>| Loss {
+        session: "s".into(),
+        is_destroyed: false,
+        cause,
+        events: 2,
+        packets: 3,
+        uncounted: 4,
+        reason: reason.map(str::to_owned),
+    };
     let released = Released { session: "s".into(), channel: "c".into(), rings: 2, packets_lost: 3 };
     check(vec![
         (Reply::Done, "00000000 0104"),
@@ -332,6 +345,16 @@ fn replies() {
         (
             Reply::Released(released),
             r#"1a000000 0d04 01000000"s" 01000000"c" 0200000000000000 0300000000000000"#,
+        ),
+        (
+            Reply::Loss(loss(Cause::Output, Some("full"))),
+            r#"28000000 0e04 01000000"s" 00 01 0200000000000000 0300000000000000 0400000000000000
+               01 04000000"full""#,
+        ),
+        (
+            Reply::Loss(Loss { is_destroyed: true, ..loss(Cause::CutOff, None) }),
+            r#"20000000 0e04 01000000"s" 01 09 0200000000000000 0300000000000000 0400000000000000
+               00"#,
         ),
     ]);
 }

@@ -184,6 +184,16 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
 }
 
+/// Refuses patterns that no event's name can fit: each is PROVIDER:NAME.
+pub(super) fn check_patterns(patterns: &[String]) -> Result<(), Error> {
+    let is_wrong = |pattern: &&String| !pattern.is_empty() && !pattern.contains([':', '*']);
+    match patterns.iter().find(is_wrong) {
+        None => Ok(()),
+        Some(wrong) => Err(Error::usage(format!("no event is called `{wrong}`"))
+            .hint(format!("names of events are PROVIDER:NAME; all of one provider: '{wrong}:*'"))),
+    }
+}
+
 fn change(
     which: Which,
     (action, participle): (&str, &str),
@@ -191,8 +201,10 @@ fn change(
 ) -> Result<Exit, Error> {
     if let Some(text) = &which.filter {
         let color = ColorChoice::Auto.applies(&io::stderr());
-        Filter::parse(text).map_err(|error| Error::usage(error.render(color)))?;
+        Filter::parse_for_recording(text).map_err(|error| Error::usage(error.render(color)))?;
     }
+    check_patterns(&which.patterns)?;
+    check_patterns(&which.exclude)?;
     let levels = match (which.level, which.level_only) {
         (Some(level), _) => Levels::AtLeast { level },
         (None, Some(level)) => Levels::Exactly { level },

@@ -1,18 +1,21 @@
 //! `blkkin record`: a command is run, and what it traces is recorded, without daemon or set-up.
 
 use crate::commands::agent::log;
+use crate::commands::event;
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::ending_signals;
+use crate::losses;
 use crate::{output, values};
 use blkkin_agent::Background;
 use blkkin_client::{Client, Patience};
 use blkkin_control::address::VARIABLE;
 use blkkin_control::{
-    Applications, Channel, Context, Events, Level, Levels, NewChannel, Processes, Purpose, Reply,
-    Request, Selection, Session,
+    Applications, Channel, Context, Events, Level, Levels, Loss, NewChannel, Processes, Purpose,
+    Reply, Request, Selection, Session, code,
 };
 use blkkin_filter::Filter;
 use blkkin_reader::{Reading, Source};
+use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 use serde_json::json;
 use signal_hook::consts::{SIGINT, SIGQUIT};
 use std::ffi::{OsStr, OsString};
@@ -25,11 +28,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+/// Told by the help page.
+const RECORD_HELP: &str = "Exit status: that of the command; 3 if it was 0 and something was lost (messages say \
+    how much and why); 1 something failed, 2 wrong usage.\nThe trace's summary goes to standard error.";
+
 /// Run a command and record what it traces
 ///
 /// The command and the programs that it starts record their events from the first one on, if they have
-/// BlkKin's library in them. Nothing needs to run before, and nothing runs after. The exit status is that
-/// of the command.
+/// BlkKin's library in them. Nothing needs to run before, and nothing runs after. Daemons that the command
+/// leaves behind are recorded until they end, or until Ctrl-C. The exit status is that of the command, or 3
+/// if the command succeeded but events were lost.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -37,7 +45,7 @@ use std::time::{Duration, Instant};
         blkkin record -e 'osd:*' -o trace -- ./osd        only those of one provider\n  \
         blkkin record --level warning -- ./osd            only what is at least a warning\n  \
         blkkin record --context pid,tid -- ./osd && blkkin view osd-*",
-    after_help = crate::EXIT_HELP
+    after_help = RECORD_HELP
 )]
 pub(crate) struct Args {
     /// Directory to make for the trace [default: the command's name and the time, here]
@@ -62,7 +70,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LEVEL", value_parser = values::level)]
     level: Option<Level>,
 
-    /// Only events for which this is true, as in `blkkin view --filter`
+    /// Only events for which this is true, as in `blkkin view --filter`, but for time, stream, trace, $env
+    /// and $packet
     #[arg(long, value_name = "EXPRESSION")]
     filter: Option<String>,
 
@@ -79,6 +88,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = values::count)]
     num_subbuf: Option<u32>,
 
+    /// End with the command, also if programs that it started still run
+    #[arg(long)]
+    no_wait: bool,
+
     /// Print the summary as JSON, on standard output
     #[arg(long)]
     json: bool,
@@ -88,14 +101,20 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
+/// How long the command's children may take to find the agent, once the command has ended.
+const FORK_PATIENCE: Duration = Duration::from_secs(1);
+/// From one look at programs that are recorded to the next.
+const FOLLOW_PAUSE: Duration = Duration::from_millis(50);
+
 /// How long programs wait at most for the agent, which is there already.
 const WAIT_MS: &str = "2000";
 
 pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let program = args.command.first().ok_or_else(|| Error::usage("no command"))?;
-    if let Some(Err(error)) = args.filter.as_deref().map(Filter::parse) {
+    if let Some(Err(error)) = args.filter.as_deref().map(Filter::parse_for_recording) {
         return Err(Error::usage(format!("--filter: {error}")));
     }
+    event::check_patterns(&args.events)?;
     let name = name_of(program);
     let output = args.output.clone();
     let output = output.unwrap_or_else(|| format!("{name}-{}", blkkin_agent::date_now()).into());
@@ -115,14 +134,14 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     }
     let begun = Instant::now();
     let status = run_command(&args.command, agent.socket(), &output)?;
+    let still_there = follow(&mut client, args.no_wait)?;
     let took = begun.elapsed();
-    let still_there = still_there(&mut client)?;
-    client.ask_all(&Request::StopSession(name.clone()))?;
-    client.ask_all(&Request::DestroySession(name))?;
+    let losses = end(&mut client, name)?;
     drop(client);
     agent.end().map_err(|error| Error::failed(format!("the agent did not end well: {error}")))?;
-    summarize(&args, &output, took, still_there)?;
+    summarize(&args, &output, took, still_there, &losses)?;
     Ok(match (status.code(), status.signal()) {
+        (Some(0), _) if !losses.is_empty() => Exit::Lost,
         (Some(code), _) => Exit::Command(code as u8),
         (None, signal) => Exit::Command(128 + signal.unwrap_or(0) as u8),
     })
@@ -160,6 +179,66 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
     ]
 }
 
+/// Ends the session, and gives what it has lost.
+fn end(client: &mut Client, session: String) -> Result<Vec<Loss>, Error> {
+    match client.ask_all(&Request::StopSession(session.clone())) {
+        // What cannot be written is counted when the session is destroyed.
+        Err(blkkin_client::Error::Failed { failed, .. }) if failed.code == code::OUTPUT => {}
+        stopped => drop(stopped?),
+    }
+    Ok(losses::among(&client.ask_all(&Request::DestroySession(session))?))
+}
+
+/// Waits for programs that the command started and that are recorded, unless it is not to; gives how many
+/// still run.
+fn follow(client: &mut Client, no_wait: bool) -> Result<usize, Error> {
+    let asked = Arc::new(AtomicBool::new(false));
+    for signal in ending_signals() {
+        let _ = signal_hook::flag::register(signal, asked.clone());
+    }
+    let mut is_told = no_wait;
+    let mut quiet_since = Instant::now();
+    loop {
+        let count = still_there(client)?;
+        if count > 0 {
+            quiet_since = Instant::now();
+        }
+        // A daemon that has just been forked may not have found the agent yet.
+        let has_children = reap(None);
+        let is_over = count == 0 && (!has_children || quiet_since.elapsed() > FORK_PATIENCE);
+        if no_wait || is_over || asked.load(Ordering::Relaxed) {
+            return Ok(count);
+        }
+        if count > 0 && !is_told {
+            is_told = true;
+            exit::note(&format!(
+                "the command has ended; {} that it started {} still recorded: Ctrl-C ends the recording \
+                 (--no-wait: end it with the command)",
+                output::plural(count as u64, "program"),
+                if count == 1 { "is" } else { "are" },
+            ));
+        }
+        std::thread::sleep(FOLLOW_PAUSE);
+    }
+}
+
+/// Takes note of the end of processes that became children of this one, all but the command itself; gives
+/// whether there are some that run.
+fn reap(command: Option<Pid>) -> bool {
+    let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
+    let children =
+        tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let mut has_others = false;
+    for child in children.flat_map(|list| {
+        list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>()
+    }) {
+        let Some(pid) = Pid::from_raw(child).filter(|pid| Some(*pid) != command) else { continue };
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        has_others |= matches!(waitid(WaitId::Pid(pid), options), Ok(None));
+    }
+    has_others
+}
+
 /// Runs the command to its end, with the agent on that socket.
 fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<ExitStatus, Error> {
     // Ctrl-C is for the command, which gets it too; this one goes on until the command has ended.
@@ -170,6 +249,8 @@ fn run_command(command: &[OsString], agent: &Path, output: &Path) -> Result<Exit
     for signal in ending_signals().filter(|signal| *signal != SIGINT) {
         let _ = signal_hook::flag::register(signal, asked.clone());
     }
+    // Daemons that the command starts become children of this process, which so knows that they run.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let child = Command::new(&command[0])
         .args(&command[1..])
         .env(VARIABLE, agent)
@@ -218,20 +299,39 @@ fn wait(mut child: Child, asked: &AtomicBool) -> std::io::Result<ExitStatus> {
             Err(RecvTimeoutError::Timeout) if asked.swap(false, Ordering::Relaxed) => {
                 let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => drop(reap(Some(pid))),
         }
     }
 }
 
 /// Tells what was recorded.
-fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> Result<(), Error> {
+fn summarize(
+    args: &Args,
+    output: &Path,
+    took: Duration,
+    still_there: usize,
+    losses: &[Loss],
+) -> Result<(), Error> {
     let (traces, size) = found(output);
     if traces == 0 {
         let _ = std::fs::remove_dir(output);
-        exit::warn(
-            "nothing was recorded: no program that ran has BlkKin's library in it, or none of them \
-             found the agent",
-        );
+        match losses.is_empty() {
+            true => exit::warn(
+                "nothing was recorded: no program that ran has BlkKin's library in it, or none of them \
+                 found the agent",
+            ),
+            false => exit::warn("nothing was recorded, all of it is lost"),
+        }
+        losses::report(losses);
+        if args.json {
+            let summary = json!({
+                "schema": "blkkin.record.v1",
+                "trace": null,
+                "events": 0,
+                "losses": losses::all_to_json(losses),
+            });
+            writeln!(std::io::stdout().lock(), "{summary}")?;
+        }
         return Ok(());
     }
     let opened = blkkin_reader::open(&[Source::Path(output.to_owned())]);
@@ -247,6 +347,7 @@ fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> 
             "events": stats.events,
             "events_lost": stats.events_lost,
             "packets_lost": stats.packets_lost,
+            "losses": losses::all_to_json(losses),
             "programs": traces,
             "bytes": size,
             "seconds": seconds,
@@ -257,7 +358,14 @@ fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> 
     let shown = output.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(output);
     let (blkkin, quoted) = (output::own_command(), output::shell_word(shown));
     let shown = shown.display();
-    let lost = lost.map_or_else(|| "none lost".to_owned(), |lost| format!("LOST: {lost}"));
+    let lost = match lost {
+        _ if !losses.is_empty() => {
+            let amounts: Vec<String> = losses.iter().map(losses::amount).collect();
+            format!("LOST: {}", amounts.join(", "))
+        }
+        None => "none lost".to_owned(),
+        Some(lost) => format!("LOST: {lost}"),
+    };
     let _ = writeln!(
         err,
         "recorded {} of {} in {seconds:.2} s ({rate:.0} a second), {lost}\ntrace: {shown} ({})\n\
@@ -266,6 +374,9 @@ fn summarize(args: &Args, output: &Path, took: Duration, still_there: usize) -> 
         output::plural(traces, "program"),
         blkkin_text::info::units::bytes(size),
     );
+    drop(err);
+    losses::report(losses);
+    let mut err = anstream::stderr().lock();
     if still_there > 0 {
         let _ = writeln!(
             err,

@@ -5,7 +5,9 @@ pub(super) mod list;
 use super::completions;
 use crate::conversation::{AgentArgs, Done, Listed, absolute, check, written};
 use crate::exit::{Error, Exit};
-use blkkin_control::{Activity, Purpose, Request, Session, Snapshot};
+use crate::losses;
+use crate::values;
+use blkkin_control::{Activity, Purpose, Request, Session, SessionLimit, Snapshot};
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal, Write};
 use std::path::PathBuf;
@@ -41,12 +43,13 @@ enum Command {
 
 /// Make a session, which does not record before it is started
 ///
-/// Where it writes to goes to standard output.
+/// Where it writes to goes to standard output. 5 % of the file system, 1 GiB at most, is always left free for
+/// others; what cannot be written is counted as lost.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
         blkkin session create web                             the agent chooses where to write\n  \
-        blkkin session create web -o /data/web\n  \
+        blkkin session create web -o /data/web --size-max 10G\n  \
         blkkin session create flight --snapshot               only in memory, until a snapshot",
     after_help = crate::AGENT_HELP
 )]
@@ -63,6 +66,10 @@ struct Create {
     #[arg(long)]
     snapshot: bool,
 
+    /// Bytes that the session may write; K, M and G may be used. What comes after that is counted as lost
+    #[arg(long, value_name = "SIZE", value_parser = values::bytes, conflicts_with = "snapshot")]
+    size_max: Option<u64>,
+
     #[command(flatten)]
     agent: AgentArgs,
 }
@@ -74,7 +81,7 @@ struct Create {
         blkkin session list\n  \
         blkkin session list web                               with its channels and events\n  \
         blkkin session list --json | jq -r '.sessions[].name'",
-    after_help = crate::AGENT_HELP
+    after_help = crate::LOSS_HELP
 )]
 struct List {
     /// Only this one, with its channels and events
@@ -128,7 +135,7 @@ struct Start {
     named: Named,
 }
 
-/// Stop to record; done when all that was recorded is written
+/// Stop recording; returns once everything recorded has been written
 ///
 /// A stopped session can be started again.
 #[derive(clap::Args, Debug)]
@@ -136,7 +143,7 @@ struct Start {
     before_help = "Examples:\n  \
         blkkin session stop                                   the only one there is\n  \
         blkkin session stop web --timeout 0                   however long it takes",
-    after_help = crate::AGENT_HELP
+    after_help = crate::LOSS_HELP
 )]
 struct Stop {
     #[command(flatten)]
@@ -180,7 +187,7 @@ struct TakeSnapshot {
     before_help = "Examples:\n  \
         blkkin session destroy web\n  \
         blkkin session destroy --all",
-    after_help = crate::AGENT_HELP
+    after_help = crate::LOSS_HELP
 )]
 struct Destroy {
     /// Name of the session; may be left out where there is only one
@@ -220,7 +227,12 @@ fn create(args: Create) -> Result<Exit, Error> {
     check(&request)?;
     let mut conversation = args.agent.connect()?;
     let written = written(conversation.ask(&request)?);
-    let done = Done { agent: conversation.address(), session: name.clone(), written };
+    if let Some(size_max) = args.size_max {
+        conversation
+            .ask(&Request::LimitSession(SessionLimit { session: name.clone(), size_max }))?;
+    }
+    let losses = Vec::new();
+    let done = Done { agent: conversation.address(), session: name.clone(), written, losses };
     let words = format!("session `{name}` made");
     args.agent.tell(&done, "session create", words, &[])?;
     if io::stderr().is_terminal() && !args.agent.json {
@@ -239,8 +251,10 @@ fn act(
 ) -> Result<Exit, Error> {
     let done = named.agent.on_session(named.name.as_deref(), request)?;
     let words = format!("session `{}` {participle}", done.session);
-    named.agent.tell(&done, &format!("session {action}"), words, &[])?;
-    Ok(Exit::Ok)
+    let more = [("losses", losses::all_to_json(&done.losses))];
+    let more = if action == "stop" { &more[..] } else { &[] };
+    named.agent.tell(&done, &format!("session {action}"), words, more)?;
+    Ok(losses::exit(&done.losses))
 }
 
 fn snapshot(args: TakeSnapshot) -> Result<Exit, Error> {
@@ -269,19 +283,27 @@ fn destroy(args: &Destroy) -> Result<Exit, Error> {
     for Listed { state, .. } in sessions {
         let session = state.session.name;
         // As users of LTTng are used to.
-        let mut requests = vec![Request::DestroySession(session.clone())];
-        if state.activity == Activity::Active {
-            requests.insert(0, Request::StopSession(session.clone()));
-        }
-        let asked = requests.iter().try_for_each(|request| conversation.ask(request).map(drop));
-        if let Err(error) = asked {
-            // The others are still to go.
-            exit = error.report();
-            continue;
-        }
+        let stopped = match state.activity {
+            Activity::Active => conversation.stop_at_last(session.clone()),
+            _ => Ok(()),
+        };
+        let request = Request::DestroySession(session.clone());
+        let replies = match stopped.and_then(|()| conversation.ask(&request)) {
+            Ok(replies) => replies,
+            Err(error) => {
+                // The others are still to go.
+                exit = error.report();
+                continue;
+            }
+        };
         let words = format!("session `{session}` destroyed");
-        let done = Done { agent: conversation.address(), session, written: Vec::new() };
-        args.agent.tell(&done, "session destroy", words, &[])?;
+        let losses = losses::among(&replies);
+        if exit == Exit::Ok {
+            exit = losses::exit(&losses);
+        }
+        let more = [("losses", losses::all_to_json(&losses))];
+        let done = Done { agent: conversation.address(), session, written: Vec::new(), losses };
+        args.agent.tell(&done, "session destroy", words, &more)?;
     }
     Ok(exit)
 }

@@ -10,7 +10,7 @@ use crate::interrupt::Interrupt;
 use crate::output::ColorChoice;
 use crate::values;
 use blkkin_control::{
-    Application, Applications, Ended, Processes, Quota, Released, Reply, Request, Ring,
+    Application, Applications, Ended, Loss, Processes, Quota, Released, Reply, Request, Ring,
 };
 use clap_complete::engine::ArgValueCandidates;
 use std::io::{self, IsTerminal};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 /// Show sessions, programs and rings: rates, and what was lost
 ///
-/// Rates are between two looks, an interval apart. A ring is a processor's of a traced program.
+/// Rates are averages over `--interval`. Each traced program has one ring per channel and CPU.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -27,7 +27,7 @@ use std::time::{Duration, Instant};
         blkkin status web --watch                             until Ctrl-C\n  \
         blkkin status --rings                                 a line for each ring\n  \
         blkkin status --json | jq '.lost.events'",
-    after_help = crate::AGENT_HELP
+    after_help = crate::LOSS_HELP
 )]
 pub(crate) struct Args {
     /// Only this session
@@ -71,6 +71,7 @@ struct Status {
     rings: Vec<Ring>,
     ended: Vec<Ended>,
     released: Vec<Released>,
+    losses: Vec<Loss>,
     quotas: Vec<Quota>,
 }
 
@@ -80,6 +81,7 @@ struct Look {
     rings: Vec<Ring>,
     ended: Vec<Ended>,
     released: Vec<Released>,
+    losses: Vec<Loss>,
     quotas: Vec<Quota>,
 }
 
@@ -92,7 +94,8 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         thread::sleep(args.interval);
         let status = ask(&mut conversation, &args, &request, before)?;
         print(&text(&status, &args))?;
-        return Ok(Exit::Ok);
+        let has_lost = status.losses.iter().any(|loss| !loss.is_destroyed);
+        return Ok(if has_lost { Exit::Lost } else { Exit::Ok });
     }
     let interrupt = Interrupt::listen()?;
     loop {
@@ -149,7 +152,7 @@ fn ask(
         Reply::Application(application) => Some(application),
         _ => None,
     });
-    let Look { rings, ended, released, quotas } = look(conversation, request)?;
+    let Look { rings, ended, released, losses, quotas } = look(conversation, request)?;
     Ok(Status {
         agent: conversation.address(),
         release: conversation.release().to_owned(),
@@ -159,6 +162,7 @@ fn ask(
         rings,
         ended,
         released,
+        losses,
         quotas,
     })
 }
@@ -170,6 +174,7 @@ fn look(conversation: &mut Conversation, request: &Request) -> Result<Look, Erro
             Reply::Ring(ring) => look.rings.push(ring),
             Reply::Ended(gone) => look.ended.push(gone),
             Reply::Released(gone) => look.released.push(gone),
+            Reply::Loss(loss) => look.losses.push(loss),
             Reply::Quota(quota) => look.quotas.push(quota),
             _ => {}
         }

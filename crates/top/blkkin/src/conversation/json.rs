@@ -1,13 +1,14 @@
 //! What the agent tells, as JSON. What is not known is `null`; times are nanoseconds.
 
 use super::Listed;
+use crate::losses;
 use blkkin_control::{
     Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
 };
 use serde_json::{Value, json};
 
 pub(crate) fn session(listed: &Listed) -> Value {
-    let Listed { state, channels, rules } = listed;
+    let Listed { state, channels, rules, losses } = listed;
     json!({
         "name": state.session.name,
         "purpose": state.session.purpose.word(),
@@ -17,6 +18,7 @@ pub(crate) fn session(listed: &Listed) -> Value {
         "created": state.created_ns,
         "channels": channels.iter().map(channel).collect::<Vec<_>>(),
         "rules": rules.iter().map(rule).collect::<Vec<_>>(),
+        "losses": losses::all_to_json(losses),
     })
 }
 

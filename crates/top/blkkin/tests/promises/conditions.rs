@@ -135,14 +135,14 @@ fn l1_what_an_event_costs_is_told() {
 }
 
 /// A small disk that only its namespace has: agents are started there.
-struct Disk<'n> {
+pub(super) struct Disk<'n> {
     node: &'n Node,
     holder: Running,
-    path: PathBuf,
+    pub(super) path: PathBuf,
 }
 
 impl Disk<'_> {
-    fn new<'n>(node: &'n Node, options: &str) -> Disk<'n> {
+    pub(super) fn new<'n>(node: &'n Node, options: &str) -> Disk<'n> {
         let path = node.directory.path().join("disk");
         fs::create_dir(&path).unwrap();
         let mut command = Command::new("unshare");
@@ -159,25 +159,25 @@ impl Disk<'_> {
         disk
     }
 
-    fn enter(&self) -> Command {
+    pub(super) fn enter(&self) -> Command {
         let mut command = Command::new("nsenter");
         command.args(["--mount", "--target", &self.holder.id().to_string()]);
         command
     }
 
-    fn agent(&self) -> Running {
+    pub(super) fn agent(&self) -> Running {
         let mut command = self.enter();
         command.arg(env!("CARGO_BIN_EXE_blkkin")).arg("agent");
         command.env("BLKKIN_SOCKET", self.node.socket());
         self.node.agent_by(command)
     }
 
-    fn output(&self) -> PathBuf {
+    pub(super) fn output(&self) -> PathBuf {
         self.path.join("trace")
     }
 
     /// Where this process sees what is on it.
-    fn seen(&self, name: &str) -> PathBuf {
+    pub(super) fn seen(&self, name: &str) -> PathBuf {
         let path = self.path.join(name);
         PathBuf::from(format!("/proc/{}/root{}", self.holder.id(), path.display()))
     }
@@ -190,7 +190,7 @@ impl Disk<'_> {
     }
 
     /// Bytes of all files of traces.
-    fn trace_size(&self) -> u64 {
+    pub(super) fn trace_size(&self) -> u64 {
         let traces = traces_below(&self.seen("trace")).into_iter();
         let files = traces.filter_map(|trace| fs::read_dir(trace).ok()).flatten().flatten();
         files.filter_map(|file| Some(file.metadata().ok()?.len())).sum()
@@ -198,7 +198,7 @@ impl Disk<'_> {
 
     /// Fills it, until nothing more is written; the rings fill up as well, and the program counts what finds
     /// no room.
-    fn fill(&self, program: &mut Program) {
+    pub(super) fn fill(&self, program: &mut Program) {
         let full = program.count();
         eventually("much is tried", || {
             let filler = File::options().append(true).create(true).open(self.seen("filler"));

@@ -10,6 +10,7 @@ mod clocks;
 mod conditions;
 mod deaths;
 mod identity;
+mod losses;
 mod others;
 mod scale;
 

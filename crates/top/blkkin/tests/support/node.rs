@@ -123,7 +123,8 @@ impl Node {
     #[track_caller]
     pub fn do_it(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
-        assert!(output.status.success(), "{arguments:?}: {output:?}");
+        // With 3 it is done, and something of the recording was lost, which tests count by themselves.
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 

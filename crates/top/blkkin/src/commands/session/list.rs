@@ -2,6 +2,7 @@
 
 use crate::conversation::{AgentArgs, Listed, check, json, print};
 use crate::exit::{Error, Exit, note};
+use crate::losses;
 use crate::output::plural;
 use crate::table::{Align, Table};
 use blkkin_control::{Channel, Context, Levels, Purpose, Request, Selection};
@@ -21,7 +22,7 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
             "sessions": sessions.iter().map(json::session).collect::<Vec<_>>(),
         });
         print(&format!("{object}\n"))?;
-        return Ok(Exit::Ok);
+        return Ok(exit(name, &sessions));
     }
     let agent = conversation.address();
     let text = match (name, &sessions[..]) {
@@ -33,7 +34,13 @@ pub(super) fn run(name: Option<&str>, agent: &AgentArgs) -> Result<Exit, Error> 
         (Some(_), all) => all.iter().map(whole).collect::<Vec<_>>().join("\n"),
     };
     print(&text)?;
-    Ok(Exit::Ok)
+    Ok(exit(name, &sessions))
+}
+
+/// Scripts go through all sessions, whatever became of one; a session that is named is asked about.
+fn exit(name: Option<&str>, sessions: &[Listed]) -> Exit {
+    let losses = name.and(sessions.first()).map_or(&[][..], |listed| &listed.losses);
+    losses::exit(losses)
 }
 
 /// A line for each.
@@ -44,9 +51,10 @@ pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
         ("PURPOSE", Align::Left),
         ("CHANNELS", Align::Right),
         ("RULES", Align::Right),
+        ("LOST", Align::Left),
         ("OUTPUT", Align::Left),
     ]);
-    for Listed { state, channels, rules } in sessions {
+    for Listed { state, channels, rules, losses } in sessions {
         let session = &state.session;
         table.row(vec![
             session.name.as_str().into(),
@@ -54,6 +62,7 @@ pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
             session.purpose.word().into(),
             channels.len().to_string().into(),
             rules.len().to_string().into(),
+            losses.iter().map(losses::amount).collect::<Vec<_>>().join(", ").into(),
             session
                 .output
                 .as_ref()
@@ -67,7 +76,7 @@ pub(crate) fn lines(sessions: &[Listed], color: bool) -> String {
 
 /// All about one.
 fn whole(listed: &Listed) -> String {
-    let Listed { state, channels, rules } = listed;
+    let Listed { state, channels, rules, losses } = listed;
     let session = &state.session;
     let does = match session.purpose {
         Purpose::Record => "records",
@@ -82,6 +91,7 @@ fn whole(listed: &Listed) -> String {
         date(state.created_ns),
         state.owner,
     );
+    text.extend(losses.iter().map(|loss| format!("lost: {}\n", losses::line(loss))));
     let channels = channel_lines(channels);
     if !channels.is_empty() {
         text += &format!("\n{channels}");

@@ -1,7 +1,7 @@
 //! Rings put together: what those of a program and channel have seen, and how much a second.
 
 use super::Status;
-use blkkin_control::{Ended, Purpose, Released, Ring};
+use blkkin_control::{Ended, Loss, Purpose, Released, Ring};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -56,6 +56,8 @@ pub(super) struct Row {
 pub(super) struct Lost {
     pub(super) events: u64,
     pub(super) packets: u64,
+    /// Whether there are losses of unknown size.
+    pub(super) has_uncounted: bool,
 }
 
 /// What identifies a ring.
@@ -100,9 +102,15 @@ pub(super) fn rows(status: &Status, each: bool) -> Vec<Row> {
         .collect()
 }
 
-/// The losses of all rows, and of what had to make room.
-pub(super) fn lost(rows: &[Row], released: &[Released]) -> Lost {
+/// The losses by cause, or of all rows if the agent is older, and of what had to make room.
+pub(super) fn lost(rows: &[Row], released: &[Released], losses: &[Loss]) -> Lost {
     let mut lost = Lost::default();
+    for Loss { events, packets, uncounted, .. } in losses {
+        lost.events = lost.events.saturating_add(*events);
+        lost.packets = lost.packets.saturating_add(*packets);
+        lost.has_uncounted |= *uncounted > 0;
+    }
+    let rows = if losses.is_empty() { rows } else { &[] };
     for Released { packets_lost, .. } in released {
         lost.packets = lost.packets.saturating_add(*packets_lost);
     }
@@ -210,6 +218,7 @@ mod tests {
             rings,
             ended: vec![],
             released: vec![],
+            losses: vec![],
             quotas: vec![],
         }
     }
@@ -223,7 +232,8 @@ mod tests {
             all.iter().map(|row| (row.who, row.seen.rings, row.seen.events_recorded)).collect();
         let sums = [(Who::Process(1), 2, Some(5)), (Who::Process(2), 2, Some(u64::MAX))];
         assert_eq!(seen, sums);
-        assert_eq!(lost(&all, &[]), Lost { events: u64::MAX, packets: u64::MAX });
+        let expected = Lost { events: u64::MAX, packets: u64::MAX, has_uncounted: false };
+        assert_eq!(lost(&all, &[], &[]), expected);
         assert_eq!(rows(&status, true).len(), 4);
         assert_eq!(rows(&status, true)[1].who, Who::Ring(1, Some(1)));
     }

@@ -4,10 +4,11 @@ use super::Status;
 use super::rows::{Row, Seen, Who, lost};
 use crate::commands::session::list::lines;
 use crate::conversation::json;
+use crate::losses;
 use crate::output::plural;
 use crate::table::{Align, Cell, Table};
 use blkkin_control::limits::EVENT_TYPES_MAX;
-use blkkin_control::{Application, Quota, Released};
+use blkkin_control::{Application, Loss, Quota, Released};
 use clap::builder::styling::{AnsiColor, Style};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -33,7 +34,13 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     }
     text.extend(status.released.iter().map(released_line));
     text.extend(status.quotas.iter().filter(|quota| quota.refused > 0).map(refused_line));
+    text.extend(status.losses.iter().map(loss_line));
     text + &lost_line(status, rows, color)
+}
+
+fn loss_line(loss: &Loss) -> String {
+    let which = if loss.is_destroyed { "destroyed session" } else { "session" };
+    format!("{which} {} lost {}\n", loss.session, losses::line(loss))
 }
 
 fn released_line(released: &Released) -> String {
@@ -48,14 +55,17 @@ fn refused_line(quota: &Quota) -> String {
 }
 
 fn lost_line(status: &Status, rows: &[Row], color: bool) -> String {
-    let lost = lost(rows, &status.released);
+    let lost = lost(rows, &status.released, &status.losses);
     let parts = [
         (lost.events, plural(lost.events, "event")),
         (lost.packets, plural(lost.packets, "packet")),
     ];
     let parts: Vec<String> =
         parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
+    let is_refused = status.quotas.iter().any(|quota| quota.refused > 0);
     match parts.is_empty() {
+        true if lost.has_uncounted => "lost in all: an unknown number of events\n".into(),
+        true if is_refused => "nothing else is known to be lost\n".into(),
         true => "nothing was lost\n".into(),
         false if color => format!("{LOST}lost in all: {}{LOST:#}\n", parts.join(", ")),
         false => format!("lost in all: {}\n", parts.join(", ")),
@@ -171,7 +181,7 @@ fn short(number: f64) -> String {
 }
 
 pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
-    let lost = lost(rows, &status.released);
+    let lost = lost(rows, &status.released, &status.losses);
     let names = names(status);
     let key = if rings { "rings" } else { "programs" };
     json!({
@@ -183,8 +193,20 @@ pub(super) fn to_json(status: &Status, rows: &[Row], rings: bool) -> Value {
         key: rows.iter().map(|row| row_json(&names, row)).collect::<Vec<_>>(),
         "released": status.released.iter().map(released_json).collect::<Vec<_>>(),
         "quotas": status.quotas.iter().map(quota_json).collect::<Vec<_>>(),
-        "lost": { "events": lost.events, "packets": lost.packets },
+        "lost": {
+            "events": lost.events,
+            "packets": lost.packets,
+            "uncounted": lost.has_uncounted,
+            "causes": status.losses.iter().map(loss_json).collect::<Vec<_>>(),
+        },
     })
+}
+
+fn loss_json(loss: &Loss) -> Value {
+    let mut object = losses::to_json(loss);
+    object["session"] = loss.session.as_str().into();
+    object["destroyed"] = loss.is_destroyed.into();
+    object
 }
 
 fn released_json(released: &Released) -> Value {

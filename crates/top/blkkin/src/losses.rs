@@ -1,0 +1,91 @@
+//! Losses that an agent has counted, in words and as JSON.
+
+use crate::exit::{Exit, warn};
+use crate::output::plural;
+use blkkin_control::{Cause, Loss, Reply};
+use serde_json::{Value, json};
+
+/// The losses among the items of a reply.
+pub(crate) fn among(replies: &[Reply]) -> Vec<Loss> {
+    let loss = |reply: &Reply| match reply {
+        Reply::Loss(loss) => Some(loss.clone()),
+        _ => None,
+    };
+    replies.iter().filter_map(loss).collect()
+}
+
+/// Exit status of a command that has done what was asked for.
+pub(crate) fn exit(losses: &[Loss]) -> Exit {
+    if losses.is_empty() { Exit::Ok } else { Exit::Lost }
+}
+
+/// Warns of each loss.
+pub(crate) fn report(losses: &[Loss]) {
+    losses.iter().for_each(|loss| warn(&format!("lost: {}", line(loss))));
+}
+
+/// How much was lost, and why.
+pub(crate) fn line(loss: &Loss) -> String {
+    format!("{}: {}", amount(loss), why(loss))
+}
+
+/// How much was lost.
+pub(crate) fn amount(loss: &Loss) -> String {
+    let Loss { events, packets, uncounted, .. } = *loss;
+    let unknown = match loss.cause {
+        Cause::CutOff | Cause::AgentAway => {
+            format!("an unknown number of events of {}", plural(uncounted, "program"))
+        }
+        Cause::Quota | Cause::Attach => format!("all events of {}", plural(uncounted, "program")),
+        Cause::EventTypes => format!("all events of {}", plural(uncounted, "event type")),
+        _ => format!("an unknown number of events in {}", plural(uncounted, "ring")),
+    };
+    let parts = [
+        (events, plural(events, "event")),
+        (packets, plural(packets, "packet")),
+        (uncounted, unknown),
+    ];
+    let parts: Vec<String> =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
+    parts.join(", ")
+}
+
+fn why(loss: &Loss) -> String {
+    let reason = loss.reason.as_deref();
+    let with = |words: &str| match reason {
+        Some(reason) => format!("{words}: {reason}"),
+        None => words.to_owned(),
+    };
+    match loss.cause {
+        Cause::RingFull => {
+            "programs recorded faster than the agent reads (larger rings: --subbuf-size, \
+             --num-subbuf)"
+                .into()
+        }
+        Cause::Output => with("the trace could not be written"),
+        Cause::Size => reason.unwrap_or("the session has reached its bound on disk").into(),
+        Cause::AgentAway => "no agent read the rings, which were full or given up".into(),
+        Cause::Quota => with("a quota was used up"),
+        Cause::Attach => with("no rings could be given"),
+        Cause::EventTypes => "too many event types, or not what types may be".into(),
+        Cause::Damaged => "the program wrote invalid data into its ring".into(),
+        Cause::Overwritten => "they were overwritten before they were read".into(),
+        Cause::CutOff => "the program and its agent ended at the same time".into(),
+    }
+}
+
+/// A loss, without its session.
+pub(crate) fn to_json(loss: &Loss) -> Value {
+    json!({
+        "cause": loss.cause.word(),
+        "events": loss.events,
+        "packets": loss.packets,
+        "uncounted": loss.uncounted,
+        "reason": loss.reason,
+    })
+}
+
+/// Losses of one session or of all.
+pub(crate) fn all_to_json(losses: &[Loss]) -> Value {
+    losses.iter().map(to_json).collect()
+}
