@@ -579,6 +579,21 @@ impl<'f> Fields<'f> {
         }
     }
 
+    /// Prints the flags that are set.
+    fn flags<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
+        let mut before = " { ";
+        for label in labels {
+            self.text(before);
+            before = ", ";
+            self.text(self.colors.value);
+            print_string(self.out, label.as_bytes());
+            self.text(self.colors.reset);
+        }
+        if before == ", " {
+            self.text(" }");
+        }
+    }
+
     fn labelled<'l>(&mut self, labels: impl Iterator<Item = &'l str>) {
         self.text("( ");
         let mut none = true;
@@ -609,9 +624,8 @@ impl<'f> Fields<'f> {
                 self.text(self.colors.reset);
             }
             NodeKind::Int { kind: IntKind::BitMap, labels: Some(labels), size, .. } => {
-                self.labelled(labels.flags(raw));
                 self.integer(raw, false, *size, Base::Hexadecimal);
-                self.text(" )");
+                self.flags(labels.flags(raw));
             }
             NodeKind::Int { kind: IntKind::BitArray | IntKind::BitMap, size, .. } => {
                 self.integer(raw, false, *size, Base::Hexadecimal);
@@ -747,10 +761,11 @@ impl Visitor for Fields<'_> {
     fn blob(&mut self, node: &Node, value: &[u8]) {
         self.lead(node);
         self.text(self.colors.value);
-        self.text("0x");
+        self.text("{");
         for byte in value {
-            let _ = write!(self.out, "{byte:02X}");
+            let _ = write!(self.out, " {byte:02x}");
         }
+        self.text(" }");
         self.text(self.colors.reset);
     }
 }
