@@ -209,12 +209,18 @@ impl<'t> Members<'t> {
 }
 
 /// What people see of a written name among others that `is_taken` knows: without the one leading
-/// underscore that keeps producers' names apart from keywords, unless that name is taken.
+/// underscore that keeps producers' names apart from keywords, unless another field is seen under
+/// that name.
 pub(super) fn display_name(written: &str, is_taken: impl Fn(&str) -> bool) -> &str {
-    match written.strip_prefix('_') {
-        Some(bare) if !bare.is_empty() && !is_taken(bare) => bare,
-        _ => written,
+    let mut lowest = written;
+    while let Some(bare) = lowest.strip_prefix('_').filter(|bare| !bare.is_empty()) {
+        if !is_taken(bare) {
+            // That field is seen without its underscore, and so are all above it.
+            return &written[1..];
+        }
+        lowest = bare;
     }
+    written
 }
 
 /// Where bits lie with the usual order in each byte.

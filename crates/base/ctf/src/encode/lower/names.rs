@@ -29,7 +29,19 @@ pub(super) fn option(name: &str, otherwise: &str, taken: &mut HashSet<String>) -
     if plain.starts_with(|c: char| c.is_ascii_digit()) || crate::tsdl::is_keyword(&plain) {
         plain = format!("{otherwise}_{plain}");
     }
-    unique(plain, taken)
+    // Readers take one underscore off, and babeltrace2 ends at two options of one name.
+    let mut candidate = plain.clone();
+    let mut number = 1;
+    while !taken.insert(bare(&candidate).to_owned()) {
+        number += 1;
+        candidate = format!("{plain}_{number}");
+    }
+    candidate
+}
+
+/// An option's name as people see it.
+pub(super) fn bare(name: &str) -> &str {
+    name.strip_prefix('_').unwrap_or(name)
 }
 
 /// Whether a name can stay an option's name.

@@ -118,7 +118,8 @@ fn as_they_are(uses: &[Use], known: &[Mapping]) -> Option<Vec<Vec<(usize, usize)
         let mut seen = HashSet::new();
         let labels: Option<Vec<usize>> = one.options.iter().map(label_of).collect();
         let labels = labels.filter(|labels| {
-            one.is_variant && one.otherwise.is_none() && labels.iter().all(|&l| seen.insert(l))
+            let mut is_new = |&label: &usize| seen.insert(names::bare(&known[label].label));
+            one.is_variant && one.otherwise.is_none() && labels.iter().all(&mut is_new)
         })?;
         all.push(labels.into_iter().enumerate().map(|(option, label)| (label, option)).collect());
     }

@@ -171,10 +171,11 @@ fn one_leading_underscore_is_removed_unless_the_name_is_taken() {
     check("a, _b, __c", &["a", "b", "_c"]);
     check("a, _a", &["a", "_a"]);
     check("_a, a", &["_a", "a"]);
-    check("_a, __a", &["a", "__a"]);
+    check("_a, __a", &["a", "_a"]);
+    check("_a, __a, ___a", &["a", "_a", "__a"]);
     check("a, _a, __a", &["a", "_a", "__a"]);
-    check("__a, ___a", &["_a", "___a"]);
-    check("_int, __int", &["int", "__int"]);
+    check("__a, ___a", &["_a", "__a"]);
+    check("_int, __int", &["int", "_int"]);
     check("_, __", &["_", "__"]);
     check("_1a", &["1a"]);
     check("caf\\u00e9, _\\U0001d4b3", &["café", "𝒳"]);

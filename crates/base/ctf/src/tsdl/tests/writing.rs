@@ -153,15 +153,16 @@ fn names_are_escaped() {
     };
     assert_eq!(names(&["a", "int", "_b", "1c", "é"]), "_a _int __b _1c _\\u00e9;");
     assert_eq!(names(&["a", "_a"]), "a __a;");
-    assert_eq!(names(&["_a", "a", "__a"]), "_a a ___a;");
+    assert_eq!(names(&["_a", "a", "__a"]), "__a a ___a;");
     assert_eq!(names(&["_a", "___a"]), "__a ____a;");
+    assert_eq!(names(&["_a", "__a"]), "__a ___a;");
+    assert_eq!(names(&["int", "_int"]), "_int __int;");
+    assert_eq!(names(&["a", "_a", "__a"]), "a __a ___a;");
     let refused =
         |name| format!("event.fields of event `e`: `{name}` cannot be the name of a field");
     assert_eq!(names(&["a b"]), refused("a b"));
     assert_eq!(names(&["a-b"]), refused("a-b"));
     assert_eq!(names(&[""]), refused(""));
-    assert_eq!(names(&["_a", "__a"]), refused("_a"));
-    assert_eq!(names(&["int", "_int"]), refused("int"));
     assert_eq!(names(&["a", "a"]), refused("a"));
 }
 

@@ -38,9 +38,13 @@ impl<'s> Writer<'s> {
             let name = member.name.as_str();
             let is_escaped = match scope < Scope::CommonContext {
                 true => self.is_misleading(scope, is_top, member),
-                // Without its underscore the name keeps the one of `_name` in place, which
-                // readers would remove otherwise.
-                false => !displays.contains(format!("_{name}").as_str()),
+                // Readers take one underscore off each name. babeltrace2 refuses a field that is
+                // written as one before it is seen, so `X` beside `_X` gets none.
+                false => {
+                    name.starts_with('_')
+                        || !displays.contains(format!("_{name}").as_str())
+                        || !is_identifier(name)
+                }
             };
             let written = if is_escaped { format!("_{name}") } else { name.to_owned() };
             names.by_display.insert(name.to_owned(), index);
