@@ -10,6 +10,7 @@ mod c;
 mod ctf;
 mod goal;
 mod journal;
+mod large_packets;
 pub(crate) mod lttng;
 mod process;
 pub(crate) mod recipe;

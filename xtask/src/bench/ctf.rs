@@ -1,12 +1,12 @@
 //! `cargo xtask bench ctf`: `blkkin view` beside `babeltrace2`, on a trace of LTTng-UST.
 //!
 //! First both must agree, to the byte. Then: speed (whole machine and one processor), start-up
-//! time, and time and memory by the size of the trace. What is made for it is kept below
+//! time, text of a trace of large packets, and time and memory by the size of the trace. What is made for it is kept below
 //! `target/bench`; remove that folder to record afresh.
 
 use super::goal::Goal;
 use super::recording::Recording;
-use super::{Options, Report, blkkin, lttng, sizes};
+use super::{Options, Report, blkkin, large_packets, lttng, sizes};
 use crate::measure::{
     self, Candidate, Measured, find, interleave, memory_bytes_per_second, show_bytes, speed_up,
 };
@@ -27,6 +27,10 @@ const JSON_TIMES_TEXT_MAX: f64 = 1.5;
 const TWO_CORES_SPEED_UP_MIN: f64 = 1.7;
 const LARGEST_RSS_MIB_MAX: f64 = 64.0;
 const START_MS_MAX: f64 = 10.0;
+
+/// Packets of 8 MiB in each stream of the trace of large packets.
+const LARGE_PACKETS: u64 = 6;
+const LARGE_PACKETS_QUICK: u64 = 2;
 
 const MB: u64 = 1_000_000;
 
@@ -74,6 +78,14 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     let start = interleave(&candidates, 2, 4 * runs)?;
     report.measured("start-up", &start, 1);
 
+    let large = folder.join("large-packets");
+    let packets = if options.quick { LARGE_PACKETS_QUICK } else { LARGE_PACKETS };
+    let large_events = large_packets::write(packets, &large)?.events;
+    check_count(&blkkin, &large, large_events)?;
+    check_agreement(&blkkin, &large, large_events)?;
+    let large = interleave(&text_candidates(&blkkin, &large), 1, runs)?;
+    report.measured("packets of 8 MiB, half of the events of one integer", &large, large_events);
+
     let largest = measure_sizes(options, report, &recording, &blkkin, &folder)?;
     let bandwidth = memory_bytes_per_second();
     let trace_bytes = recording.packets().map(|packet| packet.range.len() as u64).sum::<u64>();
@@ -81,6 +93,7 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
     report_two_cores(report, &speed);
 
     let times = |slow: &str, fast: &str| speed_up(&speed, fast, slow);
+    let large_times = |slow: &str, fast: &str| speed_up(&large, fast, slow);
     let rss_mib = largest.rss_bytes_max as f64 / f64::from(1 << 20);
     let rss = format!("peak RSS at {}", show_size(largest.bytes));
     let start_ms = find(&start, COUNT).map(|one| one.wall_median().as_secs_f64() * 1e3);
@@ -93,6 +106,11 @@ pub(super) fn run(options: &Options, report: &mut Report) -> Result<(), String> 
         (two_cores("count, two cores beside one"), times(COUNT_ONE_CORE, COUNT)),
         (two_cores("text, two cores beside one"), times(TEXT_ONE_CORE, TEXT)),
         (two_cores("JSON, two cores beside one"), times(JSON_ONE_CORE, JSON)),
+        (at_least(TEXT_SPEED_UP_MIN, "text of large packets, speed"), large_times(BT_TEXT, TEXT)),
+        (
+            two_cores("text of large packets, two cores beside one"),
+            large_times(TEXT_ONE_CORE, TEXT),
+        ),
         (Goal::at_most(LARGEST_RSS_MIB_MAX, " MiB", rss), Some(rss_mib)),
         (Goal::at_most(START_MS_MAX, " ms", "start-up"), start_ms),
     ] {
@@ -210,6 +228,16 @@ fn speed_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
         Candidate::new(JSON, &[blkkin, "view", "--json", trace], Some(TEXT)),
         one_core(JSON_ONE_CORE, &["--json", trace], JSON),
         Candidate::new(TEXT_TWICE, &["sh", "-c", TWICE, "sh", blkkin, trace], Some(TEXT_ONE_CORE)),
+    ]
+}
+
+/// Text alone.
+fn text_candidates(blkkin: &str, trace: &Path) -> Vec<Candidate> {
+    let trace = &*trace.to_string_lossy();
+    vec![
+        Candidate::new(BT_TEXT, &["babeltrace2", trace], None),
+        Candidate::new(TEXT, &[blkkin, "view", trace], Some(BT_TEXT)),
+        Candidate::new(TEXT_ONE_CORE, &["taskset", "-c", "0", blkkin, "view", trace], Some(TEXT)),
     ]
 }
 
