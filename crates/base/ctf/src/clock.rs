@@ -13,15 +13,15 @@ pub struct TimeScale {
 }
 
 impl TimeScale {
-    /// The scale of `clock`.
+    /// The scale of `clock`; an offset beyond 64 bits of nanoseconds saturates.
     pub fn new(clock: &Clock) -> TimeScale {
-        let frequency = clock.frequency.max(1);
-        let cycles = i128::from(clock.offset_cycles);
-        let whole = cycles.div_euclid(i128::from(frequency));
-        let rest = cycles.rem_euclid(i128::from(frequency)) as u64;
-        let seconds = i128::from(clock.offset_seconds) + whole;
-        let base = seconds * i128::from(NS) + i128::from(scaled(rest, frequency));
-        TimeScale { frequency, base_ns: base.clamp(i64::MIN.into(), i64::MAX.into()) as i64 }
+        let base = base_ns(clock).clamp(i64::MIN.into(), i64::MAX.into());
+        TimeScale { frequency: clock.frequency.max(1), base_ns: base as i64 }
+    }
+
+    /// The scale of `clock`, if its offset is within 64 bits of nanoseconds.
+    pub fn checked(clock: &Clock) -> Option<TimeScale> {
+        i64::try_from(base_ns(clock)).is_ok().then(|| TimeScale::new(clock))
     }
 
     /// Nanoseconds from the clock's origin at a reading of `cycles`; saturates.
@@ -39,6 +39,16 @@ impl TimeScale {
         let cycles = (distance * i128::from(self.frequency)).div_euclid(i128::from(NS));
         cycles.clamp(0, u64::MAX.into()) as u64
     }
+}
+
+/// Nanoseconds from the clock's origin at a reading of 0.
+fn base_ns(clock: &Clock) -> i128 {
+    let frequency = clock.frequency.max(1);
+    let cycles = i128::from(clock.offset_cycles);
+    let whole = cycles.div_euclid(i128::from(frequency));
+    let rest = cycles.rem_euclid(i128::from(frequency)) as u64;
+    let seconds = i128::from(clock.offset_seconds) + whole;
+    seconds * i128::from(NS) + i128::from(scaled(rest, frequency))
 }
 
 /// Cycles as nanoseconds. In floating point, because babeltrace2 computes them so and both tools

@@ -13,6 +13,7 @@ use crate::{ctf2, tsdl};
 use budget::OverBudget;
 use std::borrow::Cow;
 use std::fmt;
+use std::ops::Range;
 
 /// Why metadata cannot be used, and where it goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +84,24 @@ pub const DEPTH_MAX: usize = 64;
 /// A text is an error that describes so much that its schema and decoder would take more than 12 MiB
 /// of memory and 8 bytes for each of its own, or more than 208 MiB together with the text itself.
 pub fn parse<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Schema, MetadataError> {
-    let text = text(bytes)?;
-    if text.trim_start().starts_with('\u{1e}') { ctf2::parse(&text) } else { tsdl::parse(&text) }
+    Ok(read(bytes)?.schema)
+}
+
+/// A schema, and what its metadata file has beside it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parsed {
+    /// The schema.
+    pub schema: Schema,
+    /// Bytes of the file that were left out, see [`MetadataText::stray`].
+    pub stray: Option<Range<usize>>,
+}
+
+/// As [`parse`], and tells which of the file's bytes were left out.
+pub fn read<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<Parsed, MetadataError> {
+    let MetadataText { text, stray, .. } = unpack(bytes)?;
+    let is_ctf2 = text.trim_start().starts_with('\u{1e}');
+    let schema = if is_ctf2 { ctf2::parse(&text) } else { tsdl::parse(&text) }?;
+    Ok(Parsed { schema, stray })
 }
 
 /// The metadata text: `bytes` themselves, or what metadata packets hold.

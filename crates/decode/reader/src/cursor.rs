@@ -8,6 +8,7 @@
 use crate::error::{Problem, ProblemKind};
 use crate::file::Handle;
 use crate::packets::PacketRef;
+use crate::scan::Mark;
 use crate::trace::TraceData;
 use blkkin_ctf::decode::{
     DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
@@ -119,6 +120,13 @@ impl Cursor {
         self.header.clear();
         self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
         self.event_start = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
+        if let Some(mark) = self.packet.as_ref().and_then(|packet| packet.mark) {
+            self.held = 0;
+            self.base = mark.position / 8;
+            self.event_start = mark.position % 8;
+            self.machine.clock = mark.clock;
+            self.fill(AHEAD)?;
+        }
         self.next_start = Some(self.event_start);
         Ok(())
     }
@@ -208,6 +216,54 @@ impl Cursor {
             if is_there || !more? {
                 return Ok(());
             }
+        }
+    }
+
+    /// Moves over events of about `size` bytes, and gives the place behind them and whether there
+    /// may be more; `None` if times go back, so that no event behind tells what was before it.
+    /// A problem ends the packet.
+    pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        let mut is_part = true;
+        loop {
+            let all = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+            let stream = self.packet.as_ref()?.packet.stream;
+            let end = (self.event_start / 8) as usize + size;
+            is_part &= end < all.whole_bytes().len();
+            let view = match is_part {
+                true => View::new(&self.buffer[..end], self.base, end as u64 * 8),
+                false => all,
+            };
+            let machine = &mut self.machine;
+            let mut skipping =
+                Skipping::new(&data.decoder, stream, view, self.event_start, machine);
+            skipping.run();
+            let went_back = skipping.went_back;
+            let skipped = Skipped::of(skipping);
+            if went_back {
+                return None;
+            }
+            let clock = self.machine.clock;
+            let position = self.base * 8 + skipped.position;
+            let mark = Mark { position, clock, ns: i64::MIN };
+            if is_part && skipped.count == 0 {
+                // An event larger than the part.
+                is_part = false;
+                continue;
+            }
+            let more = if is_part {
+                self.event_start = skipped.position;
+                true
+            } else {
+                let is_stopped = skipped.count == 0 && skipped.stop.is_some();
+                match self.after_skipping(skipped) {
+                    // There are more bytes of the event now.
+                    Ok(true) if is_stopped => continue,
+                    more => matches!(more, Ok(true)),
+                }
+            };
+            self.next_start = Some(self.event_start);
+            return Some((mark, more));
         }
     }
 

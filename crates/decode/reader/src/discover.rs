@@ -4,14 +4,16 @@
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
-use crate::packets::WaitingFile;
+use crate::packets::{STREAMS_MAX, WaitingFile};
 use crate::scan::{FileScan, PacketRef, Scan};
 use crate::trace::{Stream, Trace, TraceData};
+use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Decoder;
-use blkkin_ctf::metadata;
-use blkkin_ctf::schema::Schema;
-use std::collections::BTreeMap;
+use blkkin_ctf::metadata::{self, Parsed};
+use blkkin_ctf::schema::{EventClass, Schema, StreamClass, Version};
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -71,7 +73,7 @@ pub(crate) struct Found {
     pub(crate) given: PathBuf,
     pub(crate) metadata: Metadata,
     pub(crate) files: Vec<Arc<StreamFile>>,
-    /// Whether packets of several streams may share a file.
+    /// Whether packets of several streams may share a file although they have one class.
     pub(crate) shared: bool,
 }
 
@@ -92,14 +94,20 @@ impl Metadata {
 
 impl Found {
     /// The schema, and how many bytes of metadata it comes from, which are forgotten.
-    fn parse(&mut self) -> Result<(Schema, usize), Problem> {
+    fn parse(&mut self, problems: &mut Vec<Problem>) -> Result<(Schema, usize), Problem> {
         let nothing = Metadata::Bytes(Vec::new());
         let bytes = std::mem::replace(&mut self.metadata, nothing).read()?;
         let size = bytes.len();
-        let schema = metadata::parse(bytes).map_err(|error| {
-            let kind = ProblemKind::Metadata(error.to_string());
-            Problem::new(&self.path.join("metadata"), None, kind)
-        })?;
+        let path = self.path.join("metadata");
+        let Parsed { schema, stray } = metadata::read(bytes)
+            .map_err(|error| Problem::new(&path, None, ProblemKind::Metadata(error.to_string())))?;
+        if let Some(message) = unusable(&schema) {
+            return Err(Problem::new(&path, None, ProblemKind::Metadata(message)));
+        }
+        problems.extend(stray.map(|stray| {
+            let kind = ProblemKind::StrayMetadata { size: stray.len() };
+            Problem::new(&path, Some(stray.start as u64), kind)
+        }));
         Ok((schema, size))
     }
 }
@@ -187,6 +195,8 @@ struct Group {
     /// That of the longest metadata, which only grows: it describes all of the streams.
     schema: Schema,
     metadata_size: usize,
+    /// The directory of that metadata.
+    described_by: PathBuf,
     members: Vec<Found>,
 }
 
@@ -206,11 +216,43 @@ impl Group {
     }
 }
 
+/// Why no events can be read with metadata that is correct by itself.
+fn unusable(schema: &Schema) -> Option<String> {
+    if schema.streams.is_empty() && schema.version == Version::Ctf2 {
+        return Some("there is no data stream class".to_owned());
+    }
+    let clocks = schema.streams.iter().filter_map(|stream| schema.clocks.get(stream.clock?));
+    let far = clocks.into_iter().find(|clock| TimeScale::checked(clock).is_none())?;
+    Some(format!(
+        "clock `{}` is {} s from its origin, which 64 bits of nanoseconds do not reach",
+        far.name, far.offset_seconds
+    ))
+}
+
+/// Whether packets that one schema describes can be read with another one, which may have more
+/// classes.
+fn describes(schema: &Schema, part: &Schema) -> bool {
+    let has_stream = |stream: &StreamClass| {
+        let same = schema.streams.iter().find(|other| other.id == stream.id);
+        same.is_some_and(|same| {
+            let events: HashMap<u64, &EventClass> =
+                same.events.iter().map(|event| (event.id, event)).collect();
+            same.packet_context == stream.packet_context
+                && same.event_header == stream.event_header
+                && same.common_context == stream.common_context
+                && stream.events.iter().all(|event| events.get(&event.id) == Some(&event))
+        })
+    };
+    schema.trace.packet_header == part.trace.packet_header
+        && part.clocks.iter().all(|clock| schema.clocks.contains(clock))
+        && part.streams.iter().all(has_stream)
+}
+
 /// Opens what was found, as one trace for each UUID.
 fn open_found(found: Vec<Found>, first_id: usize, opened: &mut Opened) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
-        let (schema, metadata_size) = match found.parse() {
+        let (schema, metadata_size) = match found.parse(&mut opened.problems) {
             Ok(parsed) => parsed,
             Err(problem) => {
                 opened.problems.push(problem);
@@ -221,12 +263,30 @@ fn open_found(found: Vec<Found>, first_id: usize, opened: &mut Opened) {
         let same = |group: &&mut Group| uuid.is_some() && group.schema.trace.uuid == uuid;
         match groups.iter_mut().find(same) {
             Some(group) => {
-                if group.metadata_size < metadata_size {
+                let is_longer = group.metadata_size < metadata_size;
+                let (long, short) =
+                    if is_longer { (&schema, &group.schema) } else { (&group.schema, &schema) };
+                if !describes(long, short)
+                    && let Some(uuid) = uuid
+                {
+                    let (path, described_by) = match is_longer {
+                        true => (&group.described_by, &found.path),
+                        false => (&found.path, &group.described_by),
+                    };
+                    let kind =
+                        ProblemKind::OtherMetadata { described_by: described_by.clone(), uuid };
+                    opened.problems.push(Problem::new(path, None, kind));
+                }
+                if is_longer {
                     (group.schema, group.metadata_size) = (schema, metadata_size);
+                    group.described_by = found.path.clone();
                 }
                 group.add(found);
             }
-            None => groups.push(Group { schema, metadata_size, members: vec![found] }),
+            None => {
+                let described_by = found.path.clone();
+                groups.push(Group { schema, metadata_size, described_by, members: vec![found] });
+            }
         }
     }
     for Group { schema, members, .. } in groups {
@@ -250,14 +310,8 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
     let mut streams: BTreeMap<(u64, Option<u64>, usize), Stream> = BTreeMap::new();
     for found in group {
         for file in &found.files {
-            let first_packets = match first_packets(&data, file, found.shared) {
-                Ok(packets) => packets,
-                Err(problem) => {
-                    problems.push(problem);
-                    continue;
-                }
-            };
-            for packet in first_packets {
+            for FilePart { first: packet, runs } in file_parts(&data, file, found.shared, problems)
+            {
                 let class = packet.packet.stream;
                 let class_id = data.decoder.schema().streams[class].id;
                 let instance = packet.packet.instance;
@@ -271,10 +325,9 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
                         instance,
                         name: file.path().display().to_string(),
                         files: Vec::new(),
-                        shared: found.shared,
                     });
                 let first = (packet.packet.begin, packet.packet.seq);
-                stream.files.push(WaitingFile { file: file.clone(), first });
+                stream.files.push(WaitingFile { file: file.clone(), first, runs });
             }
         }
     }
@@ -283,30 +336,83 @@ fn open_trace(id: usize, decoder: Decoder, group: &[Found], problems: &mut Vec<P
     Trace { id, path, name, streams: streams.into_values().collect(), data }
 }
 
-/// The first packet of each stream in a file: of one, unless the file is shared.
-fn first_packets(
+/// A stream's part of a file.
+struct FilePart {
+    first: PacketRef,
+    /// Where its packets lie, if the file has packets of other streams too.
+    runs: Option<Arc<[Range<u64>]>>,
+}
+
+/// Most runs of packets of one stream that are kept of a file; behind them each stream looks
+/// at all packets.
+const RUNS_MAX: usize = 1 << 20;
+
+/// The streams that a file holds packets of. Only a trace of several stream classes, or standard
+/// input, can have more than one in a file; for others the first packet tells.
+fn file_parts(
     data: &TraceData,
     file: &Arc<StreamFile>,
     shared: bool,
-) -> Result<Vec<PacketRef>, Problem> {
+    problems: &mut Vec<Problem>,
+) -> Vec<FilePart> {
     let mut scan = FileScan::new(data, file.clone());
+    let looks_at_all = shared || data.decoder.schema().streams.len() > 1;
+    let mut part_of: HashMap<(usize, Option<u64>), usize> = HashMap::new();
     let mut firsts: Vec<PacketRef> = Vec::new();
+    let mut runs: Vec<Vec<Range<u64>>> = Vec::new();
+    let (mut last, mut run_count) = (None, 0);
     loop {
         let packet = match scan.next(data) {
-            Ok(Scan::Packet(packet)) => packet,
-            Ok(Scan::End) => return Ok(firsts),
-            Ok(Scan::Cut(problem)) | Err(problem) if firsts.is_empty() => return Err(problem),
-            // Reported when the stream is read.
-            Ok(Scan::Cut(_)) | Err(_) => return Ok(firsts),
+            Ok(Scan::Packet(packet)) => *packet,
+            Ok(Scan::End) => break,
+            Ok(Scan::Cut(problem)) | Err(problem) => {
+                // Behind a good packet it is reported when the stream is read.
+                problems.extend(firsts.is_empty().then_some(problem));
+                break;
+            }
         };
-        let identity = (packet.packet.stream, packet.packet.instance);
-        if !firsts.iter().any(|first| (first.packet.stream, first.packet.instance) == identity) {
-            firsts.push(packet);
+        let (start, end) = (packet.offset, packet.offset + packet.size);
+        let identity = packet.identity();
+        let part = match part_of.get(&identity) {
+            Some(&part) => part,
+            None if firsts.len() == STREAMS_MAX => {
+                let message = format!("the file has packets of more than {STREAMS_MAX} streams");
+                let kind = ProblemKind::Data(message);
+                problems.push(Problem::new(file.path(), Some(start), kind));
+                break;
+            }
+            None => {
+                part_of.insert(identity, firsts.len());
+                firsts.push(packet);
+                runs.push(Vec::new());
+                firsts.len() - 1
+            }
+        };
+        if !looks_at_all {
+            break;
         }
-        if !shared {
-            return Ok(firsts);
+        match runs[part].last_mut() {
+            Some(run) if last == Some(part) => run.end = end,
+            _ if run_count < RUNS_MAX => {
+                runs[part].push(start..end);
+                run_count += 1;
+            }
+            _ => {
+                runs.iter_mut()
+                    .filter_map(|runs| runs.last_mut())
+                    .for_each(|run| run.end = u64::MAX);
+                break;
+            }
         }
+        last = Some(part);
     }
+    // What comes behind, or cannot be read, is the matter of the file's last stream.
+    if let Some(run) = last.and_then(|last| runs[last].last_mut()) {
+        run.end = u64::MAX;
+    }
+    let is_mixed = firsts.len() > 1;
+    let parts = firsts.into_iter().zip(runs);
+    parts.map(|(first, runs)| FilePart { first, runs: is_mixed.then(|| runs.into()) }).collect()
 }
 
 /// The name that babeltrace2 gives a trace: its host's, and the way to it from the path that was

@@ -1,5 +1,6 @@
 //! What can be wrong with a trace: which file, where, why, and what to do.
 
+use blkkin_ctf::schema::Uuid;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -28,6 +29,23 @@ pub enum ProblemKind {
     NoTrace,
     /// The metadata cannot be used.
     Metadata(String),
+    /// The metadata file has something behind its last packet, which is left out.
+    StrayMetadata {
+        /// How many bytes.
+        size: usize,
+    },
+    /// Another directory has other metadata under the same UUID.
+    OtherMetadata {
+        /// The directory whose metadata describes the trace.
+        described_by: PathBuf,
+        /// The UUID of both.
+        uuid: Uuid,
+    },
+    /// A packet's UUID is not that of the metadata.
+    ForeignPacket {
+        /// The packet's UUID.
+        uuid: Uuid,
+    },
     /// A packet or event makes no sense.
     Data(String),
     /// There is a class that the metadata does not describe.
@@ -57,6 +75,12 @@ impl Problem {
         Problem::new(path, None, ProblemKind::Io { action, reason })
     }
 
+    /// Whether all was read all the same.
+    pub fn is_warning(&self) -> bool {
+        use ProblemKind::{ForeignPacket, OtherMetadata, StrayMetadata};
+        matches!(self.kind, StrayMetadata { .. } | OtherMetadata { .. } | ForeignPacket { .. })
+    }
+
     /// What the user could do about it.
     pub fn hint(&self) -> Option<&'static str> {
         match self.kind {
@@ -82,6 +106,21 @@ impl fmt::Display for Problem {
             ProblemKind::Io { action, reason } => write!(f, "cannot {action}: {reason}"),
             ProblemKind::NoTrace => f.write_str("no CTF trace found"),
             ProblemKind::Metadata(message) => write!(f, "metadata: {message}"),
+            ProblemKind::StrayMetadata { size } => {
+                let bytes = if *size == 1 { "byte" } else { "bytes" };
+                write!(f, "{size} {bytes} behind the last metadata packet left out")
+            }
+            ProblemKind::OtherMetadata { described_by, uuid } => write!(
+                f,
+                "metadata differs from that of {} although both have the UUID {uuid}; packets \
+                 are read with the latter",
+                described_by.display()
+            ),
+            ProblemKind::ForeignPacket { uuid } => write!(
+                f,
+                "packet has the UUID {uuid}, which is not that of the metadata; it is read all \
+                 the same"
+            ),
             ProblemKind::Data(message) | ProblemKind::Undescribed(message) => f.write_str(message),
             ProblemKind::Cut { missing } => {
                 write!(f, "file ends {missing} bytes before its last packet does")

@@ -104,7 +104,8 @@ impl<'e> Event<'e> {
         match result {
             Ok(whole) => whole,
             Err(problem) => {
-                *self.problem = Some(problem);
+                // A line that is printed again meets a packet that has ended.
+                self.problem.get_or_insert(problem);
                 false
             }
         }

@@ -10,6 +10,7 @@ use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, id_of};
 use crate::packets::StreamPackets;
 use crate::reading::{Consumer, Reading};
+use crate::scan::Identity;
 use crate::trace::Trace;
 use crate::work::Stats;
 use blkkin_ctf::schema::Uuid;
@@ -36,6 +37,8 @@ pub struct Follower {
     problems: Vec<Problem>,
     /// Files that end within the header of their first packet.
     unfinished: HashSet<PathBuf>,
+    /// Streams that were met in files of other streams, for which all was opened anew.
+    strangers: HashSet<(PathBuf, Identity)>,
 }
 
 /// A file, and as much of its size as matters.
@@ -64,6 +67,7 @@ impl Follower {
             next_id: 0,
             problems: Vec::new(),
             unfinished: HashSet::new(),
+            strangers: HashSet::new(),
         };
         follower.look = follower.look_now();
         follower.open();
@@ -96,23 +100,42 @@ impl Follower {
     }
 
     fn look_if(&mut self, mut is_due: bool) -> bool {
+        let mut has_strangers = self.meets_strangers();
         for tries in 0..TRIES_MAX {
             // Metadata comes before the packets that need it. So it is looked at after them, and
             // what comes later than that is left for the next time.
             self.packets.iter().for_each(StreamPackets::hold);
-            if !is_due && !self.look.iter().any(metadata_has_grown) {
+            if !is_due && !has_strangers && !self.look.iter().any(metadata_has_grown) {
                 return tries > 0;
             }
             is_due = false;
             self.looked = Instant::now();
             let look = self.look_now();
-            if look == self.look {
+            if look == self.look && !has_strangers {
                 return tries > 0;
             }
+            has_strangers = false;
             self.look = look;
             self.open();
         }
         true
+    }
+
+    /// Whether a file has got packets of a stream that it had none of when it was opened.
+    fn meets_strangers(&mut self) -> bool {
+        let mut is_new = false;
+        let streams = self.traces.iter().flat_map(|trace| trace.streams.iter().map(move |_| trace));
+        for (trace, packets) in streams.zip(&self.packets) {
+            for (identity, file) in packets.strangers() {
+                let is_known = trace.streams.iter().any(|stream| {
+                    let has_file =
+                        || stream.files.iter().any(|other| other.file.path() == file.path());
+                    stream.identity() == identity && has_file()
+                });
+                is_new |= !is_known && self.strangers.insert((file.path().to_owned(), identity));
+            }
+        }
+        is_new
     }
 
     /// Passes on what had come when [`Follower::look`] was called, and what `select` selects of
@@ -152,8 +175,7 @@ impl Follower {
         self.absent.extend(stream_keys(&self.traces).zip(packets));
         let streams = traces.iter().flat_map(|trace| trace.streams.iter().map(move |s| (trace, s)));
         for ((trace, stream), key) in streams.zip(stream_keys(&traces)) {
-            let only = stream.shared.then_some((stream.class, stream.instance));
-            let packets = StreamPackets::new(trace.data.clone(), &stream.files, only);
+            let packets = StreamPackets::new(trace.data.clone(), stream);
             let mut packets = packets.growing();
             packets.count_from(number);
             if let Some(before) = self.absent.remove(&key) {

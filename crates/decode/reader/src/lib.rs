@@ -11,7 +11,8 @@
 //! Events come in order of time; within a stream they keep their order. Where two streams have
 //! events at the same nanosecond, the order is that of the trace's UUID, the trace's name, the
 //! stream class id, the stream id and the event class id, each ascending and absent ones first or
-//! last as babeltrace2 has them, and at last the order of the paths. It does not depend on the
+//! last as babeltrace2 has them, and at last the order of the paths. Streams without an id have
+//! that of their place among the paths of their class. It does not depend on the
 //! number of threads.
 
 mod bind;

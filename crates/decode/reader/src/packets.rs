@@ -9,14 +9,18 @@ use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
 use crate::loss::{Loss, LossKind};
 use crate::reading::Halt;
-use crate::scan::{FileScan, Place, Scan};
-use crate::trace::TraceData;
+use crate::scan::{FileScan, Identity, Place, Scan};
+use crate::trace::{Stream, TraceData};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Packet;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 pub(crate) use crate::scan::PacketRef;
+
+/// Most streams that one file may hold packets of.
+pub(crate) const STREAMS_MAX: usize = 1 << 14;
 
 /// The packets of one stream over all its files, with what was lost between them.
 #[derive(Debug)]
@@ -42,8 +46,12 @@ pub(crate) struct StreamPackets {
     /// The same, when there is new metadata.
     again: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
-    /// Only packets of this stream instance; others in the same file belong to other streams.
-    only: Option<(usize, Option<u64>)>,
+    /// Whether a packet's UUID was not that of the metadata.
+    is_foreign: bool,
+    /// The stream; packets of others in its files are passed over.
+    identity: Identity,
+    /// Other streams that growing files had packets of.
+    strangers: HashMap<Identity, Arc<StreamFile>>,
     stop: Option<Halt>,
 }
 
@@ -52,6 +60,8 @@ pub(crate) struct WaitingFile {
     pub(crate) file: Arc<StreamFile>,
     /// Time and number of the first packet.
     pub(crate) first: Place,
+    /// Where the stream's packets lie, if the file has packets of other streams too.
+    pub(crate) runs: Option<Arc<[Range<u64>]>>,
 }
 
 /// Why a file gives no packet.
@@ -63,12 +73,8 @@ enum Pause {
 }
 
 impl StreamPackets {
-    pub(crate) fn new(
-        trace: Arc<TraceData>,
-        files: &[WaitingFile],
-        only: Option<(usize, Option<u64>)>,
-    ) -> StreamPackets {
-        let mut waiting = files.to_vec();
+    pub(crate) fn new(trace: Arc<TraceData>, stream: &Stream) -> StreamPackets {
+        let mut waiting = stream.files.to_vec();
         waiting.sort_by_key(|file| std::cmp::Reverse(file.first));
         StreamPackets {
             trace,
@@ -82,7 +88,9 @@ impl StreamPackets {
             undescribed: None,
             again: None,
             problems: Vec::new(),
-            only,
+            is_foreign: false,
+            identity: stream.identity(),
+            strangers: HashMap::new(),
             stop: None,
         }
     }
@@ -122,6 +130,11 @@ impl StreamPackets {
         self.undescribed.as_ref().map(|(_, problem)| problem)
     }
 
+    /// Other streams that the stream's files had packets of, each with a file of them.
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = (Identity, &StreamFile)> {
+        self.strangers.iter().map(|(identity, file)| (*identity, &**file))
+    }
+
     /// Number of the last packet.
     pub(crate) fn number(&self) -> u64 {
         self.number
@@ -143,7 +156,9 @@ impl StreamPackets {
 
     /// Goes on where `before`, which reads the same stream with older metadata, has come to.
     pub(crate) fn go_on_from(&mut self, before: StreamPackets) {
-        let StreamPackets { current, pausing, mut done, last, undescribed, .. } = before;
+        let StreamPackets { current, pausing, mut done, last, undescribed, is_foreign, .. } =
+            before;
+        self.is_foreign = is_foreign;
         if let Some((packet, _)) = undescribed {
             self.again = self.read_again(&packet);
         }
@@ -196,6 +211,14 @@ impl StreamPackets {
                 let kind = ProblemKind::Cut { missing: packet.missing };
                 let end = packet.offset + packet.size;
                 self.problems.push(Problem::new(packet.file.path(), Some(end), kind));
+            }
+            if let Some(uuid) = packet.packet.foreign_uuid
+                && !self.is_foreign
+            {
+                // One for the stream.
+                self.is_foreign = true;
+                let kind = ProblemKind::ForeignPacket { uuid };
+                self.problems.push(Problem::new(packet.file.path(), Some(packet.offset), kind));
             }
             let is_late = |last: &PacketRef| self.growing && packet.order() < last.order();
             if !self.last.as_ref().is_some_and(is_late) {
@@ -251,7 +274,8 @@ impl StreamPackets {
             if !due {
                 return;
             }
-            let mut scan = FileScan::new(&self.trace, file.file.clone());
+            let scan = FileScan::new(&self.trace, file.file.clone());
+            let mut scan = scan.within(file.runs.clone());
             (scan.first, scan.last) = (file.first, file.first);
             if let Some(last) = self.last.as_ref().filter(|_| self.growing) {
                 scan.known_until = last.order();
@@ -271,6 +295,9 @@ impl StreamPackets {
     /// The file's next packet; if the file is `growing`, only a whole one.
     fn scan(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, Pause> {
         loop {
+            if self.stop.as_ref().is_some_and(Halt::is_asked) || !scan.find_run(self.growing) {
+                return Err(if self.growing { Pause::Later } else { Pause::Over });
+            }
             let (offset, clock) = (scan.offset, scan.machine.clock);
             match scan.next(&self.trace) {
                 Ok(Scan::Packet(packet)) if growing && packet.missing > 0 => {
@@ -286,11 +313,13 @@ impl StreamPackets {
                 }
                 Ok(Scan::Packet(packet)) => {
                     scan.is_endless = packet.packet.total_bits.is_none();
-                    let is = (packet.packet.stream, packet.packet.instance);
-                    if self.only.is_none_or(|only| only == is) {
+                    if self.is_own(scan, &packet) {
                         scan.last = packet.order();
-                        return Ok(packet);
+                        return Ok(*packet);
                     }
+                    // The clock is that of another stream.
+                    scan.machine.clock = clock;
+                    self.note_stranger(scan, &packet);
                 }
                 Ok(Scan::End) => return Err(Pause::Over),
                 // It has been moved, and will be found again.
@@ -302,6 +331,32 @@ impl StreamPackets {
                     return Err(Pause::Over);
                 }
             }
+        }
+    }
+}
+
+impl StreamPackets {
+    /// Whether a packet of a file belongs to the stream. In a file of one stream the packets'
+    /// class decides, in one of several their stream's id too.
+    fn is_own(&self, scan: &FileScan, packet: &PacketRef) -> bool {
+        match scan.runs {
+            Some(_) => packet.identity() == self.identity,
+            None => packet.packet.stream == self.identity.0,
+        }
+    }
+
+    /// Remembers another stream that a file has packets of.
+    fn note_stranger(&mut self, scan: &FileScan, packet: &PacketRef) {
+        let is_full = self.strangers.len() >= STREAMS_MAX;
+        if is_full || self.strangers.contains_key(&packet.identity()) {
+            return;
+        }
+        self.strangers.insert(packet.identity(), packet.file.clone());
+        if !self.growing && scan.runs.is_none() {
+            // All packets were of one class when the file was opened.
+            let message = "the file has changed, and has packets of another stream class now";
+            let kind = ProblemKind::Data(message.into());
+            self.problems.push(Problem::new(packet.file.path(), Some(packet.offset), kind));
         }
     }
 }

@@ -5,9 +5,10 @@ use crate::bind::BoundFilter;
 use crate::event::Event;
 use crate::loss::Loss;
 use crate::merge::{Item, Lane, Merge};
-use crate::packets::{StreamPackets, WaitingFile};
+use crate::packets::StreamPackets;
 use crate::trace::{Stream, Trace};
 use crate::work::{Progress, Stats, Work};
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -140,9 +141,11 @@ impl<'r> Reading<'r> {
 
     /// Bytes in all stream files, for progress.
     pub fn total_bytes(&self) -> u64 {
-        let size = |file: &WaitingFile| file.file.size().unwrap_or(0);
         let streams = self.traces.iter().flat_map(|trace| &trace.streams);
-        streams.flat_map(|stream| &stream.files).map(size).sum()
+        let files = streams.flat_map(|stream| &stream.files);
+        // Streams may share a file.
+        let files: HashMap<_, _> = files.map(|file| (Arc::as_ptr(&file.file), file)).collect();
+        files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
     /// When the first packet begins and the last one ends, in nanoseconds, as far as packets say.
@@ -262,8 +265,7 @@ impl<'r> Reading<'r> {
 
     pub(crate) fn packets(&self, number: usize) -> StreamPackets {
         let (trace, stream) = self.stream(number);
-        let only = stream.shared.then_some((stream.class, stream.instance));
-        self.prepare(StreamPackets::new(trace.data.clone(), &stream.files, only))
+        self.prepare(StreamPackets::new(trace.data.clone(), stream))
     }
 
     /// Lets packets know what the reading wants of them.
@@ -273,13 +275,15 @@ impl<'r> Reading<'r> {
 }
 
 /// The order of streams where times are equal; streams that nothing tells apart share a rank.
+/// Streams without an id are numbered within their class by their paths, as babeltrace2 numbers
+/// them.
 fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
-    let key = |&(trace, stream): &(usize, usize)| {
-        let trace = &traces[trace];
-        let stream = &trace.streams[stream];
+    let ids: Vec<Vec<(u64, u64)>> = traces.iter().map(|trace| trace.stream_ids()).collect();
+    let key = |&(number, stream): &(usize, usize)| {
+        let trace = &traces[number];
         let uuid = trace.schema().trace.uuid;
         // Absent UUIDs come last.
-        (uuid.is_none(), uuid, &*trace.name, stream.class_id, stream.instance)
+        (uuid.is_none(), uuid, &*trace.name, ids[number][stream])
     };
     let mut sorted: Vec<_> = streams.iter().map(key).collect();
     sorted.sort();

@@ -5,6 +5,7 @@ use crate::file::{Handle, StreamFile};
 use crate::loss::Loss;
 use crate::trace::TraceData;
 use blkkin_ctf::decode::{Machine, Packet, Stop, View};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,9 @@ use std::sync::Arc;
 pub(crate) type Place = (Option<u64>, Option<u64>);
 
 pub(crate) const NOWHERE: Place = (None, None);
+
+/// Index of a stream's class, and its own id.
+pub(crate) type Identity = (usize, Option<u64>);
 
 /// Bytes read to decode a packet's header and context at the first try.
 const HEADER_READ: usize = 512;
@@ -38,8 +42,21 @@ pub(crate) struct PacketRef {
     pub(crate) losses: Vec<Loss>,
     /// Bytes that are missing at the packet's end.
     pub(crate) missing: u64,
+    /// Where to begin instead of at the first event.
+    pub(crate) mark: Option<Mark>,
     /// Events that were passed on before; the packet is read once more for those behind them.
     pub(crate) known_events: u64,
+}
+
+/// A place between two events of a packet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Mark {
+    /// In bits from the packet's start.
+    pub(crate) position: u64,
+    /// The stream's clock.
+    pub(crate) clock: u64,
+    /// No event before it counts as later than this.
+    pub(crate) ns: i64,
 }
 
 /// A packet's place, for people.
@@ -58,6 +75,11 @@ pub struct PacketPlace<'p> {
 impl PacketRef {
     pub(crate) fn order(&self) -> Place {
         (self.packet.begin, self.packet.seq)
+    }
+
+    /// The stream that the packet names.
+    pub(crate) fn identity(&self) -> Identity {
+        (self.packet.stream, self.packet.instance)
     }
 
     pub(crate) fn place(&self) -> PacketPlace<'_> {
@@ -81,7 +103,7 @@ impl PacketRef {
 
 /// What a scan of the next packet's header gave.
 pub(crate) enum Scan {
-    Packet(PacketRef),
+    Packet(Box<PacketRef>),
     /// The file ends here, at a packet's boundary.
     End,
     /// The file ends within the packet's header.
@@ -105,6 +127,10 @@ pub(crate) struct FileScan {
     pub(crate) is_endless: bool,
     /// Packets before this place are known from another file.
     pub(crate) known_until: Place,
+    /// Where the stream's packets lie, if the file has packets of other streams too.
+    pub(crate) runs: Option<Arc<[Range<u64>]>>,
+    /// Index of the current run.
+    run: usize,
 }
 
 impl FileScan {
@@ -119,7 +145,29 @@ impl FileScan {
             last: NOWHERE,
             is_endless: false,
             known_until: NOWHERE,
+            runs: None,
+            run: 0,
         }
+    }
+
+    /// The scan of one stream's packets in a file of several.
+    pub(crate) fn within(self, runs: Option<Arc<[Range<u64>]>>) -> FileScan {
+        FileScan { runs, run: 0, ..self }
+    }
+
+    /// Moves on to the next packet of the stream; `false` if the file has none. The last run of
+    /// a file that is `growing` has no end.
+    pub(crate) fn find_run(&mut self, growing: bool) -> bool {
+        let Some(runs) = &self.runs else { return true };
+        while let Some(run) = runs.get(self.run) {
+            let is_last = self.run + 1 == runs.len();
+            if self.offset < run.end || growing && is_last {
+                self.offset = self.offset.max(run.start);
+                return true;
+            }
+            self.run += 1;
+        }
+        false
     }
 
     /// Goes on with newer metadata, at an offset where the clock stands so.
@@ -174,13 +222,14 @@ impl FileScan {
             losses: Vec::new(),
             missing: declared.map_or(0, |declared| declared - size),
             packet,
+            mark: None,
             known_events: 0,
         };
         self.offset += size;
         if let Some(end) = packet_ref.packet.end {
             self.machine.clock = end;
         }
-        Ok(Scan::Packet(packet_ref))
+        Ok(Scan::Packet(Box::new(packet_ref)))
     }
 
     fn problem(&self, at: u64, kind: ProblemKind) -> Problem {

@@ -1,9 +1,11 @@
 //! An opened trace: its schema, its decoder and its streams.
 
 use crate::packets::WaitingFile;
+use crate::scan::Identity;
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Decoder;
 use blkkin_ctf::schema::{Schema, StreamClass};
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -55,6 +57,30 @@ impl Trace {
         &self.data.decoder
     }
 
+    /// By stream: the id of its class and its own. Streams that have none are numbered within
+    /// their class in the order of their paths, with numbers that no other stream has.
+    pub fn stream_ids(&self) -> Vec<(u64, u64)> {
+        let mut order: Vec<usize> = (0..self.streams.len()).collect();
+        order.sort_by_key(|&index| &self.streams[index].name);
+        let named =
+            self.streams.iter().filter_map(|stream| Some((stream.class_id, stream.instance?)));
+        let mut taken: HashSet<(u64, u64)> = named.collect();
+        let mut next: HashMap<u64, u64> = HashMap::new();
+        let mut ids = vec![(0, 0); self.streams.len()];
+        for index in order {
+            let Stream { class_id, instance, .. } = self.streams[index];
+            let id = instance.unwrap_or_else(|| {
+                let next = next.entry(class_id).or_default();
+                while !taken.insert((class_id, *next)) {
+                    *next += 1;
+                }
+                *next
+            });
+            ids[index] = (class_id, id);
+        }
+        ids
+    }
+
     /// How to convert times of streams of a class.
     pub fn scale(&self, stream_class: usize) -> Option<TimeScale> {
         self.data.scale(stream_class)
@@ -73,11 +99,14 @@ pub struct Stream {
     /// The name that babeltrace2 gives it: the path of its first file.
     pub name: String,
     pub(crate) files: Vec<WaitingFile>,
-    /// Whether its files hold other streams' packets too.
-    pub(crate) shared: bool,
 }
 
 impl Stream {
+    /// The class and id that its packets name.
+    pub(crate) fn identity(&self) -> Identity {
+        (self.class, self.instance)
+    }
+
     /// Whether it is all that has its ids, in any number of files.
     pub(crate) fn is_joined(&self) -> bool {
         self.instance.is_some() && self.files.iter().all(|file| file.first.0.is_some())

@@ -60,8 +60,9 @@ struct TraceOut {
     directory: PathBuf,
     encoder: Arc<Encoder>,
     file_names: HashSet<String>,
-    /// Streams of a class without ids get the ones that are free.
-    instances: HashSet<(usize, u64)>,
+    /// By index of the stream: its id. Streams without one get those by which a reader orders
+    /// them, so that events of the same time keep their order.
+    instances: Vec<u64>,
 }
 
 /// Bytes of a packet after which the next one begins.
@@ -103,7 +104,7 @@ impl Rewriter {
                         directory,
                         encoder: Arc::new(encoder),
                         file_names: HashSet::from(["metadata".to_owned(), "index".to_owned()]),
-                        instances: HashSet::new(),
+                        instances: instances(trace),
                     };
                     rewriter.traces.insert(trace.id, trace_out);
                 }
@@ -137,16 +138,7 @@ impl Rewriter {
         }
         let out = self.traces.get_mut(&trace.id)?;
         let class = stream.class;
-        let instance = stream.instance.filter(|&id| out.instances.insert((class, id)));
-        let instance = instance.or_else(|| {
-            (0..).find(|&id| {
-                let is_known = trace
-                    .streams
-                    .iter()
-                    .any(|other| other.class == class && other.instance == Some(id));
-                !is_known && out.instances.insert((class, id))
-            })
-        })?;
+        let instance = out.instances[index];
         let base = Path::new(&stream.name).file_name().and_then(|name| name.to_str());
         let base = match base.filter(|name| !name.starts_with(['.', '<'])) {
             Some(name) if !trace_is_shared(trace, stream) => name.to_owned(),
@@ -206,6 +198,25 @@ impl Consumer for Rewriter {
         }
         self.goes_on()
     }
+}
+
+/// By index of the stream: an id of its own within its class.
+fn instances(trace: &Trace) -> Vec<u64> {
+    let ids = trace.stream_ids();
+    let mut taken: HashSet<(u64, u64)> = ids.iter().copied().collect();
+    let mut seen = HashSet::new();
+    let mut next = 0;
+    let unique = |(class, id)| match seen.insert((class, id)) {
+        true => id,
+        // Several files name one stream, and nothing puts them in order.
+        false => {
+            while !taken.insert((class, next)) {
+                next += 1;
+            }
+            next
+        }
+    };
+    ids.into_iter().map(unique).collect()
 }
 
 /// Whether other streams of the trace have the same file.

@@ -185,6 +185,9 @@ fn print_end(out: &mut Text, stats: &Stats) {
         }
         out.push_all(b",\"message\":");
         string(out, problem.to_string().as_bytes());
+        if problem.is_warning() {
+            out.push_all(b",\"warning\":true");
+        }
         out.push(b'}');
     });
     out.push_all(b"]}\n");

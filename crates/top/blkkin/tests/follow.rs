@@ -76,6 +76,64 @@ fn lines_come_as_packets_come() {
     assert!(ended.errors.is_empty(), "{ended:?}");
 }
 
+/// A file gets packets of a second stream class while it is followed; once they had the names of
+/// the first one's events, or ended the program.
+#[test]
+fn a_file_gets_packets_of_another_stream_class() {
+    let scratch = Scratch::new("follow-classes");
+    let trace = scratch.0.join("trace");
+    fs::create_dir(&trace).expect("to make a folder");
+    let metadata = r#"/* CTF 1.8 */
+        typealias integer { size = 8; align = 8; } := u8;
+        typealias integer { size = 32; align = 8; } := u32;
+        typealias integer { size = 64; align = 8; } := u64;
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; u32 stream_id; }; };
+        clock { name = c; freq = 1000000000; offset_s = 1000000000; };
+        typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
+        stream { id = 0;
+          packet.context := struct { time timestamp_begin; time timestamp_end; u32 content_size; u32 packet_size; };
+          event.header := struct { u8 id; time timestamp; };
+        };
+        stream { id = 1;
+          packet.context := struct { u32 packet_size; u32 content_size; time timestamp_begin; time timestamp_end; };
+          event.header := struct { time timestamp; };
+        };
+        event { name = a; id = 0; stream_id = 0; fields := struct { u8 x; }; };
+        event { name = b; id = 0; stream_id = 1; fields := struct { u32 y; }; };"#;
+    fs::write(trace.join("metadata"), metadata).expect("to write");
+    let append = |recipe: &str| {
+        let bytes = support::recipe::bytes(&recipe.lines().collect::<Vec<_>>()).expect("bytes");
+        let file = fs::OpenOptions::new().append(true).create(true).open(trace.join("stream"));
+        std::io::Write::write_all(&mut file.expect("a file"), &bytes).expect("to write");
+    };
+    let first = |from: u64, x: u8| {
+        let to = from + 9;
+        append(&format!(
+            "packet\nu32le 0xc1fc1fc1 u32le 0 u64le {from} u64le {to} content32le size32le\n\
+             u8 0 u64le {from} u8 {x}"
+        ));
+    };
+    let second = |from: u64, y: u32| {
+        let to = from + 9;
+        append(&format!(
+            "packet\nu32le 0xc1fc1fc1 u32le 1 size32le content32le u64le {from} u64le {to}\n\
+             u64le {from} u32le {y}"
+        ));
+    };
+    let line = |time: u64, event: &str| format!("[01:46:40.{time:09}] {event}");
+    first(10, 1);
+    let mut running = follow(&scratch, &[]);
+    running.expect(&[&line(10, "a: { x = 1 }")]);
+    second(20, 70_000);
+    running.expect(&[&line(20, "b: { y = 70000 }")]);
+    first(30, 2);
+    running.expect(&[&line(30, "a: { x = 2 }")]);
+    second(40, 70_001);
+    running.expect(&[&line(40, "b: { y = 70001 }")]);
+    let ended = interrupted(running);
+    assert!(ended.lines.is_empty() && ended.errors.is_empty(), "{ended:?}");
+}
+
 #[test]
 fn what_is_there_at_first_comes_in_order_of_time() {
     let scratch = Scratch::new("follow-order");

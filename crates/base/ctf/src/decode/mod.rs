@@ -27,7 +27,7 @@ pub use visit::{Nothing, Visitor};
 pub use walk::{DecodeError, DecodeErrorKind, Machine, Stop, View};
 pub(crate) use walk::{before_nul, clock_after};
 
-use crate::schema::{Role, Schema, Scope};
+use crate::schema::{Role, Schema, Scope, Uuid};
 use crate::{bits, float};
 use header::Header;
 use program::Program;
@@ -117,6 +117,8 @@ pub struct Packet {
     pub discarded_bits: u32,
     /// Where the first event starts, in bits from the packet's start.
     pub first_event: u64,
+    /// The packet's UUID, if it is not that of the metadata.
+    pub foreign_uuid: Option<Uuid>,
 }
 
 impl Decoder {
@@ -180,7 +182,9 @@ impl Decoder {
             None if self.streams.len() == 1 => 0,
             None => return Err(Stop::bad(0, DecodeErrorKind::AmbiguousStream)),
         };
-        machine.uuid_check(self.schema.trace.uuid)?;
+        let foreign_uuid = machine
+            .uuid()
+            .filter(|&uuid| self.schema.trace.uuid.is_some_and(|expected| expected != uuid));
         machine.width_discarded = 64;
         let context = &self.streams[stream].packet_context;
         self.walk(context, view, &mut position, machine, &mut Nothing)?;
@@ -197,6 +201,7 @@ impl Decoder {
             discarded: machine.role(Role::EventsDiscarded),
             discarded_bits: machine.width_discarded,
             first_event: position,
+            foreign_uuid,
         };
         let at = view.base_bits();
         if let (Some(content), Some(total)) = (packet.content_bits, packet.total_bits) {

@@ -26,6 +26,8 @@ pub struct Skipping<'s> {
     pub count: u64,
     /// The walk ends before the first event whose header moves the clock beyond this.
     pub last_clock: u64,
+    /// Whether a clock went back at an event. Those of LTTng's short headers never do.
+    pub went_back: bool,
     /// Why it ended before the view did: the machine's clock is as it was before that event.
     pub stop: Option<Stop>,
 }
@@ -50,6 +52,7 @@ impl<'s> Skipping<'s> {
             position,
             count: 0,
             last_clock: u64::MAX,
+            went_back: false,
             stop: None,
         }
     }
@@ -130,6 +133,7 @@ impl<'s> Skipping<'s> {
         let clock = self.machine.clock;
         match self.event(&mut at) {
             Ok(true) => {
+                self.went_back |= self.machine.clock < clock;
                 self.position = at;
                 self.count += 1;
                 return true;

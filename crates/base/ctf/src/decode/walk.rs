@@ -6,7 +6,7 @@
 
 use super::program::{Count, ElementSize, NONE, Op, Program, Save};
 use super::{Node, Visitor, bits, float};
-use crate::schema::{Encoding, Role, Uuid};
+use crate::schema::{ByteOrder, Encoding, Role, Uuid};
 use std::fmt;
 
 /// What has been read of a packet so far: bytes from `base` bytes after the packet's start.
@@ -77,8 +77,6 @@ pub enum DecodeErrorKind {
     /// The packet does not start with the magic number: not a packet, or the one before was
     /// cut or lies about its size.
     Magic(u64),
-    /// The packet belongs to another trace.
-    Uuid(Uuid),
     /// No stream class has this id: the metadata is older than the data, or of another trace.
     UnknownStream(u64),
     /// Packets do not say which of several stream classes they are of.
@@ -89,6 +87,8 @@ pub enum DecodeErrorKind {
     AmbiguousEvent,
     /// An event without any bits would repeat for ever.
     EmptyEvent,
+    /// Two fields of one byte have different byte orders.
+    ByteOrder,
     /// The content is larger than the packet.
     ContentBeyondPacket {
         /// Declared content size in bits.
@@ -120,9 +120,6 @@ impl fmt::Display for DecodeErrorKind {
                 f,
                 "packet starts with 0x{magic:08x}, not with CTF's magic number 0xc1fc1fc1"
             ),
-            DecodeErrorKind::Uuid(uuid) => {
-                write!(f, "packet belongs to another trace, of UUID {uuid}")
-            }
             DecodeErrorKind::UnknownStream(id) => {
                 write!(f, "packet is of stream class {id}, which the metadata does not describe")
             }
@@ -135,6 +132,9 @@ impl fmt::Display for DecodeErrorKind {
             DecodeErrorKind::AmbiguousEvent => {
                 f.write_str("event does not say of which of the event classes it is")
             }
+            DecodeErrorKind::ByteOrder => f.write_str(
+                "field begins within a byte, but has another byte order than the field before",
+            ),
             DecodeErrorKind::EmptyEvent => f.write_str("event takes no bits, so it never ends"),
             DecodeErrorKind::ContentBeyondPacket { content, total } => {
                 write!(f, "packet of {total} bits claims {content} bits of content")
@@ -207,13 +207,9 @@ impl Machine {
         self.roles_set &= !(Role::EventClassId as u16);
     }
 
-    pub(super) fn uuid_check(&self, expected: Option<Uuid>) -> Result<(), Stop> {
-        match (self.uuid, expected) {
-            (Some(found), Some(expected)) if found != expected => {
-                Err(Stop::bad(0, DecodeErrorKind::Uuid(found)))
-            }
-            _ => Ok(()),
-        }
+    /// The UUID that the packet's header names.
+    pub(super) fn uuid(&self) -> Option<Uuid> {
+        self.uuid
     }
 
     /// Keeps a value that was just read; `raw` has the field's bits and nothing above them.
@@ -262,6 +258,7 @@ impl Machine {
             view,
             position: *position,
             empty_budget: EMPTY_BUDGET,
+            order: None,
         };
         walk.run(&program.ops, visitor)?;
         *position = walk.position;
@@ -291,6 +288,8 @@ struct Walk<'w> {
     view: View<'w>,
     position: u64,
     empty_budget: u64,
+    /// Byte order of the last field of bits.
+    order: Option<ByteOrder>,
 }
 
 impl<'w> Walk<'w> {
@@ -312,6 +311,7 @@ impl<'w> Walk<'w> {
                 }
                 Op::Bits { node, save, bits, signed } => {
                     let at = self.take(u64::from(bits.size))?;
+                    self.check_order(at, bits.byte_order)?;
                     let raw = bits::read(self.view.bytes, at, bits);
                     self.integer(node, save, raw, signed.then_some(bits.size), visitor);
                 }
@@ -321,6 +321,7 @@ impl<'w> Walk<'w> {
                 }
                 Op::Float { node, ref class } => {
                     let at = self.take(u64::from(class.bits.size))?;
+                    self.check_order(at, class.bits.byte_order)?;
                     if let Some(node) = self.shown::<V>(node) {
                         let value = float::read(self.view.bytes, at, class);
                         visitor.float(node, value);
@@ -430,6 +431,17 @@ impl<'w> Walk<'w> {
         }
         self.position = at + size;
         Ok(at)
+    }
+
+    /// Refuses a field that begins within a byte whose bits before are in another order.
+    #[inline]
+    fn check_order(&mut self, at: u64, order: ByteOrder) -> Result<(), Stop> {
+        match self.order.replace(order) {
+            Some(before) if before != order && !at.is_multiple_of(8) => {
+                Err(self.bad(DecodeErrorKind::ByteOrder))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Aligns relative to the packet's start. The content may end before the padding does.

@@ -27,6 +27,9 @@ pub struct MetadataText {
     pub text: String,
     /// `None` for a plain text file.
     pub packing: Option<Packing>,
+    /// Bytes behind the last metadata packet that are too few for another one's header; they are
+    /// not in the text.
+    pub stray: Option<Range<usize>>,
 }
 
 /// What metadata packets say about the trace beside their text.
@@ -49,13 +52,18 @@ pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, Metad
     }
     let mut bytes = bytes.into_owned();
     let Some(byte_order) = packed_byte_order(&bytes) else {
-        return Ok(MetadataText { text: utf8(bytes)?, packing: None });
+        return Ok(MetadataText { text: utf8(bytes)?, packing: None, stray: None });
     };
     let mut uuid = None;
     let mut offset = 0;
     // The text moves to the front of the bytes that it is taken from.
     let mut length = 0;
+    let mut stray = None;
     while offset < bytes.len() {
+        if uuid.is_some() && bytes.len() - offset < HEADER_SIZE {
+            stray = Some(offset..bytes.len());
+            break;
+        }
         let packet = read_packet(&bytes, offset, byte_order)?;
         if *uuid.get_or_insert(packet.uuid) != packet.uuid {
             return Err(at_byte(
@@ -70,7 +78,7 @@ pub fn unpack<'b>(bytes: impl Into<Cow<'b, [u8]>>) -> Result<MetadataText, Metad
     }
     bytes.truncate(length);
     let packing = uuid.map(|uuid| Packing { uuid, byte_order });
-    Ok(MetadataText { text: utf8(bytes)?, packing })
+    Ok(MetadataText { text: utf8(bytes)?, packing, stray })
 }
 
 /// Cuts `text` into metadata packets; there is always at least one.
@@ -231,7 +239,7 @@ mod tests {
                 let bytes = pack(&text, UUID, byte_order);
                 assert_eq!(bytes.len(), size.div_ceil(4059).max(1) * 4096);
                 let packing = Some(Packing { uuid: UUID, byte_order });
-                assert_eq!(unpack(&bytes), Ok(MetadataText { text, packing }));
+                assert_eq!(unpack(&bytes), Ok(MetadataText { text, packing, stray: None }));
             }
         }
     }
@@ -245,6 +253,17 @@ mod tests {
         check(&bytes, "abcde");
     }
 
+    /// One stray byte once refused a whole trace.
+    #[test]
+    fn a_few_bytes_behind_the_last_packet_are_left_out() {
+        for stray in [&[7][..], &[0; 36], &packet(39 * 8, 39 * 8, "bc")[..20]] {
+            let mut bytes = packet(38 * 8, 40 * 8, "a\0\0");
+            bytes.extend_from_slice(stray);
+            let found = unpack(&bytes).expect("sound packets");
+            assert_eq!((&*found.text, found.stray), ("a", Some(40..40 + stray.len())));
+        }
+    }
+
     #[test]
     fn broken_packets_are_named_by_their_offset() {
         let first = packet(38 * 8, 40 * 8, "a\0\0");
@@ -255,8 +274,8 @@ mod tests {
         };
         check(&with(&|_| ()), "abc");
         check(
-            &with(&|packet| packet.truncate(20)),
-            "offset 40: metadata packet is cut off: 20 bytes are no whole header of 37",
+            &packet(39 * 8, 39 * 8, "bc")[..20],
+            "offset 0: metadata packet is cut off: 20 bytes are no whole header of 37",
         );
         check(
             &with(&|packet| packet.truncate(38)),

@@ -4,11 +4,21 @@
 //! to the next slice too, which passes over what was in this one: half a packet of each stream, on
 //! average. So slices should be of several packets of each stream; but several of them must fit
 //! into memory as text, and there should be enough of them for all threads until the end.
+//!
+//! Where packets are too large for that, a [`Scout`] in each stream moves over events without
+//! looking at them, in steps of a few kilobytes, the stream that is behind first. A slice ends at
+//! the time that all scouts have passed, and the next one begins at the scouts' last marks before
+//! that time. Scouts cost what counting the events does, a tenth of printing them.
 
+use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::packets::{PacketRef, StreamPackets};
 use crate::reading::Reading;
+use crate::scan::Mark;
+use crate::trace::TraceData;
+use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 /// Slices for each thread, if the traces are large enough.
 const SLICES_PER_THREAD: u64 = 16;
@@ -16,6 +26,15 @@ const SLICES_PER_THREAD: u64 = 16;
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Most bytes of packets.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
+/// Bytes of packets of a slice that is cut within packets, over all threads that wait for their
+/// turn: as text they fit into what those may keep.
+const SCOUTED_SIZE: u64 = 2 << 20;
+/// The same for each of these threads, at least.
+const SCOUTED_SIZE_MIN: u64 = 256 << 10;
+/// Most streams that have scouts, each of which has a window.
+const SCOUTS_MAX: usize = 64;
+/// Most bytes of a scout's step.
+const STEP_SIZE_MAX: u64 = 32 << 10;
 
 /// A part of the time, to be printed by one thread.
 #[derive(Debug)]
@@ -48,6 +67,8 @@ pub(super) struct Slicer<'r> {
     /// Where the next slice begins.
     begin: i64,
     slice_size: u64,
+    /// Bytes of a scout's step, if there are scouts.
+    step: Option<usize>,
     is_over: bool,
 }
 
@@ -62,6 +83,33 @@ struct Source {
     last_number: u64,
     /// When the last packet ends.
     last_end: i64,
+    scout: Option<Scout>,
+}
+
+/// Looks for places in the last open packet where a slice can begin.
+#[derive(Debug)]
+struct Scout {
+    data: Arc<TraceData>,
+    scale: TimeScale,
+    cursor: Cursor,
+    /// The packet's number.
+    number: u64,
+    /// When it begins and ends.
+    span: (i64, i64),
+    /// Where it is; no event before counts as later than the mark's time. `None`: before the
+    /// first event.
+    ahead: Option<Mark>,
+    /// Where it was before.
+    behind: Option<Mark>,
+    /// Whether there are more events.
+    is_active: bool,
+}
+
+/// What came of a step.
+enum Step {
+    Done(u64),
+    /// Times are not in order.
+    Disorder,
 }
 
 impl<'r> Slicer<'r> {
@@ -69,12 +117,22 @@ impl<'r> Slicer<'r> {
         let sources: Vec<Source> =
             (0..reading.stream_count()).map(|n| Source::new(reading.packets(n))).collect();
         let row: u64 = sources.iter().flat_map(|source| &source.next).map(|next| next.size).sum();
+        let waiting = (reading.threads as u64).saturating_sub(1).max(1);
+        let scouted = (SCOUTED_SIZE / waiting).max(SCOUTED_SIZE_MIN);
+        let scouted = reading.slice_size.unwrap_or(scouted);
+        let is_scouted = row > scouted && sources.len() <= SCOUTS_MAX;
+        let step = (scouted / (4 * sources.len() as u64).max(1)).clamp(1, STEP_SIZE_MAX);
+        let slice_size = match is_scouted {
+            true => scouted,
+            false => reading.slice_size.unwrap_or_else(|| slice_size(reading, row)),
+        };
         Slicer {
             reading,
             sources,
             number: 0,
             begin: i64::MIN,
-            slice_size: reading.slice_size.unwrap_or_else(|| slice_size(reading, row)),
+            slice_size,
+            step: is_scouted.then_some(step as usize),
             is_over: false,
         }
     }
@@ -120,7 +178,30 @@ impl<'r> Slicer<'r> {
         loop {
             let next = |(index, source): (usize, &Source)| Some((source.due()?, index));
             let next = self.sources.iter().enumerate().filter_map(next).min();
-            let Some((due, index)) = next else { return Cut::AtEnd };
+            let scout = |(index, source): (usize, &Source)| Some((source.scouted()?, index));
+            let scout = self.sources.iter().enumerate().filter_map(scout).min();
+            if let Some((time, index)) = scout.filter(|_| cut.is_none())
+                && next.is_none_or(|(due, _)| time <= due)
+            {
+                if size >= self.slice_size && time >= self.begin && time < i64::MAX {
+                    // All scouts have passed all events before this, and packets that begin
+                    // until then belong to the slice.
+                    cut = Some(time + 1);
+                    continue;
+                }
+                if self.reading.end.is_some_and(|end| time > end) {
+                    return Cut::AtEnd;
+                }
+                match self.sources[index].step(self.step.unwrap_or(0)) {
+                    Step::Done(bytes) => size += bytes,
+                    Step::Disorder => return Cut::Impossible,
+                }
+                continue;
+            }
+            let Some((due, index)) = next else {
+                // What is left is in open packets.
+                return cut.map_or(Cut::AtEnd, Cut::At);
+            };
             if let Some(cut) = cut.filter(|cut| due >= *cut) {
                 return Cut::At(cut);
             }
@@ -136,7 +217,12 @@ impl<'r> Slicer<'r> {
                 // be passed over in whole, because it ends when this one starts.
                 cut = Some(due + 1);
             }
-            size += source.pull(self.reading.begin);
+            let pulled = source.pull(self.reading.begin);
+            let is_scouted = match self.step {
+                Some(step) if pulled > 2 * step as u64 => source.begin_scout(self.reading, index),
+                _ => false,
+            };
+            size += if is_scouted { 0 } else { pulled };
         }
     }
 }
@@ -159,7 +245,8 @@ impl Source {
     fn new(packets: StreamPackets) -> Source {
         let open = VecDeque::new();
         let (begun, last_number, last_end) = (0, 0, i64::MIN);
-        let mut source = Source { packets, next: None, open, begun, last_number, last_end };
+        let scout = None;
+        let mut source = Source { packets, next: None, open, begun, last_number, last_end, scout };
         source.next = source.packets.next();
         source
     }
@@ -179,6 +266,9 @@ impl Source {
     /// Moves the next packet to the open ones, unless it ends before `begin`; gives its size.
     fn pull(&mut self, begin: Option<i64>) -> u64 {
         let Some(packet) = std::mem::replace(&mut self.next, self.packets.next()) else { return 0 };
+        if let Some(scout) = &mut self.scout {
+            scout.is_active = false;
+        }
         self.last_number = packet.number;
         self.last_end = packet.end_ns.unwrap_or(i64::MAX);
         if matches!((packet.end_ns, begin), (Some(end), Some(begin)) if end < begin) {
@@ -195,6 +285,138 @@ impl Source {
         for packet in &mut self.open {
             packet.losses.clear();
         }
+        if let (Some(scout), Some(packet)) = (&self.scout, self.open.back_mut())
+            && scout.number == packet.number
+        {
+            packet.mark = scout.mark_before(begin).or(packet.mark);
+        }
         self.begun = self.open.len();
+    }
+
+    /// Until when the scout has come.
+    fn scouted(&self) -> Option<i64> {
+        let scout = self.scout.as_ref().filter(|scout| scout.is_active)?;
+        Some(scout.ahead.map_or(scout.span.0, |mark| mark.ns))
+    }
+
+    /// Sends a scout into the packet that was opened last; `false` if that cannot be.
+    fn begin_scout(&mut self, reading: &Reading<'_>, stream: usize) -> bool {
+        let Some(packet) = self.open.back() else { return false };
+        let (trace, stream) = reading.stream(stream);
+        let (Some(begin), Some(end)) = (packet.begin_ns, packet.end_ns) else { return false };
+        let Some(scale) = trace.scale(stream.class) else { return false };
+        let cursor = match self.scout.take() {
+            Some(scout) => scout.cursor,
+            None => Cursor::new(&trace.data, 0),
+        };
+        let data = trace.data.clone();
+        let span = (begin, end);
+        let (ahead, behind) = (None, None);
+        let number = packet.number;
+        let mut scout = Scout { data, scale, cursor, number, span, ahead, behind, is_active: true };
+        scout.is_active = scout.cursor.start(&scout.data, packet.clone()).is_ok();
+        let is_active = scout.is_active;
+        self.scout = Some(scout);
+        is_active
+    }
+
+    /// Moves the scout on; gives how far in bytes.
+    fn step(&mut self, size: usize) -> Step {
+        self.scout.as_mut().map_or(Step::Done(0), |scout| scout.step(size))
+    }
+}
+
+impl Scout {
+    fn step(&mut self, size: usize) -> Step {
+        let Some((mark, more)) = self.cursor.skip_some(&self.data, size) else {
+            return Step::Disorder;
+        };
+        let before = self.ahead.map_or(0, |mark| mark.position);
+        // An event before its packet's time counts as happening at its begin.
+        let time = self.scale.ns(mark.clock);
+        if time > self.span.1 {
+            return Step::Disorder;
+        }
+        self.behind = self.ahead;
+        self.ahead = Some(Mark { ns: time.max(self.span.0), ..mark });
+        self.is_active = more;
+        Step::Done((mark.position - before) / 8)
+    }
+
+    /// The last place behind which all events from `begin` on are.
+    fn mark_before(&self, begin: i64) -> Option<Mark> {
+        [self.ahead, self.behind].into_iter().flatten().find(|mark| mark.ns < begin)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::discover::{Source as Path, open};
+    use std::fs;
+
+    const METADATA: &str = "/* CTF 1.8 */
+        typealias integer { size = 32; align = 8; } := u32;
+        trace { major = 1; minor = 8; byte_order = le; packet.header := struct { u32 magic; }; };
+        clock { name = c; freq = 1000000000; };
+        typealias integer { size = 64; align = 8; map = clock.c.value; } := time;
+        stream {
+          packet.context := struct {
+            time timestamp_begin; time timestamp_end; u32 content_size; u32 packet_size;
+          };
+          event.header := struct { time timestamp; };
+        };
+        event { name = e; fields := struct { u32 x; }; };";
+
+    /// Slices of a packet of so many events, at these times; the largest number of bytes that a
+    /// slice has of it, from where it begins.
+    fn slices(count: u64, time: impl Fn(u64) -> u64) -> (usize, u64) {
+        let directory = tempfile::tempdir().expect("a folder");
+        fs::write(directory.path().join("metadata"), METADATA).expect("to write");
+        let size = 28 + 12 * count as u32;
+        let mut bytes = 0xc1fc_1fc1_u32.to_le_bytes().to_vec();
+        bytes.extend(time(0).to_le_bytes());
+        bytes.extend(time(count - 1).to_le_bytes());
+        bytes.extend([size * 8, size * 8].map(u32::to_le_bytes).concat());
+        for number in 0..count {
+            bytes.extend(time(number).to_le_bytes());
+            bytes.extend((number as u32).to_le_bytes());
+        }
+        fs::write(directory.path().join("stream"), bytes).expect("to write");
+        let opened = open(&[Path::Path(directory.path().to_owned())]);
+        let reading = Reading::new(&opened.traces).threads(2);
+        let mut slicer = Slicer::new(&reading);
+        let mut starts = Vec::new();
+        while let Some(slice) = slicer.next() {
+            // The last slice may have nothing.
+            let packet = slice.parts[0].packets.back();
+            let start = |packet: &PacketRef| packet.mark.map_or(0, |mark| mark.position / 8);
+            starts.extend(packet.map(start));
+        }
+        assert!(starts.is_sorted(), "{starts:?}");
+        let ends = starts[1..].iter().copied().chain([u64::from(size)]);
+        let largest = starts.iter().zip(ends).map(|(start, end)| end - start).max();
+        (starts.len(), largest.unwrap_or(0))
+    }
+
+    /// A slice once ended only where a packet begins, so that one thread printed eight megabytes
+    /// while the other one waited.
+    #[test]
+    fn slices_end_within_a_large_packet() {
+        let near = SCOUTED_SIZE + 4 * STEP_SIZE_MAX;
+        // Evenly, all at its end, and with many events at each time.
+        let times: [fn(u64) -> u64; 3] = [
+            |number| 1000 + 10 * number,
+            |number| if number < 500_000 { number } else { 1_000_000_000 + number },
+            |number| number / 1000,
+        ];
+        for time in times {
+            let (count, largest) = slices(700_000, time);
+            assert!((4..=6).contains(&count), "{count} slices");
+            assert!(largest <= near, "{largest} bytes");
+        }
+        // What happened at one time cannot be cut.
+        assert_eq!(slices(700_000, |_| 7).0, 1);
+        assert_eq!(slices(100_000, |number| number).0, 1);
     }
 }

@@ -18,7 +18,9 @@ const WAITING_SIZE_MIN: usize = 4 << 20;
 
 /// What the threads share.
 pub(super) struct Turns<'r, S> {
-    state: Mutex<State<'r>>,
+    /// Cuts slices, which takes a while: not a matter of those who wait for their turn.
+    slicer: Mutex<Slicer<'r>>,
+    state: Mutex<State>,
     changed: Condvar,
     output: Mutex<Output<S>>,
     /// Bytes that a thread may keep until it is its turn.
@@ -28,8 +30,7 @@ pub(super) struct Turns<'r, S> {
     spare: Mutex<Vec<Block>>,
 }
 
-struct State<'r> {
-    slicer: Slicer<'r>,
+struct State {
     /// Number of the slice whose turn it is.
     turn: usize,
     /// Number of the slice that is the last one, because it goes on to the end or the sink broke.
@@ -48,7 +49,8 @@ impl<'r, S> Turns<'r, S> {
     pub(super) fn new(reading: &'r Reading<'r>, sink: S) -> Turns<'r, S> {
         let slicer = Slicer::new(reading);
         Turns {
-            state: Mutex::new(State { slicer, turn: 0, last: usize::MAX, has_panicked: false }),
+            slicer: Mutex::new(slicer),
+            state: Mutex::new(State { turn: 0, last: usize::MAX, has_panicked: false }),
             changed: Condvar::new(),
             output: Mutex::new(Output { sink, last: None }),
             waiting_size: (WAITING_SIZE / (reading.threads - 1).max(1)).max(WAITING_SIZE_MIN),
@@ -56,7 +58,11 @@ impl<'r, S> Turns<'r, S> {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State<'r>> {
+    fn slicer(&self) -> MutexGuard<'_, Slicer<'r>> {
+        self.slicer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,14 +72,17 @@ impl<'r, S> Turns<'r, S> {
 
     /// The next slice that nobody has begun.
     pub(super) fn next_slice(&self) -> Option<Slice> {
-        let mut state = self.lock();
-        let is_over = state.last < usize::MAX || state.has_panicked;
-        if is_over { None } else { state.slicer.next() }
+        let mut slicer = self.slicer();
+        let is_over = {
+            let state = self.lock();
+            state.last < usize::MAX || state.has_panicked
+        };
+        if is_over { None } else { slicer.next() }
     }
 
     /// What was found wrong between packets.
     pub(super) fn take_problems(&self) -> Vec<Problem> {
-        self.lock().slicer.take_problems()
+        self.slicer().take_problems()
     }
 
     fn is_turn(&self, number: usize) -> bool {

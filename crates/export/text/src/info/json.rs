@@ -143,11 +143,15 @@ fn losses(collection: &Collection) -> Vec<Value> {
 }
 
 fn problem(problem: &Problem) -> Value {
-    json!({
+    let mut object = json!({
         "file": problem.path.display().to_string(),
         "offset": problem.offset,
         "message": problem.to_string(),
-    })
+    });
+    if problem.is_warning() {
+        object["warning"] = true.into();
+    }
+    object
 }
 
 fn object(value: Value) -> Map<String, Value> {

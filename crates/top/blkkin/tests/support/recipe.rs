@@ -3,8 +3,8 @@
 //! A recipe opens with lines that tell what it shows (`# …`) and what does not apply to it
 //! (`not-babeltrace: why`, `not-stdin: why`). Then come files, each after a line `--- PATH KIND`.
 //! KIND is `text` (literally; the default for metadata), `json` (a line that starts with `{`
-//! begins a fragment), `packets le N` or `packets be N` (text in metadata packets of N bytes), or
-//! `bytes` (the default for all else). `@include FILE` takes lines from `common/`.
+//! begins a fragment), `packets le N` or `packets be N` (text in metadata packets of N bytes),
+//! `packets-and-stray le N` (the same and a byte more), or `bytes` (the default for all else). `@include FILE` takes lines from `common/`.
 //!
 //! Bytes are words, and `#` starts a comment:
 //! - `c11f` hexadecimal bytes; `"text\n"` characters, without a NUL
@@ -58,6 +58,13 @@ impl Recipe {
                 ("packets", Some(order), Some(size)) => {
                     let size = size.parse().expect("a size");
                     metadata_packets(text(&content).as_bytes(), order == "be", size)
+                }
+                ("packets-and-stray", Some(order), Some(size)) => {
+                    let size = size.parse().expect("a size");
+                    let mut bytes =
+                        metadata_packets(text(&content).as_bytes(), order == "be", size);
+                    bytes.push(0);
+                    bytes
                 }
                 ("bytes", None, None) => {
                     bytes(&content).unwrap_or_else(|error| panic!("{path:?}: {file}: {error}"))

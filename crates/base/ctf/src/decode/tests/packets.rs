@@ -198,10 +198,9 @@ fn packet_header() {
     assert_eq!(kind(&format!("c21ffcc1 {uuid} 07 09")), DecodeErrorKind::Magic(0xc1fc_1fc2));
     assert_eq!(kind(&format!("c11ffcc1 {uuid} 05 09")), DecodeErrorKind::UnknownStream(5));
     let other = "ff".repeat(16);
-    assert_eq!(
-        kind(&format!("c11ffcc1 {other} 07 09")),
-        DecodeErrorKind::Uuid(crate::schema::Uuid([255; 16]))
-    );
+    let foreign = packet(&format!("c11ffcc1 {other} 07 09")).expect("a packet");
+    assert_eq!(good.foreign_uuid, None);
+    assert_eq!(foreign.foreign_uuid, Some(crate::schema::Uuid([255; 16])));
     assert_eq!(packet(&format!("c11ffcc1 {uuid} 07")), Err(Stop::Short));
 }
 
