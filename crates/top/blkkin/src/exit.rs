@@ -1,6 +1,7 @@
 //! How the program ends: exit statuses that scripts can rely on, and errors that say what, where
 //! and what to do.
 
+use crate::output::{message, styled_stderr};
 use blkkin_reader::Problem;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -62,10 +63,10 @@ impl Error {
 
     /// Tells the user.
     pub(crate) fn report(self) -> Exit {
-        let mut err = anstream::stderr().lock();
-        let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", self.message);
+        let mut err = styled_stderr();
+        let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", message(&self.message));
         if let Some(hint) = self.hint {
-            let _ = writeln!(err, "{HINT}hint:{HINT:#} {hint}");
+            let _ = writeln!(err, "{HINT}hint:{HINT:#} {}", message(&hint));
         }
         self.exit
     }
@@ -78,13 +79,13 @@ impl From<io::Error> for Error {
 }
 
 /// Tells the user of something that may be wrong.
-pub(crate) fn warn(message: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "{HINT}warning:{HINT:#} {message}");
+pub(crate) fn warn(text: &str) {
+    let _ = writeln!(styled_stderr(), "{HINT}warning:{HINT:#} {}", message(text));
 }
 
 /// Tells the user what is not data.
 pub(crate) fn note(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(styled_stderr(), "{}", message(line));
 }
 
 const ERROR: clap::builder::styling::Style =
@@ -95,12 +96,22 @@ const HINT: clap::builder::styling::Style =
 /// How many problems are told one by one.
 const PROBLEMS_TOLD: usize = 20;
 
-/// Tells the user what could not be read; gives the status that follows.
+/// Tells the user what could not be read, and what was read with a doubt; gives the status that
+/// follows.
 pub(crate) fn report_problems(problems: &[Problem]) -> Exit {
-    let mut err = anstream::stderr().lock();
+    let mut err = styled_stderr();
     let mut last_hint = None;
+    let (warnings, problems): (Vec<_>, Vec<_>) =
+        problems.iter().partition(|problem| problem.is_warning());
+    for warning in warnings.iter().take(PROBLEMS_TOLD) {
+        let _ = writeln!(err, "{HINT}warning:{HINT:#} {}", message(&warning.to_string()));
+    }
+    if warnings.len() > PROBLEMS_TOLD {
+        let more = warnings.len() - PROBLEMS_TOLD;
+        let _ = writeln!(err, "{HINT}warning:{HINT:#} and {more} more of the like");
+    }
     for problem in problems.iter().take(PROBLEMS_TOLD) {
-        let _ = writeln!(err, "{ERROR}error:{ERROR:#} {problem}");
+        let _ = writeln!(err, "{ERROR}error:{ERROR:#} {}", message(&problem.to_string()));
         if let Some(hint) = problem.hint().filter(|hint| last_hint != Some(*hint)) {
             let _ = writeln!(err, "{HINT}hint:{HINT:#} {hint}");
             last_hint = Some(hint);

@@ -2,6 +2,7 @@
 //! numbers in words.
 
 use blkkin_reader::Stats;
+use std::borrow::Cow;
 use std::env;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -57,14 +58,98 @@ pub(crate) fn locale_is_utf8() -> bool {
     locale.contains("utf-8") || locale.contains("utf8")
 }
 
+/// A stream that people may look at. If it is a terminal, C1 control characters (U+0080 to
+/// U+009F), which terminals obey and which texts of traces, requests and programs may hold, are
+/// written as escapes; other consumers get all bytes as they are. Everything that the program
+/// writes to standard output or standard error goes through this, in pieces of whole characters.
+#[derive(Debug)]
+pub(crate) struct Shown<W> {
+    out: W,
+    is_terminal: bool,
+}
+
+impl<W: Write> Write for Shown<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if !self.is_terminal {
+            return self.out.write(bytes);
+        }
+        self.out.write_all(&without_controls(bytes))?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Text with its C1 control characters escaped, be they UTF-8 or lone bytes.
+fn without_controls(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if !bytes.iter().any(|byte| matches!(byte, 0x80..=0x9f)) {
+        return Cow::Borrowed(bytes);
+    }
+    let mut shown = Vec::with_capacity(bytes.len() + 16);
+    for chunk in bytes.utf8_chunks() {
+        for character in chunk.valid().chars() {
+            match character {
+                '\u{80}'..='\u{9f}' => {
+                    shown.extend_from_slice(format!("\\u{:04x}", u32::from(character)).as_bytes());
+                }
+                _ => shown.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
+            }
+        }
+        for &byte in chunk.invalid() {
+            match byte {
+                0x80..=0x9f => shown.extend_from_slice(format!("\\x{byte:02x}").as_bytes()),
+                _ => shown.push(byte),
+            }
+        }
+    }
+    Cow::Owned(shown)
+}
+
+/// A message in which control characters are escaped, wherever it goes; lines stay.
+pub(crate) fn message(text: &str) -> Cow<'_, str> {
+    let is_escaped = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 16);
+    for letter in text.chars() {
+        if is_escaped(letter) {
+            shown.extend(letter.escape_default());
+        } else {
+            shown.push(letter);
+        }
+    }
+    Cow::Owned(shown)
+}
+
 /// Standard output without the library's line buffer, for those who write in large pieces.
-pub(crate) fn raw_stdout() -> io::Result<File> {
-    Ok(File::from(io::stdout().as_fd().try_clone_to_owned()?))
+pub(crate) fn raw_stdout() -> io::Result<Shown<File>> {
+    let out = File::from(io::stdout().as_fd().try_clone_to_owned()?);
+    Ok(Shown { is_terminal: out.is_terminal(), out })
+}
+
+/// Standard output.
+pub(crate) fn stdout() -> Shown<io::StdoutLock<'static>> {
+    let out = io::stdout().lock();
+    Shown { is_terminal: out.is_terminal(), out }
+}
+
+/// Standard error, as it is.
+pub(crate) fn stderr() -> Shown<io::StderrLock<'static>> {
+    let out = io::stderr().lock();
+    Shown { is_terminal: out.is_terminal(), out }
+}
+
+/// Standard error for text with styles, which are left out where nobody would see them.
+pub(crate) fn styled_stderr() -> Shown<anstream::AutoStream<io::StderrLock<'static>>> {
+    Shown { is_terminal: io::stderr().is_terminal(), out: anstream::stderr().lock() }
 }
 
 /// Writes to standard output, at once.
 pub(crate) fn write(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
+    let mut out = stdout();
     out.write_all(text.as_bytes())?;
     out.flush()
 }
@@ -134,9 +219,8 @@ pub(crate) fn lost(stats: &Stats) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{own_command_of, shell_word};
+    use super::*;
     use std::os::unix::fs::symlink;
-    use std::path::Path;
 
     #[test]
     fn the_program_is_named_as_a_shell_finds_it() {
@@ -173,5 +257,30 @@ mod tests {
         check("it's", "'it'\\''s'");
         check("", "''");
         check("-rf", "'-rf'");
+    }
+
+    #[test]
+    fn terminals_get_no_c1_controls() {
+        fn check(bytes: &[u8], expected: &[u8]) {
+            for (is_terminal, expected) in [(true, expected), (false, bytes)] {
+                let mut shown = Shown { out: Vec::new(), is_terminal };
+                shown.write_all(bytes).expect("to write to memory");
+                assert_eq!(shown.out, expected, "{is_terminal} {bytes:?}");
+            }
+        }
+        check(b"plain \x1b[1mbold\x1b[0m\n", b"plain \x1b[1mbold\x1b[0m\n");
+        check("é – 大 🦀".as_bytes(), "é – 大 🦀".as_bytes());
+        check(
+            "a\u{9b}31mb\u{80}\u{9f}\u{a0}".as_bytes(),
+            "a\\u009b31mb\\u0080\\u009f\u{a0}".as_bytes(),
+        );
+        check(b"a\x9bb\xc2", b"a\\x9bb\xc2");
+        check("–\u{85}".as_bytes(), "–\\u0085".as_bytes());
+    }
+
+    #[test]
+    fn messages_have_no_controls() {
+        assert_eq!(message("two\nlines, é"), "two\nlines, é");
+        assert_eq!(message("a\u{1b}[2Jb\u{9b}c\r"), "a\\u{1b}[2Jb\\u{9b}c\\r");
     }
 }

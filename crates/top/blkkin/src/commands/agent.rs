@@ -86,5 +86,5 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
 
 /// For whoever reads standard error: a person, or the system's journal.
 pub(crate) fn log(line: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "blkkin agent: {line}");
+    let _ = writeln!(crate::output::styled_stderr(), "blkkin agent: {line}");
 }

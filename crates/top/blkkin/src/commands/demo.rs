@@ -237,7 +237,7 @@ impl Saying {
         if self.json {
             let mut object = object.clone();
             object["schema"] = json!("blkkin.demo.v1");
-            let _ = writeln!(io::stdout().lock(), "{object}");
+            let _ = writeln!(crate::output::stdout(), "{object}");
         }
     }
 

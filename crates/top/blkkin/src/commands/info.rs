@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         };
         info::draw(&collection, &options)
     };
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))?;
     Ok(exit::report_problems(&stats.problems))
 }

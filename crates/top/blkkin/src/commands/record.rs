@@ -352,9 +352,9 @@ fn summarize(
             "bytes": size,
             "seconds": seconds,
         });
-        return Ok(writeln!(std::io::stdout().lock(), "{summary}")?);
+        return Ok(writeln!(crate::output::stdout(), "{summary}")?);
     }
-    let mut err = anstream::stderr().lock();
+    let mut err = crate::output::styled_stderr();
     let shown = output.strip_prefix(std::env::current_dir().unwrap_or_default()).unwrap_or(output);
     let (blkkin, quoted) = (output::own_command(), output::shell_word(shown));
     let shown = shown.display();

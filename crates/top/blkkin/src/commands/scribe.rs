@@ -189,5 +189,5 @@ fn on_signals(signals: &[i32], act: impl Fn() + Send + 'static) -> io::Result<()
 
 /// For whoever reads standard error: a person, or the system's journal.
 fn log(line: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "blkkin scribe: {line}");
+    let _ = writeln!(crate::output::styled_stderr(), "blkkin scribe: {line}");
 }

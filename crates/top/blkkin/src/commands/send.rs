@@ -188,7 +188,7 @@ fn tell(args: &Args, counts: &SenderCounts, unsent: u64) -> io::Result<()> {
             "tries_later": tries_later,
             "broken": broken,
         });
-        return unless_closed(writeln!(io::stdout(), "{object}"));
+        return unless_closed(writeln!(crate::output::stdout(), "{object}"));
     }
     let sent = plural(messages, "message");
     let batches = format!("{batches} batch{}", if batches == 1 { "" } else { "es" });

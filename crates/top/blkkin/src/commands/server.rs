@@ -251,5 +251,5 @@ fn tell(running: &Running) {
 
 /// For whoever reads standard error: a person, or the system's journal.
 fn log(line: &str) {
-    let _ = writeln!(anstream::stderr().lock(), "blkkin server: {line}");
+    let _ = writeln!(crate::output::styled_stderr(), "blkkin server: {line}");
 }

@@ -111,7 +111,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         FormatChoice::Json => Format::Json,
         FormatChoice::Ndjson => Format::Ndjson,
     };
-    let mut printer = Printer::new(format, BufWriter::new(io::stdout().lock()));
+    let mut printer = Printer::new(format, BufWriter::new(crate::output::stdout()));
     match answer(&options, &sql, &mut printer) {
         Ok(summary) => Ok(conclude(&summary, args.limit)),
         Err(error) if error.is_closed_pipe() => Ok(Exit::Ok),

@@ -5,7 +5,7 @@ mod follow;
 use crate::exit::{self, Error, Exit};
 use crate::input::{InputArgs, SelectArgs};
 use crate::interrupt::Interrupt;
-use crate::output::{ColorChoice, lost, plural, raw_stdout, unless_closed};
+use crate::output::{ColorChoice, lost, plural, raw_stdout, stderr, unless_closed};
 use crate::progress::ProgressLine;
 use blkkin_reader::{
     Consumer, Event, Loss, PacketView, Reading, Stats, Stream, Target, Trace, Unordered,
@@ -122,7 +122,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let mut pass_on = |target, text: &[u8]| match target {
         Target::Output => keep(out.write_all(text)),
         // Each in its place, also where both go to the same terminal.
-        Target::Messages => keep(out.flush().and_then(|()| io::stderr().write_all(text))),
+        Target::Messages => keep(out.flush().and_then(|()| stderr().write_all(text))),
     };
     let mut stats = if args.count {
         count(&reading, args.limit.is_some())
@@ -270,6 +270,6 @@ impl Unordered for Count {
 fn report_losses(stats: &Stats) {
     if let Some(lost) = lost(stats) {
         let shown = plural(stats.events, "event");
-        let _ = writeln!(io::stderr(), "lost by the tracer in all: {lost} ({shown} shown)");
+        let _ = writeln!(stderr(), "lost by the tracer in all: {lost} ({shown} shown)");
     }
 }

@@ -101,17 +101,17 @@ fn tell(summary: &Summary, stats: &Stats, output: &OutputArgs) -> io::Result<()>
             "packets_lost": stats.packets_lost,
             "problems": stats.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
         });
-        return unless_closed(writeln!(io::stdout(), "{object}"));
+        return unless_closed(writeln!(crate::output::stdout(), "{object}"));
     }
     let (events, packets) = (plural(stats.events, "event"), plural(*packets, "packet"));
-    let mut err = io::stderr().lock();
+    let mut err = crate::output::stderr();
     let megabytes = *bytes as f64 / 1e6;
     let path = output.output.display();
     let _ = writeln!(err, "{path}: {events} in {packets}, {megabytes:.1} MB");
     if let Some(lost) = lost(stats) {
         let _ = writeln!(err, "lost by the tracer, as the new trace tells too: {lost}");
     }
-    if err.is_terminal() {
+    if io::stderr().is_terminal() {
         let (blkkin, path) = (own_command(), shell_word(&output.output));
         let _ = writeln!(err, "look at it with: {blkkin} view {path}");
     }

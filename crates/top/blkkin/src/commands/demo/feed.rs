@@ -106,6 +106,7 @@ fn follow(
     let counters = exporter.close();
     let undelivered = counters.dropped_in_all();
     lost.store(stats.events_lost + undelivered, Ordering::Relaxed);
-    let problem = stats.problems.first().map(ToString::to_string);
+    let problem =
+        stats.problems.iter().find(|problem| !problem.is_warning()).map(ToString::to_string);
     problem.or(trouble.filter(|_| undelivered > 0))
 }

@@ -94,7 +94,8 @@ fn follow<C: Consumer>(
             .hint("give the directory that the recording is written to"));
     }
     let mut follower = Follower::new(&sources);
-    for problem in follower.problems() {
+    // Warnings are told with all others at the end.
+    for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
         exit::warn(&format!("{problem}; waiting for what may come"));
     }
     let mut stats = Stats::default();

@@ -24,7 +24,8 @@ pub(super) fn run(args: &Args, interrupt: &Interrupt) -> Result<Exit, Error> {
             .hint("without it, what waits in the queue is sent"));
     }
     let mut follower = Follower::new(&sources);
-    for problem in follower.problems() {
+    // Warnings are told with all others at the end.
+    for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
         exit::warn(&format!("{problem}; waiting for what may come"));
     }
     let printing = Printing::new(args, interrupt)?;

@@ -4,13 +4,12 @@ use super::Args;
 use super::delivery::Delivery;
 use crate::exit::{Error, Exit};
 use crate::interrupt::Interrupt;
-use crate::output::{locale_is_utf8, raw_stdout, width};
+use crate::output::{Shown, locale_is_utf8, raw_stdout, width};
 use blkkin_ctf::schema::ClockOrigin;
 use blkkin_reader::Trace;
 use blkkin_spans::{Request, Sink};
 use blkkin_text::requests::json::{self, End};
 use blkkin_text::requests::{Options, TreePrinter};
-use std::fs::File;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use std::time::Duration;
 /// Prints requests.
 #[derive(Debug)]
 pub(super) struct Printing {
-    out: File,
+    out: Shown<std::fs::File>,
     /// What is not written yet.
     text: Vec<u8>,
     wrote: io::Result<()>,

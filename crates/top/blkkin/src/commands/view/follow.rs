@@ -4,7 +4,7 @@ use super::{Args, conclude};
 use crate::exit::{self, Error, Exit};
 use crate::input::Selection;
 use crate::interrupt::Interrupt;
-use crate::output::{raw_stdout, unless_closed};
+use crate::output::{Shown, raw_stdout, stderr, unless_closed};
 use blkkin_reader::{Follower, LinePrinter, Printing, Source, Stats, Target};
 use blkkin_text::json::{self, JsonPrinter};
 use blkkin_text::pretty::{Options, Printer};
@@ -19,7 +19,7 @@ const GRACE: Duration = Duration::from_secs(1);
 
 /// Where lines go.
 struct Lines {
-    out: File,
+    out: Shown<File>,
     interrupt: Interrupt,
     wrote: io::Result<()>,
 }
@@ -29,7 +29,7 @@ impl Lines {
         if self.wrote.is_ok() {
             self.wrote = match target {
                 Target::Output => self.out.write_all(text),
-                Target::Messages => io::stderr().write_all(text),
+                Target::Messages => stderr().write_all(text),
             };
         }
         match self.are_over() {
@@ -51,7 +51,8 @@ pub(super) fn run(args: &Args, options: &Options) -> Result<Exit, Error> {
     }
     let interrupt = Interrupt::listen()?;
     let mut follower = Follower::new(&sources);
-    for problem in follower.problems() {
+    // Warnings are told with all others at the end.
+    for problem in follower.problems().iter().filter(|problem| !problem.is_warning()) {
         exit::warn(&format!("{problem}; waiting for what may come"));
     }
     let lines = Lines { out: raw_stdout()?, interrupt: interrupt.clone(), wrote: Ok(()) };
