@@ -193,6 +193,8 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 /// All types so far, at places that depend on what they are.
 static TYPES: [AtomicPtr<Type>; 2 * TYPES_MAX] =
     [const { AtomicPtr::new(ptr::null_mut()) }; 2 * TYPES_MAX];
+const PLACES_MASK: usize = 2 * TYPES_MAX - 1;
+const _: () = assert!(TYPES_MAX.is_power_of_two());
 
 /// Moves a value to where it lives for ever.
 fn keep<T>(value: T) -> Option<&'static T> {
@@ -257,14 +259,14 @@ fn parts_of(name: &str) -> Option<(&str, &str)> {
 ///
 /// As for [`blkkin_record_`].
 unsafe fn make_known(site: &Site) -> Option<&'static Type> {
-    // SAFETY: the caller owes fields, or none.
     let fields = match site.fields_count {
         0 => &[],
+        // SAFETY: the caller owes so many fields.
         count => unsafe { slice::from_raw_parts(site.fields, count) },
     };
     // SAFETY: the caller owes the same.
     let hash = unsafe { hash(site, fields)? };
-    let places = (0..TYPES.len()).map(|step| (hash as usize).wrapping_add(step) % TYPES.len());
+    let places = (0..TYPES.len()).map(|step| (hash as usize).wrapping_add(step) & PLACES_MASK);
     let mut new: Option<&'static Type> = None;
     for place in places {
         let place = TYPES.get(place)?;
@@ -396,7 +398,7 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
 ///
 /// As for [`blkkin_record_`].
 unsafe fn enum_kind(field: &CField) -> Option<Kind> {
-    let Some(scalar) = scalar(field.kind) else { return None };
+    let scalar = scalar(field.kind)?;
     let labels = keep_all(field.count, |index| {
         // SAFETY: there are so many labels.
         let label = unsafe { field.labels.add(index).as_ref() }?;

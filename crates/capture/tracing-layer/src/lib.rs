@@ -25,6 +25,15 @@
 //! event   trace_id trace_id_high span_id        0 where it is in no span that is recorded
 //! ```
 //!
+//! A request that comes from another process goes on in a span that [`with_parent`] makes a child of the sender's,
+//! and [`traceparent`] is the header for what a span causes elsewhere.
+//!
+//! A `Cargo.toml` names the crate where it is, as it is on no registry yet:
+//!
+//! ```toml
+//! blkkin-tracing = { path = "../blkkin/crates/capture/tracing-layer" }
+//! ```
+//!
 //! What the program tells the `log` crate comes too, as `log:log event`, if it makes `tracing-log` hand
 //! it on, as `tracing-subscriber` does where it is asked to be the global one.
 //!
@@ -34,12 +43,14 @@ mod callsite;
 mod fields;
 mod interest;
 mod names;
+mod remote;
 mod spans;
 
 pub use callsite::refused as callsites_refused;
+pub use remote::{context_of, current_context, parse_traceparent, traceparent, with_parent};
 
 use blkkin_sys::monotonic_ns;
-use blkkin_trace::{Decision, Moment, SpanContext, SpanId, sample};
+use blkkin_trace::{Incoming, Moment, SpanContext, SpanId, sample};
 use callsite::Callsite;
 use spans::{Open, Spans, Within};
 use tracing_core::span::{Attributes, Id, Record};
@@ -75,6 +86,16 @@ impl Layer {
             .or_else(|| find().and_then(|id| self.spans.within(&id)))
             .unwrap_or(Within::Nothing)
     }
+}
+
+/// The context of a span without a parent here, if its request is followed.
+fn root() -> Option<SpanContext> {
+    let parent = remote::parent();
+    let decision = sample::global().decide(parent.as_ref(), monotonic_ns);
+    decision.is_followed().then(|| match parent.as_ref().and_then(Incoming::context) {
+        Some(parent) => SpanContext { decision, ..parent.child() },
+        None => SpanContext::root(decision),
+    })
 }
 
 /// Lets through what somebody wants.
@@ -113,10 +134,11 @@ where
         };
         let context = match within {
             Within::Span(parent) => parent.child(),
-            Within::Nothing if sample::global().root(monotonic_ns) => {
-                SpanContext::root(Decision::Yes)
-            }
-            _ => return self.spans.put(id, None),
+            Within::Nothing => match root() {
+                Some(context) => context,
+                None => return self.spans.put(id, None),
+            },
+            Within::NotFollowed => return self.spans.put(id, None),
         };
         let mut open = Open::new(callsite.fields_count());
         open.context = Some(context);

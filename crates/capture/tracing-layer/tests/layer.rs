@@ -332,3 +332,61 @@ fn events_while_their_place_is_made_known() {
     dispatcher::with_default(&dispatch, event);
     assert_eq!(channel.names().len(), 2);
 }
+
+/// A request goes on in the span of another process's child, and its header leads to the span that one is in.
+#[test]
+fn requests_cross_processes() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    registry::set_rules(0, &[rule("*", &["layer:unwanted"], Levels::Any)]);
+    let header = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let refused = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";
+    let text = || blkkin_tracing::traceparent().map(|header| header.as_str().to_owned());
+    let mut sent = Vec::new();
+    with_layer(|| {
+        assert_eq!(text(), None);
+        let parent = blkkin_tracing::parse_traceparent(header);
+        assert!(parent.is_some());
+        let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("remote"));
+        span.in_scope(|| {
+            sent.push(text().expect("a header"));
+            tracing::info_span!("within").in_scope(|| sent.push(text().expect("a header")));
+            // The span around one that nobody wants counts.
+            tracing::info_span!("unwanted").in_scope(|| sent.push(text().expect("a header")));
+        });
+        // Only spans that are created within are children.
+        tracing::info_span!("own").in_scope(|| sent.push(text().expect("a header")));
+
+        let parent = blkkin_tracing::parse_traceparent(refused);
+        let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("refused"));
+        span.in_scope(|| {
+            tracing::info_span!("refused too").in_scope(|| {});
+            // The trace id is random, and the request is not followed.
+            assert!(text().expect("a header").ends_with("-02"));
+        });
+
+        let parent = blkkin_tracing::context_of([7; 16], [8; 8], 1);
+        let span = blkkin_tracing::with_parent(parent, || tracing::info_span!("other tracer"));
+        span.in_scope(|| sent.push(text().expect("a header")));
+        assert!(blkkin_tracing::context_of([0; 16], [8; 8], 1).is_none());
+        assert!(blkkin_tracing::parse_traceparent(b"nonsense").is_none());
+    });
+    let found = channel.decoded();
+    let names: Vec<_> = found.iter().map(|event| event.name).collect();
+    assert_eq!(names, ["layer:within", "layer:own", "layer:other tracer", "layer:remote"]);
+    let [within, own, other, remote] = &found[..] else { panic!("{found:?}") };
+    assert_eq!(remote.number("trace_id_high"), 0x4bf92f3577b34da6);
+    assert_eq!(remote.number("trace_id"), 0xa3ce929d0e0e4736);
+    assert_eq!(remote.number("parent_span_id"), 0x00f067aa0ba902b7);
+    assert_eq!(within.number("parent_span_id"), remote.number("span_id"));
+    assert_eq!(own.field("parent_span_id"), "0");
+    assert_eq!(other.number("trace_id"), 0x0707070707070707);
+    assert_eq!(other.number("parent_span_id"), 0x0808080808080808);
+    let expected = [remote, within, remote, own, other].map(|span| {
+        let [high, low] = ["trace_id_high", "trace_id"].map(|name| span.number(name));
+        format!("00-{high:016x}{low:016x}-{:016x}-", span.number("span_id"))
+    });
+    for (sent, expected) in sent.iter().zip(expected) {
+        assert!(sent.starts_with(&expected), "{sent} {expected}");
+    }
+}
