@@ -29,7 +29,8 @@ macro_rules! family {
     };
     ($name:literal, $names:expr, $kinds:expr; $($level:ident)*) => {
         Family {
-            types: [$(EventType::new($name, Level::$level, $names, (file!(), line!()))),*],
+            // They are recorded at any place of the program, and none of this one's says where.
+            types: [$(EventType::new($name, Level::$level, $names, ("", 0))),*],
             kinds: $kinds,
         }
     };
@@ -96,12 +97,8 @@ pub static SPAN: Family = family!(
 
 /// The upper half of a trace id of 128 bits, beside the lower one. Recorded by each process in which a
 /// request with such an id starts or arrives.
-pub static WIDE_TRACE_ID: EventType = EventType::new(
-    "blkkin:wide_trace_id",
-    DEFAULT_LEVEL,
-    &["trace_id", "trace_id_high"],
-    (file!(), line!()),
-);
+pub static WIDE_TRACE_ID: EventType =
+    EventType::new("blkkin:wide_trace_id", DEFAULT_LEVEL, &["trace_id", "trace_id_high"], ("", 0));
 
 impl Family {
     /// The type of a level.
@@ -242,5 +239,18 @@ impl<S: PutString> Payload for Annotation<S> {
                 pen.put(val.to_le_bytes())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// D19: `event list` must not show a place within this library.
+    #[test]
+    fn families_have_no_place() {
+        let families = [&TIMESTAMP, &KEYVAL_STRING, &KEYVAL_INTEGER, &SPAN];
+        let mut types = families.iter().flat_map(|family| family.types()).chain([&WIDE_TRACE_ID]);
+        assert!(types.all(|event| event.place() == ("", 0)));
     }
 }
