@@ -59,7 +59,7 @@ stream {
 };
 event { name = "bench:one"; id = 0; stream_id = 0; loglevel = 13; fields := struct { uint32_t x; }; };
 event { name = "bench:several"; id = 1; stream_id = 0; loglevel = 13;
-	fields := struct { uint64_t trace; string service; string what; uint32_t size; };
+	fields := struct { uint64_t _trace; string service; string what; uint32_t size; };
 };
 "#;
 
