@@ -84,7 +84,8 @@ pub(crate) struct Daemon {
 
 impl Daemon {
     pub(crate) fn start() -> Result<Daemon, String> {
-        let path = std::env::temp_dir().join("blkkin-lttng.lock");
+        let path =
+            std::env::temp_dir().join(format!("blkkin-lttng-{}.lock", nix::unistd::geteuid()));
         let alone = File::create(&path).and_then(|file| file.lock().map(|()| file));
         let mut daemon = Daemon { child: None, _alone: alone.map_err(at(&path))? };
         if lttng(&["list"]).is_ok() {

@@ -31,7 +31,9 @@ struct Lttng {
 impl Lttng {
     /// Builds the traced program and sees to a session daemon; or tells what is missing.
     fn start() -> Result<Lttng, String> {
-        let alone = File::create(std::env::temp_dir().join("blkkin-lttng.lock"));
+        // Of each user: the file of another one cannot be opened.
+        let lock = format!("blkkin-lttng-{}.lock", blkkin_sys::user_id());
+        let alone = File::create(std::env::temp_dir().join(lock));
         let alone = alone.and_then(|file| file.lock().map(|()| file)).expect("a lock");
         for program in ["lttng", "lttng-sessiond", "babeltrace2", "cc"] {
             if !is_installed(program) {
