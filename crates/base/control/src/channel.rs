@@ -11,6 +11,12 @@ pub(crate) const fn contexts() -> Distinct<Context, Own> {
     Distinct { list: List { count_min: 0, count_max: CONTEXTS_MAX, of: Own }, name: Context::name }
 }
 
+/// Longest time in microseconds that an event may wait for room, but for ever.
+pub const WAIT_MAX_US: u32 = 600_000_000;
+
+/// Waiting as long as the agent reads.
+pub const WAIT_FOREVER: u32 = u32::MAX;
+
 record! {
     /// A channel of a session. Where nothing is said, the daemon chooses.
     pub struct Channel {
@@ -24,6 +30,9 @@ record! {
         pub subbuffer_count: Option<u32> = Optional(Number),
         /// What is added to each event.
         pub contexts: Vec<Context> = contexts(),
+        /// Microseconds that programs wait for room where a ring is full, before an event is lost: at most
+        /// [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
+        pub wait_us: u32 = Number,
     }
 }
 
@@ -37,6 +46,7 @@ impl Channel {
             subbuffer_size,
             subbuffer_count,
             contexts,
+            wait_us: 0,
         }
     }
 }

@@ -38,7 +38,7 @@ pub use threads::{
     current_cpu, is_left, process_and_thread, restart_sequences, rseq_offset, thread_exists,
     thread_id, user_id,
 };
-pub use wait::wait;
+pub use wait::{sleep_ns, wait};
 pub use wake::{Waker, barrier_for_all, heed_barriers};
 pub use watch::Watch;
 pub use zeros::{SPAN, zeros, zeros_of_all};

@@ -26,6 +26,20 @@ pub fn wait(descriptors: &[(BorrowedFd<'_>, bool)], time: Option<Duration>) -> i
     }
 }
 
+/// Lets so many nanoseconds pass, or less if a signal comes. To be called anywhere, also in signal handlers: it
+/// leaves `errno` alone, and no thread is cancelled in it.
+pub fn sleep_ns(time_ns: u64) {
+    let time = libc::timespec {
+        tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
+        tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
+    };
+    // SAFETY: the kernel reads a time that is there.
+    #[expect(unsafe_code)]
+    crate::errno::kept(|| unsafe {
+        libc::syscall(libc::SYS_nanosleep, &raw const time, std::ptr::null_mut::<libc::timespec>());
+    });
+}
+
 #[cfg(test)]
 mod tests {
     use super::wait;

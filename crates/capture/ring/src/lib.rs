@@ -83,6 +83,8 @@ mod locked;
 #[cfg(all(test, loom))]
 mod models;
 pub mod packet;
+#[cfg(not(loom))]
+mod patience;
 mod read;
 #[cfg(not(loom))]
 pub mod rooms;
@@ -102,7 +104,7 @@ pub use read::{Left, Packet, Reader, Taken};
 pub use shape::SHAPE_SIZE;
 pub use shape::{
     EVENT_SIZE_DEFAULT, Mode, RINGS_MAX, SUBBUFFER_COUNT_MAX, SUBBUFFER_SIZE_MAX,
-    SUBBUFFER_SIZE_MIN, Shape, ShapeError,
+    SUBBUFFER_SIZE_MIN, Shape, ShapeError, WAIT_FOREVER,
 };
 #[cfg(not(loom))]
 pub use share::with_long_event;

@@ -49,6 +49,9 @@ pub struct Shape {
     pub stream: u32,
     /// Bytes of the largest event, whose strings are shortened to that; 0 for [`EVENT_SIZE_DEFAULT`].
     pub event_size: u32,
+    /// Microseconds that a writer waits for room where the ring is full, before the event is lost;
+    /// [`WAIT_FOREVER`] for as long as anybody reads.
+    pub wait_us: u32,
     /// Where positions start: a multiple of a ring's size. 0, but in tests of what happens when
     /// positions wrap.
     pub start: u64,
@@ -96,6 +99,8 @@ impl fmt::Display for ShapeError {
 
 impl std::error::Error for ShapeError {}
 
+/// Waiting without an end of its own.
+pub const WAIT_FOREVER: u32 = u32::MAX;
 /// Processors that Linux can have, and the ring for others.
 pub const RINGS_MAX: usize = 8193;
 /// Bytes of the largest event, where nothing else is chosen.
@@ -132,7 +137,18 @@ impl Default for Shape {
         let (subbuffer_size, subbuffer_count) = (SUBBUFFER_SIZE_MIN, 4);
         let (mode, uuid, stream, start) = (Mode::Discard, [0; 16], 0, 0);
         let event_size = 0;
-        Shape { rings: 2, subbuffer_size, subbuffer_count, mode, uuid, stream, event_size, start }
+        let (rings, wait_us) = (2, 0);
+        Shape {
+            rings,
+            subbuffer_size,
+            subbuffer_count,
+            mode,
+            uuid,
+            stream,
+            event_size,
+            wait_us,
+            start,
+        }
     }
 }
 
@@ -222,6 +238,7 @@ impl Shape {
         page[64..72].copy_from_slice(&u64::from(self.stream).to_le_bytes());
         page[72..80].copy_from_slice(&self.start.to_le_bytes());
         page[80..84].copy_from_slice(&self.event_size.to_le_bytes());
+        page[84..88].copy_from_slice(&self.wait_us.to_le_bytes());
         cells.copy_in(0, &page);
         for ring in 0..self.rings {
             let control = self.control_of(ring);
@@ -269,6 +286,7 @@ impl Shape {
             uuid,
             stream: u32::try_from(word(8)).map_err(|_| ShapeError::Unknown)?,
             event_size: word(10) as u32,
+            wait_us: (word(10) >> 32) as u32,
             start: word(9),
         };
         shape.check()?;

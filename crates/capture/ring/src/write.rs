@@ -6,6 +6,8 @@ use crate::cells::{Cells, Word};
 use crate::encode::Event;
 use crate::locked::{self, Held, Mark};
 use crate::packet::{self, Header};
+#[cfg(not(loom))]
+use crate::patience::{NOT_STALLED, Patience};
 #[cfg(all(target_arch = "x86_64", not(loom)))]
 use crate::rseq::{self, Sequences};
 #[cfg(not(loom))]
@@ -15,7 +17,7 @@ use crate::shape::{Mode, Shape};
 use blkkin_sys::Waker;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 #[cfg(not(loom))]
-use std::sync::atomic::{Ordering::SeqCst, compiler_fence};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst, compiler_fence};
 
 /// Where times come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +79,9 @@ pub struct Writer {
     clock: Clock,
     #[cfg(not(loom))]
     waker: Waker,
+    /// How much had been read when an event waited in vain.
+    #[cfg(not(loom))]
+    stalled: AtomicU64,
     /// The time in models: one later each time.
     #[cfg(loom)]
     ticks: std::sync::atomic::AtomicU64,
@@ -163,6 +168,7 @@ impl Writer {
             shape,
             clock,
             waker: Waker::none(),
+            stalled: AtomicU64::new(NOT_STALLED),
             #[cfg(target_arch = "x86_64")]
             sequences: Sequences::find(),
         })
@@ -236,18 +242,34 @@ impl Writer {
     /// Records an event: now, on the processor that this runs on. [`crate::Slot::record`] is quicker.
     #[cold]
     pub fn record(&self, event: &mut Event<'_>) -> Outcome {
-        let outcome = self.record_unheard(event);
         #[cfg(not(loom))]
-        self.wake_reader();
-        outcome
+        let mut patience = Patience::new(self.shape.wait_us);
+        loop {
+            #[cfg(not(loom))]
+            let may_wait = patience.may_wait(self, &self.stalled);
+            #[cfg(loom)]
+            let may_wait = false;
+            let outcome = self.record_unheard(event, may_wait);
+            #[cfg(not(loom))]
+            self.wake_reader();
+            if outcome != Outcome::Full || !may_wait {
+                return outcome;
+            }
+            #[cfg(not(loom))]
+            {
+                self.rouse_reader();
+                patience.pause();
+            }
+        }
     }
 
-    fn record_unheard(&self, event: &mut Event<'_>) -> Outcome {
+    /// Does not count an event that finds the ring full as lost if it `may_wait`.
+    fn record_unheard(&self, event: &mut Event<'_>, may_wait: bool) -> Outcome {
         #[cfg(all(target_arch = "x86_64", not(loom)))]
         if let Some(sequences) = self.sequences {
-            return self.record_in_sequence(sequences, event);
+            return self.record_in_sequence(sequences, event, may_wait);
         }
-        self.record_with_lock(event, 0..self.shape.rings)
+        self.record_with_lock(event, 0..self.shape.rings, may_wait)
     }
 
     /// Wakes the reader if it sleeps. To be called when an event has been recorded.
@@ -271,7 +293,12 @@ impl Writer {
 
     /// With restartable sequences.
     #[cfg(all(target_arch = "x86_64", not(loom)))]
-    fn record_in_sequence(&self, sequences: Sequences, event: &mut Event<'_>) -> Outcome {
+    fn record_in_sequence(
+        &self,
+        sequences: Sequences,
+        event: &mut Event<'_>,
+        may_wait: bool,
+    ) -> Outcome {
         // Each try fails only if something happened on this processor meanwhile. A debugger that
         // goes through it step by step makes it fail each time.
         for tries in 0..TRIES_MAX {
@@ -308,7 +335,8 @@ impl Writer {
                     }
                 }
                 Some(Plan::Begin { from, to }) => {
-                    if let Some(outcome) = self.begin_in_sequence(sequences, cpu, write, (from, to))
+                    if let Some(outcome) =
+                        self.begin_in_sequence(sequences, cpu, write, (from, to), may_wait)
                     {
                         return outcome;
                     }
@@ -319,7 +347,7 @@ impl Writer {
         // Threads that the C library has not registered, children with their parent's area, and
         // processors that came later.
         let last = self.shape.rings - 1;
-        self.record_with_lock(event, last..self.shape.rings)
+        self.record_with_lock(event, last..self.shape.rings, may_wait)
     }
 
     #[cfg(all(target_arch = "x86_64", not(loom)))]
@@ -330,9 +358,13 @@ impl Writer {
         cpu: usize,
         write: u64,
         (from, to): (Option<u64>, u64),
+        may_wait: bool,
     ) -> Option<Outcome> {
         let control = self.shape.control_of(cpu);
         let Some(next) = self.next(control, (from, to)) else {
+            if may_wait {
+                return Some(Outcome::Full);
+            }
             let lost = self.cells.load_own(control, Word::Lost);
             return sequences.count_lost(&self.cells, cpu, control, lost).then_some(Outcome::Full);
         };
@@ -349,13 +381,14 @@ impl Writer {
         &self,
         event: &mut Event<'_>,
         rings: std::ops::Range<usize>,
+        may_wait: bool,
     ) -> Outcome {
         let mark = Mark::default();
         for _ in 0..LOCK_TRIES_MAX {
             let held = locked::hold_one(&self.cells, &self.shape, rings.clone(), &mark);
             let Some(held) = held else { break };
             let mut fills = false;
-            let outcome = self.record_held(event, &held, &mut fills);
+            let outcome = self.record_held(event, &held, may_wait, &mut fills);
             // Whoever is woken may be run at once, and others wait for the ring.
             drop(held);
             #[cfg(not(loom))]
@@ -376,6 +409,7 @@ impl Writer {
         &self,
         event: &mut Event<'_>,
         held: &Held<'_>,
+        may_wait: bool,
         fills: &mut bool,
     ) -> Option<Outcome> {
         let control = self.shape.control_of(held.ring);
@@ -392,7 +426,9 @@ impl Writer {
                 }
                 Some(Plan::Begin { from, to }) => {
                     let Some(next) = self.next(control, (from, to)) else {
-                        held.count_lost();
+                        if !may_wait {
+                            held.count_lost();
+                        }
                         return Some(Outcome::Full);
                     };
                     let switch = self.switch(held.ring, write, (from, next));

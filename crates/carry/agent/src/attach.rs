@@ -91,6 +91,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         uuid,
         stream,
         event_size: 0,
+        wait_us: channel.wait_us,
         start: 0,
     }
 }

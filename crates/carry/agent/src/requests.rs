@@ -16,7 +16,8 @@ use crate::session::{Executable, Session, SessionChannel, SessionId, SessionRule
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
-    Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication, code, limits,
+    Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER,
+    WAIT_MAX_US, code, limits,
 };
 use blkkin_filter::Filter;
 use jiff::Zoned;
@@ -519,6 +520,12 @@ impl Agent {
         shape_of(&channel, 0, [0; 16])
             .check()
             .map_err(|error| failed(code::BAD_VALUE, format!("channel `{name}`: {error}")))?;
+        let time = channel.wait_us;
+        if time != WAIT_FOREVER && time > WAIT_MAX_US {
+            let message =
+                format!("channel `{name}`: events wait at most {WAIT_MAX_US} us, not {time}");
+            return Err(failed(code::BAD_VALUE, message));
+        }
         session.channels.push(SessionChannel::new(channel));
         Ok(())
     }

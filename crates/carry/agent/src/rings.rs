@@ -481,6 +481,7 @@ mod tests {
             uuid,
             stream,
             event_size: 0,
+            wait_us: 0,
             start,
         };
         let (mut rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
@@ -510,8 +511,17 @@ mod tests {
         let (subbuffer_size, uuid, stream, start) = (1 << 20, [1; 16], 0, 0);
         let (rings, subbuffer_count, mode) = (2, 4, Mode::Overwrite);
         let event_size = 0;
-        let shape =
-            Shape { rings, subbuffer_size, subbuffer_count, event_size, mode, uuid, stream, start };
+        let shape = Shape {
+            rings,
+            subbuffer_size,
+            subbuffer_count,
+            event_size,
+            wait_us: 0,
+            mode,
+            uuid,
+            stream,
+            start,
+        };
         let (rings, file) = Rings::create(shape, Clock::Monotonic).unwrap();
         let memory = SharedMemory::map(file.as_fd()).unwrap();
         // Each sub-buffer looks full, so that all of it is copied before the position is looked at again.

@@ -351,6 +351,7 @@ fn quotas() {
             subbuffer_size: None,
             subbuffer_count: None,
             contexts: vec![],
+            wait_us: 0,
         };
         Request::CreateChannel(NewChannel { session: "s1".into(), channel })
     };

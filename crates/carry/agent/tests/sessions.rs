@@ -433,6 +433,7 @@ fn snapshots_of_what_came_first() {
         subbuffer_size: Some(4096),
         subbuffer_count: Some(4),
         contexts: vec![],
+        wait_us: 0,
     };
     node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
     node.ask(&Request::EnableEvents(events("*")));

@@ -187,6 +187,7 @@ fn what_has_ended_is_kept_for_each_user() {
         subbuffer_size: Some(4096),
         subbuffer_count: Some(4),
         contexts: vec![],
+        wait_us: 0,
     };
     for request in [
         session(public.directory.path().join("trace")),

@@ -39,7 +39,8 @@ impl AgentArgs {
     /// Talks to the user's own agent, or else to the system's.
     pub(crate) fn connect(&self) -> Result<Conversation, Error> {
         let item = self.timeout;
-        let patience = Patience { opening: item.min(Patience::default().opening), item };
+        // An agent that takes a thousand programs in takes as long to open as to answer.
+        let patience = Patience { opening: item, item };
         let release = env!("CARGO_PKG_VERSION");
         let client = Client::connect(&blkkin_client::addresses(), "blkkin", release, patience);
         Ok(Conversation { client: client.map_err(with_patience)? })

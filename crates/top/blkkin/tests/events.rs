@@ -19,6 +19,7 @@ fn channels() {
         subbuffer_size: Some(1 << 20),
         subbuffer_count: Some(8),
         contexts: vec![Context::Pid, Context::Tid, Context::Supplied { name: "db:query".into() }],
+        wait_us: 0,
     };
     let words = "channel `c` made in session `web` (agent at AGENT)\n";
     check(

@@ -81,6 +81,7 @@ fn channel() -> Channel {
         subbuffer_size: Some(4096),
         subbuffer_count: Some(4),
         contexts: vec![Context::Tid],
+        wait_us: 258,
     }
 }
 
@@ -207,11 +208,11 @@ fn requests() {
         (Request::ListSessions(Some("s".into())), r#"06000000 0703 01 01000000"s""#),
         (
             Request::CreateChannel(new(channel())),
-            r#"1c000000 0803 01000000"s" 01000000"c" 01 01 0010000000000000 01 04000000 0100 01"#,
+            r#"20000000 0803 01000000"s" 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000"#,
         ),
         (
             Request::CreateChannel(new(plain_channel)),
-            r#"0f000000 0803 01000000"s" 01000000"c" 00 00 00 0000"#,
+            r#"13000000 0803 01000000"s" 01000000"c" 00 00 00 0000 00000000"#,
         ),
         (
             Request::EnableEvents(events(Some("c"), selection())),
@@ -312,7 +313,7 @@ fn replies() {
         ),
         (
             Reply::Channel(channel()),
-            r#"17000000 0404 01000000"c" 01 01 0010000000000000 01 04000000 0100 01"#,
+            r#"1b000000 0404 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000"#,
         ),
         (
             Reply::Rule(Rule { channel: "c".into(), enabled: true, selection: selection() }),

@@ -22,7 +22,8 @@ pub(crate) fn shape(
     mode: Mode,
 ) -> Shape {
     let (uuid, stream, start) = (*b"a trace's uuid..", 3, 0);
-    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, event_size: 0, start }
+    let (event_size, wait_us) = (0, 0);
+    Shape { rings, subbuffer_size, subbuffer_count, mode, uuid, stream, event_size, wait_us, start }
 }
 
 impl Set {

@@ -112,6 +112,7 @@ fn create(args: Create) -> Result<Exit, Error> {
         subbuffer_size: args.subbuf_size,
         subbuffer_count: args.num_subbuf,
         contexts: args.context,
+        wait_us: 0,
     };
     let name = &channel.name;
     let request =

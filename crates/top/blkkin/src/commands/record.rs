@@ -84,7 +84,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = values::size)]
     subbuf_size: Option<u64>,
 
-    /// Sub-buffers for each processor, a power of two [default: 4]
+    /// Sub-buffers for each processor, a power of two [default: 64]
     #[arg(long, value_name = "COUNT", value_parser = values::count)]
     num_subbuf: Option<u32>,
 

@@ -29,6 +29,7 @@ pub fn channel(name: &str) -> Channel {
         subbuffer_size: Some(256 << 10),
         subbuffer_count: Some(4),
         contexts: vec![Context::Pid, Context::Supplied { name: "db:query".into() }],
+        wait_us: 0,
     }
 }
 
