@@ -330,7 +330,7 @@ fn summarize(
                 "events": 0,
                 "losses": losses::all_to_json(losses),
             });
-            writeln!(std::io::stdout().lock(), "{summary}")?;
+            writeln!(crate::output::stdout(), "{summary}")?;
         }
         return Ok(());
     }
@@ -376,7 +376,7 @@ fn summarize(
     );
     drop(err);
     losses::report(losses);
-    let mut err = anstream::stderr().lock();
+    let mut err = crate::output::styled_stderr();
     if still_there > 0 {
         let _ = writeln!(
             err,

@@ -237,7 +237,7 @@ fn create(args: Create) -> Result<Exit, Error> {
     args.agent.tell(&done, "session create", words, &[])?;
     if io::stderr().is_terminal() && !args.agent.json {
         let next = "blkkin event enable PATTERN, and blkkin session start";
-        let _ = writeln!(io::stderr(), "next: {next}");
+        let _ = writeln!(crate::output::stderr(), "next: {next}");
     }
     Ok(Exit::Ok)
 }
