@@ -120,6 +120,11 @@ fn d10_a_full_disk_is_told_by_each_command() {
     let mut program = node.program(100, 300);
     eventually("the trace is begun", || (disk.trace_size() > 0).then_some(()));
     disk.fill(&mut program);
+    // Rings hold much before something is lost.
+    eventually("the loss is counted", || {
+        program.count();
+        (lost_by(&node, "output")[0] > 0).then_some(())
+    });
     let full = "could not be written: No space left";
     check_told(node.command(&["status", "--interval", "0"]), full, 3);
     check_told(node.command(&["session", "list", "s"]), full, 3);
@@ -182,28 +187,6 @@ fn d10_record_tells_of_full_rings() {
 }
 
 #[test]
-fn d10_refusals_are_told() {
-    let node = Node::new();
-    let _agent = node.agent();
-    node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
-    // More than one user may have.
-    let large = ["--subbuf-size", "256M", "--num-subbuf", "64"];
-    node.do_it(&[&["channel", "create", "c"][..], &large].concat());
-    node.do_it(&["event", "enable", "test:*"]);
-    node.do_it(&["session", "start", "s"]);
-    let mut program = node.program(10, 1000);
-    program.count();
-    let quota = "a quota was used up";
-    eventually("it is refused", || (lost_by(&node, "quota")[2] == 1).then_some(()));
-    check_told(node.command(&["status", "--interval", "0"]), quota, 3);
-    check_told(node.command(&["session", "list", "s"]), quota, 3);
-    check_told(node.command(&["session", "stop", "s"]), quota, 3);
-    program.end();
-    check_told(node.command(&["session", "destroy", "s"]), quota, 3);
-    figure("D10", "a program without quota for rings: status, list, stop and destroy tell");
-}
-
-#[test]
 fn d10_types_that_nobody_describes_are_told() {
     let node = Node::new();
     let _agent = node.agent();
@@ -225,7 +208,8 @@ fn d10_types_that_nobody_describes_are_told() {
 fn is_warned_of(node: &Node, trace: &Path) -> bool {
     let warned = ["view", "info", "spans"].map(|command| {
         let output = node.command(&[command]).arg(trace).output().unwrap();
-        assert!(output.status.success(), "{output:?}");
+        // The end of a trace that is being written may not be there yet.
+        assert!(matches!(output.status.code(), Some(0 | 1)), "{output:?}");
         words_of(&output).contains("may miss events: its program or its agent ended")
     });
     assert!(warned.iter().all(|one| *one == warned[0]), "{warned:?}");
