@@ -6,9 +6,9 @@ use blkkin_agent::{Agent, Background, Limits, Options};
 use blkkin_client::{Client, Patience};
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
-    Answer, Channel, Clock, Decoder, EventRule, Events, FieldKind, FromApplication, Hello, Level,
-    Messages, Mode, NewChannel, Opening, Orphan, Purpose, Received, Reply, Request, Role,
-    Selection, Session, ToApplication, Version, Width, encode,
+    Answer, Channel, Clock, Decoder, EventRule, Events, FromApplication, Hello, Level, Messages,
+    Mode, NewChannel, Opening, Orphan, Purpose, Received, Reply, Request, Role, Selection, Session,
+    ToApplication, Version, Width, encode,
 };
 use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
@@ -378,7 +378,10 @@ impl Program {
 
     /// Tells a type with one field, a number.
     pub(crate) fn tell(&mut self, index: u32, name: &str) {
-        let kind = FieldKind::Unsigned { width: Width::Bits64, hex: false };
+        let kind = catalog::Kind::Scalar(blkkin_control::Scalar::Unsigned {
+            width: Width::Bits64,
+            hex: false,
+        });
         let fields = [("n", kind)].into_iter();
         let level = Level::Info;
         let description = Description { index, name, level, file: "", line: 0, fields };
