@@ -155,6 +155,8 @@ const RENEWED_MIN: u64 = 512 << 10;
 /// own affair.
 const REMOVAL_TIME: Duration = Duration::from_secs(2);
 
+/// When metadata is written that was put off.
+const METADATA_PAUSE: Duration = Duration::from_millis(20);
 /// When what could not be written is tried again.
 const TROUBLE_PAUSE: Duration = Duration::from_millis(500);
 
@@ -604,7 +606,11 @@ impl Application {
             attachment.retry = None;
             let before = attachment.trouble.take();
             let mut trouble = None;
+            trace.put_off(now.is_some());
             let mut fail = |error: io::Error| {
+                if error.kind() == io::ErrorKind::ResourceBusy {
+                    return Some(Instant::now() + METADATA_PAUSE);
+                }
                 trouble = Some((cause_of(&error), error.to_string()));
                 drained.trouble = Some(error);
                 Some(Instant::now() + TROUBLE_PAUSE)
@@ -721,6 +727,7 @@ impl Application {
     /// Writes all that there is, when the program has ended or lets go of its rings: nothing more comes.
     pub(crate) fn finish(&mut self, room: Room, session: Option<SessionId>) -> Drained {
         let sealed = self.seal(|attachment| attachment.is_of(session));
+        self.traces.values_mut().for_each(|trace| trace.put_off(false));
         let mut last = self.drain_all(room, session);
         last.trouble = sealed.err().or(last.trouble);
         self.tell_discarded(session, &mut last);

@@ -225,7 +225,7 @@ impl Agent {
     fn adopt(&mut self, id: Id) {
         let Some(application) = self.applications.get_mut(&id) else { return };
         if application.orphans_lost > 0 {
-            (self.options.log)(&format!(
+            self.log.about(application.account.uid(), &format!(
                 "{} ({}): earlier agents have left more than {ORPHANS_MAX} sets of rings; the others are \
                  lost: {}",
                 application.program, application.process.pid, application.orphans_lost
@@ -261,10 +261,13 @@ impl Agent {
             let Some(application) = self.applications.get_mut(&id) else { return };
             // As if they had been read, should the program offer them again.
             channel.iter().for_each(|passed| application.note_done(passed.identity));
-            (self.options.log)(&format!(
-                "{} ({}): what an earlier agent has left is lost: {error}",
-                application.program, application.process.pid
-            ));
+            self.log.about(
+                application.account.uid(),
+                &format!(
+                    "{} ({}): what an earlier agent has left is lost: {error}",
+                    application.program, application.process.pid
+                ),
+            );
         }
     }
 
@@ -382,10 +385,9 @@ impl Agent {
                 Err(error) => {
                     let Some(application) = self.applications.get(&id) else { return false };
                     let pid = application.process.pid;
-                    (self.options.log)(&format!(
-                        "{} ({pid}): cannot be recorded: {error}",
-                        application.program
-                    ));
+                    let line =
+                        format!("{} ({pid}): cannot be recorded: {error}", application.program);
+                    self.log.about(application.account.uid(), &line);
                     self.count_refused(self.sessions[at].id, number, pid, &error);
                     false
                 }
@@ -516,6 +518,7 @@ impl Agent {
             };
             trace.let_go_by(self.behind.clone());
             trace.bound_by(session.bound.clone());
+            trace.count_for(application.account.clone());
             // Before the program has rings for it.
             trace.note_directory();
             application.traces.insert(session.id, trace);
@@ -571,7 +574,7 @@ impl Agent {
     pub(crate) fn limit_rings(&mut self, account: &Arc<Account>, now: Instant) {
         while account.is_over(What::RingBytes) && self.forget_oldest(account.uid()) {}
         let is_leaving = |one: &Application| one.next_removal().is_some();
-        let own = |one: &&Application| one.process.uid == account.uid();
+        let own = |one: &&Application| one.account.uid() == account.uid();
         if !account.is_over(What::RingBytes)
             || self.applications.values().filter(own).any(is_leaving)
         {

@@ -21,11 +21,18 @@ pub(crate) struct Catalog {
     missing: Vec<usize>,
     /// Types that cannot be understood.
     broken: u32,
-    /// Bytes that the descriptions took, …
+    /// Bytes of descriptions that were read, …
+    bytes: usize,
+    /// … and that the types take here, and about as many in each trace, …
     size: usize,
     /// … of all that the user's may take.
     share: Share,
 }
+
+/// What a type takes beside its names: here, or as a schema and its text.
+const TYPE_SIZE: usize = 256;
+/// What each of its fields takes.
+const FIELD_SIZE: usize = 256;
 
 /// Most types, and bytes of their descriptions, that one program may have the daemon keep.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +51,17 @@ impl Catalog {
         }
         let identity = Identity::of(&*file)?;
         let (types, missing) = (vec![], vec![]);
-        let read = Catalog { file, identity, types, looked: 0, missing, broken: 0, size: 0, share };
+        let read = Catalog {
+            file,
+            identity,
+            types,
+            looked: 0,
+            missing,
+            broken: 0,
+            bytes: 0,
+            size: 0,
+            share,
+        };
         match [read.word(0)?, read.word(8)?] == catalog::MAGIC {
             true => Ok(read),
             false => Err(invalid("not a file of event types, or one of another version")),
@@ -68,7 +85,7 @@ impl Catalog {
         self.broken.saturating_add(u32::try_from(untold).unwrap_or(u32::MAX))
     }
 
-    /// Bytes that the descriptions took.
+    /// Bytes that the types take.
     pub(crate) fn size(&self) -> usize {
         self.size
     }
@@ -114,15 +131,19 @@ impl Catalog {
 
     fn read(&mut self, index: usize, word: u64, room: Room) -> io::Result<Option<EventType>> {
         let Some(place) = catalog::place(word) else { return Ok(None) };
-        let is_full = self.types.len() >= room.types || self.size + place.len() > room.bytes;
+        let is_full = self.types.len() >= room.types || self.bytes + place.len() > room.bytes;
         if is_full {
             return Ok(None);
         }
         let mut bytes = vec![0; place.len()];
         read_exact_at(&self.file, &mut bytes, place.start as u64)?;
-        self.share.grow(place.len() as u64)?;
-        self.size += bytes.len();
-        Ok(catalog::decode(&bytes).ok().filter(|found| found.index as usize == index))
+        let found = catalog::decode(&bytes).ok().filter(|found| found.index as usize == index);
+        let fields = found.as_ref().map_or(0, |found| found.fields.len());
+        let size = bytes.len() + TYPE_SIZE + fields * FIELD_SIZE;
+        self.share.grow(size as u64)?;
+        self.bytes += bytes.len();
+        self.size += size;
+        Ok(found)
     }
 
     fn word(&self, at: usize) -> io::Result<u64> {

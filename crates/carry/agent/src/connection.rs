@@ -31,9 +31,15 @@ struct Piece {
 }
 
 impl Connection {
-    /// A connection of a process of that user.
-    pub(crate) fn new(socket: Foreign<Socket>, uid: u32) -> Connection {
+    /// A connection of a process for which that user answers.
+    pub(crate) fn new(mut socket: Foreign<Socket>, uid: u32) -> Connection {
+        socket.is_of(uid);
         Connection { socket, uid, waiting: VecDeque::new(), waiting_size: 0 }
+    }
+
+    /// Who answers for the process on the other side.
+    pub(crate) fn uid(&self) -> u32 {
+        self.uid
     }
 
     /// Gives `share` back when the connection is closed.

@@ -83,7 +83,7 @@ impl Agent {
         application.released.clear();
         let refused = application.catalog.as_ref().map_or(0, Catalog::refused);
         if refused > 0 {
-            (self.options.log)(&format!(
+            self.log.about(application.account.uid(), &format!(
                 "{} ({}): {refused} event types were not recorded: too many ({} at most, fewer with long \
                  descriptions), or not what types may be",
                 application.program, application.process.pid, ROOM.types
@@ -101,19 +101,22 @@ impl Agent {
         if application.attachments.is_empty() {
             return;
         }
-        let uid = application.process.uid;
+        let uid = application.account.uid();
         self.departed.push_back(application);
-        if self.departed.iter().filter(|one| one.process.uid == uid).count() > DEPARTED_MAX {
+        if self.departed.iter().filter(|one| one.account.uid() == uid).count() > DEPARTED_MAX {
             self.forget_departed(uid);
         }
     }
 
     fn tell_unwritten(&self, application: &Application, trouble: Option<io::Error>) {
         if let Some(error) = trouble {
-            (self.options.log)(&format!(
-                "{} ({}): what it recorded last cannot be written: {error}",
-                application.program, application.process.pid
-            ));
+            self.log.about(
+                application.account.uid(),
+                &format!(
+                    "{} ({}): what it recorded last cannot be written: {error}",
+                    application.program, application.process.pid
+                ),
+            );
         }
     }
 
@@ -207,7 +210,7 @@ impl Agent {
     /// that may have rings which cannot be read yet only if there are no others.
     pub(crate) fn end_oldest_absence(&mut self, uid: u32) -> bool {
         let is_absent = |one: &Application| {
-            one.process.uid == uid
+            one.account.uid() == uid
                 && one.absence.is_some()
                 && one.attachments.iter().any(|attachment| attachment.is_written)
         };
@@ -255,7 +258,7 @@ impl Agent {
             return true;
         }
         let all = self.applications.values_mut().chain(&mut self.departed);
-        for application in all.filter(|one| one.process.uid == uid) {
+        for application in all.filter(|one| one.account.uid() == uid) {
             for attachment in &mut application.attachments {
                 let totals = self.released.entry((attachment.session, attachment.channel));
                 if let Some(set) = attachment.release_oldest(totals.or_default()) {
@@ -270,7 +273,7 @@ impl Agent {
 
     /// Gives up what was kept of the user's program that has left first, if there is one.
     fn forget_departed(&mut self, uid: u32) -> bool {
-        let oldest = self.oldest(|one| one.process.uid == uid);
+        let oldest = self.oldest(|one| one.account.uid() == uid);
         let Some(mut departed) = oldest.and_then(|oldest| self.departed.remove(oldest)) else {
             return false;
         };

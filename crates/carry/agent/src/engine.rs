@@ -9,6 +9,7 @@ use crate::connection::Connection;
 use crate::departed::Absence;
 use crate::door::{Door, Knock};
 use crate::foreign::{Foreign, Intake, intake_of};
+use crate::log::Log;
 use crate::losses::{Destroyed, Losses, RefusedPrograms};
 use crate::notify::{self, notify};
 use crate::outputs::{self, Making};
@@ -63,6 +64,7 @@ pub(crate) type Id = u64;
 #[derive(Debug)]
 pub struct Agent {
     pub(crate) options: Options,
+    pub(crate) log: Log,
     pub(crate) own_uid: u32,
     group: Option<u32>,
     /// Whether it was said that the kernel does not tell of groups.
@@ -105,6 +107,8 @@ pub struct Agent {
     pub(crate) refused: RefusedPrograms,
     /// What was kept for snapshots, and had to make room, by session and channel.
     pub(crate) released: BTreeMap<(SessionId, usize), Released>,
+    /// How long users were served while others waited.
+    spent: HashMap<u32, Duration>,
     next_id: Id,
     pub(crate) next_session: SessionId,
 }
@@ -178,10 +182,15 @@ pub(crate) enum State {
     Closing,
 }
 
+/// Descriptors that this process may have.
+fn descriptors_in_all() -> u64 {
+    use rustix::process::{Resource, getrlimit};
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// For one user of a public agent, something is left for others.
 fn limits_of(options: &Options) -> Limits {
-    use rustix::process::{Resource, getrlimit};
-    let all = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let all = descriptors_in_all();
     let most = if options.is_public { all / 4 * 3 } else { all };
     Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
 }
@@ -198,6 +207,12 @@ pub(crate) fn data_of_wake(id: Id) -> epoll::EventData {
 const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Who has connected must say so soon what it is.
 const OPENING_TIME: Duration = Duration::from_secs(5);
+/// How long connections are served before rings are looked at.
+const TURN: Duration = Duration::from_millis(20);
+/// The same at the daemon's end.
+const LAST_TURN: Duration = Duration::from_secs(1);
+/// Times of users are halved when one of them is as long as that.
+const SPENT_MAX: Duration = Duration::from_secs(10);
 /// How many are let in before others get their turn.
 const ACCEPTED_AT_ONCE: usize = 64;
 /// While something cannot be written, what can be waits no longer.
@@ -259,7 +274,8 @@ impl Agent {
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let door = Door::open(listener, &epoll, DOOR)?;
         let group = group_number(&options.group);
-        let mut accounts = Accounts::new(limits_of(&options));
+        let mut accounts =
+            Accounts::new(limits_of(&options), options.is_public.then(descriptors_in_all));
         let notes = saved::read(&path, &mut accounts).unwrap_or_else(|error| {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
             Notes::default()
@@ -267,6 +283,7 @@ impl Agent {
         let notebook = Notebook::of(&path, options.log);
         Ok(Agent {
             own_uid: blkkin_sys::user_id(),
+            log: Log::new(options.log),
             group,
             misses_groups: false,
             accounts,
@@ -295,6 +312,7 @@ impl Agent {
             destroyed: VecDeque::new(),
             refused: RefusedPrograms::default(),
             released: BTreeMap::new(),
+            spent: HashMap::new(),
             next_id: 1,
         })
     }
@@ -305,7 +323,7 @@ impl Agent {
         let traces: Vec<PathBuf> =
             self.begun.values().map(|begun| begun.directory.clone()).collect();
         for missing in crate::confine::confine(&traces) {
-            (self.options.log)(&missing);
+            self.log.line(&missing);
         }
         self.count_cut_off();
         if !self.sessions.is_empty() || !self.begun.is_empty() || !self.sampling.is_empty() {
@@ -338,17 +356,23 @@ impl Agent {
                 Ok(_) | Err(rustix::io::Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
+            let (mut ready, mut is_stopped) = (Vec::new(), false);
             for event in &events {
                 match event.data.u64() {
                     DOOR => self.accept(),
-                    STOP => {
-                        self.tell_manager(notify::STOPPING);
-                        self.end();
-                        return Ok(());
-                    }
-                    token if token % 2 == 0 => self.serve(token / 2, event.flags),
+                    STOP => is_stopped = true,
+                    token if token % 2 == 0 => ready.push((token / 2, event.flags)),
                     token => self.woken(token / 2),
                 }
+            }
+            // The kernel tells again of those who are not served now; at the end, all have their turn.
+            let turn = if is_stopped { LAST_TURN } else { TURN };
+            let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
+            let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
+            if is_stopped {
+                self.tell_manager(notify::STOPPING);
+                self.end();
+                return Ok(());
             }
             let now = Instant::now();
             if self.door.next().is_some_and(|next| next <= now) {
@@ -362,16 +386,56 @@ impl Agent {
             self.go_on_with_snapshots();
             self.go_on_clearing();
             // Each has its turn; the others come when all have had theirs.
-            for id in std::mem::take(&mut self.resumed) {
-                self.take_messages(id);
+            let resumed = std::mem::take(&mut self.resumed).into_iter().collect();
+            let left = self.take_turns(TURN, resumed, |&id| id, Agent::take_messages);
+            self.resumed.extend(left);
+        }
+    }
+
+    /// Serves connections for some milliseconds, those first whose users have had the least of the daemon's time
+    /// while others waited. Gives those that are left.
+    fn take_turns<T>(
+        &mut self,
+        turn: Duration,
+        mut ready: Vec<T>,
+        id_of: impl Fn(&T) -> Id,
+        mut serve: impl FnMut(&mut Agent, T),
+    ) -> Vec<T> {
+        let uid_of = |agent: &Agent, one: &T| {
+            agent.peers.get(&id_of(one)).map_or(u32::MAX, |peer| peer.connection.uid())
+        };
+        let spent = |agent: &Agent, one: &T| {
+            agent.spent.get(&uid_of(agent, one)).copied().unwrap_or(Duration::ZERO)
+        };
+        // The first one is at the end.
+        ready.reverse();
+        if !self.spent.is_empty() {
+            ready.sort_by_cached_key(|one| std::cmp::Reverse(spent(self, one)));
+        }
+        let begun = Instant::now();
+        let mut at = begun;
+        while let Some(one) = ready.pop() {
+            let uid = uid_of(self, &one);
+            serve(self, one);
+            let now = Instant::now();
+            *self.spent.entry(uid).or_default() += now - at;
+            at = now;
+            if now - begun > turn {
+                break;
             }
         }
+        if ready.is_empty() && at - begun <= TURN {
+            self.spent.clear();
+        } else if self.spent.values().any(|spent| *spent > SPENT_MAX) {
+            self.spent.values_mut().for_each(|spent| *spent /= 2);
+        }
+        ready
     }
 
     fn tell_manager(&self, state: &str) {
         let Some(manager) = &self.options.manager else { return };
         if let Err(error) = notify(manager, state) {
-            (self.options.log)(&format!("cannot tell the service manager {state}: {error}"));
+            self.log.line(&format!("cannot tell the service manager {state}: {error}"));
         }
     }
 
@@ -395,7 +459,7 @@ impl Agent {
     fn accept(&mut self) {
         for _ in 0..ACCEPTED_AT_ONCE {
             let (knock, line) = self.door.knock(&self.epoll, Instant::now());
-            line.iter().for_each(|line| (self.options.log)(line));
+            line.iter().for_each(|line| self.log.line(line));
             let (socket, superfluous) = match knock {
                 Knock::Nobody => return,
                 Knock::Somebody(socket) => (socket, None),
@@ -406,15 +470,16 @@ impl Agent {
             if !may {
                 continue;
             }
-            let mut connection = Connection::new(socket, peer.uid);
+            let account = self.accounts.of(peer.uid);
+            let mut connection = Connection::new(socket, account.uid());
             let holds = match superfluous {
                 Some(reason) => Err(reason),
                 None => {
-                    let account = self.accounts.of(peer.uid);
                     self.make_descriptors(&account, 1);
                     let hold = |connection: &mut Connection| {
-                        connection.hold(account.take(What::Connections, 1)?);
+                        // Given back in this order.
                         connection.hold(account.take(What::Descriptors, 1)?);
+                        connection.hold(account.take(What::Connections, 1)?);
                         Holds::new(&account)
                     };
                     hold(&mut connection).map_err(|error: Exceeded| error.to_string())
@@ -477,7 +542,7 @@ impl Agent {
             // First what it has asked already.
             return self.watch(id);
         }
-        match intake_of(peer.peer.uid) {
+        match intake_of(peer.connection.uid()) {
             Intake::Open => {}
             // The kernel says again that there is something.
             Intake::Later => return self.watch(id),
@@ -566,14 +631,12 @@ impl Agent {
         if matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) {
             return;
         }
+        let Some(peer) = self.peers.get(&id) else { return };
         let who = match self.applications.get(&id) {
             Some(application) => format!("{} ({})", application.program, application.process.pid),
-            None => match self.peers.get(&id) {
-                Some(peer) => format!("process {}", peer.peer.pid),
-                None => "somebody".to_owned(),
-            },
+            None => format!("process {}", peer.peer.pid),
         };
-        (self.options.log)(&format!("{who}: {error}"));
+        self.log.about(peer.connection.uid(), &format!("{who}: {error}"));
     }
 
     fn welcome(&mut self, id: Id, hello: Hello) -> io::Result<()> {
@@ -663,7 +726,7 @@ impl Agent {
         }
         let groups = peer.connection.peer_groups()?;
         if groups.is_none() && !std::mem::replace(&mut self.misses_groups, true) {
-            (self.options.log)(&format!(
+            self.log.line(&format!(
                 "this kernel (before 4.13) does not say which further groups who connects is in: of the \
                  group `{name}`, only those control all sessions whose first group it is (`newgrp {name}`)",
                 name = self.options.group
@@ -811,7 +874,7 @@ impl Agent {
             if let Some(error) = drained.trouble
                 && !application.is_in_trouble
             {
-                (self.options.log)(&format!(
+                self.log.about(application.account.uid(), &format!(
                     "{} ({}): cannot write what it records: {error}; events are kept as long as its \
                      rings have room, and counted then",
                     application.program, application.process.pid

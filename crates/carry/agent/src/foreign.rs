@@ -47,6 +47,11 @@ impl<T: Close> Foreign<T> {
         Foreign { value: Some(value), uid, shares: Vec::new() }
     }
 
+    /// That user answers for it.
+    pub(crate) fn is_of(&mut self, uid: u32) {
+        self.uid = uid;
+    }
+
     /// Gives `share` back when this is closed.
     pub(crate) fn hold(&mut self, share: Share) {
         self.shares.push(share);
@@ -166,12 +171,14 @@ impl State {
     }
 
     fn note_ready(&mut self, uid: u32) {
+        // If many users have threads wait, each has fewer.
+        let busy_max = if self.threads > THREADS_MAX / 2 { 1 } else { BUSY_MAX };
         let Some(lane) = self.lanes.get_mut(&uid) else { return };
         if lane.waiting.is_empty() {
             if lane.busy == 0 {
                 self.lanes.remove(&uid);
             }
-        } else if lane.busy < BUSY_MAX && !lane.is_ready {
+        } else if lane.busy < busy_max && !lane.is_ready {
             lane.is_ready = true;
             self.ready.push_back(uid);
         }

@@ -1,12 +1,13 @@
 //! What one user may have the agent hold, all of the user's connections, programs and sessions together. Who
 //! holds something has a [`Share`], which is given back when it is dropped, wherever that is.
 
+use crate::ranges::Ranges;
 use blkkin_control::limits::FILTER_SIZE_MAX;
 use std::collections::HashMap;
 use std::fmt::{self, Display};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 const MIB: u64 = 1 << 20;
@@ -125,12 +126,17 @@ pub(crate) struct Exceeded {
     uid: u32,
     what: What,
     limit: u64,
+    /// Whether it is that others would have too little.
+    is_shared: bool,
 }
 
 impl Exceeded {
     pub(crate) fn reason(self) -> String {
-        let Exceeded { uid, what, limit } = self;
+        let Exceeded { uid, what, limit, is_shared } = self;
         let (of_what, _) = what.words();
+        if is_shared {
+            return format!("user {uid} would leave other users too few {of_what}");
+        }
         let amount = match of_what.strip_prefix("bytes") {
             Some(of_what) if limit >= MIB && limit.is_multiple_of(MIB) => {
                 format!("{} MiB{of_what}", limit / MIB)
@@ -166,9 +172,35 @@ pub(crate) struct Account {
     used: [AtomicU64; What::ALL.len()],
     refused: [AtomicU64; What::ALL.len()],
     matching: Mutex<Bucket>,
+    metadata: Mutex<Bucket>,
+    total: Arc<Total>,
 }
 
-/// Time for holding types against rules, as a token bucket.
+/// What all users hold together.
+#[derive(Debug)]
+struct Total {
+    /// Descriptors of the process, if they are shared by several users.
+    descriptors: Option<u64>,
+    used: [AtomicU64; What::ALL.len()],
+}
+
+/// Users who take all that one may have, and still leave something.
+const GREEDY_USERS: u64 = 4;
+/// A user may have so many times what is left of the total then: one alone three quarters of it, two three sevenths
+/// each. However many there are, something is left for the next one.
+const SHARE_OF_REST: u64 = 3;
+
+impl Total {
+    fn limit(&self, what: What, limits: &Limits) -> u64 {
+        match (what, self.descriptors) {
+            (What::Descriptors, Some(descriptors)) => descriptors,
+            (What::Descriptors, None) => u64::MAX,
+            _ => what.limit(limits).saturating_mul(GREEDY_USERS),
+        }
+    }
+}
+
+/// The daemon's time for one kind of work for a user, as a token bucket.
 #[derive(Debug)]
 struct Bucket {
     left: Duration,
@@ -176,30 +208,71 @@ struct Bucket {
 }
 
 /// So much of it there is at once, …
-const MATCHING_MAX: Duration = Duration::from_millis(200);
+const TIME_MAX: Duration = Duration::from_millis(200);
 /// … and a tenth of the time that passes is added.
-const MATCHING_SHARE: u32 = 10;
+const TIME_SHARE: u32 = 10;
+
+impl Default for Bucket {
+    fn default() -> Bucket {
+        Bucket { left: TIME_MAX, since: None }
+    }
+}
+
+impl Bucket {
+    fn left(&mut self, now: Instant) -> Duration {
+        let passed = self.since.map(|since| now.saturating_duration_since(since));
+        let left = self.left + passed.unwrap_or(Duration::ZERO) / TIME_SHARE;
+        (self.left, self.since) = (left.min(TIME_MAX), Some(now));
+        self.left
+    }
+
+    fn spend(&mut self, time: Duration) {
+        self.left = self.left.saturating_sub(time);
+    }
+}
+
+fn lock(bucket: &Mutex<Bucket>) -> MutexGuard<'_, Bucket> {
+    bucket.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Account {
     /// How long types may be held against rules from now on.
     pub(crate) fn matching_time(&self, now: Instant) -> Duration {
-        let mut bucket = self.matching.lock().unwrap_or_else(PoisonError::into_inner);
-        let passed = bucket.since.map(|since| now.saturating_duration_since(since));
-        let left = bucket.left + passed.unwrap_or(Duration::ZERO) / MATCHING_SHARE;
-        (bucket.left, bucket.since) = (left.min(MATCHING_MAX), Some(now));
-        bucket.left
+        lock(&self.matching).left(now)
     }
 
     /// Notes how long that has taken.
     pub(crate) fn spend_matching(&self, time: Duration) {
-        let mut bucket = self.matching.lock().unwrap_or_else(PoisonError::into_inner);
-        bucket.left = bucket.left.saturating_sub(time);
+        lock(&self.matching).spend(time);
+    }
+
+    /// Whether large metadata may be written anew now.
+    pub(crate) fn has_metadata_time(&self, now: Instant) -> bool {
+        !lock(&self.metadata).left(now).is_zero()
+    }
+
+    /// Notes how long that has taken.
+    pub(crate) fn spend_metadata(&self, time: Duration) {
+        lock(&self.metadata).spend(time);
+    }
+
+    /// Whether no time was taken lately.
+    fn is_rested(&self, now: Instant) -> bool {
+        lock(&self.matching).left(now) == TIME_MAX && lock(&self.metadata).left(now) == TIME_MAX
     }
 
     /// Whether so much more can be had.
     pub(crate) fn has(&self, what: What, more: u64) -> bool {
-        let used = self.used[what as usize].load(Relaxed);
-        used.saturating_add(more) <= what.limit(&self.limits)
+        let used = self.used[what as usize].load(Relaxed).saturating_add(more);
+        used <= what.limit(&self.limits) && self.leaves_enough(what, used, more)
+    }
+
+    /// Whether something is left for others then.
+    fn leaves_enough(&self, what: What, used: u64, more: u64) -> bool {
+        let all = self.total.used[what as usize].load(Relaxed).saturating_add(more);
+        let left = self.total.limit(what, &self.limits).checked_sub(all);
+        // Root is let in to end what others do.
+        left.is_some_and(|left| self.uid == 0 || used <= left.saturating_mul(SHARE_OF_REST))
     }
 
     /// Whether so much could be had if there were nothing else.
@@ -258,7 +331,10 @@ impl Share {
         let more = amount.saturating_sub(self.amount);
         if more > 0 && !account.has(what, more) {
             account.refused[what as usize].fetch_add(1, Relaxed);
-            return Err(Exceeded { uid: account.uid, what, limit: what.limit(&account.limits) });
+            let limit = what.limit(&account.limits);
+            let used = account.used[what as usize].load(Relaxed).saturating_add(more);
+            let is_shared = used <= limit;
+            return Err(Exceeded { uid: account.uid, what, limit, is_shared });
         }
         self.change(amount);
         Ok(())
@@ -282,6 +358,7 @@ impl Share {
     fn change(&mut self, amount: u64) {
         let more = amount.wrapping_sub(self.amount);
         self.account.used[self.what as usize].fetch_add(more, Relaxed);
+        self.account.total.used[self.what as usize].fetch_add(more, Relaxed);
         self.amount = amount;
     }
 }
@@ -289,6 +366,7 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         self.account.used[self.what as usize].fetch_sub(self.amount, Relaxed);
+        self.account.total.used[self.what as usize].fetch_sub(self.amount, Relaxed);
     }
 }
 
@@ -296,28 +374,40 @@ impl Drop for Share {
 #[derive(Debug)]
 pub(crate) struct Accounts {
     limits: Limits,
+    total: Arc<Total>,
+    ranges: Ranges,
     by_user: HashMap<u32, Arc<Account>>,
 }
 
 impl Accounts {
-    pub(crate) fn new(limits: Limits) -> Accounts {
-        Accounts { limits, by_user: HashMap::new() }
+    /// `descriptors` are those of the process, if several users share them.
+    pub(crate) fn new(limits: Limits, descriptors: Option<u64>) -> Accounts {
+        let total = Arc::new(Total { descriptors, used: Default::default() });
+        Accounts { limits, total, ranges: Ranges::default(), by_user: HashMap::new() }
     }
 
+    /// The account of who answers for a user.
     pub(crate) fn of(&mut self, uid: u32) -> Arc<Account> {
-        if !self.by_user.contains_key(&uid) {
+        if !self.by_user.contains_key(&self.ranges.owner_of(uid)) {
+            self.ranges.refresh();
             // Those who have gone. Who comes back soon has no more time than before.
             let now = Instant::now();
-            self.by_user.retain(|_, account| {
-                Arc::strong_count(account) > 1 || account.matching_time(now) < MATCHING_MAX
-            });
+            self.by_user
+                .retain(|_, account| Arc::strong_count(account) > 1 || !account.is_rested(now));
         }
+        let uid = self.ranges.owner_of(uid);
         let new = || {
-            let (used, refused) = Default::default();
-            let matching = Mutex::new(Bucket { left: MATCHING_MAX, since: None });
-            Arc::new(Account { uid, limits: self.limits, used, refused, matching })
+            let (used, refused, total) =
+                (Default::default(), Default::default(), self.total.clone());
+            let (matching, metadata) = Default::default();
+            Arc::new(Account { uid, limits: self.limits, used, refused, matching, metadata, total })
         };
         self.by_user.entry(uid).or_insert_with(new).clone()
+    }
+
+    /// Who answers for a user.
+    pub(crate) fn owner_of(&self, uid: u32) -> u32 {
+        self.ranges.owner_of(uid)
     }
 
     /// Those of whom somebody may know, by their number.
@@ -340,7 +430,7 @@ mod tests {
 
     #[test]
     fn what_is_taken_comes_back() {
-        let mut accounts = Accounts::new(Limits { ring_bytes: 10, ..Limits::default() });
+        let mut accounts = Accounts::new(Limits { ring_bytes: 10, ..Limits::default() }, None);
         let used = |account: &Account| account.told().nth(2).map(|told| (told.used, told.refused));
         let account = accounts.of(7);
         let mut first = account.take(What::RingBytes, 6).unwrap();
@@ -365,11 +455,43 @@ mod tests {
         first.grow(1).unwrap();
         drop(first);
         assert_eq!(used(&account), Some((0, 4)));
-        let mib = Exceeded { uid: 7, what: What::RuleBytes, limit: 4 << 20 };
+        let mib = Exceeded { uid: 7, what: What::RuleBytes, limit: 4 << 20, is_shared: false };
         assert_eq!(mib.reason(), "user 7 would have more than 4 MiB of rules");
         // Who holds nothing is forgotten when others come.
         drop(account);
         accounts.of(9);
         assert_eq!(accounts.all().len(), 1);
+    }
+
+    /// However many users take all that they can get, something is left for the next one, and for root.
+    #[test]
+    fn all_users_together_leave_something() {
+        let limits = Limits { descriptors: 750, ring_bytes: 100, ..Limits::default() };
+        let mut accounts = Accounts::new(limits, Some(1000));
+        let take_all = |account: &Arc<Account>, what| {
+            let mut share = account.take(what, 0).unwrap();
+            let mut count = 0;
+            while share.grow(1).is_ok() {
+                count += 1;
+            }
+            (share, count)
+        };
+        let mut shares = Vec::new();
+        let greedy = |accounts: &mut Accounts, shares: &mut Vec<Share>, uid, what| {
+            let (share, count) = take_all(&accounts.of(uid), what);
+            shares.push(share);
+            count
+        };
+        let taken = [2000, 2001, 2002, 2003]
+            .map(|uid| greedy(&mut accounts, &mut shares, uid, What::Descriptors));
+        assert_eq!(taken, [750, 187, 47, 12]);
+        let refused = accounts.of(2003).take(What::Descriptors, 1).unwrap_err().to_string();
+        assert!(refused.starts_with("user 2003 would leave other users too few"), "{refused}");
+        assert!(accounts.of(0).take(What::Descriptors, 4).is_ok());
+        let rings =
+            [1, 2, 3, 4, 5].map(|uid| greedy(&mut accounts, &mut shares, uid, What::RingBytes));
+        assert_eq!(rings, [100, 100, 100, 75, 18]);
+        drop(shares);
+        assert_eq!(greedy(&mut accounts, &mut Vec::new(), 2003, What::Descriptors), 750);
     }
 }

@@ -12,7 +12,9 @@ use crate::outputs::OutputPurpose;
 use crate::owner::Owner;
 use crate::process;
 use crate::quota::{Account, Exceeded, Share, What};
-use crate::session::{Executable, Session, SessionChannel, SessionId, SessionRule};
+use crate::session::{
+    Executable, Session, SessionChannel, SessionId, SessionRule, size_of_channel, size_of_session,
+};
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
     Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
@@ -487,7 +489,10 @@ impl Agent {
     ) -> Result<(), Failed> {
         // Another one may have been made meanwhile.
         self.may_create(owner, &wanted.name)?;
+        let size = size_of_session(&wanted.name, &output);
+        let bytes = self.accounts.of(owner.uid).take(What::RuleBytes, size).map_err(exceeded)?;
         self.sessions.push(Session {
+            _bytes: bytes,
             id: self.next_session,
             name: wanted.name,
             owner,
@@ -526,7 +531,9 @@ impl Agent {
                 format!("channel `{name}`: events wait at most {WAIT_MAX_US} us, not {time}");
             return Err(failed(code::BAD_VALUE, message));
         }
-        session.channels.push(SessionChannel::new(channel));
+        let account = self.accounts.of(session.owner.uid);
+        let bytes = account.take(What::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
+        session.channels.push(SessionChannel::new(channel, bytes));
         Ok(())
     }
 
@@ -731,7 +738,9 @@ impl Agent {
             replies.extend(self.buried(|uid| who.is_privileged || uid == who.owner.uid));
         }
         let accounts = self.accounts.all().into_iter();
-        let seen = |account: &&Account| who.is_privileged || account.uid() == who.owner.uid;
+        let seen = |account: &&Account| {
+            who.is_privileged || account.uid() == self.accounts.owner_of(who.owner.uid)
+        };
         let quotas = accounts.filter(seen).flat_map(Account::told);
         replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(replies)

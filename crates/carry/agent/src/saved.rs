@@ -6,8 +6,10 @@ use crate::engine::{Agent, Totals};
 use crate::losses::Losses;
 use crate::owner::Owner;
 use crate::process::may_run;
-use crate::quota::Accounts;
-use crate::session::{Session, SessionChannel, SessionId, SessionRule};
+use crate::quota::{Account, Accounts, What};
+use crate::session::{
+    Session, SessionChannel, SessionId, SessionRule, size_of_channel, size_of_session,
+};
 use crate::trace::Trace;
 use blkkin_control::{
     Decoder, Received, Rule, Saved, SavedClosed, SavedEnded, SavedLimit, SavedLoss, SavedSampling,
@@ -16,8 +18,8 @@ use blkkin_control::{
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -71,6 +73,8 @@ pub(crate) struct Notes {
 const SIZE_MAX: u64 = 64 << 20;
 /// Notes that are added before the file is written anew, without those that hold no more.
 const ADDED_MAX: usize = 768;
+/// Bytes of the directories of those, for each session.
+const NOTED_MAX: usize = 1 << 20;
 /// Traces that nobody has open, and whose programs may come back.
 const BEGUN_MAX: usize = 16_384;
 
@@ -83,14 +87,19 @@ fn path_of(socket: &Path) -> PathBuf {
 pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<Notes> {
     let mut notes = Notes::default();
     let path = path_of(socket);
-    match fs::metadata(&path) {
-        Ok(metadata) if metadata.len() <= SIZE_MAX => {}
-        Ok(_) => return Err(io::ErrorKind::FileTooLarge.into()),
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = match File::options().read(true).custom_flags(flags).open(&path) {
+        Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(notes),
         Err(error) => return Err(error),
-    }
+    };
+    check_owner(&file.metadata()?, &path)?;
+    let mut bytes = Vec::new();
+    // Sessions come first, and what is noted of them is bounded for each user. What is beyond are traces, which
+    // are not gone on with.
+    file.take(SIZE_MAX).read_to_end(&mut bytes)?;
     let mut decoder: Decoder<Saved> = Decoder::new();
-    decoder.feed(&fs::read(&path)?, []);
+    decoder.feed(&bytes, []);
     loop {
         match decoder.take() {
             Ok(Some(Received::Message { message, .. })) => notes.add(message, accounts),
@@ -102,13 +111,30 @@ pub(crate) fn read(socket: &Path, accounts: &mut Accounts) -> io::Result<Notes> 
     }
 }
 
+/// Whoever else could write it could have root's sessions record to any place.
+fn check_owner(found: &fs::Metadata, path: &Path) -> io::Result<()> {
+    let is_own = [0, blkkin_sys::user_id()].contains(&found.uid());
+    if found.is_file() && is_own && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let (uid, mode, path) = (found.uid(), found.mode() & 0o7777, path.display());
+    let why =
+        format!("`{path}` is of user {uid}, mode {mode:o}: others may have written it; remove it");
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, why))
+}
+
 impl Notes {
     fn add(&mut self, saved: Saved, accounts: &mut Accounts) {
         match saved {
-            Saved::Session(saved) => self.sessions.push(session(saved)),
+            Saved::Session(saved) => {
+                let account = accounts.of(saved.state.owner);
+                self.sessions.push(session(saved, &account));
+            }
             Saved::Channel(channel) => {
                 if let Some(session) = self.sessions.last_mut() {
-                    session.channels.push(SessionChannel::new(channel));
+                    let account = accounts.of(session.owner.uid);
+                    let bytes = account.owe(What::RuleBytes, size_of_channel(&channel));
+                    session.channels.push(SessionChannel::new(channel, bytes));
                 }
             }
             Saved::Rule(Rule { channel, enabled, selection }) => {
@@ -150,8 +176,10 @@ impl Notes {
     }
 }
 
-fn session(saved: SavedSession) -> Session {
+fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
     let SessionState { session, activity, owner, created_ns } = saved.state;
+    let output = session.output.unwrap_or_default();
+    let bytes = account.owe(What::RuleBytes, size_of_session(&session.name, &output));
     let created = Timestamp::from_nanosecond(created_ns.into()).unwrap_or_default();
     Session {
         id: saved.number,
@@ -159,7 +187,8 @@ fn session(saved: SavedSession) -> Session {
         owner: Owner { uid: owner, gid: saved.group },
         is_privileged: saved.is_privileged,
         purpose: session.purpose,
-        output: session.output.unwrap_or_default(),
+        output,
+        _bytes: bytes,
         activity,
         created: Zoned::new(created, TimeZone::system()),
         channels: Vec::new(),
@@ -181,7 +210,11 @@ impl Notebook {
         let _ = encode(saved, &mut bytes);
         let append = |mut file: File| file.write_all(&bytes);
         self.added.fetch_add(1, Relaxed);
-        let added = OpenOptions::new().append(true).open(&self.path).and_then(append);
+        let added = OpenOptions::new()
+            .append(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&self.path)
+            .and_then(append);
         if added.is_err() {
             // Behind a part of a note others would not be found: all is to be written anew soon.
             self.added.store(usize::MAX / 2, Relaxed);
@@ -303,7 +336,12 @@ impl Agent {
         for (user, rules) in &self.sampling {
             note(Saved::Sampling(SavedSampling { user: *user, rules: rules.clone() }));
         }
+        let mut room: HashMap<SessionId, usize> =
+            self.sessions.iter().map(|one| (one.id, NOTED_MAX)).collect();
         for (uuid, begun) in &self.begun {
+            let Some(room) = room.get_mut(&begun.session) else { continue };
+            let Some(left) = room.checked_sub(begun.directory.as_os_str().len()) else { continue };
+            *room = left;
             let session = self.sessions.iter().find(|session| session.id == begun.session);
             let name = session.map(|session| session.name.clone()).unwrap_or_default();
             note(saved_trace(*uuid, name, begun.clone()));

@@ -7,10 +7,11 @@ use crate::process::Process;
 use crate::quota::{Account, Exceeded, Share, What};
 use blkkin_control::rules::{self, Pattern};
 use blkkin_control::{
-    Activity, Channel, EventRule, Level, Processes, Purpose, Rule, Selection, SessionState, limits,
+    Activity, Channel, Context, EventRule, Level, Processes, Purpose, Rule, Selection,
+    SessionState, limits,
 };
 use jiff::Zoned;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A number that no other session of this daemon has, nor gets.
@@ -35,6 +36,7 @@ pub(crate) struct Session {
     pub(crate) bound: Arc<Bound>,
     /// How its programs' clocks run.
     pub(crate) rates: Rates,
+    pub(crate) _bytes: Share,
 }
 
 /// A channel of a session, and what is enabled and disabled in it, in this order.
@@ -44,6 +46,7 @@ pub(crate) struct SessionChannel {
     rules: Vec<SessionRule>,
     /// All of them together.
     all: Orders,
+    _bytes: Share,
 }
 
 /// What is enabled or disabled.
@@ -212,8 +215,8 @@ impl SessionRule {
 }
 
 impl SessionChannel {
-    pub(crate) fn new(channel: Channel) -> SessionChannel {
-        SessionChannel { channel, rules: Vec::new(), all: Orders::default() }
+    pub(crate) fn new(channel: Channel, _bytes: Share) -> SessionChannel {
+        SessionChannel { channel, rules: Vec::new(), all: Orders::default(), _bytes }
     }
 
     /// Adds a rule. One that was there before moves to the end, so that nobody can fill the list with one
@@ -246,6 +249,21 @@ impl SessionChannel {
             selection: rule.selection(),
         })
     }
+}
+
+/// Bytes that a session takes without its channels.
+pub(crate) fn size_of_session(name: &str, output: &Path) -> u64 {
+    (size_of::<Session>() + name.len() + output.as_os_str().len()) as u64
+}
+
+/// Bytes that a channel takes without its rules.
+pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
+    let name_size = |context: &Context| match context {
+        Context::Supplied { name } => name.len(),
+        _ => 0,
+    };
+    let contexts = channel.contexts.iter().map(|one| size_of::<Context>() + name_size(one));
+    (size_of::<SessionChannel>() + channel.name.len() + contexts.sum::<usize>()) as u64
 }
 
 /// Bytes that a rule takes as text.

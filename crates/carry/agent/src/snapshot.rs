@@ -105,10 +105,13 @@ impl Agent {
                 Ok(true) => {}
                 // Of which the user may have no more types: what others recorded is told.
                 Err(error) if error.kind() == io::ErrorKind::QuotaExceeded => {
-                    (self.options.log)(&format!(
-                        "{} ({}): is not in the snapshot as a whole: {error}",
-                        application.program, application.process.pid
-                    ));
+                    self.log.about(
+                        application.account.uid(),
+                        &format!(
+                            "{} ({}): is not in the snapshot as a whole: {error}",
+                            application.program, application.process.pid
+                        ),
+                    );
                 }
                 Err(error) => return Err(error),
             }

@@ -9,6 +9,7 @@ use crate::bound::{Bound, Space};
 use crate::clock::Rate;
 use crate::metadata;
 use crate::owner::Owner;
+use crate::quota::Account;
 use crate::rings::{Packets, Rings, online_processors};
 use crate::saved::Note;
 use blkkin_control::{Context, EventType};
@@ -22,6 +23,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Instant;
 
 /// What a trace says of itself.
 #[derive(Debug)]
@@ -58,6 +60,9 @@ pub(crate) struct Trace {
     /// How much its session may write, and how much there is room for.
     bound: Option<Arc<Bound>>,
     space: Space,
+    /// Whose time it takes to write large metadata anew, if that may be put off.
+    account: Option<Arc<Account>>,
+    may_put_off: bool,
     /// Who lets go of what is in memory of it. Snapshots have nobody: they are small, and read soon.
     behind: Option<Behind>,
 }
@@ -87,6 +92,8 @@ const INDEX_ENTRY_SIZE: usize = 72;
 const SAME_NAME_MAX: u32 = 1000;
 /// Packets behind the last one that the index has.
 const UNINDEXED_MAX: u32 = 1 << 17;
+/// Metadata that is larger than that is not written as often as somebody likes.
+const LARGE: usize = 64 << 10;
 const METADATA: &str = "metadata";
 const METADATA_NEW: &str = ".metadata.new";
 /// Empty file that a trace has until it is ended. Readers of CTF pass over hidden files. An agent that writes
@@ -144,6 +151,8 @@ impl Trace {
             mark: None,
             bound: None,
             space: Space::default(),
+            account: None,
+            may_put_off: false,
             behind: None,
         }
     }
@@ -186,6 +195,8 @@ impl Trace {
             mark,
             bound: None,
             space: Space::default(),
+            account: None,
+            may_put_off: false,
             behind: None,
         })
     }
@@ -231,6 +242,17 @@ impl Trace {
         let last = file.last;
         self.files.insert((stream, cpu), file);
         Ok(last)
+    }
+
+    /// Large metadata is written anew within that user's time.
+    pub(crate) fn count_for(&mut self, account: Arc<Account>) {
+        self.account = Some(account);
+    }
+
+    /// Whether what is appended from now on may be refused ([`io::ErrorKind::ResourceBusy`]), since large metadata
+    /// was written too often.
+    pub(crate) fn put_off(&mut self, may_put_off: bool) {
+        self.may_put_off = may_put_off;
     }
 
     /// What is in memory of it is let go after a while.
@@ -356,6 +378,14 @@ impl Trace {
         if self.text_on_disk == self.text.len() && self.text_on_disk > 0 {
             return Ok(());
         }
+        let begun = Instant::now();
+        let account = self.account.as_ref().filter(|_| self.text_on_disk > LARGE);
+        if let Some(account) = account
+            && self.may_put_off
+            && !account.has_metadata_time(begun)
+        {
+            return Err(io::ErrorKind::ResourceBusy.into());
+        }
         let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
         // What an earlier daemon was about to write, or somebody has put there.
@@ -370,6 +400,9 @@ impl Trace {
             let _ = self.owner.act(|| fs::remove_file(&new));
         }
         renamed?;
+        if let Some(account) = account {
+            account.spend_metadata(begun.elapsed());
+        }
         self.text_on_disk = self.text.len();
         Ok(())
     }

@@ -412,7 +412,7 @@ fn what_is_cleared_meanwhile_does_not_come_back() {
 /// wait in the rings, and are counted there.
 #[test]
 fn types_without_room() {
-    let type_bytes = 150;
+    let type_bytes = 1500;
     let agents = Succession::begin(Limits { type_bytes, ..Limits::default() });
     record_all(&agents, Purpose::Record, &["c"]);
     let mut first = program(&agents);

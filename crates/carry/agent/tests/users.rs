@@ -279,7 +279,7 @@ fn a_quota_of_messages() {
 /// Event types of all programs of one user count together, each time that a trace describes them.
 #[test]
 fn a_quota_of_event_types() {
-    let limits = Limits { type_bytes: 100_000, ..Limits::default() };
+    let limits = Limits { type_bytes: 1_000_000, ..Limits::default() };
     let Some(public) = Public::start_with("a_quota_of_event_types", limits) else { return };
     let mut root = public.client();
     for request in record_all(&public, Purpose::Record) {
@@ -297,14 +297,14 @@ fn a_quota_of_event_types() {
     let all = eventually("its types are described", || {
         let (used, refused) = used_by(&mut root, 0);
         assert_eq!(refused, 0);
-        (used > 50_000).then_some(used)
+        (used > 500_000).then_some(used)
     });
     let _first = as_user(SOMEBODY, OWN, greedy);
     eventually("they are described", || (used_by(&mut root, SOMEBODY).0 == all).then_some(()));
     let _second = as_user(SOMEBODY, OWN, greedy);
     eventually("those of the second are refused in part", || {
         let (used, refused) = used_by(&mut root, SOMEBODY);
-        assert!(used <= 100_000, "{used}");
+        assert!(used <= 1_000_000, "{used}");
         (used > all && refused > 0).then_some(())
     });
     assert_eq!(used_by(&mut root, 0), (all, 0), "it is another user's");

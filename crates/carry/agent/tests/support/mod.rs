@@ -4,6 +4,7 @@
 
 use blkkin_agent::{Agent, Background, Limits, Options};
 use blkkin_client::{Client, Patience};
+use blkkin_control::Scalar;
 use blkkin_control::catalog::{self, Description};
 use blkkin_control::{
     Answer, Channel, Clock, Decoder, EventRule, Events, FromApplication, Hello, Level, Messages,

@@ -1,0 +1,87 @@
+//! Lines for whoever looks after the machine. What programs and commands cause is limited for each user, so that
+//! nobody fills a journal or has it drop others' lines.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// Where lines go.
+#[derive(Debug)]
+pub(crate) struct Log {
+    write: fn(&str),
+    users: RefCell<HashMap<u32, Window>>,
+}
+
+/// Lines about one user.
+#[derive(Debug)]
+struct Window {
+    begun: Instant,
+    lines: u32,
+    left_out: u64,
+}
+
+const WINDOW: Duration = Duration::from_secs(10);
+/// Lines about one user in each window.
+const LINES_MAX: u32 = 20;
+/// Users whose last window is remembered.
+const USERS_MAX: usize = 1024;
+
+impl Log {
+    pub(crate) fn new(write: fn(&str)) -> Log {
+        Log { write, users: RefCell::default() }
+    }
+
+    /// A line about the daemon itself.
+    pub(crate) fn line(&self, line: &str) {
+        (self.write)(line);
+    }
+
+    /// A line that a user has caused.
+    pub(crate) fn about(&self, uid: u32, line: &str) {
+        self.about_at(uid, line, Instant::now());
+    }
+
+    fn about_at(&self, uid: u32, line: &str, now: Instant) {
+        let mut users = self.users.borrow_mut();
+        if users.len() >= USERS_MAX && !users.contains_key(&uid) {
+            users.retain(|_, window| now < window.begun + WINDOW);
+        }
+        let window = users.entry(uid).or_insert(Window { begun: now, lines: 0, left_out: 0 });
+        if now >= window.begun + WINDOW {
+            if window.left_out > 0 {
+                let left_out = window.left_out;
+                (self.write)(&format!("user {uid}: {left_out} more lines like those before"));
+            }
+            *window = Window { begun: now, lines: 0, left_out: 0 };
+        }
+        if window.lines >= LINES_MAX {
+            window.left_out += 1;
+            return;
+        }
+        window.lines += 1;
+        (self.write)(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+
+    static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
+    #[test]
+    fn lines_about_a_user_are_limited() {
+        let log = Log::new(|line| LINES.lock().unwrap().push(line.to_owned()));
+        let begun = Instant::now();
+        for number in 0..10_000 {
+            log.about_at(7, &format!("nonsense {number}"), begun);
+        }
+        log.about_at(8, "another", begun);
+        log.about_at(7, "later", begun + WINDOW);
+        let lines = LINES.lock().unwrap();
+        assert_eq!(lines.len(), LINES_MAX as usize + 3);
+        let expected = ["another", "user 7: 9980 more lines like those before", "later"];
+        assert_eq!(lines[LINES_MAX as usize..], expected);
+    }
+}
