@@ -5,8 +5,8 @@
 //! What a kernel cannot do is left out, and told.
 
 use landlock::{
-    ABI, Access, AccessFs, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
-    RulesetCreatedAttr, RulesetStatus,
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset,
+    RulesetAttr, RulesetCreatedAttr, RulesetStatus,
 };
 use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::{
@@ -23,11 +23,12 @@ const POWERS: CapabilitySet =
 const POWER_TO_LOOK: CapabilitySet = CapabilitySet::SYS_PTRACE;
 
 /// What is read: who processes are, which processors there are, users, and the time zone.
-const READ: [&str; 7] = [
+const READ: [&str; 8] = [
     "/proc",
     "/sys/devices/system/cpu",
     "/etc/passwd",
     "/etc/group",
+    crate::ranges::PATH,
     "/etc/localtime",
     "/etc/timezone",
     "/usr/share/zoneinfo",
@@ -76,6 +77,8 @@ fn restrict_files(traces: &[PathBuf]) -> Result<(), String> {
         let mut rules = Ruleset::default()
             .set_compatibility(CompatLevel::BestEffort)
             .handle_access(handled & AccessFs::from_all(ABI::V1))?
+            // No port can be listened on or connected to, whoever has made the socket.
+            .handle_access(AccessNet::from_all(ABI::V4))?
             .create()?;
         let known = READ.iter().map(Path::new);
         let read = known.chain(traces.iter().map(PathBuf::as_path));
@@ -96,7 +99,31 @@ fn restrict_files(traces: &[PathBuf]) -> Result<(), String> {
 }
 
 /// Calls by which more could be had than this process has.
-const REFUSED: [libc::c_long; 29] = [
+const REFUSED: [libc::c_long; 53] = [
+    libc::SYS_bind,
+    libc::SYS_listen,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_open_tree,
+    libc::SYS_move_mount,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_kcmp,
+    libc::SYS_personality,
+    libc::SYS_clock_settime,
+    libc::SYS_settimeofday,
+    libc::SYS_adjtimex,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_syslog,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_swapoff,
+    libc::SYS_request_key,
+    libc::SYS_mknodat,
     libc::SYS_execve,
     libc::SYS_execveat,
     libc::SYS_connect,
@@ -137,9 +164,27 @@ fn refused() -> impl Iterator<Item = libc::c_long> {
 }
 
 fn restrict_calls() -> Result<(), String> {
-    let rules = refused().map(|call| (call, Vec::new())).collect();
+    let mut rules: BTreeMap<i64, _> = refused().map(|call| (call, Vec::new())).collect();
+    // Processes cannot be started by old calls either.
+    #[cfg(target_arch = "x86_64")]
+    rules.extend([libc::SYS_fork, libc::SYS_vfork].map(|call| (call, Vec::new())));
+    // Threads can be started, processes cannot. Sockets can be made only to reach the service manager.
+    let is_process = SeccompCmpOp::MaskedEq(libc::CLONE_THREAD as u64);
+    rules.insert(libc::SYS_clone, vec![rule(0, is_process, 0)?]);
+    rules.insert(libc::SYS_socket, vec![rule(0, SeccompCmpOp::Ne, libc::AF_UNIX as u64)?]);
     let refuse = SeccompAction::Errno(libc::EPERM as u32);
-    filter_calls(rules, SeccompAction::Allow, refuse)
+    filter_calls(rules, SeccompAction::Allow, refuse)?;
+    // What this one is to do is in memory, where a filter cannot look. C libraries go on with the older one if a
+    // kernel does not know it.
+    let unknown = SeccompAction::Errno(libc::ENOSYS as u32);
+    filter_calls([(libc::SYS_clone3, Vec::new())].into(), SeccompAction::Allow, unknown)
+}
+
+/// For calls with such an argument.
+fn rule(argument: u8, operator: SeccompCmpOp, value: u64) -> Result<SeccompRule, String> {
+    SeccompCondition::new(argument, SeccompCmpArgLen::Dword, operator, value)
+        .and_then(|condition| SeccompRule::new(vec![condition]))
+        .map_err(|error| error.to_string())
 }
 
 /// What a thread needs to wait, to have memory and to end, and to read links.
@@ -164,10 +209,7 @@ fn permit_links() -> Result<(), String> {
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_readlink, Vec::new());
     // Memory, but none for code.
-    let operator = SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64);
-    let is_no_code = SeccompCondition::new(2, SeccompCmpArgLen::Dword, operator, 0)
-        .and_then(|condition| SeccompRule::new(vec![condition]))
-        .map_err(|error| error.to_string())?;
+    let is_no_code = rule(2, SeccompCmpOp::MaskedEq(libc::PROT_EXEC as u64), 0)?;
     for call in [libc::SYS_mmap, libc::SYS_mprotect] {
         rules.insert(call, vec![is_no_code.clone()]);
     }
@@ -227,6 +269,23 @@ mod tests {
         assert!(std::fs::read("/bin/true").is_ok(), "other threads are not confined");
     }
 
+    /// What is done for another user is done without root's power over files.
+    #[test]
+    fn others_act_without_power_over_files() {
+        if blkkin_sys::user_id() != 0 {
+            return;
+        }
+        let confined = std::thread::spawn(|| {
+            confine(&[]);
+            let powers = || Ok(rustix::thread::capabilities(None)?.effective);
+            let own = powers().map_err(|error: std::io::Error| error.to_string()).unwrap();
+            (own, blkkin_sys::as_user(65_534, 65_534, powers).unwrap())
+        });
+        let (own, others) = confined.join().unwrap();
+        assert!(own.contains(CapabilitySet::DAC_OVERRIDE));
+        assert!(!others.contains(CapabilitySet::DAC_OVERRIDE));
+    }
+
     /// As somebody would try who has found a way in. On a thread, which is confined alone.
     #[test]
     fn little_is_left_to_do() {
@@ -242,6 +301,17 @@ mod tests {
             let has = |what: &str| !missing.iter().any(|missing| missing.contains(what));
             if has("system calls") {
                 assert!(TcpStream::connect(address).is_err());
+                assert!(TcpListener::bind("127.0.0.1:0").is_err());
+                assert!(std::net::UdpSocket::bind("127.0.0.1:0").is_err());
+                // Bytes with which a connection would begin, which is no call to connect.
+                let stream = rustix::net::socket(
+                    rustix::net::AddressFamily::INET,
+                    rustix::net::SocketType::STREAM,
+                    None,
+                );
+                assert!(stream.is_err());
+                assert_eq!(std::thread::spawn(|| 7).join().unwrap(), 7);
+                assert!(std::os::unix::net::UnixDatagram::unbound().is_ok());
                 assert!(Command::new("/bin/true").status().is_err());
                 for call in refused() {
                     assert_eq!(blkkin_sys::testing::error_of(call), libc::EPERM, "{call:#x}");
