@@ -98,10 +98,14 @@ fn remove_abandoned(parent: &Path) {
             name.to_str().and_then(|name| name.strip_prefix(PREFIX)).is_some_and(|word| {
                 word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
             });
+        // Others' directories are not even looked at: one may be of a file system that does not answer.
+        if !is_ours {
+            continue;
+        }
         let is_own = entry
             .metadata()
             .is_ok_and(|found| found.is_dir() && found.uid() == own && is_old(&found));
-        if !is_ours || !is_own {
+        if !is_own {
             continue;
         }
         let lock = entry.path().join("agent.lock");
