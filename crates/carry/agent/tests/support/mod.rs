@@ -379,10 +379,7 @@ impl Program {
 
     /// Tells a type with one field, a number.
     pub(crate) fn tell(&mut self, index: u32, name: &str) {
-        let kind = catalog::Kind::Scalar(blkkin_control::Scalar::Unsigned {
-            width: Width::Bits64,
-            hex: false,
-        });
+        let kind = catalog::Kind::Scalar(Scalar::Unsigned { width: Width::Bits64, hex: false });
         let fields = [("n", kind)].into_iter();
         let level = Level::Info;
         let description = Description { index, name, level, file: "", line: 0, fields };
