@@ -6,6 +6,7 @@
 //! do with what is allowed there: no allocation, no locks. A test that forgets it hangs or fails.
 
 mod calls;
+mod maps;
 mod mounts;
 mod place;
 mod random;
@@ -16,6 +17,7 @@ pub use calls::{
     Fault, amount, answers_behind_syncs, by_two, deadline, figure, most_calls, own_test, points,
     some_of, traced,
 };
+pub use maps::mapped_files;
 pub use mounts::{Mounted, unmount};
 pub use place::{Scratch, is_installed, skip};
 pub use random::Random;

@@ -473,8 +473,8 @@ fn a_daemon_that_comes_back_finds_its_programs_again() {
         program.ping();
         // What was left, and nobody has replaced, is let go.
         assert_eq!(program.orphans, if turn == 0 { vec![] } else { vec![0] });
-        let maps = format!("/proc/{}/maps", running.child.id());
-        assert_eq!(std::fs::read_to_string(&maps).unwrap().matches("memfd:rings").count(), 1);
+        let rings = blkkin_sys::testing::mapped_files(running.child.id(), "memfd:rings");
+        assert_eq!(rings.unwrap(), 1);
         running.step();
         assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
         daemon.close();
