@@ -1,6 +1,6 @@
 //! A trace of large packets: a few of 8 MiB in each of two streams, as a recording with large
 //! sub-buffers leaves them. Every other event has one integer, the others several fields, as in
-//! LTTng's traces. Start at [`write`].
+//! LTTng's traces. Start at [`write()`].
 //!
 //! ```text
 //! packet   magic 4 | uuid 16 | stream 4 | instance 8 | begin 8 | end 8 | content bits 8

@@ -111,7 +111,7 @@ fn events_are_enabled_and_disabled() {
     );
     // As `lttng` has them.
     let only = Selection {
-        names: vec!["a".into(), "b".into()],
+        names: vec!["rpc:a".into(), "rpc:b".into()],
         excluded: vec!["c".into(), "d".into()],
         levels: Levels::Exactly { level: Level::Debug },
         ..all()
@@ -119,10 +119,10 @@ fn events_are_enabled_and_disabled() {
     let one = StandIn::answering(answer_one);
     check(
         &one,
-        &["event", "disable", "a,b", "--exclude", "c,d", "--loglevel-only", "TRACE_DEBUG"],
+        &["event", "disable", "rpc:a,rpc:b", "--exclude", "c,d", "--loglevel-only", "TRACE_DEBUG"],
         &[list(None), Request::DisableEvents(events(None, only))],
         "",
-        "events a, b disabled in session `web` (agent at AGENT)\n",
+        "events rpc:a, rpc:b disabled in session `web` (agent at AGENT)\n",
     );
     check(
         &daemon,
