@@ -65,8 +65,7 @@ impl Bound {
 }
 
 impl Space {
-    /// Takes so many bytes of the file system that a file is on, or refuses, as others need the rest. Where
-    /// there is not even room for these, the file system itself refuses.
+    /// Takes so many bytes of the file system that a file is on, or refuses them, as others need the rest.
     pub(crate) fn take(&mut self, file: &File, size: u64) -> io::Result<()> {
         let is_old = self.looked.is_none_or(|looked| looked.elapsed() >= PAUSE);
         if is_old || self.left < size {
@@ -76,8 +75,9 @@ impl Space {
             let free = bytes(found.f_bavail);
             self.looked = Some(Instant::now());
             self.left = free.saturating_sub(kept);
-            // File systems that do not say how large they are have no blocks.
-            if found.f_blocks == 0 || free < size {
+            // File systems that do not say how large they are have no blocks. Where others have used up the space
+            // that is kept, the file system's own error says more.
+            if found.f_blocks == 0 || free < size.min(kept) {
                 self.left = size;
             }
         }

@@ -232,7 +232,11 @@ fn l1_a_full_disk_is_a_state() {
     let rounds = amount("TEST_FULL", 2);
     let disk = Disk::new(&node, &format!("size={}m", 64 + 32 * rounds));
     let _agent = disk.agent();
-    node.record_all_to(&disk.output());
+    node.do_it(&["session", "create", "s", "-o", disk.output().to_str().unwrap()]);
+    // Rings of the default size would hold all that is tried while the disk is full.
+    node.do_it(&["channel", "create", "c", "--subbuf-size", "512K", "--num-subbuf", "4"]);
+    node.do_it(&["event", "enable", "test:*"]);
+    node.do_it(&["session", "start", "s"]);
     let mut program = node.program(100, 300);
     eventually("the trace is begun", || (disk.trace_size() > 0).then_some(()));
     let mut longest = Duration::ZERO;
