@@ -112,14 +112,22 @@ fn events_are_enabled_and_disabled() {
     // As `lttng` has them.
     let only = Selection {
         names: vec!["rpc:a".into(), "rpc:b".into()],
-        excluded: vec!["c".into(), "d".into()],
+        excluded: vec!["rpc:c".into(), "rpc:d".into()],
         levels: Levels::Exactly { level: Level::Debug },
         ..all()
     };
     let one = StandIn::answering(answer_one);
     check(
         &one,
-        &["event", "disable", "rpc:a,rpc:b", "--exclude", "c,d", "--loglevel-only", "TRACE_DEBUG"],
+        &[
+            "event",
+            "disable",
+            "rpc:a,rpc:b",
+            "--exclude",
+            "rpc:c,rpc:d",
+            "--loglevel-only",
+            "TRACE_DEBUG",
+        ],
         &[list(None), Request::DisableEvents(events(None, only))],
         "",
         "events rpc:a, rpc:b disabled in session `web` (agent at AGENT)\n",
