@@ -158,14 +158,14 @@ fn events_are_enabled_and_disabled() {
     );
     check_failure(
         &daemon,
-        &["event", "enable", "a", "-f", "ret < && x"],
+        &["event", "enable", "rpc:a", "-f", "ret < && x"],
         &[],
         2,
         "error: bad filter: expected a field or value before `&&`\n  ret < && x\n        ^^\n",
     );
     check_failure(
         &daemon,
-        &["event", "enable", "a", "--children"],
+        &["event", "enable", "rpc:a", "--children"],
         &[],
         2,
         "error: --children is said of no program\nhint: give --pid or --exe, or leave --children \
