@@ -195,7 +195,13 @@ pub fn is_undecided() -> bool {
 /// undecided. Costs next to nothing as long as no daemon has come.
 #[inline]
 pub fn stays_undecided() -> bool {
-    if daemon::may_want() && daemon::is_undecided() {
+    daemon::bell::is_quiet() || heeds_in_vain()
+}
+
+#[cold]
+#[inline(never)]
+fn heeds_in_vain() -> bool {
+    if daemon::is_undecided() {
         daemon::heed();
     }
     daemon::is_undecided()

@@ -31,7 +31,7 @@ fn ring() -> &'static AtomicU64 {
 }
 
 /// Whether nobody can want any event: there is no thread, and no daemon has asked for one.
-#[inline]
+#[inline(always)]
 pub(crate) fn is_quiet() -> bool {
     let answered = ANSWERED.load(Ordering::Relaxed);
     if answered == LISTENS {
