@@ -357,6 +357,8 @@ fn only_handles() {
         COUNT.fetch_add(1, SeqCst);
     }
     next();
+    say("ready");
+    next();
     let interrupted = while_interrupted(handle, || {
         while COUNT.load(SeqCst) < 1000 {
             std::hint::spin_loop();
@@ -376,6 +378,8 @@ fn l10_signal_handlers_leave_it_to_others_to_attach() {
     let mut daemon = Daemon::new("handles");
     daemon.close();
     let mut running = Running::start("only_handles", &daemon);
+    // It has looked for a daemon and found none.
+    assert_eq!(running.step(), "ready");
     daemon.listen();
     ring(running.child.id(), 1);
     assert_eq!(running.step(), "handled");
