@@ -44,7 +44,6 @@
 //! other's version from the start.
 
 pub mod address;
-pub mod bell;
 pub mod catalog;
 pub mod limits;
 pub mod rules;

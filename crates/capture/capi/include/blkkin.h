@@ -144,8 +144,7 @@ extern const char *const SERVER_RECV_FRAGMENT;
 	type _##name arguments
 
 /* Prepares the library. To be called once, early; more often does no harm, and not at all does
- * none either. Looks for an agent, at most once a second; one that is started after the program is
- * also found by the next annotation. Always 0.
+ * none either. Looks for a daemon that was started after the program, at most once a second. Always 0.
  * The program's own rand() is not touched. */
 BLKKIN_BOTH(int, blkin_init, (void));
 
@@ -233,30 +232,20 @@ typedef enum {
 	BLKKIN_DEBUG
 } blkkin_level;
 
-/* A bit for each level (1 << level) at which somebody listens; negative as long as nobody can have
- * said so: no agent has been there yet. The library changes it at any time; programs ask with the
- * two functions below. */
+/* A bit for each level (1 << level) at which somebody listens. The library changes it at any time;
+ * programs ask with the two functions below. */
 extern const volatile int blkkin_enabled_levels;
-
-/* Whether somebody listens at one of these levels (bits) by now, where that is negative. A few loads
- * until an agent comes. */
-int blkkin_enabled_by_now(int levels);
 
 /* Whether somebody listens, at any level or at this one: a load and a branch. Worth asking before
  * building what an annotation is to say. */
 BLKKIN_INLINE int blkkin_enabled(void)
 {
-	const int levels = blkkin_enabled_levels;
-
-	return levels > 0 || (levels < 0 && blkkin_enabled_by_now(0x7fff));
+	return blkkin_enabled_levels != 0;
 }
 
 BLKKIN_INLINE int blkkin_enabled_at(blkkin_level level)
 {
-	const int levels = blkkin_enabled_levels;
-
-	return (unsigned)level < 15 && ((levels >> level) & 1) &&
-	       (levels >= 0 || blkkin_enabled_by_now(1 << level));
+	return (unsigned)level < 15 && ((blkkin_enabled_levels >> level) & 1);
 }
 
 /* Whether the request of a trace is followed. Worth asking before much is done for its annotations;

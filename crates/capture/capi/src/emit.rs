@@ -6,25 +6,22 @@ use crate::record::Said;
 use blkkin_ring::Pen;
 use blkkin_trace::family::{self, Annotation, PutString};
 use blkkin_trace::{Level, registry};
-use std::ffi::{c_char, c_int, c_uint};
+use std::ffi::{c_char, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros and inline
-/// functions read it before they call anything. Negative, with all bits set, while nobody has decided: then
-/// each annotation is to ask [`is_enabled`].
+/// functions read it before they call anything.
 ///
 /// Relaxed in both directions: it orders nothing, and an annotation made at the moment of a change
 /// may go either way.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
-pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(UNDECIDED);
-const UNDECIDED: i32 = -1;
+pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(0);
 
 /// Has the levels follow what the tracer is told.
 pub(crate) fn prepare() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if !ONCE.swap(true, Ordering::AcqRel) {
-        registry::on_undecided(|| ENABLED_LEVELS.store(UNDECIDED, Ordering::Relaxed));
         registry::on_change(follow_rules);
     }
 }
@@ -43,9 +40,6 @@ static BEFORE_MAIN: extern "C" fn() = {
 };
 
 fn follow_rules() {
-    if registry::is_undecided() {
-        return;
-    }
     let mut levels = 0;
     for family in [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER] {
         for (level, event) in family.types().iter().enumerate() {
@@ -55,30 +49,9 @@ fn follow_rules() {
     ENABLED_LEVELS.store(levels, Ordering::Relaxed);
 }
 
-/// Whether somebody listens to this level, which is one of the fifteen. To be asked by what is about to record.
-#[inline(always)]
+/// Whether somebody listens to this level, which is one of the fifteen.
 pub(crate) fn is_enabled(level: c_uint) -> bool {
-    match ENABLED_LEVELS.load(Ordering::Relaxed) {
-        UNDECIDED => is_enabled_by_now(level),
-        levels => levels >> level & 1 != 0,
-    }
-}
-
-/// The same, where nobody had decided when that was last looked at.
-#[cold]
-#[inline(never)]
-fn is_enabled_by_now(level: c_uint) -> bool {
-    is_any_enabled_by_now(1i32.checked_shl(level).unwrap_or(0))
-}
-
-/// The same for any of several levels, of which these are the bits.
-pub(crate) fn is_any_enabled_by_now(bits: c_int) -> bool {
-    // Nothing of it panics.
-    if registry::stays_undecided() {
-        return false;
-    }
-    let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
-    levels != UNDECIDED && levels & bits != 0
+    ENABLED_LEVELS.load(Ordering::Relaxed) >> level & 1 != 0
 }
 
 /// A string of C that can be read.

@@ -305,10 +305,9 @@ const BLKIN: [&str; 15] = [
     "blkin_unpack_trace_info",
 ];
 
-const OWN: [&str; 13] = [
+const OWN: [&str; 12] = [
     "blkkin_know_",
     "blkkin_record_",
-    "blkkin_enabled_by_now",
     "blkkin_set_context",
     "blkkin_event",
     "blkkin_keyval_string",

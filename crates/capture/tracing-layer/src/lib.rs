@@ -109,10 +109,8 @@ impl<S> Filter<S> for Wanted {
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        match callsite::add(metadata).map(Callsite::decide) {
-            Some(Some(true)) => Interest::always(),
-            // No agent has been there yet.
-            Some(None) => Interest::sometimes(),
+        match callsite::add(metadata) {
+            Some(callsite) if callsite.decide() => Interest::always(),
             _ => Interest::never(),
         }
     }

@@ -12,7 +12,6 @@ mod attach;
 mod background;
 mod behind;
 mod bound;
-mod caller;
 mod catalog;
 mod clear;
 mod clock;

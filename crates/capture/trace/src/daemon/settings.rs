@@ -1,7 +1,6 @@
 //! What users say in environment variables, read once, before `main`. `docs/environment.md` has them all;
 //! see also [`daemon`](super).
 
-use super::Patience;
 use crate::sample;
 use blkkin_control::address::Surroundings;
 use blkkin_control::limits::PROGRAM_SIZE_MAX;
@@ -15,7 +14,7 @@ use std::time::Duration;
 const DISABLE: &str = "BLKKIN_DISABLE";
 /// Mistakes are told if it is 1.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Milliseconds that the daemon may have before `main`, and at a child's first event.
+/// Milliseconds that the daemon may have before `main`.
 const WAIT: &str = "BLKKIN_WAIT";
 /// The name of the program that is shown.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
@@ -27,8 +26,8 @@ pub(super) struct Settings {
     pub(super) is_inert: bool,
     /// To tell mistakes.
     pub(super) tells: bool,
-    /// How long the program may wait for a daemon.
-    pub(super) patience: Patience,
+    /// How long the program may wait for a daemon before `main`.
+    pub(super) wait: Duration,
     /// Name of the program.
     pub(super) program: String,
     /// Where daemons may listen.
@@ -72,14 +71,13 @@ fn read() -> Settings {
     if is_disabled {
         return Settings { is_inert: true, tells, ..Settings::default() };
     }
-    let wait = text(WAIT).and_then(|value| {
+    let wait = text(WAIT).map_or(0, |value| {
         let number = value.to_str().and_then(|value| value.parse::<u32>().ok());
-        if number.is_none() {
+        number.unwrap_or_else(|| {
             mistakes.push(format!("{WAIT} is {value:?}; it is a number of milliseconds"));
-        }
-        number
+            0
+        })
     });
-    let wait = wait.map(|wait| Duration::from_millis(wait.into()));
     if let Some(value) = text(sample::VARIABLE) {
         match value.to_str().unwrap_or("?").parse() {
             Ok(rules) => sample::set_default(rules),
@@ -92,7 +90,7 @@ fn read() -> Settings {
     Settings {
         is_inert: false,
         tells,
-        patience: wait.map_or(Patience::DEFAULT, Patience::of),
+        wait: Duration::from_millis(wait.into()),
         program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
         sockets: Surroundings::new(blkkin_sys::user_id(), text).candidates(),
     }

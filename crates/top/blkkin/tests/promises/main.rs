@@ -10,7 +10,6 @@ mod clocks;
 mod conditions;
 mod deaths;
 mod identity;
-mod lives;
 mod losses;
 mod others;
 mod scale;
