@@ -147,19 +147,19 @@ choice! {
         6 "bytes" Bytes,
         /// As many numbers as the type says.
         7 "array" Array {
-            /// What they are.
+            /// Type of the elements.
             of: Scalar = Own,
             /// How many there are.
             count: u32 = Number,
         },
         /// A count of 4 bytes, and so many numbers.
         8 "sequence" Sequence {
-            /// What they are.
+            /// Type of the elements.
             of: Scalar = Own,
         },
         /// An integer of which values have labels.
         9 "enum" Enum {
-            /// Whether it is in two's complement.
+            /// Values are signed, in two's complement.
             is_signed: bool = Flag,
             /// Its size.
             width: Width = Own,

@@ -9,7 +9,7 @@ pub const VARIABLE: &str = "BLKKIN_SAMPLE";
 /// Which requests are followed, of those that start here: those that all rules permit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sampling {
-    /// One request of so many, chosen at random. 1 is all, and 0, which no text says, is none.
+    /// Follows one request in this many, chosen at random. 1 follows all, 0 none; no text says 0.
     pub one_of: u64,
     /// At most so many in a time.
     pub limit: Option<Limit>,

@@ -95,7 +95,7 @@ impl Pseudo {
         }
     }
 
-    /// Whether it is known only once an event is in a trace.
+    /// True for fields that exist only once an event is in a trace.
     pub fn is_late(self) -> bool {
         matches!(self, Pseudo::Time | Pseudo::Stream | Pseudo::Trace)
     }

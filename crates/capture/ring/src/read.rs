@@ -260,7 +260,7 @@ impl Reader {
         waiting.min(shape.ring_size() as u64)
     }
 
-    /// Whether there is no event to take. Unlike [`waiting`](Self::waiting) it does not count the header of a
+    /// True if no event is left to read. Unlike [`waiting`](Self::waiting) it does not count the header of a
     /// sub-buffer that a writer has begun before it was moved to another processor.
     pub fn is_drained(&self, cells: &Cells, shape: &Shape) -> bool {
         // Acquire: pairs with the release of a writer's last store.
