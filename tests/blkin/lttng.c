@@ -11,6 +11,13 @@
 #include <errno.h>
 
 volatile int blkkin_enabled_levels = 0x7fff;
+static const volatile uint64_t no_call;
+const volatile uint64_t *const blkkin_call_ = &no_call;
+
+int blkkin_enabled_by_now(int levels)
+{
+	return levels != 0;
+}
 
 static int64_t id(void)
 {

@@ -150,6 +150,16 @@ pub(super) const TRIALS: &[Trial] = &[
         )
     },
     end_to_end("L7", "the last records are in memory alone", &["l7_"], &[]),
+    end_to_end(
+        "L10",
+        "programs older than the agent, short ones, and children",
+        &["l10_"],
+        &[
+            amount("TEST_ARRIVALS", 2, 20),
+            amount("TEST_SHORT", 20, 500),
+            amount("TEST_CHILDREN", 100, 2000),
+        ],
+    ),
     part("L8", "threads and signals beyond number", "blkkin-ring", "storm", &[], &[]),
     part("L8", "rings as their model has them", "blkkin-ring", "model", &[], &[]),
     built(Build::Models, "all orders of a few events", "blkkin-ring", "", &["models"]),

@@ -44,6 +44,7 @@
 //! other's version from the start.
 
 pub mod address;
+pub mod bell;
 pub mod catalog;
 pub mod limits;
 pub mod rules;

@@ -26,7 +26,7 @@ pub struct Identity {
 }
 
 /// Says that it is not a number but a kind, of which the program has other files, too; but hardly under
-/// these numbers.
+/// these numbers. Alone: the kind is not known either, as there is no `/proc`.
 const KIND: u64 = 1 << 63;
 
 impl Identity {
@@ -36,14 +36,14 @@ impl Identity {
         let has_own_inode = FileType::from_raw_mode(status.st_mode) != FileType::Unknown;
         let number = match has_own_inode {
             true => 0,
-            false => eventfd_of(descriptor).or_else(|| kind_of(descriptor))?,
+            false => eventfd_of(descriptor).or_else(|| kind_of(descriptor)).or_else(of_no_kind)?,
         };
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// Whether it is an eventfd.
+    /// Whether it is an eventfd, as far as that can be known.
     pub fn is_eventfd(self) -> bool {
-        self.number != 0 && self.number & KIND == 0
+        self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }
 }
 
@@ -53,6 +53,11 @@ fn eventfd_of(descriptor: BorrowedFd<'_>) -> Option<u64> {
     let text = std::fs::read_to_string(path).ok()?;
     let number = text.lines().find_map(|line| line.strip_prefix("eventfd-id:"))?;
     number.trim().parse::<u64>().ok()?.checked_add(1)
+}
+
+/// The kind of a file without an inode of its own, where there is no `/proc`, as in a bare `chroot`.
+fn of_no_kind() -> Option<u64> {
+    (!std::path::Path::new("/proc/self").exists()).then_some(KIND)
 }
 
 /// The kind of a file without an inode of its own.
@@ -244,6 +249,27 @@ mod tests {
         assert!(raised.as_raw_fd() >= HIGH);
         let number = raised.as_raw_fd();
         assert_eq!(raise(raised).as_raw_fd(), number);
+    }
+
+    /// In a bare `chroot`.
+    #[cfg(feature = "testing")]
+    #[test]
+    fn without_proc_descriptors_are_told_apart_by_inode() {
+        use crate::testing::{Fork, in_child};
+        let found = in_child(Fork::Raw, |[found]: &[AtomicU64; 1]| {
+            // SAFETY: the path ends with a NUL.
+            #[expect(unsafe_code)]
+            let is_in = unsafe { libc::chroot(c"/dev".as_ptr()) == 0 };
+            let event = eventfd(0, EventfdFlags::NONBLOCK).ok().map(|event| Held::new(event, 0));
+            let pipe = std::io::pipe().ok().and_then(|(reads, _)| Identity::of(reads.as_fd()));
+            let is_eventfd =
+                |held: &Held<OwnedFd>| held.get().is_some() && held.identity().is_eventfd();
+            let is_right = event.flatten().is_some_and(|held| is_eventfd(&held))
+                && pipe.is_some_and(|pipe| !pipe.is_eventfd());
+            found.store(if is_in { 1 + u64::from(is_right) } else { 0 }, Ordering::Relaxed);
+        });
+        // Only root may do that.
+        assert_eq!(found, Ok([if crate::user_id() == 0 { 2 } else { 0 }]));
     }
 
     /// What the program has put in place of ours is neither used nor closed.

@@ -37,6 +37,79 @@ pub fn without_signals<T>(work: impl FnOnce() -> T) -> T {
     work()
 }
 
+/// Whether this thread can start another one: it is surely in no signal handler, where the C library's locks
+/// may be held by the code below, and it is in a process that the C library knows, unlike a child of `vfork`
+/// or of the bare system call. Some 70 system calls.
+///
+/// A handler blocks its own signal, so none runs if no signal is blocked that has a handler. A handler that
+/// does not (`SA_NODEFER`) could run at any time. One with `SA_RESETHAND` is not there any more while it runs,
+/// so signals that crash handlers are for may not be blocked at all. What also counts is the signal stack.
+pub fn may_start_thread() -> bool {
+    const OF_CRASHES: [libc::c_int; 7] = [
+        libc::SIGSEGV,
+        libc::SIGBUS,
+        libc::SIGILL,
+        libc::SIGFPE,
+        libc::SIGABRT,
+        libc::SIGTRAP,
+        libc::SIGSYS,
+    ];
+    if !crate::threads::has_thread_pointer_of_its_own() {
+        return false;
+    }
+    // SAFETY: all zeros is a value of each structure; the kernel and the C library write those that they are
+    // given, and change nothing else.
+    #[expect(unsafe_code)]
+    errno::kept(|| unsafe {
+        let mut stack: libc::stack_t = std::mem::zeroed();
+        let mut blocked: libc::sigset_t = std::mem::zeroed();
+        if libc::sigaltstack(std::ptr::null(), &raw mut stack) != 0
+            || stack.ss_flags & libc::SS_ONSTACK != 0
+            || libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), &raw mut blocked) != 0
+        {
+            return false;
+        }
+        (1..=libc::SIGRTMAX()).all(|signal| {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            // Fails for those that the C library keeps for itself.
+            let is_known = libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0;
+            let is_blocked = libc::sigismember(&raw const blocked, signal) == 1;
+            let has_handler = is_known
+                && action.sa_sigaction != libc::SIG_DFL
+                && action.sa_sigaction != libc::SIG_IGN;
+            let is_open = has_handler && action.sa_flags & libc::SA_NODEFER != 0;
+            !is_open && !(is_blocked && (has_handler || OF_CRASHES.contains(&signal)))
+        })
+    })
+}
+
+/// How many seccomp filters this thread has; `None` if that cannot be known. Nearly always it has none, and
+/// this is one system call.
+pub fn seccomp_filters() -> Option<u64> {
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    let mode = errno::kept(|| unsafe { libc::prctl(libc::PR_GET_SECCOMP) });
+    match mode {
+        0 => Some(0),
+        _ => seccomp_filters_in(&std::fs::read_to_string("/proc/thread-self/status").ok()?),
+    }
+}
+
+/// How many seccomp filters a thread has, by its `status` in `/proc`; a mode that leaves four system calls
+/// counts as one.
+pub fn seccomp_filters_in(status: &str) -> Option<u64> {
+    let number = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().parse::<u64>().ok()
+    };
+    match number("Seccomp:") {
+        // A kernel without it.
+        None | Some(0) => Some(0),
+        // Before Linux 5.9 the number is not known.
+        Some(_) => number("Seccomp_filters:").map(|filters| filters.max(1)),
+    }
+}
+
 /// Has `hook` called in each child that the C library's `fork` makes, on its only thread. False if that
 /// cannot be had.
 pub fn in_forked_children(hook: extern "C" fn()) -> bool {
@@ -96,6 +169,52 @@ mod tests {
             1u64 << (libc::SIGTERM - 1) | 1 << (libc::SIGUSR1 - 1) | 1 << (libc::SIGPROF - 1);
         assert_eq!(thread & usual, usual);
         assert_eq!(blocked(), before);
+    }
+
+    #[test]
+    fn threads_are_not_started_in_signal_handlers() {
+        use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
+        static FOUND: AtomicU32 = AtomicU32::new(0);
+        extern "C" fn handle(_: libc::c_int) {
+            FOUND.store(1 + u32::from(may_start_thread()), SeqCst);
+        }
+        let check = |signal, flags| {
+            let before = may_start_thread();
+            FOUND.store(0, SeqCst);
+            // SAFETY: the handler does what handlers may; the disposition is put back.
+            #[expect(unsafe_code)]
+            unsafe {
+                let mut action: libc::sigaction = std::mem::zeroed();
+                let mut old: libc::sigaction = std::mem::zeroed();
+                action.sa_sigaction = handle as extern "C" fn(libc::c_int) as usize;
+                action.sa_flags = flags;
+                assert_eq!(libc::sigaction(signal, &raw const action, &raw mut old), 0);
+                assert_eq!(libc::raise(signal), 0);
+                let meanwhile = may_start_thread();
+                assert_eq!(libc::sigaction(signal, &raw const old, std::ptr::null_mut()), 0);
+                (before, FOUND.load(SeqCst), meanwhile, may_start_thread())
+            }
+        };
+        // On a thread, where no harness has blocked anything.
+        std::thread::spawn(move || {
+            assert_eq!(check(libc::SIGUSR2, 0), (true, 1, true, true));
+            assert_eq!(check(libc::SIGUSR2, libc::SA_NODEFER), (true, 1, false, true));
+            assert_eq!(check(libc::SIGTRAP, libc::SA_RESETHAND), (true, 1, true, true));
+            without_signals(|| assert!(!may_start_thread()));
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn filters_are_counted() {
+        assert_eq!(seccomp_filters(), Some(0));
+        let check = |text: &str, expected| assert_eq!(seccomp_filters_in(text), expected, "{text}");
+        check("Name:\tx\n", Some(0));
+        check("Seccomp:\t0\nSeccomp_filters:\t0\n", Some(0));
+        check("Seccomp:\t1\nSeccomp_filters:\t0\n", Some(1));
+        check("Seccomp:\t2\nSeccomp_filters:\t3\n", Some(3));
+        check("Seccomp:\t2\n", None);
     }
 
     #[test]

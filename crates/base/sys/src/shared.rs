@@ -85,6 +85,7 @@ impl SharedMemory {
     fn sized(name: &CStr, size: usize) -> io::Result<File> {
         let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
         let file = File::from(rustix::fs::memfd_create(name, flags)?);
+        check_file_size_limit(size as u64)?;
         file.set_len(size as u64)?;
         Ok(file)
     }
@@ -413,6 +414,32 @@ unsafe fn copy_by_words(way: Way, shared: *mut u8, own: *mut u8, size: usize) {
             _ => copy!(AtomicU64, u64),
         }
     }
+}
+
+/// Makes a file of zeros whose size stays, with these seals as well.
+pub(crate) fn sized_and_sealed(name: &CStr, size: usize, seals: SealFlags) -> io::Result<File> {
+    let file = SharedMemory::sized(name, size)?;
+    seal(file.as_fd(), SEALS | seals)?;
+    Ok(file)
+}
+
+/// Returns an error where a file of that size is beyond `RLIMIT_FSIZE`, which holds for memory too: the
+/// kernel would send `SIGXFSZ`, which ends the program.
+fn check_file_size_limit(size: u64) -> io::Result<()> {
+    // SAFETY: the kernel writes the structure that it is given.
+    #[expect(unsafe_code)]
+    let limit = unsafe {
+        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        match libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) {
+            0 => limit.rlim_cur,
+            _ => libc::RLIM_INFINITY,
+        }
+    };
+    if limit == libc::RLIM_INFINITY || size <= limit {
+        return Ok(());
+    }
+    let why = format!("RLIMIT_FSIZE (ulimit -f) is {limit} bytes, and {size} are needed");
+    Err(io::Error::new(io::ErrorKind::FileTooLarge, why))
 }
 
 /// Size of a file of shared memory that somebody else has made, if it can be relied on. Reading such a

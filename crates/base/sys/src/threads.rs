@@ -44,7 +44,7 @@ pub fn process_and_thread() -> (u32, u32) {
 /// Whether the C library made this thread, and so gave it variables of its own; a child of `vfork`
 /// has its parent's. The library tells the kernel of each thread's list of mutexes, which no child
 /// inherits.
-fn has_thread_pointer_of_its_own() -> bool {
+pub(crate) fn has_thread_pointer_of_its_own() -> bool {
     if !cfg!(target_env = "gnu") {
         // Others tell the kernel later, or never.
         return true;

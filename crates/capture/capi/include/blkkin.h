@@ -144,7 +144,8 @@ extern const char *const SERVER_RECV_FRAGMENT;
 	type _##name arguments
 
 /* Prepares the library. To be called once, early; more often does no harm, and not at all does
- * none either. Looks for a daemon that was started after the program, at most once a second. Always 0.
+ * none either. Looks for an agent, at most once a second; one that is started after the program is
+ * also found by the next annotation. Always 0.
  * The program's own rand() is not touched. */
 BLKKIN_BOTH(int, blkin_init, (void));
 
@@ -232,20 +233,44 @@ typedef enum {
 	BLKKIN_DEBUG
 } blkkin_level;
 
-/* A bit for each level (1 << level) at which somebody listens. The library changes it at any time;
- * programs ask with the two functions below. */
+/* A bit for each level (1 << level) at which somebody listens. Negative while nobody can have said so:
+ * no agent has been there yet, or, with BLKKIN_ASK_, the process is a fork's child that has recorded
+ * nothing. The library changes it at any time; programs ask with blkkin_enabled and
+ * blkkin_enabled_at. */
 extern const volatile int blkkin_enabled_levels;
+#define BLKKIN_ASK_ 0x10000
 
-/* Whether somebody listens, at any level or at this one: a load and a branch. Worth asking before
- * building what an annotation is to say. */
+/* A word that is 0 until an agent that was started after the program asks it to connect. */
+extern const volatile uint64_t *const blkkin_call_;
+
+/* Whether somebody listens at one of these levels (bits) by now, where nobody had said so. */
+int blkkin_enabled_by_now(int levels);
+
+/* Whether somebody may listen at one of these levels, or nobody has been asked. */
+BLKKIN_INLINE int blkkin_may_be_enabled_(int levels, int bits)
+{
+	return (levels & bits) &&
+	       (levels >= 0 || (levels & BLKKIN_ASK_) || *blkkin_call_ != 0);
+}
+
+BLKKIN_INLINE int blkkin_any_enabled_(int bits)
+{
+	const int levels = blkkin_enabled_levels;
+
+	return blkkin_may_be_enabled_(levels, bits) &&
+	       (levels >= 0 || blkkin_enabled_by_now(bits));
+}
+
+/* Whether somebody listens, at any level or at this one: a load and a branch, and one more where no
+ * agent has been there. Worth asking before building what an annotation is to say. */
 BLKKIN_INLINE int blkkin_enabled(void)
 {
-	return blkkin_enabled_levels != 0;
+	return blkkin_any_enabled_(0x7fff);
 }
 
 BLKKIN_INLINE int blkkin_enabled_at(blkkin_level level)
 {
-	return (unsigned)level < 15 && ((blkkin_enabled_levels >> level) & 1);
+	return (unsigned)level < 15 && blkkin_any_enabled_(1 << level);
 }
 
 /* Whether the request of a trace is followed. Worth asking before much is done for its annotations;
@@ -269,7 +294,8 @@ int blkkin_keyval_integer(const struct blkin_trace *trace, const struct blkin_en
 BLKKIN_INLINE int blkkin_passes_(const struct blkin_trace *trace,
 				 const struct blkin_endpoint *endpoint, blkkin_level level)
 {
-	if ((unsigned)level >= 15 || ((blkkin_enabled_levels >> level) & 1) || trace == NULL)
+	if ((unsigned)level >= 15 || blkkin_may_be_enabled_(blkkin_enabled_levels, 1 << level) ||
+	    trace == NULL)
 		return 0;
 	if (endpoint == NULL)
 		endpoint = trace->endpoint;

@@ -6,22 +6,33 @@ use crate::record::Said;
 use blkkin_ring::Pen;
 use blkkin_trace::family::{self, Annotation, PutString};
 use blkkin_trace::{Level, registry};
-use std::ffi::{c_char, c_uint};
-use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
+use std::ffi::{c_char, c_int, c_uint};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros and inline
-/// functions read it before they call anything.
+/// functions read it before they call anything. Negative, with the bits of all levels set, while nobody has
+/// decided: [`NO_AGENT`] or [`ASK`].
 ///
 /// Relaxed in both directions: it orders nothing, and an annotation made at the moment of a change
 /// may go either way.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
-pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(0);
+pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(NO_AGENT);
+/// Nobody can listen as long as [`CALL`] is 0.
+const NO_AGENT: i32 = i32::MIN | 0x7fff;
+/// Each annotation is to ask [`is_enabled_by_now`].
+const ASK: i32 = -1;
+
+/// Points to the word that is 0 until an agent asks the program to connect.
+// SAFETY: the name is ours, and no other library defines it.
+#[unsafe(export_name = "blkkin_call_")]
+pub static CALL: &AtomicU64 = registry::CALL;
 
 /// Has the levels follow what the tracer is told.
 pub(crate) fn prepare() {
     static ONCE: AtomicBool = AtomicBool::new(false);
     if !ONCE.swap(true, Ordering::AcqRel) {
+        registry::on_undecided(|| ENABLED_LEVELS.store(ASK, Ordering::Relaxed));
         registry::on_change(follow_rules);
     }
 }
@@ -40,6 +51,9 @@ static BEFORE_MAIN: extern "C" fn() = {
 };
 
 fn follow_rules() {
+    if registry::is_undecided() {
+        return;
+    }
     let mut levels = 0;
     for family in [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER] {
         for (level, event) in family.types().iter().enumerate() {
@@ -49,9 +63,27 @@ fn follow_rules() {
     ENABLED_LEVELS.store(levels, Ordering::Relaxed);
 }
 
-/// Whether somebody listens to this level, which is one of the fifteen.
+/// Whether somebody listens to this level, which is one of the fifteen. To be asked by what is about to record.
+#[inline(always)]
 pub(crate) fn is_enabled(level: c_uint) -> bool {
-    ENABLED_LEVELS.load(Ordering::Relaxed) >> level & 1 != 0
+    let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
+    if levels >> level & 1 == 0 || levels == NO_AGENT && CALL.load(Ordering::Relaxed) == 0 {
+        return false;
+    }
+    levels >= 0 || is_enabled_by_now(1 << level)
+}
+
+/// Whether somebody listens to any of several levels, of which these are the bits, where nobody had decided when
+/// that was last looked at.
+#[cold]
+#[inline(never)]
+pub(crate) fn is_enabled_by_now(bits: c_int) -> bool {
+    // Nothing of it panics.
+    if registry::stays_undecided() {
+        return false;
+    }
+    let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
+    levels >= 0 && levels & bits != 0
 }
 
 /// A string of C that can be read.

@@ -1,6 +1,7 @@
 //! BlkKin's own functions: annotations with levels, ids, and contexts in headers of text.
 
 use crate::blkin::{is_root_followed, new_id, root};
+use crate::emit;
 use crate::guard;
 use crate::headers;
 use crate::layout::{Context, Endpoint, INVALID, NO_SPACE, OK, RANDOM, SAMPLED, Trace};
@@ -57,6 +58,10 @@ exported! {
     ) -> c_int {
         // SAFETY: the caller owes the same.
         unsafe { record::record(trace, endpoint, level, Said::Integer { key, val }) }
+    }
+
+    fn blkkin_enabled_by_now(levels: c_int) -> c_int {
+        c_int::from(emit::is_enabled_by_now(levels))
     }
 
     fn blkkin_set_context(name: *const c_char, value: *const c_char) -> c_int {

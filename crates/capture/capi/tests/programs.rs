@@ -305,9 +305,10 @@ const BLKIN: [&str; 15] = [
     "blkin_unpack_trace_info",
 ];
 
-const OWN: [&str; 12] = [
+const OWN: [&str; 13] = [
     "blkkin_know_",
     "blkkin_record_",
+    "blkkin_enabled_by_now",
     "blkkin_set_context",
     "blkkin_event",
     "blkkin_keyval_string",
@@ -320,8 +321,9 @@ const OWN: [&str; 12] = [
     "blkkin_b3_format",
 ];
 
-const DATA: [&str; 12] = [
+const DATA: [&str; 13] = [
     "blkkin_unknown_",
+    "blkkin_call_",
     "blkkin_enabled_levels",
     "CLIENT_SEND",
     "CLIENT_RECV",

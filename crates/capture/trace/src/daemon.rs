@@ -3,26 +3,31 @@
 //!
 //! # The thread
 //!
-//! It exists if a daemon accepted when the program started, or when [`start`] was called later. It is
-//! called `blkkin`, has all signals blocked and a small stack, and sleeps until a daemon says something.
+//! It exists if a daemon accepted when the program started, or later. It is called `blkkin`, has all signals
+//! blocked and a small stack, and sleeps until a daemon says something.
 //! When a daemon goes, the thread looks for another one every 0.5 s, and its channels are kept for that one
 //! for some seconds. While there is somebody to talk to, others that may come are not looked for: the
 //! kernel tells when something comes where they would be. No panic leaves the thread.
 //!
-//! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread.
-//! Nobody waits for the daemon, except where `BLKKIN_WAIT` says for how long: then all that is enabled
-//! when the program starts is recorded from the first line of `main` on.
+//! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread. The
+//! start waits until the thread runs, because a program may then forbid itself what threads do at first, and
+//! until the daemon has said what to record: not long, see [`Patience`].
+//!
+//! A daemon that comes later rings the program's [`bell`], and the next event begins the thread. Events can
+//! come in signal handlers, where no thread can be made: those leave it to the next one. So nothing is needed
+//! for a daemon that never comes but the look at one word.
 //!
 //! # Life of a process
 //!
-//! - **fork**: the child writes to none of its parent's rings ([`channels`](crate::channels)), closes its
-//!   descriptors, and, if the parent had the thread, begins one of its own, for which the daemon takes it
-//!   for what it is: another process. Its events count from some milliseconds on; where `BLKKIN_WAIT` is
-//!   set, from the first, for which `fork` waits. A child of the bare system call gets one from [`start`].
+//! - **fork**: the child writes to none of its parent's rings ([`channels`](crate::channels)) and closes its
+//!   descriptors. If the parent had the thread, the child's first event begins one, for which the daemon takes
+//!   it for what it is: another process. Where the parent had something to record, that event waits as the
+//!   start does. A child of the bare system call gets a thread from [`start`].
 //! - **vfork**, **exec**: all descriptors are closed by `exec`, and the new program begins anew.
 //! - **closefrom** and the like: descriptors have high numbers, and one that the program has closed is not
 //!   used; see [`blkkin_sys::descriptor`]. The connection is then begun anew, as soon as that is noticed:
-//!   shortly after it was begun, and whenever the daemon says something.
+//!   shortly after it was begun, and whenever the daemon says something. A program without a connection is
+//!   not found by daemons that come after that.
 //! - **exit**: the daemon is told, if its socket has room.
 //! - **Set-user-id programs** are not traced, and read none of the variables.
 //!
@@ -39,39 +44,75 @@
 //! | `BLKKIN_SAMPLE` | which requests are followed: [`sample`](crate::sample) |
 //! | `BLKKIN_DEBUG` | 1: tell mistakes on standard error |
 
+pub(crate) mod bell;
 pub(crate) mod catalog;
 mod connection;
 mod settings;
 mod thread;
 
+use crate::registry;
 use blkkin_control::{FromApplication, encode};
 use blkkin_sys::descriptor::{close_inherited, each_held};
 use blkkin_sys::socket::send_now;
-use blkkin_sys::{WipedOnFork, process};
+use blkkin_sys::{WipedOnFork, monotonic_ns, process};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread::Talk;
 
-/// Whether there is a thread, or was; a child has none.
-static RUNS: WipedOnFork = WipedOnFork::new();
-/// Whether there ever was one, in this process or in one that it descends from.
+/// Two words, which a child finds to be 0: whether there is a thread, or was; and what a child of `fork` has
+/// to do still.
+static STATE: WipedOnFork = WipedOnFork::new();
+/// The child's first event begins the thread, …
+const FIRST_EVENT: u64 = 1;
+/// … and the daemon is saying what to record.
+const ATTACHES: u64 = 2;
+/// The rules are known, and are being applied to all types.
+const DECIDES: u64 = 8;
+/// Added to these: the parent had something to record, so events wait.
+const HAD_RULES: u64 = 4;
+
+/// Whether there ever was a thread, in this process or in one that it descends from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
 /// Whether what happens before `main` is to happen later.
 static HELD: AtomicBool = AtomicBool::new(false);
+/// Whether children begin their thread at once: something that records cannot tell of a first event.
+static IS_EAGER: AtomicBool = AtomicBool::new(false);
+
+/// How long a program waits for a daemon: before `main`, and at a child's first event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Patience {
+    /// Until the daemon has let the program in.
+    greeting: Duration,
+    /// Until it has said what to record, if it has let the program in. Both count from the start.
+    orders: Duration,
+}
+
+impl Patience {
+    /// Where nobody says how long. A daemon that is stopped costs the first, and one that is busy the second.
+    const DEFAULT: Patience =
+        Patience { greeting: Duration::from_millis(500), orders: Duration::from_secs(2) };
+    const NONE: Patience = Patience { greeting: Duration::ZERO, orders: Duration::ZERO };
+
+    /// So long in any case.
+    fn of(wait: Duration) -> Patience {
+        Patience { greeting: wait, orders: wait }
+    }
+}
 
 /// Looks for a daemon, if there is none yet and nobody has looked within the last second, and begins to
-/// talk to it. What it wants is recorded a moment later. Programs need not call this, unless the daemon may
-/// be started after them. Not to be called in a signal handler.
+/// talk to it. What it wants is recorded a moment later. Programs need not call this: a daemon that is started
+/// after them is found by their next event. Not to be called in a signal handler.
 pub fn start() {
     const PAUSE_NS: u64 = 1_000_000_000;
     static LAST: AtomicU64 = AtomicU64::new(0);
     quietly(|| {
-        let (now, last) = (blkkin_sys::monotonic_ns(), LAST.load(Ordering::Relaxed));
+        let (now, last) = (monotonic_ns(), LAST.load(Ordering::Relaxed));
         let is_due = last == 0 || now.saturating_sub(last) >= PAUSE_NS;
         let relaxed = Ordering::Relaxed;
         if is_due && LAST.compare_exchange(last, now, relaxed, relaxed).is_ok() {
-            begin(Duration::ZERO);
+            begin(Patience::NONE);
         }
     });
 }
@@ -93,8 +134,11 @@ pub fn let_go() {
 pub(crate) fn before_main() {
     quietly(|| {
         let settings = settings::get();
-        if !settings.is_inert && !HELD.load(Ordering::Relaxed) {
-            begin(settings.wait);
+        if settings.is_inert {
+            bell::listen();
+            registry::decide_all();
+        } else if !HELD.load(Ordering::Relaxed) {
+            begin(settings.patience);
         }
     });
 }
@@ -102,93 +146,243 @@ pub(crate) fn before_main() {
 /// What happens at a regular end.
 pub(crate) fn after_main() {
     quietly(|| {
-        let [runs] = RUNS.words();
+        let [runs] = STATE.words();
         let mut goodbye = Vec::new();
         let is_written = encode(&FromApplication::Goodbye, &mut goodbye).is_ok();
         if is_written && runs.load(Ordering::Acquire) != 0 {
             each_held(connection::GREETED, |socket| send_now(socket, &goodbye));
         }
+        bell::take_in();
     });
 }
 
-/// Begins to talk, if a daemon listens, and talks to it for so long, or until it has told all.
-fn begin(wait: Duration) {
-    let [runs] = RUNS.words();
-    let is_first = || runs.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-    if settings::get().is_inert || !RUNS.arm() || !is_first() {
+/// Whether nobody decides about events now, so that their types are looked at again each time.
+pub(crate) fn is_undecided() -> bool {
+    let [_, child] = STATE.words();
+    !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHES) != 0
+}
+
+/// Whether a child's thread has still to apply its rules to some types.
+pub(crate) fn is_deciding() -> bool {
+    let [_, child] = STATE.words();
+    child.load(Ordering::SeqCst) != 0
+}
+
+/// Whether an event of a type of which nobody has decided may be wanted.
+#[cold]
+#[inline(never)]
+pub(crate) fn may_want() -> bool {
+    !bell::is_quiet()
+}
+
+/// Takes the thread, which the process does not have, for one that is there.
+fn claim() -> bool {
+    let [runs] = STATE.words();
+    let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
+    !settings::get().is_inert
+        && STATE.arm()
+        && runs.compare_exchange(0, 1, acquire, relaxed).is_ok()
+}
+
+fn give_back() {
+    let [runs] = STATE.words();
+    runs.store(0, Ordering::Release);
+}
+
+/// Begins to talk, if a daemon listens, and waits for what it says.
+fn begin(patience: Patience) {
+    let [_, child] = STATE.words();
+    if child.load(Ordering::Acquire) != 0 {
+        begin_in_child();
+    } else if claim() && begin_first(patience).is_none() {
+        give_back();
+    }
+}
+
+fn begin_first(patience: Patience) -> Option<()> {
+    if EVER_RAN.load(Ordering::Acquire) {
+        // A parent's, that is: a thread of this process would have dropped its own.
+        bell::take_in();
+        close_inherited();
+    }
+    let mut talk = Talk::new();
+    if !talk.connect() {
+        // Who came before this and did not find it is found now, and who comes later finds it.
+        bell::hang_out();
+        talk = Talk::new();
+        if !talk.connect() {
+            return None;
+        }
+    }
+    bell::take_in();
+    (crate::channels::prepare() && hear_of_forks()).then_some(())?;
+    let begun = Arc::new(Begun::default());
+    let told = Arc::clone(&begun);
+    run(move || {
+        told.runs.store(true, Ordering::Release);
+        talk_for(&mut talk, patience);
+        told.knows.store(true, Ordering::Release);
+        go_on(talk);
+    })?;
+    // As long as that takes: a thread that the program hinders at its start ends the program.
+    wait_until(Duration::from_secs(1), || begun.runs.load(Ordering::Acquire));
+    wait_until(patience.orders, || begun.knows.load(Ordering::Acquire));
+    Some(())
+}
+
+/// How far a thread has come.
+#[derive(Debug, Default)]
+struct Begun {
+    runs: AtomicBool,
+    /// The daemon has said what to record, or nobody waits for that any more.
+    knows: AtomicBool,
+}
+
+/// Waits for something that another thread does soon.
+fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
+    let end = Instant::now() + most;
+    let mut pause = Duration::from_micros(20);
+    while !is_done() && Instant::now() < end {
+        std::thread::sleep(pause);
+        pause = (pause * 5 / 4).min(Duration::from_millis(2));
+    }
+}
+
+/// An event has come of which nobody has decided: a daemon has rung the bell, or this is a child. Afterwards
+/// somebody may have decided.
+#[cold]
+#[inline(never)]
+pub(crate) fn heed() {
+    /// From one attempt to the next that is due to nothing but the thread that it was made on.
+    const PAUSE_NS: u64 = 1_000_000;
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let [runs, child] = STATE.words();
+    // Another event has done so, or somebody else.
+    let is_heeded = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
+    let now = monotonic_ns();
+    if is_heeded && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
         return;
     }
-    if begin_first(wait).is_none() {
-        runs.store(0, Ordering::Release);
+    if !process::may_start_thread() {
+        NEXT.store(now + PAUSE_NS, Ordering::Relaxed);
+        return;
+    }
+    if child.load(Ordering::Acquire) == 0 {
+        return quietly(begin_by_bell);
+    }
+    quietly(begin_in_child);
+    if child.load(Ordering::Acquire) & HAD_RULES != 0 {
+        // The thread gives up before.
+        let most = settings::get().patience.orders * 2;
+        wait_until(most, || child.load(Ordering::Acquire) == 0);
     }
 }
 
-fn begin_first(wait: Duration) -> Option<()> {
-    // A parent's, that is: a thread of this process would have dropped its own.
-    close_inherited();
-    let mut talk = Talk::new();
-    if !talk.connect() || !crate::channels::prepare() {
-        return None;
+/// A daemon has come after the program, or somebody who says so.
+#[inline(never)]
+fn begin_by_bell() {
+    let body = || {
+        let mut talk = Talk::new();
+        if !talk.connect() || !crate::channels::prepare() || !hear_of_forks() {
+            bell::rest();
+            return give_back();
+        }
+        bell::take_in();
+        go_on(talk);
+    };
+    process::without_signals(|| {
+        if claim() && run(body).is_none() {
+            bell::rest();
+            give_back();
+        }
+    });
+}
+
+/// Begins the thread of a child, if there is none yet.
+#[inline(never)]
+fn begin_in_child() {
+    let body = || {
+        let mut talk = Talk::new();
+        let is_met = talk.connect();
+        let patience = settings::get().patience;
+        talk_for(&mut talk, if is_met { patience } else { Patience::NONE });
+        let [_, child] = STATE.words();
+        // The event that waits goes on only when all that it may look at has been changed: the levels of C's
+        // annotations change last.
+        child.store(DECIDES | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
+        registry::decide_all();
+        child.store(0, Ordering::SeqCst);
+        go_on(talk);
+    };
+    process::without_signals(|| {
+        if !claim() {
+            return;
+        }
+        let [_, child] = STATE.words();
+        let before = child.load(Ordering::Acquire);
+        child.store(ATTACHES | before & HAD_RULES, Ordering::Release);
+        if run(body).is_none() {
+            child.store(before, Ordering::Release);
+            give_back();
+        }
+    });
+}
+
+/// Talks as long as the program waits at most, or until the daemons have said what to record.
+fn talk_for(talk: &mut Talk, patience: Patience) {
+    let begin = Instant::now();
+    let (greeting, orders) = (begin + patience.greeting, begin + patience.orders);
+    talk.until(|talk| talk.is_greeted() || Instant::now() >= greeting, Some(greeting));
+    if talk.is_greeted() {
+        talk.until(|talk| talk.has_answered() || Instant::now() >= orders, Some(orders));
     }
-    hear_of_forks()?;
-    talk_for(&mut talk, wait);
-    run(talk, Duration::ZERO)
 }
 
-/// Talks for so long, or until the daemons have told all.
-fn talk_for(talk: &mut Talk, wait: Duration) {
-    let end = Instant::now() + wait;
-    talk.until(|talk| talk.has_answered() || Instant::now() >= end, Some(end));
+/// Talks to the end.
+fn go_on(mut talk: Talk) {
+    // Where it ends, no daemon will ever want to talk to this program, or there was a panic. So no other
+    // thread is begun.
+    quietly(|| talk.until(|talk| talk.is_over(), None));
+    quietly(|| drop(talk));
 }
 
-/// Has the thread go on with it, a moment later.
-fn run(mut talk: Talk, moment: Duration) -> Option<()> {
+/// Begins the thread.
+fn run(body: impl FnOnce() + Send + 'static) -> Option<()> {
     process::keep_loaded(after_main);
     EVER_RAN.store(true, Ordering::Release);
-    // Where it ends, no daemon will ever want to talk to this program, or there was a panic. So no other
-    // one is begun.
-    let body = move || {
-        quietly(|| {
-            std::thread::sleep(moment);
-            talk.until(|talk| talk.is_over(), None);
-        });
-        quietly(|| drop(talk));
-    };
     let thread = std::thread::Builder::new().name("blkkin".to_owned()).stack_size(STACK_SIZE);
-    process::without_signals(|| thread.spawn(body)).ok().map(drop)
+    process::without_signals(|| thread.spawn(move || quietly(body))).ok().map(drop)
 }
 
 /// Room for filters of the deepest nesting, and for what the C library puts there.
 const STACK_SIZE: usize = 256 << 10;
 
-fn hear_of_forks() -> Option<()> {
+/// False if the C library cannot tell of forks.
+fn hear_of_forks() -> bool {
     static HEARS: AtomicBool = AtomicBool::new(false);
     let is_new = !HEARS.swap(true, Ordering::AcqRel);
-    (!is_new || process::in_forked_children(in_child)).then_some(())
+    !is_new || process::in_forked_children(in_child)
 }
 
-/// Most children become another program before that, or have done with replacing their files.
-const CHILDS_MOMENT: Duration = Duration::from_millis(5);
+/// Has children begin their thread at once, not with their first event: for what asks nobody whether its events
+/// are wanted as long as it has been told that they are not.
+pub fn begin_children_at_once() {
+    IS_EAGER.store(true, Ordering::Relaxed);
+}
 
 /// On the only thread of a child. Its parent may have been anywhere, so no lock of the parent's is taken.
 extern "C" fn in_child() {
     quietly(|| {
-        let [runs] = RUNS.words();
-        let had_thread = EVER_RAN.load(Ordering::Acquire);
-        let is_first = runs.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok();
-        if had_thread && is_first {
-            close_inherited();
-            let (mut talk, wait) = (Talk::new(), settings::get().wait);
-            let moment = match wait.is_zero() {
-                true => CHILDS_MOMENT,
-                false => Duration::ZERO,
-            };
-            if !wait.is_zero() && talk.connect() {
-                talk_for(&mut talk, wait);
-            }
-            if run(talk, moment).is_none() {
-                runs.store(0, Ordering::Release);
-            }
+        let [runs, child] = STATE.words();
+        if !EVER_RAN.load(Ordering::Acquire) || runs.load(Ordering::Acquire) != 0 {
+            return;
+        }
+        close_inherited();
+        let had_rules = if registry::has_rules() { HAD_RULES } else { 0 };
+        child.store(FIRST_EVENT | had_rules, Ordering::SeqCst);
+        registry::undecide_all();
+        if IS_EAGER.load(Ordering::Relaxed) {
+            begin_in_child();
         }
     });
 }

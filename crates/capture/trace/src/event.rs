@@ -2,6 +2,7 @@
 //! stack, and from there into the rings of those who do.
 
 use crate::channels::{self, CHANNELS_MAX};
+use crate::daemon;
 use crate::registry;
 use crate::{Level, value::Fields};
 use blkkin_control::{Scalar, Width, catalog::Label};
@@ -30,7 +31,7 @@ pub struct EventType {
     id: AtomicU32,
 }
 
-/// Nobody knows the type yet, so nobody can have said whether its events are wanted.
+/// Nobody has said whether such events are wanted: the type is not known yet, or there is nobody to say it.
 const UNKNOWN: u64 = 1 << 63;
 const _: () = assert!(CHANNELS_MAX < 32);
 /// How far the upper half is from the lower one.
@@ -168,7 +169,11 @@ impl EventType {
     /// if the type were known.
     #[inline(always)]
     pub fn is_enabled(&self) -> bool {
-        self.wanted_by.load(Ordering::Relaxed) != 0
+        match self.wanted_by.load(Ordering::Relaxed) {
+            0 => false,
+            UNKNOWN => daemon::may_want(),
+            _ => true,
+        }
     }
 
     /// Whether anybody could have said that such events are wanted.
@@ -357,6 +362,12 @@ impl EventType {
     /// the first one's counts. So nobody waits for another, and no event of theirs is lost.
     #[cold]
     pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
+        if daemon::is_undecided() {
+            if !daemon::may_want() {
+                return 0;
+            }
+            daemon::heed();
+        }
         if self.id.load(Ordering::Acquire) == NO_ID {
             let id = registry::add(self, kinds).map_or(REFUSED, u32::from);
             let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
@@ -378,6 +389,13 @@ impl EventType {
     /// Says who wants such events, of a type that is known.
     pub(crate) fn set_wanted_by(&self, channels: u64) {
         self.wanted_by.store(channels & !UNKNOWN, Ordering::Release);
+    }
+
+    /// Has nobody know any more who wants such events.
+    pub(crate) fn undecide(&self) {
+        if self.id().is_some() {
+            self.wanted_by.store(UNKNOWN, Ordering::Release);
+        }
     }
 
     /// As above, if nobody has said so yet: who has may know better.

@@ -21,7 +21,8 @@ pub use blkkin_control::{EventRule, Levels};
 pub(crate) use book::with_book;
 pub(crate) use orders::{Orders, Source};
 
-use crate::daemon::catalog;
+pub use crate::daemon::bell::CALL;
+use crate::daemon::{self, catalog};
 use crate::event::{EventType, Kind};
 use blkkin_control::rules::Verdict;
 use book::Book;
@@ -74,21 +75,45 @@ pub fn type_of(id: u16) -> Option<&'static EventType> {
     (entry.event.id() == Some(id)).then_some(entry.event)
 }
 
-/// Decides who wants the events of a type that has an id.
+/// Decides who wants the events of a type that has an id, if anybody decides now.
 pub(crate) fn decide(event: &'static EventType) {
     // With the one in `look_at_all`: see above.
     fence(Ordering::SeqCst);
     catalog::tell(event);
-    with_book(|book| event.decide(book.who_wants(event)));
+    if !daemon::is_undecided() {
+        with_book(|book| event.decide(book.who_wants(event)));
+    }
 }
 
 /// After a change: tells all types, and decides anew about them.
 pub(crate) fn look_at_all() {
     fence(Ordering::SeqCst);
+    let is_undecided = daemon::is_undecided();
     for event in types() {
         catalog::tell(event);
-        with_book(|book| event.set_wanted_by(book.who_wants(event)));
+        if !is_undecided {
+            with_book(|book| event.set_wanted_by(book.who_wants(event)));
+        }
     }
+}
+
+/// From now on somebody decides.
+pub(crate) fn decide_all() {
+    look_at_all();
+    tell_change();
+}
+
+/// Has each event ask again: for a child, on its only thread.
+pub(crate) fn undecide_all() {
+    types().for_each(EventType::undecide);
+    for on_undecided in ON_UNDECIDED.iter().filter_map(OnceLock::get) {
+        on_undecided();
+    }
+}
+
+/// Whether something is to be recorded.
+pub(crate) fn has_rules() -> bool {
+    with_book(|book| book.channels().next().is_some()) == Some(true)
 }
 
 impl Book {
@@ -110,6 +135,7 @@ impl Book {
 /// Puts rules in force for a channel, in place of those that it had. To be called by one thread only, and
 /// not beside [`daemon`](crate::daemon), which has a thread that does.
 pub fn set_rules(channel: usize, rules: &[EventRule]) {
+    daemon::bell::listen();
     let orders = (!rules.is_empty()).then(|| Orders::new(rules, Vec::new()));
     set_orders(channel, orders);
 }
@@ -129,10 +155,14 @@ fn change(change: impl FnOnce(&mut Book)) -> bool {
     let Some(before) = book::change(change) else { return false };
     look_at_all();
     let is_unused = before.forget();
+    tell_change();
+    is_unused
+}
+
+fn tell_change() {
     for on_change in ON_CHANGE.iter().filter_map(OnceLock::get) {
         on_change();
     }
-    is_unused
 }
 
 /// Whether somebody wants events of a type, known or not.
@@ -143,15 +173,56 @@ pub fn is_wanted(event: &EventType) -> bool {
 /// To be called when somebody may want other events than before.
 static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// Has `on_change`, too, called each time that rules have changed, and now if there are some. At most
-/// eight can be.
+/// To be called when nobody decides any more.
+static ON_UNDECIDED: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
+
+/// Has `on_undecided`, too, called when [`is_undecided`] becomes true again, in a child of `fork`: it may take
+/// no lock. At most eight can be.
+pub fn on_undecided(on_undecided: fn()) {
+    static PLACE: AtomicUsize = AtomicUsize::new(0);
+    if let Some(place) = ON_UNDECIDED.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
+        let _ = place.set(on_undecided);
+    }
+}
+
+/// Whether nobody can say yet whether events are wanted, so that it is to be asked each time: no daemon has
+/// been there, or this is a child that has recorded nothing.
+pub fn is_undecided() -> bool {
+    daemon::is_undecided()
+}
+
+/// Whether nobody can want any event: no daemon has been there, and none asks this program to connect.
+#[inline(always)]
+pub fn is_quiet() -> bool {
+    daemon::bell::is_quiet()
+}
+
+/// To be called with an event, not ahead of it, while it [is undecided](is_undecided) who wants it: finds out
+/// whether there is a daemon by now, which may take the time that a child waits for it. Whether it is still
+/// undecided. Costs next to nothing as long as no daemon has come.
+#[inline]
+pub fn stays_undecided() -> bool {
+    is_quiet() || heeds_in_vain()
+}
+
+#[cold]
+#[inline(never)]
+fn heeds_in_vain() -> bool {
+    if daemon::is_undecided() || daemon::is_deciding() {
+        daemon::heed();
+    }
+    daemon::is_undecided()
+}
+
+/// Has `on_change`, too, called each time that rules have changed, and now if there are some or somebody has
+/// decided that there are none. At most eight can be.
 pub fn on_change(on_change: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {
         let _ = place.set(on_change);
     }
     fence(Ordering::SeqCst);
-    if with_book(|book| book.channels().next().is_some()) == Some(true) {
+    if has_rules() || !daemon::is_undecided() {
         on_change();
     }
 }

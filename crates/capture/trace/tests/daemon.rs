@@ -210,6 +210,20 @@ fn what_is_enabled_from_the_start_counts_from_the_first_line_on() {
     running.end();
 }
 
+/// Nobody has said how long it waits.
+#[test]
+fn l10_a_short_program_records_its_first_event() {
+    let daemon = Daemon::new("short");
+    let mut running = Running::start("hurries", &daemon);
+    let mut program = daemon.program();
+    program.add(1, &[]);
+    program.enable(1, &[rule("hurry:*")]);
+    program.ping();
+    running.heard();
+    assert_eq!(program.names(1), ["hurry:first"]);
+    running.end();
+}
+
 #[test]
 fn a_daemon_that_does_not_answer_delays_a_program_no_longer_than_it_waits() {
     let daemon = Daemon::new("silent");
@@ -262,6 +276,116 @@ fn without_a_daemon_there_is_no_thread_until_one_is_looked_for() {
     program.ping();
     assert_eq!(program.types().len(), 1);
     running.end();
+}
+
+/// Calls a program, as a daemon does that comes after it.
+fn ring(pid: u32, number: u64) {
+    let start = Instant::now();
+    while !try_ring(pid, number) {
+        assert!(start.elapsed() < LONG, "it cannot be called");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// False as long as it has not come so far.
+fn try_ring(pid: u32, number: u64) -> bool {
+    use std::os::unix::fs::FileExt;
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap() {
+        let path = entry.unwrap().path();
+        if std::fs::read_link(&path).unwrap_or_default().ends_with("memfd:blkkin-bell (deleted)") {
+            let file = std::fs::File::options().read(true).write(true).open(path).unwrap();
+            let mut bytes = [0; control::bell::SIZE];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            if bytes[..8] != control::bell::MAGIC.to_ne_bytes() {
+                return false;
+            }
+            file.write_all_at(&number.to_ne_bytes(), control::bell::RING).unwrap();
+            return true;
+        }
+    }
+    false
+}
+
+fn threads(pid: u32) -> usize {
+    std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().count()
+}
+
+/// A program that nobody listened to is called, and talks from its next event on; no thread was there before.
+#[test]
+fn l10_a_program_older_than_the_daemon_is_attached_by_its_next_event() {
+    let mut daemon = Daemon::new("older");
+    daemon.close();
+    let mut running = Running::start("counts", &daemon);
+    running.step();
+    let pid = running.child.id();
+    let before = threads(pid);
+    // Called in vain, as by a daemon that it does not reach.
+    ring(pid, 1);
+    running.step();
+    let start = Instant::now();
+    while threads(pid) != before {
+        assert!(start.elapsed() < LONG);
+    }
+    running.step();
+    assert_eq!(threads(pid), before);
+    daemon.listen();
+    assert!(daemon.connected(Duration::from_millis(100)).is_none());
+    running.step();
+    ring(pid, 2);
+    assert!(daemon.connected(Duration::from_millis(100)).is_none(), "before it has an event");
+    running.step();
+    let mut program = daemon.program();
+    program.add(0, &[]);
+    program.enable(0, &[rule("count:*")]);
+    program.ping();
+    running.step();
+    assert_eq!(program.wait_for(0, 1)[0].name, "count:step");
+    // It holds nothing any more by which it could be called.
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap();
+    let links = links.map(|entry| std::fs::read_link(entry.unwrap().path()).unwrap_or_default());
+    assert!(!links.into_iter().any(|link| link.to_string_lossy().contains("blkkin-bell")));
+    running.end();
+}
+
+/// Records in signal handlers alone, until it is told to record outside of them, too.
+#[test]
+#[ignore = "a program of other tests"]
+fn only_handles() {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    fn handle() {
+        event!(Level::Info, "handles:inside");
+        COUNT.fetch_add(1, SeqCst);
+    }
+    next();
+    say("ready");
+    next();
+    let interrupted = while_interrupted(handle, || {
+        while COUNT.load(SeqCst) < 1000 {
+            std::hint::spin_loop();
+        }
+    });
+    assert_eq!(interrupted, Ok(()));
+    say("handled");
+    next();
+    event!(Level::Info, "handles:outside");
+    say("done");
+    next();
+}
+
+/// No thread is made in a signal handler: the next event outside of one does that.
+#[test]
+fn l10_signal_handlers_leave_it_to_others_to_attach() {
+    let mut daemon = Daemon::new("handles");
+    daemon.close();
+    let mut running = Running::start("only_handles", &daemon);
+    // It has looked for a daemon and found none.
+    assert_eq!(running.step(), "ready");
+    daemon.listen();
+    ring(running.child.id(), 1);
+    assert_eq!(running.step(), "handled");
+    assert!(daemon.connected(Duration::from_millis(100)).is_none());
+    running.step();
+    daemon.program();
 }
 
 #[test]
@@ -842,8 +966,18 @@ fn a_forked_child_is_a_process_of_its_own() {
 
 #[test]
 fn a_child_that_waits_records_from_its_first_line_on() {
-    let daemon = Daemon::new("waits");
-    let mut running = Running::with("forks", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    check_child(&[("BLKKIN_WAIT", "20000")]);
+}
+
+/// Also where nobody has said how long it waits.
+#[test]
+fn l10_a_child_records_from_its_first_line_on() {
+    check_child(&[]);
+}
+
+fn check_child(variables: &[(&str, &str)]) {
+    let daemon = Daemon::new(&format!("waits-{}", variables.len()));
+    let mut running = Running::with("forks", &daemon, variables);
     let mut parent = daemon.program();
     parent.add(0, &[]);
     parent.enable(0, &[rule("*")]);
@@ -917,7 +1051,8 @@ fn forks_often() {
 #[test]
 fn forks_while_rules_change() {
     let daemon = Daemon::new("often");
-    let mut running = Running::start("forks_often", &daemon);
+    // Nobody answers the children, so that they would wait.
+    let mut running = Running::with("forks_often", &daemon, &[("BLKKIN_WAIT", "0")]);
     let mut parent = daemon.program();
     parent.add(0, &[Context::Supplied { name: "often:context".to_owned() }]);
     running.input.as_mut().unwrap().write_all(b"\n").unwrap();

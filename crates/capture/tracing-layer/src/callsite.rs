@@ -139,18 +139,23 @@ impl Callsite {
         }
     }
 
-    /// Asks whether somebody wants such events, and keeps the answer.
-    pub(crate) fn decide(&self) -> bool {
+    /// Asks whether somebody wants such events, and keeps the answer. `None`, and it is to be asked again, as long
+    /// as nobody has decided.
+    pub(crate) fn decide(&self) -> Option<bool> {
+        if registry::is_undecided() {
+            self.answer.store(UNASKED, Relaxed);
+            return None;
+        }
         let is_wanted = registry::is_wanted(&self.probe);
         self.answer.store(if is_wanted { WANTED } else { UNWANTED }, Relaxed);
-        is_wanted
+        Some(is_wanted)
     }
 
     /// Whether somebody wanted such events when that was last asked.
     #[inline]
     pub(crate) fn is_wanted(&self) -> bool {
         match self.answer.load(Relaxed) {
-            UNASKED => self.decide(),
+            UNASKED => !registry::stays_undecided() && self.decide() == Some(true),
             answer => answer == WANTED,
         }
     }

@@ -1,7 +1,7 @@
 //! Has `tracing` ask again which callsites are enabled when somebody wants other events than before.
 
 use crate::callsite;
-use blkkin_trace::registry;
+use blkkin_trace::{daemon, registry};
 use std::sync::{Mutex, Once, PoisonError};
 use tracing_core::dispatcher::{self, Dispatch, WeakDispatch};
 
@@ -14,7 +14,11 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
     dispatches.retain(|dispatch| dispatch.upgrade().is_some());
     dispatches.push(dispatch.downgrade());
     drop(dispatches);
-    ONCE.call_once(|| registry::on_change(ask_again));
+    ONCE.call_once(|| {
+        registry::on_change(ask_again);
+        // Of callsites that nobody wants, `tracing` does not tell us in a child either.
+        daemon::begin_children_at_once();
+    });
 }
 
 /// As long as there was only one subscriber, `tracing` asks none but this thread's, and takes it that

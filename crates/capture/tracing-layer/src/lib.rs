@@ -109,8 +109,10 @@ impl<S> Filter<S> for Wanted {
     }
 
     fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
-        match callsite::add(metadata) {
-            Some(callsite) if callsite.decide() => Interest::always(),
+        match callsite::add(metadata).map(Callsite::decide) {
+            Some(Some(true)) => Interest::always(),
+            // No agent has been there yet.
+            Some(None) => Interest::sometimes(),
             _ => Interest::never(),
         }
     }

@@ -56,7 +56,30 @@ pub(crate) fn confine_to_links() {
     // What cannot be done is told by the other thread, which cannot do it either.
     let _ = drop_powers(POWER_TO_LOOK);
     let _ = rustix::thread::set_no_new_privs(true);
-    let _ = permit_links();
+    let _ = permit(&[]);
+}
+
+/// Confines this thread to looking at processes, those of other users too, and to writing to what they hold open.
+pub(crate) fn confine_to_calls() {
+    // As above.
+    let _ = drop_powers(POWER_TO_LOOK);
+    let _ = rustix::thread::set_no_new_privs(true);
+    let _ = permit(&[
+        libc::SYS_openat,
+        #[cfg(target_arch = "x86_64")]
+        libc::SYS_open,
+        libc::SYS_getdents64,
+        libc::SYS_fstat,
+        libc::SYS_newfstatat,
+        libc::SYS_statx,
+        libc::SYS_lseek,
+        libc::SYS_fcntl,
+        libc::SYS_read,
+        libc::SYS_pread64,
+        libc::SYS_pwrite64,
+        libc::SYS_close,
+        libc::SYS_getcwd,
+    ]);
 }
 
 fn drop_powers(powers: CapabilitySet) -> Result<(), String> {
@@ -204,8 +227,10 @@ const PERMITTED: [libc::c_long; 13] = [
     libc::SYS_exit,
 ];
 
-fn permit_links() -> Result<(), String> {
-    let mut rules: BTreeMap<i64, _> = PERMITTED.iter().map(|call| (*call, Vec::new())).collect();
+/// Permits those, and these as well.
+fn permit(others: &[libc::c_long]) -> Result<(), String> {
+    let permitted = PERMITTED.iter().chain(others);
+    let mut rules: BTreeMap<i64, _> = permitted.map(|call| (*call, Vec::new())).collect();
     #[cfg(target_arch = "x86_64")]
     rules.insert(libc::SYS_readlink, Vec::new());
     // Memory, but none for code.

@@ -2,6 +2,7 @@
 
 use crate::application::{Application, Released};
 use crate::behind::Behind;
+use crate::caller::Caller;
 use crate::catalog::{Catalog, Room};
 use crate::clear::Clearing;
 use crate::clock::Clocks;
@@ -74,6 +75,7 @@ pub struct Agent {
     _lock: File,
     pub(crate) epoll: OwnedFd,
     looker: Looker,
+    _caller: Option<Caller>,
     /// Lets go of what is in memory of traces.
     pub(crate) behind: Option<Behind>,
     pub(crate) clocks: Clocks,
@@ -271,6 +273,8 @@ impl Agent {
             Listener::bind(&path).map_err(|error| in_words("listen on", &path, error))?;
         let mode = if options.is_public { 0o666 } else { 0o600 };
         fs::set_permissions(&path, fs::Permissions::from_mode(mode))?;
+        let own_uid = blkkin_sys::user_id();
+        let caller = Caller::start(&path, (!options.is_public).then_some(own_uid)).ok();
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let door = Door::open(listener, &epoll, DOOR)?;
         let group = group_number(&options.group);
@@ -282,7 +286,7 @@ impl Agent {
         });
         let notebook = Notebook::of(&path, options.log);
         Ok(Agent {
-            own_uid: blkkin_sys::user_id(),
+            own_uid,
             log: Log::new(options.log),
             group,
             misses_groups: false,
@@ -292,6 +296,8 @@ impl Agent {
             _lock: lock,
             epoll,
             looker: Looker::start()?,
+            // Where there is no `/proc`, programs that came before are not found.
+            _caller: caller,
             behind: None,
             clocks: Clocks::new(),
             peers: BTreeMap::new(),

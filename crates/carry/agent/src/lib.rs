@@ -12,6 +12,7 @@ mod attach;
 mod background;
 mod behind;
 mod bound;
+mod caller;
 mod catalog;
 mod clear;
 mod clock;

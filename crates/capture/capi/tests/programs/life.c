@@ -6,12 +6,17 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,6 +53,45 @@ static void counts(void)
 	while (next()) {
 		record(number++);
 		say("done");
+	}
+}
+
+/* Forbids all of its threads what a new thread does at first, at once. */
+static int sandboxes(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_rseq, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { sizeof(filter) / sizeof(filter[0]), filter };
+
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (syscall(__NR_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program) != 0)
+		return 7;
+	usleep(20000);
+	return 0;
+}
+
+/* Makes a user namespace, in a child for each line, which no process can that has another thread. */
+static void unshares(void)
+{
+	int number = 0, status;
+
+	while (next()) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			if (unshare(CLONE_NEWUSER) != 0)
+				_exit(1);
+			record(number);
+			_exit(0);
+		}
+		number++;
+		if (waitpid(child, &status, 0) != child)
+			abort();
+		say(status == 0 ? "done" : "not permitted");
 	}
 }
 
@@ -218,6 +262,8 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
 
+	if (strcmp(what, "sandboxes") == 0)
+		return sandboxes();
 	endpoint.ip = "10.0.0.7";
 	endpoint.port = 1;
 	endpoint.name = "life";
@@ -236,6 +282,8 @@ int main(int argc, char **argv)
 		plugs(argv[2]);
 	else if (strcmp(what, "exits") == 0)
 		exits();
+	else if (strcmp(what, "unshares") == 0)
+		unshares();
 	else if (strcmp(what, "spawns") == 0)
 		spawns();
 	else if (strcmp(what, "macros") == 0)

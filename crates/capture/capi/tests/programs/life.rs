@@ -43,6 +43,8 @@ fn build(name: &str, link: Link) -> Option<Life> {
         Link::Not => {
             let none = scratch.0.join("none.c");
             let text = "int blkkin_enabled_levels; int blkkin_set_context(void){return 0;}\n\
+                        static long no_call; long *blkkin_call_ = &no_call;\n\
+                        int blkkin_enabled_by_now(void){return 0;}\n\
                         int blkkin_event(void){return 0;} int blkkin_keyval_integer(void){return 0;}\n";
             std::fs::write(&none, text).expect("to write");
             command.arg(none);
@@ -52,6 +54,9 @@ fn build(name: &str, link: Link) -> Option<Life> {
     run(&mut command);
     Some(Life { scratch, program })
 }
+
+/// Has a program wait for the daemon, however long that takes.
+const PATIENT: [(&str, &str); 1] = [("BLKKIN_WAIT", "30000")];
 
 /// A program that runs.
 struct Running {
@@ -72,9 +77,9 @@ impl Life {
         variables: &[(&str, &str)],
     ) -> Running {
         let mut command = Command::new(&self.program);
-        command.envs(variables.iter().copied());
         command.args(arguments).current_dir(&self.scratch.0).env_remove("LD_LIBRARY_PATH");
         command.env("BLKKIN_SOCKET", &daemon.path).env_remove("BLKKIN_WAIT");
+        command.envs(variables.iter().copied());
         let mut child =
             command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("to start");
         let (input, output) = (child.stdin.take(), child.stdout.take().expect("a pipe"));
@@ -179,22 +184,19 @@ fn a_program_that_closes_all_files_is_found_again() {
 fn a_program_that_becomes_a_daemon_is_found_again() {
     let Some(life) = build("daemon", Link::Dynamically) else { return };
     let daemon = Daemon::new("capi-daemon");
-    let mut running = life.start(&daemon, &["daemon".as_ref()]);
+    let mut running = life.start_with(&daemon, &["daemon".as_ref()], &PATIENT);
     let mut parent = daemon.program();
     listens(&mut parent);
     assert_eq!(running.step(), "closed");
     assert_eq!(parent.hear(LONG).0, Said::End);
     let parents = parent.pid();
-    // The child may have connected before it closed all, and then does so again without being asked.
-    let mut children = Vec::new();
-    while let Some(socket) = daemon.connected(Duration::from_millis(2500)) {
-        children.push(socket);
-    }
-    let mut child = Program::new(children.pop().expect("a child"));
-    child.greet();
+    // The child connects with its first event, and that counts.
+    assert!(daemon.connected(Duration::from_millis(100)).is_none());
+    running.go_on();
+    let mut child = daemon.program();
     assert_ne!(child.pid(), parents);
     listens(&mut child);
-    assert_eq!(running.step(), "done");
+    assert_eq!(running.heard(), "done");
     assert_eq!(numbers(&mut child), [0]);
     // The end of the child, whose parent is not this process.
     running.input = None;
@@ -253,6 +255,67 @@ fn what_is_recorded_at_the_very_end_counts() {
         let is_full = numbers.len() > 1000;
         assert!(is_full || numbers.contains(&98) && numbers.contains(&99), "{numbers:?}");
         running.end();
+    }
+}
+
+/// A child has no thread before it records something, so it may do what only processes without threads may; and
+/// then its first event counts.
+#[test]
+fn l10_a_child_may_make_a_user_namespace_and_records_afterwards() {
+    let Some(life) = build("unshares", Link::Dynamically) else { return };
+    let mut daemon = Daemon::new("capi-unshares");
+    daemon.close();
+    let mut alone = life.start(&daemon, &["unshares".as_ref()]);
+    if alone.step() != "done" {
+        return skip("l10_a_child_may_make_a_user_namespace", "this machine does not permit it");
+    }
+    alone.end();
+    daemon.listen();
+    let mut running = life.start_with(&daemon, &["unshares".as_ref()], &PATIENT);
+    let mut parent = daemon.program();
+    listens(&mut parent);
+    running.go_on();
+    let mut child = daemon.program();
+    assert_ne!(child.pid(), parent.pid());
+    listens(&mut child);
+    assert_eq!(running.heard(), "done");
+    assert_eq!(numbers(&mut child), [0]);
+    running.end();
+}
+
+/// The start waits until the thread has done what threads do at first.
+#[test]
+fn l10_a_program_may_sandbox_itself_at_once() {
+    let Some(life) = build("sandboxes", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-sandboxes");
+    for turn in 0..20 {
+        let mut running = life.start(&daemon, &["sandboxes".as_ref()]);
+        let status = running.child.wait().expect("to wait");
+        assert!(status.success(), "{turn}: {status}");
+    }
+}
+
+/// A limit on the size of files holds for memory too, and going beyond it ends a program.
+#[test]
+fn l10_a_limit_on_the_size_of_files_ends_no_program() {
+    let Some(life) = build("fsize", Link::Dynamically) else { return };
+    for limit in ["0", "3", "64"] {
+        // It connects again and again.
+        let daemon = Daemon::new(&format!("capi-fsize-{limit}"));
+        let mut command = Command::new("sh");
+        command.args(["-c", "ulimit -f $0 && exec \"$1\" counts", limit]).arg(&life.program);
+        command.env("BLKKIN_SOCKET", &daemon.path).env_remove("LD_LIBRARY_PATH");
+        command.env("BLKKIN_WAIT", "5000");
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut child = command.spawn().expect("to start");
+        let mut program = Program::new(daemon.connected(LONG).expect("a program"));
+        program.hear_hello();
+        let release = "test".to_owned();
+        let version = blkkin_trace::control::Version::OURS;
+        let welcome = blkkin_trace::control::Welcome { version, release };
+        program.say(&blkkin_trace::control::Answer::Welcome(welcome), &[]);
+        let status = child.wait().expect("to wait");
+        assert!(status.success(), "{limit}: {status}");
     }
 }
 

@@ -193,6 +193,11 @@ impl Connection {
         Some((self.socket.get()?.as_fd(), !self.unsent.is_empty()))
     }
 
+    /// Whether the daemon has let the program in.
+    pub(super) fn is_greeted(&self) -> bool {
+        matches!(self.said, Said::Messages(_))
+    }
+
     /// Whether the daemon has told all that it had to tell at the start.
     pub(super) fn has_answered(&self) -> bool {
         self.has_answered

@@ -1,6 +1,7 @@
 //! What users say in environment variables, read once, before `main`. `docs/environment.md` has them all;
 //! see also [`daemon`](super).
 
+use super::Patience;
 use crate::sample;
 use blkkin_control::address::Surroundings;
 use blkkin_control::limits::PROGRAM_SIZE_MAX;
@@ -14,7 +15,7 @@ use std::time::Duration;
 const DISABLE: &str = "BLKKIN_DISABLE";
 /// Mistakes are told if it is 1.
 const DEBUG: &str = "BLKKIN_DEBUG";
-/// Milliseconds that the daemon may have before `main`.
+/// Milliseconds that the daemon may have before `main`, and at a child's first event.
 const WAIT: &str = "BLKKIN_WAIT";
 /// The name of the program that is shown.
 const PROGRAM: &str = "BLKKIN_PROGRAM";
@@ -26,8 +27,8 @@ pub(super) struct Settings {
     pub(super) is_inert: bool,
     /// To tell mistakes.
     pub(super) tells: bool,
-    /// How long the program may wait for a daemon before `main`.
-    pub(super) wait: Duration,
+    /// How long the program may wait for a daemon.
+    pub(super) patience: Patience,
     /// Name of the program.
     pub(super) program: String,
     /// Where daemons may listen.
@@ -71,13 +72,14 @@ fn read() -> Settings {
     if is_disabled {
         return Settings { is_inert: true, tells, ..Settings::default() };
     }
-    let wait = text(WAIT).map_or(0, |value| {
+    let wait = text(WAIT).and_then(|value| {
         let number = value.to_str().and_then(|value| value.parse::<u32>().ok());
-        number.unwrap_or_else(|| {
+        if number.is_none() {
             mistakes.push(format!("{WAIT} is {value:?}; it is a number of milliseconds"));
-            0
-        })
+        }
+        number
     });
+    let wait = wait.map(|wait| Duration::from_millis(wait.into()));
     if let Some(value) = text(sample::VARIABLE) {
         match value.to_str().unwrap_or("?").parse() {
             Ok(rules) => sample::set_default(rules),
@@ -90,7 +92,7 @@ fn read() -> Settings {
     Settings {
         is_inert: false,
         tells,
-        wait: Duration::from_millis(wait.into()),
+        patience: wait.map_or(Patience::DEFAULT, Patience::of),
         program: program(text(PROGRAM).map(|name| name.to_string_lossy().into_owned())),
         sockets: Surroundings::new(blkkin_sys::user_id(), text).candidates(),
     }

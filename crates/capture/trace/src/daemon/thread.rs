@@ -4,6 +4,7 @@
 #[cfg(test)]
 mod tests;
 
+use super::bell;
 use super::catalog::CatalogFile;
 use super::connection::{Connection, End, OTHER, Orphan};
 use super::settings;
@@ -108,6 +109,11 @@ impl Talk {
         self.connections().next().is_some()
     }
 
+    /// Whether somebody talks, and all who do have let the program in.
+    pub(super) fn is_greeted(&self) -> bool {
+        self.connections().next().is_some() && self.connections().all(Connection::is_greeted)
+    }
+
     /// Whether somebody talks, and has told all.
     pub(super) fn has_answered(&self) -> bool {
         self.connections().next().is_some() && self.connections().all(Connection::has_answered)
@@ -128,6 +134,7 @@ impl Talk {
     /// Talks until something holds, which is asked again and again until `end`.
     pub(super) fn until(&mut self, is_done: impl Fn(&Talk) -> bool, end: Option<Instant>) {
         if !self.is_fresh {
+            bell::listen();
             registry::forget_all();
             self.is_fresh = true;
         }

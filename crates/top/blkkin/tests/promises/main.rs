@@ -10,6 +10,7 @@ mod clocks;
 mod conditions;
 mod deaths;
 mod identity;
+mod lives;
 mod losses;
 mod others;
 mod scale;

@@ -1,0 +1,92 @@
+//! A page of a program's own memory that another process can write to: part of a `static`, which a sealed
+//! memfd is mapped over. It stays where it is as long as the program or library does, so a load of it costs
+//! what any other load costs, and it needs no thread.
+
+use crate::shared::sized_and_sealed;
+use rustix::fs::SealFlags;
+use std::ffi::CStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicU64;
+
+/// The page size; on processors that have several, the largest.
+#[cfg(target_arch = "x86_64")]
+const SIZE: usize = 4096;
+#[cfg(not(target_arch = "x86_64"))]
+const SIZE: usize = 65536;
+
+/// Bytes of a shared page.
+pub const SHARED_PAGE_SIZE: usize = SIZE;
+
+/// Words that are zeros, and can be [shared](Self::share) with another process. To be a `static`.
+#[derive(Debug)]
+#[cfg_attr(target_arch = "x86_64", repr(C, align(4096)))]
+#[cfg_attr(not(target_arch = "x86_64"), repr(C, align(65536)))]
+pub struct SharedPage([AtomicU64; SIZE / 8]);
+
+impl Default for SharedPage {
+    fn default() -> SharedPage {
+        SharedPage::new()
+    }
+}
+
+impl SharedPage {
+    /// All zeros, and this process's alone.
+    pub const fn new() -> SharedPage {
+        SharedPage([const { AtomicU64::new(0) }; SIZE / 8])
+    }
+
+    /// The first words.
+    #[inline(always)]
+    pub const fn words<const WORDS: usize>(&self) -> &[AtomicU64; WORDS] {
+        const { assert!(WORDS <= SIZE / 8) };
+        match self.0.first_chunk() {
+            Some(words) => words,
+            None => unreachable!(),
+        }
+    }
+
+    /// Has the page hold what a new file holds: zeros. Whoever opens the file and writes to it writes to the
+    /// page, also to that of children made by `fork` later; the file can neither grow nor shrink.
+    pub fn share(&'static self, name: &CStr) -> io::Result<File> {
+        let file = sized_and_sealed(name, SIZE, SealFlags::empty())?;
+        let address = std::ptr::from_ref(self).cast_mut().cast::<libc::c_void>();
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
+        // SAFETY: replaces whole pages that are this object's alone and are never freed, by memory that is
+        // readable and writable as long. All words are atomics, for which any value is one.
+        #[expect(unsafe_code)]
+        let mapped = unsafe { libc::mmap(address, SIZE, protection, flags, file.as_raw_fd(), 0) };
+        match mapped == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(file),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+    use std::sync::atomic::Ordering::Relaxed;
+
+    #[test]
+    fn writes_to_the_file_are_seen_in_the_page() {
+        static PAGE: SharedPage = SharedPage::new();
+        let [first, second] = PAGE.words();
+        assert_eq!(first.load(Relaxed), 0);
+        for value in 1..3u64 {
+            // Each time it is a file of its own.
+            let file = PAGE.share(c"page").unwrap();
+            assert_eq!(second.load(Relaxed), 0);
+            first.store(value, Relaxed);
+            let mut bytes = [0; 8];
+            file.read_exact_at(&mut bytes, 0).unwrap();
+            assert_eq!(u64::from_ne_bytes(bytes), value);
+            file.write_all_at(&7u64.to_ne_bytes(), 8).unwrap();
+            assert_eq!(second.load(Relaxed), 7);
+            assert!(file.set_len(0).is_err() && file.set_len(1 << 20).is_err());
+        }
+    }
+}
