@@ -172,6 +172,12 @@ pub(super) const TRIALS: &[Trial] = &[
     built(Build::Addresses, "memory: scribbled rings", "blkkin-ring", "hostile", &[]),
     built(Build::Addresses, "memory: types, rules, ids", "blkkin-trace", "", &[]),
     built(Build::Addresses, "memory: C's pointers", "blkkin-capi", "", &[]),
+    end_to_end(
+        "L11",
+        "many programs of one event each take little memory",
+        &["l11_"],
+        &[fixed("TEST_SMALL", 1000)],
+    ),
     part("L11", "a ring that is read in time is reused", "blkkin-ring", "lazy", &["l11_"], &[]),
     part("L11", "rings that hold much", "blkkin-agent", "successors", &["l11_"], &[]),
     part("L9", "signal handlers record on small stacks", "blkkin-trace", "daemon", &["l9_"], &[]),

@@ -74,6 +74,26 @@ static int sandboxes(void)
 	return 0;
 }
 
+/* Has a child for each line, which records ten annotations and nothing else. */
+static void forks(void)
+{
+	int number = 0, status;
+
+	while (next()) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			for (int i = 0; i < 10; i++)
+				record(10 * number + i);
+			_exit(0);
+		}
+		number++;
+		if (waitpid(child, &status, 0) != child || status != 0)
+			abort();
+		say("done");
+	}
+}
+
 /* Makes a user namespace, in a child for each line, which no process can that has another thread. */
 static void unshares(void)
 {
@@ -282,6 +302,8 @@ int main(int argc, char **argv)
 		plugs(argv[2]);
 	else if (strcmp(what, "exits") == 0)
 		exits();
+	else if (strcmp(what, "forks") == 0)
+		forks();
 	else if (strcmp(what, "unshares") == 0)
 		unshares();
 	else if (strcmp(what, "spawns") == 0)

@@ -258,6 +258,24 @@ fn what_is_recorded_at_the_very_end_counts() {
     }
 }
 
+/// The first event of a child waits until the rules hold for what C's macros look at, too.
+#[test]
+fn l10_children_record_all_that_they_have() {
+    let Some(life) = build("forks", Link::Dynamically) else { return };
+    let daemon = Daemon::new("capi-forks");
+    let mut running = life.start(&daemon, &["forks".as_ref()]);
+    let mut parent = daemon.program();
+    listens(&mut parent);
+    for child in 0..100 {
+        running.go_on();
+        let mut program = daemon.program();
+        listens(&mut program);
+        assert_eq!(running.heard(), "done");
+        assert_eq!(numbers(&mut program), (10 * child..10 * child + 10).collect::<Vec<_>>());
+    }
+    running.end();
+}
+
 /// A child has no thread before it records something, so it may do what only processes without threads may; and
 /// then its first event counts.
 #[test]

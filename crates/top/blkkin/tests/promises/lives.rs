@@ -74,7 +74,7 @@ fn l10_short_programs_record_their_first_event() {
     let mut longest = Duration::ZERO;
     for number in 0..count {
         let begun = Instant::now();
-        let mut command = untold(&node, "brief");
+        let mut command = untold(&node, "lives::brief");
         command.env("TEST_NUMBER", number.to_string()).stdout(Stdio::null());
         assert!(command.status().unwrap().success());
         longest = longest.max(begun.elapsed());
@@ -93,7 +93,7 @@ fn l10_children_record_their_first_event() {
     let _agent = node.agent();
     node.record_all();
     let count = amount("TEST_CHILDREN", 50);
-    let mut command = untold(&node, "forks");
+    let mut command = untold(&node, "lives::forks");
     command.env("TEST_COUNT", count.to_string()).stdout(Stdio::null());
     let begun = Instant::now();
     assert!(command.status().unwrap().success());

@@ -1,6 +1,7 @@
-//! L5, L6: many threads and processes, and processors that change.
+//! L5, L6, L11: many threads and processes, the memory that they take, and processors that change.
 
 use super::*;
+use std::os::unix::fs::MetadataExt;
 
 #[test]
 fn l5_memory_grows_with_processors_not_threads() {
@@ -56,6 +57,62 @@ fn l5_many_processes_record() {
         "L5",
         &format!(
             "{processes} processes: {tried} events, {lost} counted as lost, 0 torn; the agent took {peak}"
+        ),
+    );
+}
+
+/// Allocated bytes of all files in memory that a program shares with its agent.
+fn shared_bytes(pid: u32) -> u64 {
+    let mut files = std::collections::BTreeMap::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/fd")).unwrap().flatten() {
+        let name = fs::read_link(entry.path()).unwrap_or_default();
+        if name.to_string_lossy().starts_with("/memfd:blkkin") {
+            let file = fs::metadata(entry.path()).unwrap();
+            files.insert(file.ino(), file.blocks() * 512);
+        }
+    }
+    assert!(!files.is_empty(), "{pid} shares nothing");
+    files.values().sum()
+}
+
+/// Pages of a ring come when they are written, by whichever side, so a program pays for what it records.
+#[test]
+fn l11_programs_of_one_event_take_little_memory() {
+    const EACH_MAX: u64 = 200 << 10;
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let count = amount("TEST_SMALL", 100);
+    let programs: Vec<Program> = (0..count)
+        .map(|number| {
+            let mut command = node.test_program(&[], "crowd");
+            command.env("TEST_THREADS", "0").env("TEST_FIRST", number.to_string());
+            Program::start(command)
+        })
+        .collect();
+    assert_eq!(node.applications().len() as u64, count, "all are attached");
+    let each: Vec<u64> = programs.iter().map(|program| shared_bytes(program.id())).collect();
+    let (all, most) = (each.iter().sum::<u64>(), each.iter().max().unwrap());
+    assert!(*most <= EACH_MAX, "{most} bytes of one program");
+    let answers = ["status", "event list", "session list"].map(|command| {
+        let begun = Instant::now();
+        run(&mut node.command(&command.split(' ').collect::<Vec<_>>()));
+        begun.elapsed()
+    });
+    let slowest = answers.iter().max().unwrap();
+    let agents = status_of(agent.id(), "VmRSS");
+    for program in programs {
+        assert_eq!(program.end(), 1);
+    }
+    node.end_session();
+    assert_eq!(read(&node.output()), ((0..count).collect(), 0));
+    figure(
+        "L11",
+        &format!(
+            "{count} programs of one event: {} KiB shared, {} KiB in one at most; the agent takes {agents} and \
+             answers in {slowest:.1?}",
+            all >> 10,
+            most >> 10
         ),
     );
 }
