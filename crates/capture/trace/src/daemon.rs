@@ -168,13 +168,6 @@ pub(crate) fn is_deciding() -> bool {
     child.load(Ordering::SeqCst) != 0
 }
 
-/// Whether an event of a type of which nobody has decided may be wanted.
-#[cold]
-#[inline(never)]
-pub(crate) fn may_want() -> bool {
-    !bell::is_quiet()
-}
-
 /// Takes the thread, which the process does not have, for one that is there.
 fn claim() -> bool {
     let [runs] = STATE.words();

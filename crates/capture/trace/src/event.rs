@@ -171,7 +171,7 @@ impl EventType {
     pub fn is_enabled(&self) -> bool {
         match self.wanted_by.load(Ordering::Relaxed) {
             0 => false,
-            UNKNOWN => daemon::may_want(),
+            UNKNOWN => !registry::is_quiet(),
             _ => true,
         }
     }
@@ -363,7 +363,7 @@ impl EventType {
     #[cold]
     pub fn make_known(&'static self, kinds: &'static [Kind]) -> u64 {
         if daemon::is_undecided() {
-            if !daemon::may_want() {
+            if registry::is_quiet() {
                 return 0;
             }
             daemon::heed();
