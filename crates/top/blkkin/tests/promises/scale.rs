@@ -117,6 +117,39 @@ fn l11_programs_of_one_event_take_little_memory() {
     );
 }
 
+/// Records from several threads, as fast as each can, events of 72 bytes.
+#[test]
+#[ignore = "a program of other tests"]
+fn burst() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 100_000;
+    let begin = Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let begin = &begin;
+            scope.spawn(move || {
+                begin.wait();
+                for number in thread * EACH..(thread + 1) * EACH {
+                    let text = "forty-nine bytes, with the NUL that ends a string";
+                    event!(Level::Info, "test:burst", n = number, text = text);
+                }
+            });
+        }
+    });
+    say(format_args!("\nready\n{}", THREADS * EACH));
+}
+
+/// All of it fits the buffers of one processor, so it does not matter how soon the agent reads.
+#[test]
+fn a_burst_of_400_000_events_is_kept_by_default() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let tried = Program::start(node.test_program(&[], "scale::burst")).end();
+    node.end_session();
+    assert_eq!(check_all(&node.output(), tried), 0);
+}
+
 /// Moves all threads of a process to some processors.
 fn move_to(pid: u32, processors: &str) {
     let mut command = Command::new("taskset");
