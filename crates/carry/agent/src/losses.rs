@@ -285,8 +285,10 @@ impl Agent {
         let replies = losses.messages(&session, true).map(Reply::Loss).collect();
         if !losses.is_empty() {
             self.destroyed.push_back(Destroyed { uid, session, losses });
-            let own = self.destroyed.iter().filter(|one| one.uid == uid).count();
-            let oldest = self.destroyed.iter().position(|one| one.uid == uid);
+            let owner = self.accounts.owner_of(uid);
+            let is_own = |one: &Destroyed| self.accounts.owner_of(one.uid) == owner;
+            let own = self.destroyed.iter().filter(|one| is_own(one)).count();
+            let oldest = self.destroyed.iter().position(is_own);
             if own > DESTROYED_MAX
                 && let Some(oldest) = oldest
             {
