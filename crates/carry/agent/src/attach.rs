@@ -603,6 +603,7 @@ impl Agent {
         for attachment in &removed {
             self.count_ended(attachment);
             self.count_loss(attachment.session, &attachment.unread());
+            self.count_loss(attachment.session, &attachment.lost_by_renewal());
         }
         drop(removed);
         self.update(id);
