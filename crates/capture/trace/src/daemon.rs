@@ -61,8 +61,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread::Talk;
 
-/// Three words, which a child finds to be 0: whether there is a thread, or was; what a child of `fork` has
-/// to do still; and how many seccomp filters it had at the fork.
+/// Three words, which a child finds to be 0: whether there is a thread, or was; what a child of
+/// `fork` has to do still; and how many seccomp filters it had at the fork.
 static STATE: WipedOnFork = WipedOnFork::new();
 /// The child's first event begins the thread, …
 const FIRST_EVENT: u64 = 1;
@@ -280,8 +280,9 @@ pub(crate) fn heed() {
     }
 }
 
-/// Whether this thread can begin another one, and is permitted what that takes, as far as is known: it has as many
-/// seccomp filters as the process had before. A filter of its own may kill it for more than the one question.
+/// Whether this thread can begin another one, and is permitted what that takes, as far as is known:
+/// it has as many seccomp filters as the process had before. A filter of its own may kill it for
+/// more than the one question.
 fn may_begin(filters: u64) -> bool {
     let has_seccomp = process::has_seccomp();
     if has_seccomp && filters == 0 || !process::may_start_thread() {

@@ -1043,7 +1043,8 @@ fn forks_into_sandboxes() {
     }
 }
 
-/// A filter may kill a thread for what it takes to attach. One that was there at the fork does not matter.
+/// A filter may kill a thread for what it takes to attach. One that was there at the fork does not
+/// matter.
 #[test]
 fn children_that_sandbox_themselves_are_left_alone() {
     let daemon = Daemon::new("sandboxes");

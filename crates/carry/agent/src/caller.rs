@@ -47,8 +47,8 @@ struct Calls {
     mount: u64,
 }
 
-/// Processes with seccomp filters, by the inode of a page that they have mapped. Children have their parent's page,
-/// also when they have closed its file.
+/// Processes with seccomp filters, by the inode of a page that they have mapped. Children have
+/// their parent's page, also when they have closed its file.
 type Sandboxed = HashMap<u64, Vec<PathBuf>>;
 
 /// What was found out about a page.
@@ -94,7 +94,8 @@ impl Calls {
 
     /// Looks at all processes once; `None` if there is no more to do.
     fn call_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
-        // A number in a page calls all processes that have it mapped, so it is known first which these are.
+        // A number in a page calls all processes that have it mapped, so it is known first which
+        // these are.
         let mut sandboxed = Sandboxed::new();
         for process in processes(ends)? {
             note_sandboxed(process?, &mut sandboxed);

@@ -176,8 +176,8 @@ impl Attachment {
         losses
     }
 
-    /// Events that found no rings while the program had given up these, and not got new ones yet. The program
-    /// does not count them.
+    /// Events that found no rings while the program had given up these, and not got new ones yet.
+    /// The program does not count them.
     pub(crate) fn lost_by_renewal(&self) -> Losses {
         let mut losses = Losses::default();
         if !self.rules.is_empty() {
