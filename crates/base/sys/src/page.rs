@@ -2,12 +2,12 @@
 //! memfd is mapped over. It stays where it is as long as the program or library does, so a load of it costs
 //! what any other load costs, and it needs no thread.
 
-use crate::shared::sized_and_sealed;
+use crate::shared::{allocate, sized_and_sealed};
 use rustix::fs::SealFlags;
 use std::ffi::CStr;
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::AtomicU64;
 
 /// The page size; on processors that have several, the largest.
@@ -49,8 +49,10 @@ impl SharedPage {
 
     /// Has the page hold what a new file holds: zeros. Whoever opens the file and writes to it writes to the
     /// page, also to that of children made by `fork` later; the file can neither grow nor shrink.
+    /// It takes its memory now: where none is left, a later access would end the program.
     pub fn share(&'static self, name: &CStr) -> io::Result<File> {
         let file = sized_and_sealed(name, SIZE, SealFlags::empty())?;
+        allocate(file.as_fd(), SIZE as u64)?;
         let address = std::ptr::from_ref(self).cast_mut().cast::<libc::c_void>();
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_FIXED);
@@ -68,6 +70,7 @@ impl SharedPage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::SharedMemory;
     use std::os::unix::fs::FileExt;
     use std::sync::atomic::Ordering::Relaxed;
 
@@ -79,6 +82,7 @@ mod tests {
         for value in 1..3u64 {
             // Each time it is a file of its own.
             let file = PAGE.share(c"page").unwrap();
+            assert_eq!(SharedMemory::allocated_size(file.as_fd()).unwrap(), SIZE as u64);
             assert_eq!(second.load(Relaxed), 0);
             first.store(value, Relaxed);
             let mut bytes = [0; 8];

@@ -83,15 +83,25 @@ pub fn may_start_thread() -> bool {
     })
 }
 
+/// Whether seccomp restricts this thread, as far as is known. One system call.
+pub fn has_seccomp() -> bool {
+    // SAFETY: plain integers are passed.
+    #[expect(unsafe_code)]
+    errno::kept(|| unsafe {
+        match libc::prctl(libc::PR_GET_SECCOMP) {
+            // A kernel without it says `EINVAL`, and a filter something else.
+            -1 => *libc::__errno_location() != libc::EINVAL,
+            mode => mode != 0,
+        }
+    })
+}
+
 /// How many seccomp filters this thread has; `None` if that cannot be known. Nearly always it has none, and
 /// this is one system call.
 pub fn seccomp_filters() -> Option<u64> {
-    // SAFETY: plain integers are passed.
-    #[expect(unsafe_code)]
-    let mode = errno::kept(|| unsafe { libc::prctl(libc::PR_GET_SECCOMP) });
-    match mode {
-        0 => Some(0),
-        _ => seccomp_filters_in(&std::fs::read_to_string("/proc/thread-self/status").ok()?),
+    match has_seccomp() {
+        false => Some(0),
+        true => seccomp_filters_in(&std::fs::read_to_string("/proc/thread-self/status").ok()?),
     }
 }
 

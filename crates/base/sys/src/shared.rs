@@ -478,7 +478,7 @@ fn allocated_at_least(size: usize, fixed: usize) -> u64 {
 }
 
 /// Makes sure that each page of a file is there.
-fn allocate(file: BorrowedFd<'_>, size: u64) -> io::Result<()> {
+pub(crate) fn allocate(file: BorrowedFd<'_>, size: u64) -> io::Result<()> {
     let all = || rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size);
     Ok(rustix::io::retry_on_intr(all)?)
 }

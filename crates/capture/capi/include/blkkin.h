@@ -339,7 +339,7 @@ BLKKIN_INLINE int blkkin_keyval_integer_(const struct blkin_trace *trace,
 	blkkin_keyval_integer_(trace, endpoint, level, key, val)
 
 /* The same as expressions without a value. As long as nobody listens at the level, they cost a load
- * and a branch, and evaluate no argument but the level. From C99 on, and in C++, BLKKIN_EVENT also
+ * and a branch, and evaluate no argument but the level. From C99 and C++11 on, BLKKIN_EVENT also
  * records events with fields of one's own: see there. */
 #define BLKKIN_TRACE_EVENT_(trace, endpoint, level, event) \
 	((void)(blkkin_enabled_at(level) && (blkkin_event)(trace, endpoint, level, event)))
@@ -530,7 +530,8 @@ int blkkin_know_(struct blkkin_site_ *site);
 
 void blkkin_record_(struct blkkin_site_ *site, const struct blkkin_value_ *values);
 
-#if defined(__cplusplus) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
+#if (defined(__cplusplus) && __cplusplus >= 201103L) || \
+	(defined(__STDC_VERSION__) && __STDC_VERSION__ >= 199901L)
 
 #define BLKKIN_EVENT(provider, name, ...)                                                      \
 	BLKKIN_CAT1_(BLKKIN_EVENT_AS_, BLKKIN_CAT2_(BLKKIN_FORM_, BLKKIN_SIZE_(__VA_ARGS__))(     \

@@ -337,7 +337,7 @@ unsafe fn is_same(known: &Type, site: &Site, fields: &[CField]) -> bool {
     let of_site = unsafe { (text(site.name).and_then(parts_of), text(site.file)) };
     let (Some((provider, name)), Some(file)) = of_site else { return false };
     let is_place =
-        known.event.place() == (file, site.line.cast_unsigned())
+        known.event.place() == (kept_of_path(file), line_of(site))
             && known.event.level().number() == u64::from(site.level.cast_unsigned())
             && known.event.name().split_at_checked(provider.len()).is_some_and(|(front, back)| {
                 front == provider && back.strip_prefix(':') == Some(name)
@@ -380,9 +380,7 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
     let mut bytes = name_bytes;
     let kept = keep_all(provider.len().checked_add(name.len())?.checked_add(1)?, |_| bytes.next())?;
     let name = str::from_utf8(kept).ok()?;
-    // The description's end counts; a path may be longer than it can be.
-    let file_start = file.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
-    let file = keep_text(file.get(file_start..).unwrap_or_default())?;
+    let file = keep_text(kept_of_path(file))?;
     // SAFETY: as above.
     let names = keep_all(fields.len(), |at| keep_text(unsafe { text(fields.get(at)?.name)? }))?;
     let kinds = keep_all(fields.len(), |at| {
@@ -394,8 +392,17 @@ unsafe fn make(site: &Site, fields: &[CField]) -> Option<&'static Type> {
         }
     })?;
     let level = Level::from_number(u64::try_from(site.level).ok()?)?;
-    let place = (file, u32::try_from(site.line).unwrap_or(0));
-    keep(Type { event: EventType::new(name, level, names, place), kinds })
+    keep(Type { event: EventType::new(name, level, names, (file, line_of(site))), kinds })
+}
+
+/// The end of a path, as much of it as a description may have.
+fn kept_of_path(path: &str) -> &str {
+    let start = path.len().saturating_sub(blkkin_trace::control::limits::FILE_SIZE_MAX);
+    path.get(start..).unwrap_or_default()
+}
+
+fn line_of(site: &Site) -> u32 {
+    u32::try_from(site.line).unwrap_or(0)
 }
 
 /// # Safety
@@ -475,7 +482,29 @@ const _: () = {
 
 #[cfg(test)]
 mod tests {
-    use super::parts_of;
+    use super::*;
+    use std::ffi::CString;
+
+    /// Such a place takes one place of the table, and is found there again.
+    #[test]
+    fn places_in_files_with_long_paths_are_known() {
+        let file = CString::new("directory/".repeat(200)).unwrap();
+        let site = || Site {
+            wanted: AtomicPtr::new((&raw const UNKNOWN).cast_mut()),
+            known: AtomicPtr::default(),
+            name: c"long:path".as_ptr(),
+            file: file.as_ptr(),
+            line: 1,
+            level: 6,
+            fields_count: 0,
+            fields: ptr::null(),
+        };
+        // SAFETY: a place whose strings live as long, without fields.
+        let [one, other] = [site(), site()].map(|site| unsafe { make_known(&site) });
+        assert!(ptr::eq(one.unwrap(), other.unwrap()));
+        let own = |place: &&AtomicPtr<Type>| ptr::eq(place.load(Ordering::Acquire), one.unwrap());
+        assert_eq!(TYPES.iter().filter(own).count(), 1);
+    }
 
     #[test]
     fn names_are_words_or_literals() {

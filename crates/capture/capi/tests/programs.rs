@@ -219,6 +219,7 @@ fn headers_alone() {
     for header in ["blkkin.h", "zipkin_c.h", "blkin-front.h", "blkin/zipkin_c.h"] {
         check(header, Language::C, &C);
         check(header, Language::Cxx, &CXX);
+        check(header, Language::Cxx, &["c++98"]);
     }
     check("ztracer.hpp", Language::Cxx, &CXX);
     check("blkkin.hpp", Language::Cxx, &CXX[2..]);

@@ -61,8 +61,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread::Talk;
 
-/// Two words, which a child finds to be 0: whether there is a thread, or was; and what a child of `fork` has
-/// to do still.
+/// Three words, which a child finds to be 0: whether there is a thread, or was; what a child of
+/// `fork` has to do still; and how many seccomp filters it had at the fork.
 static STATE: WipedOnFork = WipedOnFork::new();
 /// The child's first event begins the thread, …
 const FIRST_EVENT: u64 = 1;
@@ -249,18 +249,20 @@ pub(crate) fn heed() {
     /// From one attempt to the next that is due to nothing but the thread that it was made on.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
-    let [runs, child] = STATE.words();
+    let [runs, child, filters] = STATE.words();
     // Another event has done so, or somebody else.
     let is_heeded = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
     let now = monotonic_ns();
     if is_heeded && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
         return;
     }
-    if !process::may_start_thread() {
+    let is_child = child.load(Ordering::Acquire) != 0;
+    let filters = if is_child { filters } else { bell::filters() };
+    if !may_begin(filters.load(Ordering::Relaxed)) {
         NEXT.store(now + PAUSE_NS, Ordering::Relaxed);
         return;
     }
-    if child.load(Ordering::Acquire) == 0 {
+    if !is_child {
         return quietly(begin_by_bell);
     }
     quietly(begin_in_child);
@@ -269,6 +271,17 @@ pub(crate) fn heed() {
         let most = settings::get().patience.orders * 2;
         wait_until(most, || child.load(Ordering::Acquire) == 0);
     }
+}
+
+/// Whether this thread can begin another one, and is permitted what that takes, as far as is known:
+/// it has as many seccomp filters as the process had before. A filter of its own may kill it for
+/// more than the one question.
+fn may_begin(filters: u64) -> bool {
+    let has_seccomp = process::has_seccomp();
+    if has_seccomp && filters == 0 || !process::may_start_thread() {
+        return false;
+    }
+    !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
 /// A daemon has come after the program, or somebody who says so.
@@ -366,11 +379,12 @@ pub fn begin_children_at_once() {
 /// On the only thread of a child. Its parent may have been anywhere, so no lock of the parent's is taken.
 extern "C" fn in_child() {
     quietly(|| {
-        let [runs, child] = STATE.words();
+        let [runs, child, filters] = STATE.words();
         if !EVER_RAN.load(Ordering::Acquire) || runs.load(Ordering::Acquire) != 0 {
             return;
         }
         close_inherited();
+        filters.store(process::seccomp_filters().unwrap_or(u64::MAX), Ordering::Relaxed);
         let had_rules = if registry::has_rules() { HAD_RULES } else { 0 };
         child.store(FIRST_EVENT | had_rules, Ordering::SeqCst);
         registry::undecide_all();

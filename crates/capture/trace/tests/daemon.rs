@@ -7,7 +7,9 @@
 #[path = "support/daemon.rs"]
 mod support;
 
-use blkkin_sys::testing::{Fork, confine, in_child, own_test, stack_used, while_interrupted};
+use blkkin_sys::testing::{
+    Call, Fork, confine, in_child, own_test, refuse, stack_used, while_interrupted,
+};
 use blkkin_trace::control::{
     self, Answer, Context, FromApplication, Hello, KeepChannel, Levels, Opening, Refused, Role,
     ToApplication, Version, limits,
@@ -1019,6 +1021,49 @@ fn a_child_that_nobody_was_told_of_leaves_its_parents_rings_alone() {
     assert_eq!(parent.names(0), [""; 0]);
     parent.ping();
     assert_eq!(running.step_with("end"), "Ok([0])");
+    running.end();
+}
+
+/// Forks for each step; the child gets a filter of its own first, if the line says so.
+#[test]
+#[ignore = "a program of other tests"]
+fn forks_into_sandboxes() {
+    let mut line = String::new();
+    while std::io::stdin().read_line(&mut line).unwrap() > 0 {
+        if line.trim() == "both" {
+            assert!(refuse(Call::Getrandom));
+        }
+        let is_sandboxed = line.trim() == "child";
+        let ended = in_child(Fork::Library, |[is_refused]: &[AtomicU64; 1]| {
+            is_refused.store((!is_sandboxed || refuse(Call::Getrandom)).into(), SeqCst);
+            event!(Level::Info, "sandbox:child");
+        });
+        say(&format!("{ended:?}"));
+        line.clear();
+    }
+}
+
+/// A filter may kill a thread for what it takes to attach. One that was there at the fork does not
+/// matter.
+#[test]
+fn children_that_sandbox_themselves_are_left_alone() {
+    let daemon = Daemon::new("sandboxes");
+    let mut running = Running::with("forks_into_sandboxes", &daemon, &[("BLKKIN_WAIT", "20000")]);
+    let mut parent = daemon.program();
+    parent.add(0, &[]);
+    parent.enable(0, &[rule("*")]);
+    parent.ping();
+    assert_eq!(running.step_with("child"), "Ok([1])");
+    assert!(daemon.connected(Duration::ZERO).is_none());
+    for line in ["none", "both"] {
+        running.input.as_mut().unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut child = daemon.program();
+        child.add(0, &[]);
+        child.enable(0, &[rule("*")]);
+        child.ping();
+        assert_eq!(running.heard(), "Ok([1])");
+        assert_eq!(child.names(0), ["sandbox:child"]);
+    }
     running.end();
 }
 

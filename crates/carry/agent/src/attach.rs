@@ -105,7 +105,7 @@ impl Agent {
     /// A program has said where its types are: it is told what to record.
     pub(crate) fn begin_to_record(&mut self, id: Id) -> io::Result<()> {
         let uid = self.applications.get(&id).map(|application| application.process.uid);
-        let rules = uid.and_then(|uid| self.sampling.get(&uid)).cloned();
+        let rules = uid.and_then(|uid| self.sampling.get(&uid)).map(|own| own.rules.clone());
         if rules.is_some() {
             self.send(id, &ToApplication::Sampling(rules), vec![]);
         }
@@ -603,6 +603,7 @@ impl Agent {
         for attachment in &removed {
             self.count_ended(attachment);
             self.count_loss(attachment.session, &attachment.unread());
+            self.count_loss(attachment.session, &attachment.lost_by_renewal());
         }
         drop(removed);
         self.update(id);

@@ -6,8 +6,9 @@ use blkkin_control::bell;
 use blkkin_sys::process::seccomp_filters_in;
 use rustix::fs::{MemfdFlags, OFlags, SealFlags};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,10 @@ const PAUSES: [Duration; 6] = [
 const GAP_MAX: u32 = 4;
 /// Threads of a process that are looked at before it is called.
 const THREADS_MAX: usize = 256;
+/// Pages of one process that are noted as mapped by it; a program or library has one.
+const MAPPED_MAX: usize = 4;
+/// Bytes of a process's list of mappings that are read.
+const MAPS_SIZE_MAX: u64 = 16 << 20;
 
 /// Calls programs, until it is dropped.
 #[derive(Debug)]
@@ -41,6 +46,10 @@ struct Calls {
     /// Mount to which all memfds belong.
     mount: u64,
 }
+
+/// Processes with seccomp filters, by the inode of a page that they have mapped. Children have
+/// their parent's page, also when they have closed its file.
+type Sandboxed = HashMap<u64, Vec<PathBuf>>;
 
 /// What was found out about a page.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,21 +86,28 @@ impl Calls {
             }
             // Another one each time, so that who could not come before tries once more.
             let number = blkkin_sys::monotonic_ns() | 1;
-            let Ok(processes) = fs::read_dir("/proc") else { return };
-            for process in processes.filter_map(Result::ok) {
-                let name = process.file_name();
-                let Some(pid) = name.to_str().and_then(|name| name.parse().ok()) else { continue };
-                if ends.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected) {
-                    return;
-                }
-                self.call(pid, number);
+            if self.call_all(number, ends).is_none() {
+                return;
             }
         }
     }
 
-    fn call(&self, pid: u32, number: u64) {
-        let process = PathBuf::from(format!("/proc/{pid}"));
-        let is_meant = |uid| fs::metadata(&process).is_ok_and(|status| status.uid() == uid);
+    /// Looks at all processes once; `None` if there is no more to do.
+    fn call_all(&self, number: u64, ends: &Receiver<()>) -> Option<()> {
+        // A number in a page calls all processes that have it mapped, so it is known first which
+        // these are.
+        let mut sandboxed = Sandboxed::new();
+        for process in processes(ends)? {
+            note_sandboxed(process?, &mut sandboxed);
+        }
+        for process in processes(ends)? {
+            self.call(&process?, number, &sandboxed);
+        }
+        Some(())
+    }
+
+    fn call(&self, process: &Path, number: u64, sandboxed: &Sandboxed) {
+        let is_meant = |uid| fs::metadata(process).is_ok_and(|status| status.uid() == uid);
         if self.uid.is_some_and(|uid| !is_meant(uid)) {
             return;
         }
@@ -101,7 +117,7 @@ impl Calls {
                 let path = process.join(format!("fd/{descriptor}"));
                 match fs::read_link(&path) {
                     Ok(target) if is_bell(&target) => {
-                        let _ = self.ring(&process, &path, number);
+                        let _ = self.ring(process, &path, number, sandboxed);
                     }
                     Ok(_) => gap = 0,
                     Err(error) if error.kind() == io::ErrorKind::NotFound => gap += 1,
@@ -115,11 +131,19 @@ impl Calls {
     }
 
     /// Writes the number to a page. All that is known of the file is what somebody has called it.
-    fn ring(&self, process: &Path, path: &Path, number: u64) -> io::Result<()> {
+    fn ring(
+        &self,
+        process: &Path,
+        path: &Path,
+        number: u64,
+        sandboxed: &Sandboxed,
+    ) -> io::Result<()> {
         let file = self.open(path)?;
         let page = read(&file)?;
         let is_meant = page.sockets.contains(&self.socket);
-        let answer = match is_meant && !is_sandboxed_since(process, page.filters) {
+        let others = sandboxed.get(&file.metadata()?.ino()).into_iter().flatten();
+        let mut sharers = others.map(PathBuf::as_path).chain([process]);
+        let answer = match is_meant && !sharers.any(|one| is_sandboxed_since(one, page.filters)) {
             true => number,
             // The call of an agent that was there before counts no more.
             false => 0,
@@ -148,6 +172,38 @@ impl Calls {
                 .contains(&file.metadata()?.len());
         is_a_page.then_some(file).ok_or_else(|| Errno::INVAL.into())
     }
+}
+
+/// All processes at the moment; `None` in place of one, or of all, when there is no more to do.
+fn processes(ends: &Receiver<()>) -> Option<impl Iterator<Item = Option<PathBuf>>> {
+    let all = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
+    let is_process =
+        |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.parse::<u32>().is_ok());
+    let processes = all.filter(move |entry| is_process(&entry.file_name()));
+    Some(processes.map(|process| {
+        let is_over = ends.try_recv() == Err(std::sync::mpsc::TryRecvError::Disconnected);
+        (!is_over).then(|| process.path())
+    }))
+}
+
+/// Notes which pages a process has mapped, if a thread of it has seccomp filters.
+fn note_sandboxed(process: PathBuf, sandboxed: &mut Sandboxed) {
+    if !is_sandboxed_since(&process, 0) {
+        return;
+    }
+    let Ok(maps) = File::open(process.join("maps")) else { return };
+    let lines = BufReader::new(maps.take(MAPS_SIZE_MAX)).split(b'\n');
+    let pages = lines.map_while(Result::ok).filter_map(|line| page_in(str::from_utf8(&line).ok()?));
+    for page in pages.take(MAPPED_MAX) {
+        sandboxed.entry(page).or_default().push(process.clone());
+    }
+}
+
+/// The inode of the page that a line of a process's list of mappings is about.
+fn page_in(line: &str) -> Option<u64> {
+    // Addresses, permissions, offset and device stand before the inode, and spaces behind it.
+    let (inode, path) = line.splitn(5, ' ').nth(4)?.split_once(' ')?;
+    is_bell(Path::new(path.trim_start_matches(' '))).then(|| inode.parse().ok()).flatten()
 }
 
 fn is_bell(target: &Path) -> bool {
@@ -192,7 +248,10 @@ fn mount_of(file: &OwnedFd) -> io::Result<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::BorrowedFd;
+    use blkkin_sys::SharedPage;
+    use blkkin_sys::testing::Fork;
+    use std::os::fd::{BorrowedFd, FromRawFd};
+    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
     /// A file, as a program could hold it.
     fn memory(name: &str, size: u64, seals: SealFlags) -> File {
@@ -214,7 +273,7 @@ mod tests {
 
     fn ring(file: BorrowedFd<'_>) -> io::Result<()> {
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        calls().ring(Path::new("/proc/self"), &path, 99)
+        calls().ring(Path::new("/proc/self"), &path, 99, &Sandboxed::new())
     }
 
     fn rung(file: &File) -> u64 {
@@ -239,6 +298,61 @@ mod tests {
         write(&page, bell::FILTERS, 1);
         ring(page.as_fd()).unwrap();
         assert_eq!(rung(&page), 0);
+    }
+
+    /// A child has its parent's page, and would be killed if it did what a call has it do.
+    #[test]
+    fn parents_of_sandboxed_children_are_not_called() {
+        const SOCKET: u64 = 8;
+        static PAGE: SharedPage = SharedPage::new();
+        let file = PAGE.share(bell::NAME).unwrap();
+        let calls = Calls { socket: SOCKET, ..calls() };
+        write(&file, bell::KIND, bell::MAGIC);
+        write(&file, bell::SOCKETS, SOCKET);
+        // Behind the words of the page.
+        let words: &[AtomicU64; bell::SIZE / 8 + 1] = PAGE.words();
+        let stage = &words[bell::SIZE / 8];
+        let wait_for = |wanted| {
+            while stage.load(SeqCst) != wanted {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        };
+        let filter = crate::confine::filter_for_test();
+        let descriptor = file.as_raw_fd();
+        let (_lives, ends) = channel();
+        std::thread::scope(|scope| {
+            let child = scope.spawn(|| {
+                blkkin_sys::testing::in_child(Fork::Library, |_: &[AtomicU64; 1]| {
+                    // SAFETY: of the child alone, which does not use it again.
+                    #[expect(unsafe_code)]
+                    drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+                    stage.store(1 + u64::from(seccompiler::apply_filter(&filter).is_err()), SeqCst);
+                    wait_for(3);
+                })
+            });
+            while stage.load(SeqCst) == 0 {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            assert_eq!(stage.load(SeqCst), 1);
+            calls.call_all(99, &ends).unwrap();
+            let while_sandboxed = rung(&file);
+            stage.store(3, SeqCst);
+            child.join().unwrap().unwrap();
+            assert_eq!(while_sandboxed, 0);
+        });
+        calls.call_all(99, &ends).unwrap();
+        assert_eq!(rung(&file), 99);
+    }
+
+    #[test]
+    fn pages_are_found_among_mappings() {
+        let line =
+            |path: &str| format!("7f0000000000-7f0000001000 rw-s 00000000 00:01 2057 {path}");
+        let name = "/memfd:blkkin-bell (deleted)";
+        assert_eq!(page_in(&line(&format!("                       {name}"))), Some(2057));
+        assert_eq!(page_in(&line("   /memfd:blkkin-rings (deleted)")), None);
+        assert_eq!(page_in(&line(&format!("  /tmp{name}"))), None);
+        assert_eq!(page_in("7f0000000000-7f0000001000 rw-p 00000000 00:00 0 "), None);
     }
 
     /// What others call a page.

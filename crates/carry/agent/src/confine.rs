@@ -247,12 +247,28 @@ fn filter_calls(
     others: SeccompAction,
     fitting: SeccompAction,
 ) -> Result<(), String> {
+    let program = program(rules, others, fitting)?;
+    seccompiler::apply_filter(&program).map_err(|error| error.to_string())
+}
+
+/// The filter that does that.
+fn program(
+    rules: BTreeMap<i64, Vec<SeccompRule>>,
+    others: SeccompAction,
+    fitting: SeccompAction,
+) -> Result<BpfProgram, String> {
     let architecture: TargetArch =
         std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
     let filter = SeccompFilter::new(rules, others, fitting, architecture);
     let program: Result<BpfProgram, _> = filter.and_then(TryInto::try_into);
-    let program = program.map_err(|error| error.to_string())?;
-    seccompiler::apply_filter(&program).map_err(|error| error.to_string())
+    program.map_err(|error| error.to_string())
+}
+
+/// A filter that refuses one call.
+#[cfg(test)]
+pub(crate) fn filter_for_test() -> BpfProgram {
+    let refused = [(libc::SYS_reboot, Vec::new())].into();
+    program(refused, SeccompAction::Allow, SeccompAction::Errno(libc::EPERM as u32)).unwrap()
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use crate::process::{Looker, group_number};
 use crate::quota::{Account, Accounts, Exceeded, Limits, Share, What};
 use crate::requests::{Command, Pending};
 use crate::saved::{self, Begun, Notebook, Notes};
-use crate::session::{Session, SessionId};
+use crate::session::{SamplingRules, Session, SessionId};
 use crate::snapshot::Snapshotting;
 use blkkin_control::{
     Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
@@ -98,7 +98,7 @@ pub struct Agent {
     pub(crate) begun: HashMap<[u8; 16], Begun>,
     pub(crate) notebook: Notebook,
     /// Rules of sampling, by user.
-    pub(crate) sampling: HashMap<u32, String>,
+    pub(crate) sampling: HashMap<u32, SamplingRules>,
     /// What the rings have seen of programs that are no more, by session and channel.
     pub(crate) ended: BTreeMap<(SessionId, usize), Totals>,
     /// Losses of sessions, without those of rings that are attached.

@@ -6,7 +6,7 @@
 //! in, and has one more stand by. A user can have [`BUSY_MAX`] threads wait; what else is of that user waits behind
 //! them, and others' is closed as before.
 
-use crate::quota::Share;
+use crate::quota::{Account, Share};
 use blkkin_sys::socket::{Socket, close_at_once};
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
@@ -109,8 +109,8 @@ pub(crate) fn intake_of(uid: u32) -> Intake {
 }
 
 /// Does something for a user that may wait for as long as the user likes, on a thread that may be lost.
-pub(crate) fn run(uid: u32, job: Box<dyn FnOnce() + Send>) {
-    CLOSER.close(uid, job);
+pub(crate) fn run(account: &Account, job: Box<dyn FnOnce() + Send>) {
+    CLOSER.close(account.uid(), job);
 }
 
 /// How long something waits before another thread steps in.

@@ -35,7 +35,7 @@ pub(crate) struct Destroyed {
 
 /// Destroyed sessions whose losses are kept, for each user.
 const DESTROYED_MAX: usize = 16;
-/// Programs that were refused, of which each is counted once.
+/// Refused programs that are remembered, so that each is counted once.
 const REFUSED_MAX: usize = 4096;
 
 impl Amount {
@@ -176,6 +176,17 @@ impl Attachment {
         losses
     }
 
+    /// Events that found no rings while the program had given up these, and not got new ones yet.
+    /// The program does not count them.
+    pub(crate) fn lost_by_renewal(&self) -> Losses {
+        let mut losses = Losses::default();
+        if !self.rules.is_empty() {
+            let reason = "rings that held much memory were given up for new ones".to_owned();
+            losses.add(Cause::Quota, Amount::uncounted(1).because(Some(reason)));
+        }
+        losses
+    }
+
     /// What is lost when nobody reads the rings any more.
     pub(crate) fn unread(&self) -> Losses {
         let mut losses = Losses::default();
@@ -227,7 +238,15 @@ impl Agent {
         pid: u32,
         error: &io::Error,
     ) {
-        if self.refused.len() >= REFUSED_MAX || !self.refused.insert((session, channel, pid)) {
+        if self.refused.len() >= REFUSED_MAX {
+            let pids: HashSet<u32> =
+                self.applications.values().map(|one| one.process.pid).collect();
+            self.refused.retain(|(.., pid)| pids.contains(pid));
+        }
+        // If there are so many at a time, each refusal counts.
+        let is_known =
+            self.refused.len() < REFUSED_MAX && !self.refused.insert((session, channel, pid));
+        if is_known {
             return;
         }
         let cause = match cause_of(error) {
@@ -285,8 +304,10 @@ impl Agent {
         let replies = losses.messages(&session, true).map(Reply::Loss).collect();
         if !losses.is_empty() {
             self.destroyed.push_back(Destroyed { uid, session, losses });
-            let own = self.destroyed.iter().filter(|one| one.uid == uid).count();
-            let oldest = self.destroyed.iter().position(|one| one.uid == uid);
+            let owner = self.accounts.owner_of(uid);
+            let is_own = |one: &Destroyed| self.accounts.owner_of(one.uid) == owner;
+            let own = self.destroyed.iter().filter(|one| is_own(one)).count();
+            let oldest = self.destroyed.iter().position(is_own);
             if own > DESTROYED_MAX
                 && let Some(oldest) = oldest
             {
@@ -327,3 +348,62 @@ impl Agent {
 
 /// Programs that were refused, by session and channel.
 pub(crate) type RefusedPrograms = HashSet<(SessionId, usize, u32)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use std::path::PathBuf;
+    use std::process::Command;
+
+    fn agent(directory: &tempfile::TempDir) -> Agent {
+        let options = Options {
+            socket: directory.path().join("agent.sock"),
+            is_public: false,
+            group: "daemon".to_owned(),
+            traces: None,
+            manager: None,
+            limits: Default::default(),
+            log: |_| (),
+        };
+        Agent::bind(options).unwrap()
+    }
+
+    const SESSION: SessionId = 7;
+
+    fn uncounted(agent: &Agent, cause: Cause) -> u64 {
+        agent.losses.get(&SESSION).map_or(0, |losses| losses.0[&cause].uncounted)
+    }
+
+    /// Programs that have ended make room for others.
+    #[test]
+    fn refused_programs_are_counted_however_many_there_were() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut agent = agent(&directory);
+        let error = io::Error::other("no reason");
+        let programs = REFUSED_MAX as u32 + 100;
+        agent.count_refused(SESSION, 0, 0, &error);
+        for pid in 0..programs {
+            agent.count_refused(SESSION, 0, pid, &error);
+        }
+        assert_eq!(uncounted(&agent, Cause::Attach), u64::from(programs));
+        assert!(agent.refused.len() <= REFUSED_MAX);
+    }
+
+    /// Traces of an earlier agent are counted before they are noted no more.
+    #[test]
+    fn programs_that_end_unseen_are_counted() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut agent = agent(&directory);
+        let mut program = Command::new("true").spawn().unwrap();
+        let begun = |pid| {
+            let directory = PathBuf::from("/nowhere");
+            Begun { session: SESSION, pid, directory, is_earlier: true }
+        };
+        agent.begun.insert([1; 16], begun(program.id()));
+        agent.begun.insert([2; 16], begun(std::process::id()));
+        program.wait().unwrap();
+        agent.save();
+        assert_eq!(uncounted(&agent, Cause::CutOff), 1);
+    }
+}

@@ -56,7 +56,8 @@ impl Agent {
         let make = move || {
             let _ = sender.send(make(&path, owner));
         };
-        run(owner.uid, Box::new(make));
+        // Threads are the account's: an owner may have numbers of many users.
+        run(&self.accounts.of(owner.uid), Box::new(make));
         let deadline = Instant::now() + PATIENCE;
         self.makings.push(Making { command, output, owner, deadline, made, purpose });
     }

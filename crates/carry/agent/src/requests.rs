@@ -13,7 +13,8 @@ use crate::owner::Owner;
 use crate::process;
 use crate::quota::{Account, Exceeded, Share, What};
 use crate::session::{
-    Executable, Session, SessionChannel, SessionId, SessionRule, size_of_channel, size_of_session,
+    Executable, SamplingRules, Session, SessionChannel, SessionId, SessionRule, size_of_channel,
+    size_of_sampling, size_of_session,
 };
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
@@ -412,18 +413,24 @@ impl Agent {
             Request::Status(name) => self.status(who, name.as_deref()),
             Request::GetSampling => {
                 let rules = self.sampling.get(&who.owner.uid);
-                Ok(vec![Reply::Sampling(rules.cloned())])
+                Ok(vec![Reply::Sampling(rules.map(|own| own.rules.clone()))])
             }
             Request::SetSampling(rules) => {
                 if let Some(Err(error)) = rules.as_deref().map(str::parse::<Sampling>) {
                     return Err(failed(code::BAD_VALUE, error.to_string()));
                 }
-                if self.sampling.get(&who.owner.uid) == rules.as_ref() {
+                let before = self.sampling.get(&who.owner.uid).map(|own| &own.rules);
+                if before == rules.as_ref() {
                     *end = End::AsBefore;
                     return Ok(vec![]);
                 }
-                match &rules {
-                    Some(rules) => self.sampling.insert(who.owner.uid, rules.clone()),
+                match rules.clone() {
+                    Some(rules) => {
+                        let account = self.accounts.of(who.owner.uid);
+                        let bytes = account.take(What::RuleBytes, size_of_sampling(&rules));
+                        let _bytes = bytes.map_err(exceeded)?;
+                        self.sampling.insert(who.owner.uid, SamplingRules { rules, _bytes })
+                    }
                     None => self.sampling.remove(&who.owner.uid),
                 };
                 let own = self.applications.iter();

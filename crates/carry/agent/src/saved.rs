@@ -8,7 +8,8 @@ use crate::owner::Owner;
 use crate::process::may_run;
 use crate::quota::{Account, Accounts, What};
 use crate::session::{
-    Session, SessionChannel, SessionId, SessionRule, size_of_channel, size_of_session,
+    SamplingRules, Session, SessionChannel, SessionId, SessionRule, size_of_channel,
+    size_of_sampling, size_of_session,
 };
 use crate::trace::Trace;
 use blkkin_control::{
@@ -62,7 +63,7 @@ pub(crate) struct Notes {
     /// By UUID.
     pub(crate) traces: HashMap<[u8; 16], Begun>,
     /// Rules of sampling, by user.
-    pub(crate) sampling: HashMap<u32, String>,
+    pub(crate) sampling: HashMap<u32, SamplingRules>,
     /// Losses of sessions.
     pub(crate) losses: BTreeMap<SessionId, Losses>,
     /// What the rings of ended programs have seen, by session and channel.
@@ -153,7 +154,8 @@ impl Notes {
                 self.traces.insert(uuid, Begun { session, pid, directory, is_earlier: true });
             }
             Saved::Sampling(SavedSampling { user, rules }) => {
-                self.sampling.insert(user, rules);
+                let bytes = accounts.of(user).owe(What::RuleBytes, size_of_sampling(&rules));
+                self.sampling.insert(user, SamplingRules { rules, _bytes: bytes });
             }
             Saved::Closed(SavedClosed { uuid_first, uuid_second }) => {
                 self.traces.remove(&uuid_of(uuid_first, uuid_second));
@@ -302,6 +304,8 @@ fn saved_trace(uuid: [u8; 16], name: String, begun: Begun) -> Saved {
 impl Agent {
     /// Notes all sessions and traces, in place of what was noted before.
     pub(crate) fn save(&mut self) {
+        // Those that are not kept below.
+        self.count_cut_off();
         let (sessions, mut room) = (&self.sessions, BEGUN_MAX);
         self.begun.retain(|_, begun| {
             let is_wanted = sessions.iter().any(|one| one.id == begun.session)
@@ -334,7 +338,8 @@ impl Agent {
             self.saved_counters(session).into_iter().for_each(&mut note);
         }
         for (user, rules) in &self.sampling {
-            note(Saved::Sampling(SavedSampling { user: *user, rules: rules.clone() }));
+            let rules = rules.rules.clone();
+            note(Saved::Sampling(SavedSampling { user: *user, rules }));
         }
         let mut room: HashMap<SessionId, usize> =
             self.sessions.iter().map(|one| (one.id, NOTED_MAX)).collect();

@@ -256,6 +256,18 @@ pub(crate) fn size_of_session(name: &str, output: &Path) -> u64 {
     (size_of::<Session>() + name.len() + output.as_os_str().len()) as u64
 }
 
+/// Rules of sampling of a user.
+#[derive(Debug)]
+pub(crate) struct SamplingRules {
+    pub(crate) rules: String,
+    pub(crate) _bytes: Share,
+}
+
+/// Bytes that rules of sampling take.
+pub(crate) fn size_of_sampling(rules: &str) -> u64 {
+    (size_of::<(u32, SamplingRules)>() + rules.len()) as u64
+}
+
 /// Bytes that a channel takes without its rules.
 pub(crate) fn size_of_channel(channel: &Channel) -> u64 {
     let name_size = |context: &Context| match context {

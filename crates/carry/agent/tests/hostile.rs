@@ -413,6 +413,12 @@ fn rules_take_no_more_than_their_room() {
     node.ask(&Request::DestroySession("other".into()));
     assert!(told(&mut node).0 < used * 2 / 3);
     node.ask(&Request::EnableEvents(rule("s", taken)));
+    // Rules of sampling count, too.
+    let before = told(&mut node);
+    node.ask(&Request::SetSampling(Some("1/2".into())));
+    assert!(told(&mut node).0 > before.0);
+    node.ask(&Request::SetSampling(None));
+    assert_eq!(told(&mut node), before);
     // One that was there already takes no more room.
     let before = told(&mut node);
     node.ask(&Request::EnableEvents(rule("s", taken)));

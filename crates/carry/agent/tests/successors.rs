@@ -4,7 +4,7 @@ mod support;
 
 use blkkin_agent::Limits;
 use blkkin_control::{
-    Channel, Events, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
+    Cause, Channel, Events, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
 };
 use blkkin_ring::{Cells, Clock, Outcome, Writer};
 use blkkin_sys::SharedMemory;
@@ -662,6 +662,14 @@ fn l11_rings_that_hold_much_are_given_up() {
         let (used, refused) = used();
         (refused > 0 && used <= limit && !program.writers.is_empty()).then_some(())
     });
+    // What a program records while it has neither the old rings nor the new ones, nobody counts.
+    let status = agents.ask(&Request::Status(None));
+    let renewed = status.iter().filter_map(|reply| match reply {
+        Reply::Loss(loss) if loss.cause == Cause::Quota => Some(loss.uncounted),
+        _ => None,
+    });
+    let (renewals, refused) = (renewed.sum::<u64>(), used().1);
+    assert!(renewals > 0 && renewals <= refused, "{status:?}");
     for number in 0..100 {
         assert_eq!(program.record(program.newest, 0, 2_000_000 + number), Outcome::Recorded);
         recorded.push((0, 2_000_000 + number));

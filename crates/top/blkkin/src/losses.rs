@@ -33,10 +33,10 @@ pub(crate) fn line(loss: &Loss) -> String {
 pub(crate) fn amount(loss: &Loss) -> String {
     let Loss { events, packets, uncounted, .. } = *loss;
     let unknown = match loss.cause {
-        Cause::CutOff | Cause::AgentAway => {
+        Cause::CutOff | Cause::AgentAway | Cause::Quota => {
             format!("an unknown number of events of {}", plural(uncounted, "program"))
         }
-        Cause::Quota | Cause::Attach => format!("all events of {}", plural(uncounted, "program")),
+        Cause::Attach => format!("all events of {}", plural(uncounted, "program")),
         Cause::EventTypes => format!("all events of {}", plural(uncounted, "event type")),
         _ => format!("an unknown number of events in {}", plural(uncounted, "ring")),
     };

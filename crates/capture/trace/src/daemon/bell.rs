@@ -28,6 +28,12 @@ pub static CALL: &AtomicU64 = {
     ring
 };
 
+/// The word with the number of seccomp filters that the program had when it made the page.
+pub(super) fn filters() -> &'static AtomicU64 {
+    let words: &[AtomicU64; bell::SIZE / 8] = PAGE.words();
+    &words[bell::FILTERS as usize / 8]
+}
+
 /// Whether nobody can want any event: there is no thread, and no daemon has asked for one.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
