@@ -326,9 +326,12 @@ impl Agent {
     /// Works until `stop` can be read. Then what is in the rings is written. The thread that calls it can
     /// do little else from then on, nor can threads that it starts.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
-        let traces: Vec<PathBuf> =
-            self.begun.values().map(|begun| begun.directory.clone()).collect();
-        for missing in crate::confine::confine(&traces) {
+        self.open_outputs();
+        let mut traces = self.begun.values().filter_map(|begun| {
+            let session = self.sessions.iter().find(|session| session.id == begun.session)?;
+            session.output.find_directory(&begun.directory).ok()
+        });
+        for missing in crate::confine::confine(&mut traces) {
             self.log.line(&missing);
         }
         self.count_cut_off();

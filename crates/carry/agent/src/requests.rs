@@ -8,6 +8,7 @@ use crate::clock::Rates;
 use crate::date;
 use crate::engine::{Agent, Id, ROOM, State, Totals};
 use crate::foreign::Foreign;
+use crate::output::Output;
 use crate::outputs::OutputPurpose;
 use crate::owner::Owner;
 use crate::process;
@@ -133,7 +134,7 @@ fn failed(code: &str, message: impl Into<String>) -> Failed {
     Failed { code: code.to_owned(), message: message.into(), hint: None }
 }
 
-fn exceeded(exceeded: Exceeded) -> Failed {
+pub(crate) fn exceeded(exceeded: Exceeded) -> Failed {
     Failed { hint: Some(exceeded.advice().into()), ..failed(code::QUOTA, exceeded.reason()) }
 }
 
@@ -392,7 +393,7 @@ impl Agent {
                 let output = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
                     let date = date::for_names(&Zoned::now());
                     let name = format!("snapshot-1-{date}-{number}");
-                    (session.output.join(name), session.owner)
+                    (session.output.path().join(name), session.owner)
                 });
                 *end = End::Made(output, OutputPurpose::Snapshot(session.id));
                 Ok(vec![])
@@ -484,12 +485,13 @@ impl Agent {
     pub(crate) fn add_session(
         &mut self,
         wanted: blkkin_control::Session,
-        (output, owner): (PathBuf, Owner),
+        output: Output,
+        owner: Owner,
         is_privileged: bool,
     ) -> Result<(), Failed> {
         // Another one may have been made meanwhile.
         self.may_create(owner, &wanted.name)?;
-        let size = size_of_session(&wanted.name, &output);
+        let size = size_of_session(&wanted.name, output.path());
         let bytes = self.accounts.of(owner.uid).take(What::RuleBytes, size).map_err(exceeded)?;
         self.sessions.push(Session {
             _bytes: bytes,
