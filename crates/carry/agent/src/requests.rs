@@ -273,13 +273,15 @@ impl Agent {
                 Then::Write(id) => {
                     let trouble = self.write_all(id);
                     let session = self.sessions.iter().find(|session| session.id == id);
-                    let losses = session.map(|session| self.loss_replies(session));
+                    let losses = session.map(|session| self.last_loss_replies(session));
                     losses.iter().flatten().for_each(|loss| self.reply(command, loss));
                     trouble
                 }
                 Then::Destroy(id, name, uid) => {
                     // What cannot be written is counted.
                     let _ = self.detach(id);
+                    // Rings that come back later are nobody's.
+                    self.count_loss(id, &self.unreturned(id));
                     self.ended.retain(|(ended, _), _| *ended != id);
                     self.released.retain(|(released, _), _| *released != id);
                     let losses = self.bury(id, name, uid);
