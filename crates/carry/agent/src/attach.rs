@@ -311,7 +311,7 @@ impl Agent {
             let pid = application.process.pid;
             let note = Note::new(self.notebook.clone(), session, pid, uuid);
             // One that cannot be gone on with is left as it is, and another one is begun.
-            Trace::go_on(begun.directory.clone(), session.owner, note).ok()
+            Trace::go_on(begun.directory.clone(), session.output.clone(), note).ok()
         });
         let attached = self.attach(id, (at, number), Some(Adopted { uuid, replaces, left, trace }));
         let application = self.applications.get(&id);
@@ -508,12 +508,12 @@ impl Agent {
             let mut trace = match earlier {
                 Some(trace) => trace,
                 None => {
-                    let directory = directory_of(&session.output, application);
+                    let directory = directory_of(session.output.path(), application);
                     let rate = self.clocks.rate(&mut session.rates, application.clock);
                     let about = about(rate, session, application, uuid);
                     let pid = application.process.pid;
                     let note = Note::new(self.notebook.clone(), session, pid, uuid);
-                    Trace::new(directory, session.owner, about, Some(note))
+                    Trace::new(directory, session.output.clone(), about, Some(note))
                 }
             };
             trace.let_go_by(self.behind.clone());

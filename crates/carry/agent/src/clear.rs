@@ -5,15 +5,16 @@
 //! files are taken away that a daemon has made.
 
 use crate::engine::{Agent, Id};
-use crate::owner::Owner;
+use crate::output::Output;
 use crate::quota::Share;
 use crate::session::{Session, SessionId};
 use crate::trace::{Part, part_named};
 use blkkin_control::{Failed, Reply, code};
+use rustix::fs::{Dir, DirEntry, FileType};
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
-use std::fs::{self, DirEntry, ReadDir};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Traces that are being removed.
@@ -22,11 +23,11 @@ pub(crate) struct Clearing {
     /// Who waits for it.
     command: Id,
     session: SessionId,
-    owner: Owner,
+    output: Output,
     /// Traces that have been closed since it began: they hold what was recorded since then.
     spared: HashSet<PathBuf>,
     /// Directories that are being gone through, each in the one before.
-    open: Vec<(PathBuf, ReadDir)>,
+    open: Vec<(PathBuf, Dir)>,
     _descriptors: Share,
     trouble: Option<io::Error>,
 }
@@ -39,15 +40,16 @@ const ENTRIES_AT_ONCE: usize = 128;
 impl Clearing {
     fn begin(command: Id, session: &Session, _descriptors: Share) -> Clearing {
         let (spared, open, trouble) = (HashSet::new(), Vec::new(), None);
-        let Session { id: session, owner, ref output, .. } = *session;
+        let (session, output) = (session.id, session.output.clone());
+        let all = output.path().join("ust").join("pid");
         let mut clearing =
-            Clearing { command, session, owner, spared, open, _descriptors, trouble };
-        clearing.enter(output.join("ust").join("pid"));
+            Clearing { command, session, output, spared, open, _descriptors, trouble };
+        clearing.enter(all);
         clearing
     }
 
     fn enter(&mut self, directory: PathBuf) {
-        match self.owner.act(|| fs::read_dir(&directory)) {
+        match self.output.read_directory(&directory) {
             Ok(entries) => self.open.push((directory, entries)),
             Err(error) => self.note(Err(error)),
         }
@@ -73,12 +75,12 @@ impl Clearing {
             let Some((directory, entries)) = self.open.last_mut() else { return true };
             match entries.next() {
                 Some(Ok(entry)) => self.look_at(&entry, depth, open),
-                Some(Err(error)) => self.note(Err(error)),
+                Some(Err(error)) => self.note(Err(error.into())),
                 None => {
                     let directory = std::mem::take(directory);
                     self.open.pop();
                     if depth > 1 {
-                        self.note(self.owner.act(|| fs::remove_dir(directory)));
+                        self.note(self.output.remove_directory(&directory));
                     }
                 }
             }
@@ -87,16 +89,23 @@ impl Clearing {
     }
 
     fn look_at(&mut self, entry: &DirEntry, depth: usize, open: &HashSet<&Path>) {
-        let path = entry.path();
-        let is_directory = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let name = entry.file_name();
+        let name = OsStr::from_bytes(entry.file_name().to_bytes());
+        if name == "." || name == ".." {
+            return;
+        }
+        let Some((above, _)) = self.open.last() else { return };
+        let path = above.join(name);
+        let is_directory = match entry.file_type() {
+            FileType::Unknown => self.output.find_directory(&path).is_ok(),
+            kind => kind.is_dir(),
+        };
         match (depth, is_directory) {
             (1, true) if !self.is_spared(&path, open) => self.enter(path),
             (2, true) if name == "index" => self.enter(path),
-            (2, false) if is_part(&name, &[Part::Metadata, Part::Mark, Part::Stream]) => {
+            (2, false) if is_part(name, &[Part::Metadata, Part::Mark, Part::Stream]) => {
                 self.remove(&path);
             }
-            (3, false) if is_part(&name, &[Part::Index]) => self.remove(&path),
+            (3, false) if is_part(name, &[Part::Index]) => self.remove(&path),
             _ => {}
         }
     }
@@ -106,7 +115,7 @@ impl Clearing {
     }
 
     fn remove(&mut self, path: &Path) {
-        self.note(self.owner.act(|| fs::remove_file(path)));
+        self.note(self.output.remove_file(path));
     }
 }
 

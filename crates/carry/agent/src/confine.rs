@@ -14,7 +14,8 @@ use seccompiler::{
     SeccompRule, TargetArch,
 };
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::os::fd::OwnedFd;
+use std::path::Path;
 
 /// Of root's powers: to act on files as another user.
 const POWERS: CapabilitySet =
@@ -35,7 +36,7 @@ const READ: [&str; 8] = [
 ];
 
 /// Confines this thread, and all that it will start; `traces` can be read. Gives what could not be done.
-pub(crate) fn confine(traces: &[PathBuf]) -> Vec<String> {
+pub(crate) fn confine(traces: &mut dyn Iterator<Item = OwnedFd>) -> Vec<String> {
     let steps = [
         ("powers of root", drop_powers(POWERS)),
         (
@@ -93,7 +94,7 @@ fn drop_powers(powers: CapabilitySet) -> Result<(), String> {
     rustix::thread::set_capabilities(None, sets).map_err(|error| error.to_string())
 }
 
-fn restrict_files(traces: &[PathBuf]) -> Result<(), String> {
+fn restrict_files(traces: &mut dyn Iterator<Item = OwnedFd>) -> Result<(), String> {
     // Writing is not restricted: users say where their traces go, and the kernel goes by their rights.
     let handled = AccessFs::Execute | AccessFs::ReadFile;
     let restrict = || {
@@ -103,12 +104,13 @@ fn restrict_files(traces: &[PathBuf]) -> Result<(), String> {
             // No port can be listened on or connected to, whoever has made the socket.
             .handle_access(AccessNet::from_all(ABI::V4))?
             .create()?;
-        let known = READ.iter().map(Path::new);
-        let read = known.chain(traces.iter().map(PathBuf::as_path));
-        for path in read.filter(|path| path.exists()) {
+        for path in READ.iter().map(Path::new).filter(|path| path.exists()) {
             if let Ok(place) = PathFd::new(path) {
                 rules = rules.add_rule(PathBeneath::new(place, AccessFs::ReadFile))?;
             }
+        }
+        for trace in traces {
+            rules = rules.add_rule(PathBeneath::new(trace, AccessFs::ReadFile))?;
         }
         rules.restrict_self()
     };
@@ -317,7 +319,7 @@ mod tests {
             return;
         }
         let confined = std::thread::spawn(|| {
-            confine(&[]);
+            confine(&mut std::iter::empty());
             let powers = || Ok(rustix::thread::capabilities(None)?.effective);
             let own = powers().map_err(|error: std::io::Error| error.to_string()).unwrap();
             (own, blkkin_sys::as_user(65_534, 65_534, powers).unwrap())
@@ -338,7 +340,7 @@ mod tests {
         let mut sleeper = Command::new("sleep").arg("60").spawn().unwrap();
         let other = sleeper.id();
         let confined = std::thread::spawn(move || {
-            let missing = confine(&[]);
+            let missing = confine(&mut std::iter::empty());
             let has = |what: &str| !missing.iter().any(|missing| missing.contains(what));
             if has("system calls") {
                 assert!(TcpStream::connect(address).is_err());

@@ -74,7 +74,7 @@ pub struct Agent {
     /// Held while the daemon lives.
     _lock: File,
     pub(crate) epoll: OwnedFd,
-    looker: Looker,
+    pub(crate) looker: Looker,
     _caller: Option<Caller>,
     /// Lets go of what is in memory of traces.
     pub(crate) behind: Option<Behind>,
@@ -326,9 +326,12 @@ impl Agent {
     /// Works until `stop` can be read. Then what is in the rings is written. The thread that calls it can
     /// do little else from then on, nor can threads that it starts.
     pub fn run(&mut self, stop: BorrowedFd<'_>) -> io::Result<()> {
-        let traces: Vec<PathBuf> =
-            self.begun.values().map(|begun| begun.directory.clone()).collect();
-        for missing in crate::confine::confine(&traces) {
+        self.open_outputs();
+        let mut traces = self.begun.values().filter_map(|begun| {
+            let session = self.sessions.iter().find(|session| session.id == begun.session)?;
+            session.output.find_directory(&begun.directory).ok()
+        });
+        for missing in crate::confine::confine(&mut traces) {
             self.log.line(&missing);
         }
         self.count_cut_off();
@@ -496,7 +499,16 @@ impl Agent {
                 Err(reason) => {
                     let refused = Refused { version: Version::OURS, try_again: true, reason };
                     // Who cannot take even that is not waited for.
-                    let _ = connection.send(&Answer::Refused(refused), vec![]);
+                    let _ = connection.send(&Answer::Refused(refused.clone()), vec![]);
+                    // Commands record nothing. Programs, which try again, say hello as they connect.
+                    let mut decoder: Decoder<Opening, Foreign<OwnedFd>> = Decoder::new();
+                    let _ = connection.receive(&mut decoder);
+                    if let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) =
+                        decoder.take()
+                        && matches!(hello.role, Role::Application { .. })
+                    {
+                        self.count_turned_away(peer, refused.reason);
+                    }
                     continue;
                 }
             };
@@ -659,8 +671,12 @@ impl Agent {
             Ok(descriptors) => descriptors,
             Err(error) => {
                 let (version, reason) = (Version::OURS, error.to_string());
-                let refused = Refused { version, try_again: true, reason };
-                return peer.connection.send(&Answer::Refused(refused), vec![]);
+                let refused = Refused { version, try_again: true, reason: reason.clone() };
+                let sent = peer.connection.send(&Answer::Refused(refused), vec![]);
+                if matches!(hello.role, Role::Application { .. }) {
+                    self.count_turned_away(Peer { pid, uid, gid }, reason);
+                }
+                return sent;
             }
         };
         let release = env!("CARGO_PKG_VERSION").to_owned();

@@ -27,6 +27,7 @@ mod log;
 mod losses;
 mod metadata;
 mod notify;
+mod output;
 mod outputs;
 mod owner;
 mod pace;

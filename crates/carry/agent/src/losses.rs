@@ -6,6 +6,7 @@ use crate::process::may_run;
 use crate::saved::Begun;
 use crate::session::{Session, SessionId};
 use blkkin_control::{Cause, Loss, Reply, Saved, SavedEnded, SavedLoss, limits};
+use blkkin_sys::socket::Peer;
 use std::collections::{BTreeMap, HashSet};
 use std::io;
 
@@ -35,6 +36,8 @@ pub(crate) struct Destroyed {
 
 /// Destroyed sessions whose losses are kept, for each user.
 const DESTROYED_MAX: usize = 16;
+/// In place of a channel, for programs that were not let in.
+const CONNECTION: usize = usize::MAX;
 /// Refused programs that are remembered, so that each is counted once.
 const REFUSED_MAX: usize = 4096;
 
@@ -258,6 +261,38 @@ impl Agent {
         self.count_loss(session, &losses);
     }
 
+    /// Counts a program that may not connect, once for each session that is to record it.
+    pub(crate) fn count_turned_away(&mut self, peer: Peer, reason: String) {
+        let Peer { pid, uid, .. } = peer;
+        let is_meant =
+            |one: &&Session| one.is_active() && (one.is_privileged || one.owner.uid == uid);
+        let meant = self.sessions.iter().filter(is_meant).map(|session| session.id);
+        let is_new = |id: &SessionId| !self.refused.contains(&(*id, CONNECTION, pid));
+        let new: Vec<SessionId> = meant.filter(is_new).collect();
+        if new.is_empty() || self.refused.len() >= REFUSED_MAX {
+            return;
+        }
+        let Ok(process) = self.looker.look(pid, uid) else { return };
+        let error = io::Error::new(io::ErrorKind::QuotaExceeded, reason);
+        for id in new {
+            let session = self.sessions.iter().find(|session| session.id == id);
+            let mut channels = session.into_iter().flat_map(|session| &session.channels);
+            match channels.any(|channel| !channel.rules_for(&process).is_empty()) {
+                true => self.count_refused(id, CONNECTION, pid, &error),
+                // It is not looked at again.
+                false => drop(self.refused.insert((id, CONNECTION, pid))),
+            }
+        }
+    }
+
+    /// Programs that have not come back to this agent, with rings that an earlier one has left them.
+    pub(crate) fn unreturned(&self, session: SessionId) -> Losses {
+        let own = self.begun.values().filter(|one| one.is_earlier && one.session == session);
+        let mut losses = Losses::default();
+        losses.add(Cause::AgentAway, Amount::uncounted(own.count() as u64));
+        losses
+    }
+
     /// Counts traces of an earlier agent whose programs have ended since, so that nobody has their rings.
     pub(crate) fn count_cut_off(&mut self) {
         self.count_earlier(Cause::CutOff, |begun| !may_run(begun.pid));
@@ -295,6 +330,13 @@ impl Agent {
     /// The same, as a command gets it.
     pub(crate) fn loss_replies(&self, session: &Session) -> Vec<Reply> {
         self.losses_of(session.id).messages(&session.name, false).map(Reply::Loss).collect()
+    }
+
+    /// The same at the end of a recording: with what programs hold that have not come back.
+    pub(crate) fn last_loss_replies(&self, session: &Session) -> Vec<Reply> {
+        let mut losses = self.losses_of(session.id);
+        losses.add_all(&self.unreturned(session.id));
+        losses.messages(&session.name, false).map(Reply::Loss).collect()
     }
 
     /// Gives the losses of a session that has just been destroyed, and keeps them for `status`.

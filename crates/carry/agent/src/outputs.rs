@@ -1,16 +1,19 @@
 //! Directories that users choose for what is recorded. A file system may not answer, so they are made by threads that
-//! may be lost, and those are refused that a user's own program serves: it could stop at any time.
+//! may be lost; which file systems are refused is in [`crate::output`].
 
+use crate::confine::confine;
 use crate::engine::{Agent, Id};
 use crate::foreign::run;
+use crate::output::{self, Output, Root};
 use crate::owner::Owner;
+use crate::quota::{Share, What};
+use crate::requests::exceeded;
 use blkkin_control::{Failed, Reply, code};
-use rustix::fs::{fstatfs, major, minor};
-use std::fs::{self, File};
+use std::collections::BTreeMap;
+use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{Receiver, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError, channel};
 use std::time::{Duration, Instant};
 
 /// A directory that is being made.
@@ -21,7 +24,7 @@ pub(crate) struct Making {
     output: PathBuf,
     owner: Owner,
     deadline: Instant,
-    made: Receiver<io::Result<()>>,
+    made: Receiver<io::Result<Option<Root>>>,
     purpose: OutputPurpose,
 }
 
@@ -40,10 +43,13 @@ pub(crate) enum OutputPurpose {
 const PATIENCE: Duration = Duration::from_millis(1000);
 /// From one look at what was made to the next.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1);
-/// What `statfs` says of file systems in user space.
-const FUSE: u64 = 0x6573_5546;
 
 impl Agent {
+    /// Whether this user's outputs are guarded: see [`Output`].
+    fn is_guarded(&self, owner: Owner) -> bool {
+        self.options.is_public && ![0, self.own_uid].contains(&owner.uid)
+    }
+
     /// Begins to make a directory with its owner's rights.
     pub(crate) fn make_output(
         &mut self,
@@ -51,10 +57,20 @@ impl Agent {
         (output, owner): (PathBuf, Owner),
         purpose: OutputPurpose,
     ) {
+        let descriptor = match self.is_guarded(owner) {
+            true => self.accounts.of(owner.uid).take(What::Descriptors, 1).map(Some),
+            false => Ok(None),
+        };
+        let descriptor = match descriptor {
+            Ok(descriptor) => descriptor,
+            Err(error) => {
+                return self.finish_request(command, &Reply::Failed(exceeded(error)));
+            }
+        };
         let (sender, made) = channel();
         let path = output.clone();
         let make = move || {
-            let _ = sender.send(make(&path, owner));
+            let _ = sender.send(make(&path, owner, descriptor));
         };
         // Threads are the account's: an owner may have numbers of many users.
         run(&self.accounts.of(owner.uid), Box::new(make));
@@ -73,16 +89,21 @@ impl Agent {
                     at += 1;
                     continue;
                 }
-                Err(_) => Err(io::Error::other(
-                    "its file system does not answer; choose a directory on another one",
-                )),
+                Err(_) => Err(output::no_answer()),
             };
-            let Making { command, output, owner, purpose, .. } = self.makings.swap_remove(at);
+            let Making { command, output: path, owner, purpose, .. } = self.makings.swap_remove(at);
             let failed = match made {
-                Ok(()) => self.use_output(command, (output, owner), purpose).err(),
+                Ok(None) => {
+                    self.use_output(command, Output::trusted(path, owner), owner, purpose).err()
+                }
+                Ok(Some(root)) => {
+                    let output = Output::guarded(path, owner);
+                    output.open(Ok(root));
+                    self.use_output(command, output, owner, purpose).err()
+                }
                 Err(error) => Some(Failed {
                     code: code::OUTPUT.to_owned(),
-                    message: format!("cannot create `{}`: {error}", output.display()),
+                    message: format!("cannot create `{}`: {error}", path.display()),
                     hint: None,
                 }),
             };
@@ -95,57 +116,72 @@ impl Agent {
     fn use_output(
         &mut self,
         command: Id,
-        (output, owner): (PathBuf, Owner),
+        output: Output,
+        owner: Owner,
         purpose: OutputPurpose,
     ) -> Result<(), Failed> {
         match purpose {
             OutputPurpose::Session { session, is_privileged } => {
-                self.add_session(session, (output.clone(), owner), is_privileged)?;
+                let path = output.path().to_owned();
+                self.add_session(session, output, owner, is_privileged)?;
                 self.save();
-                self.reply(command, &Reply::Written(output));
+                self.reply(command, &Reply::Written(path));
                 self.finish_request(command, &Reply::Done);
             }
-            OutputPurpose::Snapshot(session) => {
-                self.begin_snapshot(command, session, (output, owner));
-            }
+            OutputPurpose::Snapshot(session) => self.begin_snapshot(command, session, output),
         }
         Ok(())
     }
+
+    /// Opens the directories of an earlier agent's sessions. What a file system that does not answer is to take is
+    /// lost until it answers; nobody else's is.
+    pub(crate) fn open_outputs(&mut self) {
+        let mut guarded: BTreeMap<u32, Vec<(Output, Owner, Share)>> = BTreeMap::new();
+        for at in 0..self.sessions.len() {
+            let owner = self.sessions[at].owner;
+            if !self.is_guarded(owner) {
+                let output = &mut self.sessions[at].output;
+                *output = Output::trusted(output.path().to_owned(), owner);
+                continue;
+            }
+            let descriptor = self.accounts.of(owner.uid).owe(What::Descriptors, 1);
+            let output = self.sessions[at].output.clone();
+            guarded.entry(owner.uid).or_default().push((output, owner, descriptor));
+        }
+        let (sender, done) = channel::<()>();
+        for outputs in guarded.into_values() {
+            let sender = sender.clone();
+            let open = move || {
+                // The agent's own thread says what cannot be given up.
+                let _ = confine(&mut std::iter::empty());
+                for (output, owner, descriptor) in outputs {
+                    output.open(Root::open(output.path(), owner, descriptor));
+                }
+                drop(sender);
+            };
+            let thread = std::thread::Builder::new().name("blkkin-outputs".to_owned());
+            // Without a thread, its outputs count as those that do not answer.
+            let _ = thread.spawn(open);
+        }
+        drop(sender);
+        let opened: Result<(), RecvTimeoutError> = done.recv_timeout(PATIENCE);
+        if opened == Err(RecvTimeoutError::Timeout) {
+            self.log.line(
+                "the output of a session does not answer: nothing is written to it until it does",
+            );
+        }
+    }
 }
 
-fn make(output: &Path, owner: Owner) -> io::Result<()> {
-    owner.create_directory(output)?;
-    let refused = owner.act(|| refuse_served(output));
-    if refused.is_err() {
-        let _ = owner.act(|| fs::remove_dir(output));
-    }
-    refused
-}
-
-/// Refuses a directory on a file system that a program serves which root has not started.
-fn refuse_served(output: &Path) -> io::Result<()> {
-    // Landlock lets directories be opened that cannot be read.
-    let directory = rustix::fs::open(
-        output,
-        rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC,
-        rustix::fs::Mode::empty(),
-    )?;
-    if fstatfs(&directory)?.f_type as u64 & 0xffff_ffff != FUSE {
-        return Ok(());
-    }
-    let device = File::from(directory).metadata()?.dev();
-    let device = format!("{}:{}", major(device), minor(device));
-    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
-    let mut lines = mounts.lines().filter(|line| line.split(' ').nth(2) == Some(&*device));
-    let is_roots = |line: &str| {
-        let options = line.rsplit(' ').next().unwrap_or_default();
-        options.split(',').any(|option| option == "user_id=0")
+/// Makes a directory, and opens it if it takes up a descriptor.
+fn make(path: &Path, owner: Owner, descriptor: Option<Share>) -> io::Result<Option<Root>> {
+    owner.create_directory(path)?;
+    let made = match descriptor {
+        Some(descriptor) => Root::open(path, owner, descriptor).map(Some),
+        None => output::check_trusted(path, owner).map(|()| None),
     };
-    match lines.all(is_roots) {
-        true => Ok(()),
-        false => Err(io::Error::other(
-            "its file system is served by a user's program, which could keep the agent waiting; choose a directory \
-             on another one",
-        )),
+    if made.is_err() {
+        let _ = owner.act(|| fs::remove_dir(path));
     }
+    made
 }

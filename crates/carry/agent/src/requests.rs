@@ -8,6 +8,7 @@ use crate::clock::Rates;
 use crate::date;
 use crate::engine::{Agent, Id, ROOM, State, Totals};
 use crate::foreign::Foreign;
+use crate::output::Output;
 use crate::outputs::OutputPurpose;
 use crate::owner::Owner;
 use crate::process;
@@ -134,7 +135,7 @@ fn failed(code: &str, message: impl Into<String>) -> Failed {
     Failed { code: code.to_owned(), message: message.into(), hint: None }
 }
 
-fn exceeded(exceeded: Exceeded) -> Failed {
+pub(crate) fn exceeded(exceeded: Exceeded) -> Failed {
     Failed { hint: Some(exceeded.advice().into()), ..failed(code::QUOTA, exceeded.reason()) }
 }
 
@@ -273,13 +274,15 @@ impl Agent {
                 Then::Write(id) => {
                     let trouble = self.write_all(id);
                     let session = self.sessions.iter().find(|session| session.id == id);
-                    let losses = session.map(|session| self.loss_replies(session));
+                    let losses = session.map(|session| self.last_loss_replies(session));
                     losses.iter().flatten().for_each(|loss| self.reply(command, loss));
                     trouble
                 }
                 Then::Destroy(id, name, uid) => {
                     // What cannot be written is counted.
                     let _ = self.detach(id);
+                    // Rings that come back later are nobody's.
+                    self.count_loss(id, &self.unreturned(id));
                     self.ended.retain(|(ended, _), _| *ended != id);
                     self.released.retain(|(released, _), _| *released != id);
                     let losses = self.bury(id, name, uid);
@@ -393,7 +396,7 @@ impl Agent {
                 let output = output.map(|output| (output, who.owner)).unwrap_or_else(|| {
                     let date = date::for_names(&Zoned::now());
                     let name = format!("snapshot-1-{date}-{number}");
-                    (session.output.join(name), session.owner)
+                    (session.output.path().join(name), session.owner)
                 });
                 *end = End::Made(output, OutputPurpose::Snapshot(session.id));
                 Ok(vec![])
@@ -491,12 +494,13 @@ impl Agent {
     pub(crate) fn add_session(
         &mut self,
         wanted: blkkin_control::Session,
-        (output, owner): (PathBuf, Owner),
+        output: Output,
+        owner: Owner,
         is_privileged: bool,
     ) -> Result<(), Failed> {
         // Another one may have been made meanwhile.
         self.may_create(owner, &wanted.name)?;
-        let size = size_of_session(&wanted.name, &output);
+        let size = size_of_session(&wanted.name, output.path());
         let bytes = self.accounts.of(owner.uid).take(What::RuleBytes, size).map_err(exceeded)?;
         self.sessions.push(Session {
             _bytes: bytes,

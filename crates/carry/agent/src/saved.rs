@@ -4,6 +4,7 @@
 use crate::clock::Rates;
 use crate::engine::{Agent, Totals};
 use crate::losses::Losses;
+use crate::output::Output;
 use crate::owner::Owner;
 use crate::process::may_run;
 use crate::quota::{Account, Accounts, What};
@@ -183,13 +184,15 @@ fn session(saved: SavedSession, account: &Arc<Account>) -> Session {
     let output = session.output.unwrap_or_default();
     let bytes = account.owe(What::RuleBytes, size_of_session(&session.name, &output));
     let created = Timestamp::from_nanosecond(created_ns.into()).unwrap_or_default();
+    let owner = Owner { uid: owner, gid: saved.group };
     Session {
         id: saved.number,
         name: session.name,
-        owner: Owner { uid: owner, gid: saved.group },
+        owner,
         is_privileged: saved.is_privileged,
         purpose: session.purpose,
-        output,
+        // Until it is known whether its user is trusted.
+        output: Output::guarded(output, owner),
         _bytes: bytes,
         activity,
         created: Zoned::new(created, TimeZone::system()),

@@ -2,6 +2,7 @@
 
 use crate::bound::Bound;
 use crate::clock::Rates;
+use crate::output::Output;
 use crate::owner::Owner;
 use crate::process::Process;
 use crate::quota::{Account, Exceeded, Share, What};
@@ -11,7 +12,7 @@ use blkkin_control::{
     SessionState, limits,
 };
 use jiff::Zoned;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 /// A number that no other session of this daemon has, nor gets.
@@ -26,7 +27,7 @@ pub(crate) struct Session {
     /// Whether it may record programs of all users.
     pub(crate) is_privileged: bool,
     pub(crate) purpose: Purpose,
-    pub(crate) output: PathBuf,
+    pub(crate) output: Output,
     pub(crate) activity: Activity,
     pub(crate) created: Zoned,
     pub(crate) channels: Vec<SessionChannel>,
@@ -303,7 +304,7 @@ impl Session {
             session: blkkin_control::Session {
                 name: self.name.clone(),
                 purpose: self.purpose,
-                output: Some(self.output.clone()),
+                output: Some(self.output.path().to_owned()),
             },
             activity: self.activity,
             owner: self.owner.uid,

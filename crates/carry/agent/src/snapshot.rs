@@ -4,13 +4,12 @@
 use crate::application::SnapshotPlace;
 use crate::attach::{about, directory_of, new_uuid};
 use crate::engine::{Agent, Id, ROOM};
-use crate::owner::Owner;
+use crate::output::Output;
 use crate::session::SessionId;
 use crate::trace::Trace;
 use blkkin_control::{Failed, Reply, code};
 use std::collections::VecDeque;
 use std::io;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// A snapshot that is being written.
@@ -19,8 +18,7 @@ pub(crate) struct Snapshotting {
     /// Who waits for it.
     command: Id,
     session: SessionId,
-    directory: PathBuf,
-    owner: Owner,
+    output: Output,
     /// Serial numbers of the programs that are still to be written.
     left: VecDeque<u64>,
     /// The trace of the first of them, if it has been begun.
@@ -32,17 +30,12 @@ const TIME_AT_ONCE: Duration = Duration::from_millis(10);
 
 impl Agent {
     /// Begins to write what the session's programs have recorded so far to a directory that is there.
-    pub(crate) fn begin_snapshot(
-        &mut self,
-        command: Id,
-        session: SessionId,
-        (directory, owner): (PathBuf, Owner),
-    ) {
+    pub(crate) fn begin_snapshot(&mut self, command: Id, session: SessionId, output: Output) {
         let all = self.applications.values().chain(&self.departed);
         let own = all.filter(|one| one.attachments.iter().any(|one| one.session == session));
         let left = own.map(|one| one.serial).collect();
         let current = None;
-        let snapshot = Snapshotting { command, session, directory, owner, left, current };
+        let snapshot = Snapshotting { command, session, output, left, current };
         self.snapshots.push_back(snapshot);
     }
 
@@ -57,7 +50,10 @@ impl Agent {
             match self.go_on_with(&mut snapshot, until) {
                 Ok(false) => self.snapshots.push_back(snapshot),
                 Ok(true) => {
-                    self.reply(snapshot.command, &Reply::Written(snapshot.directory));
+                    self.reply(
+                        snapshot.command,
+                        &Reply::Written(snapshot.output.path().to_owned()),
+                    );
                     self.finish_request(snapshot.command, &Reply::Done);
                 }
                 Err(error) => {
@@ -90,8 +86,8 @@ impl Agent {
                     let uuid = *application.uuids.entry(session.id).or_insert_with(new_uuid);
                     let rate = self.clocks.rate(&mut session.rates, application.clock);
                     let about = about(rate, session, application, uuid);
-                    let path = directory_of(&snapshot.directory, application);
-                    let mut trace = Trace::new(path, snapshot.owner, about, None);
+                    let path = directory_of(snapshot.output.path(), application);
+                    let mut trace = Trace::new(path, snapshot.output.clone(), about, None);
                     for (number, channel) in session.channels.iter().enumerate() {
                         let channel = &channel.channel;
                         trace.add_channel(number as u32, &channel.name, &channel.contexts);

@@ -8,7 +8,7 @@ use crate::behind::Behind;
 use crate::bound::{Bound, Space};
 use crate::clock::Rate;
 use crate::metadata;
-use crate::owner::Owner;
+use crate::output::Output;
 use crate::quota::Account;
 use crate::rings::{Packets, Rings, online_processors};
 use crate::saved::Note;
@@ -18,7 +18,7 @@ use blkkin_ctf::schema::{EnvValue, Schema, Uuid};
 use blkkin_ctf::tsdl::{Written, write_more};
 use blkkin_ring::packet::{self, Header};
 use std::collections::{HashMap, HashSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -42,7 +42,7 @@ pub(crate) struct Trace {
     has_begun: bool,
     /// Whether an earlier daemon has begun it, so that there may be streams that are not open.
     is_gone_on: bool,
-    owner: Owner,
+    output: Output,
     schema: Schema,
     /// Text of the metadata that is to be on disk, and how much of the schema it tells.
     text: String,
@@ -133,13 +133,18 @@ pub(crate) fn part_named(name: &str) -> Option<Part> {
 
 impl Trace {
     /// One in that directory; if that is there already, in one beside it.
-    pub(crate) fn new(directory: PathBuf, owner: Owner, about: About, note: Option<Note>) -> Trace {
+    pub(crate) fn new(
+        directory: PathBuf,
+        output: Output,
+        about: About,
+        note: Option<Note>,
+    ) -> Trace {
         let About { uuid, env, clock_name, rate } = about;
         Trace {
             directory,
             has_begun: false,
             is_gone_on: false,
-            owner,
+            output,
             schema: metadata::trace(uuid, env, clock_name, rate),
             text: String::new(),
             written: Written::default(),
@@ -158,10 +163,10 @@ impl Trace {
     }
 
     /// Goes on with one that an earlier daemon has begun.
-    pub(crate) fn go_on(directory: PathBuf, owner: Owner, note: Note) -> io::Result<Trace> {
+    pub(crate) fn go_on(directory: PathBuf, output: Output, note: Note) -> io::Result<Trace> {
         let invalid = |error: String| io::Error::new(io::ErrorKind::InvalidData, error);
         let mut text = String::new();
-        let file = owner.open_file(&directory.join(METADATA))?;
+        let file = output.open_file(&directory.join(METADATA))?;
         file.take(METADATA_SIZE_MAX as u64).read_to_string(&mut text)?;
         let schema = blkkin_ctf::metadata::parse(text.as_bytes())
             .map_err(|error| invalid(error.to_string()))?;
@@ -177,13 +182,13 @@ impl Trace {
         let mut written = Written::default();
         write_more(&schema, &mut written).map_err(io::Error::other)?;
         let path = directory.join(MARK);
-        let mark = owner.open_file(&path).or_else(|_| owner.create_file(&path)).ok();
+        let mark = output.open_file(&path).or_else(|_| output.create_file(&path)).ok();
         mark.iter().for_each(lock);
         Ok(Trace {
             directory,
             has_begun: true,
             is_gone_on: true,
-            owner,
+            output,
             schema,
             text_on_disk: text.len(),
             text,
@@ -219,7 +224,7 @@ impl Trace {
             return Ok(None);
         }
         let (data, index) = self.paths(stream, cpu);
-        let data = match self.owner.open_file(&data) {
+        let data = match self.output.open_file(&data) {
             Ok(data) => data,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 // It was not begun.
@@ -228,7 +233,7 @@ impl Trace {
             }
             Err(error) => return Err(error),
         };
-        let index = match self.owner.open_file(&index) {
+        let index = match self.output.open_file(&index) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.create_index(&index)?,
             opened => opened?,
         };
@@ -285,7 +290,7 @@ impl Trace {
         }
         let wanted = self.directory.clone();
         let mut again = 1;
-        while let Err(error) = self.owner.create_directory(&self.directory) {
+        while let Err(error) = self.output.create_directory(&self.directory) {
             if error.kind() != io::ErrorKind::AlreadyExists || again > SAME_NAME_MAX {
                 self.directory = wanted;
                 return Err(error);
@@ -297,16 +302,16 @@ impl Trace {
         // Before there is anything in it.
         self.note_directory();
         if self.note.is_some()
-            && let Err(error) = self.owner.create_directory(&self.directory.join("index"))
+            && let Err(error) = self.output.create_directory(&self.directory.join("index"))
         {
             // Where there is no room for it now there may be later.
             let half = std::mem::replace(&mut self.directory, wanted);
-            let _ = self.owner.act(|| fs::remove_dir(half));
+            let _ = self.output.remove_directory(&half);
             return Err(error);
         }
         if self.note.is_some() {
             // Without it, readers do not learn that the trace was not ended.
-            self.mark = self.owner.create_file(&self.directory.join(MARK)).ok();
+            self.mark = self.output.create_file(&self.directory.join(MARK)).ok();
             self.mark.iter().for_each(lock);
         }
         self.has_begun = true;
@@ -317,7 +322,7 @@ impl Trace {
     pub(crate) fn end(&mut self, misses: bool) {
         let mark = self.directory.join(MARK);
         if self.mark.take().is_some() && !misses {
-            let _ = self.owner.act(|| fs::remove_file(mark));
+            let _ = self.output.remove_file(&mark);
         }
     }
 
@@ -389,15 +394,15 @@ impl Trace {
         let (new, path) = (self.directory.join(METADATA_NEW), self.directory.join(METADATA));
         let text = self.text.as_bytes();
         // What an earlier daemon was about to write, or somebody has put there.
-        let removed = self.owner.act(|| fs::remove_file(&new));
+        let removed = self.output.remove_file(&new);
         removed.or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         })?;
-        let written = self.owner.create_file(&new).and_then(|file| file.write_all_at(text, 0));
-        let renamed = written.and_then(|()| self.owner.act(|| fs::rename(&new, &path)));
+        let written = self.output.create_file(&new).and_then(|file| file.write_all_at(text, 0));
+        let renamed = written.and_then(|()| self.output.rename(&new, &path));
         if renamed.is_err() {
-            let _ = self.owner.act(|| fs::remove_file(&new));
+            let _ = self.output.remove_file(&new);
         }
         renamed?;
         if let Some(account) = account {
@@ -413,12 +418,12 @@ impl Trace {
             return Ok(());
         }
         let (data, index) = self.paths(stream, cpu);
-        let file = self.owner.create_file(&data)?;
+        let file = self.output.create_file(&data)?;
         let index = match self.note.is_some().then(|| self.create_index(&index)).transpose() {
             Ok(index) => index.map(|index| (index, INDEX_HEADER_SIZE)),
             Err(error) => {
                 // Only what was just made is taken away.
-                let _ = self.owner.act(|| fs::remove_file(&data));
+                let _ = self.output.remove_file(&data);
                 return Err(error);
             }
         };
@@ -429,10 +434,10 @@ impl Trace {
 
     fn create_index(&self, path: &Path) -> io::Result<File> {
         let header: Vec<u8> = INDEX_HEADER.iter().flat_map(|word| word.to_be_bytes()).collect();
-        let file = self.owner.create_file(path)?;
+        let file = self.output.create_file(path)?;
         let written = file.write_all_at(&header, 0);
         if written.is_err() {
-            let _ = self.owner.act(|| fs::remove_file(path));
+            let _ = self.output.remove_file(path);
         }
         written.map(|()| file)
     }

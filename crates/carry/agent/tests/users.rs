@@ -17,7 +17,8 @@ use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use support::{Program, Running, events, eventually, quota};
+use std::time::{Duration, Instant};
+use support::{Hung, Program, Running, Served, events, eventually, figure, quota};
 
 /// The group of this agent: one that each machine has.
 const GROUP: (&str, u32) = ("daemon", 1);
@@ -26,8 +27,9 @@ const SOMEBODY: u32 = 54_321;
 /// An agent for all users, on a thread.
 struct Public {
     /// Ends first.
-    _agent: Running,
+    agent: Option<Running>,
     directory: tempfile::TempDir,
+    limits: Limits,
 }
 
 impl Public {
@@ -43,16 +45,23 @@ impl Public {
         }
         let directory = tempfile::tempdir().unwrap();
         fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let options = Options {
-            socket: directory.path().join("agent.sock"),
+        let mut public = Public { agent: None, directory, limits };
+        public.go_on();
+        Some(public)
+    }
+
+    /// The next agent begins, when this one has ended.
+    fn go_on(&mut self) {
+        self.agent = None;
+        self.agent = Some(Running::start(Options {
+            socket: self.socket(),
             is_public: true,
             group: GROUP.0.to_owned(),
             traces: None,
             manager: None,
-            limits,
+            limits: self.limits,
             log: |_| (),
-        };
-        Some(Public { _agent: Running::start(options), directory })
+        }));
     }
 
     fn client(&self) -> Client {
@@ -227,6 +236,161 @@ fn what_has_ended_is_kept_for_each_user() {
 }
 
 const OWN: [u32; 2] = [SOMEBODY, SOMEBODY];
+
+/// A plain user's session that records that user's program, and its output.
+fn record_own(public: &Public) -> (Client, Program, PathBuf) {
+    let output = public.directory_of(SOMEBODY).join("trace");
+    let mut client = public.client_of(SOMEBODY, OWN);
+    for request in [
+        Request::CreateSession(Session {
+            name: "s".into(),
+            purpose: Purpose::Record,
+            output: Some(output.clone()),
+        }),
+        Request::EnableEvents(events("*")),
+        Request::StartSession("s".into()),
+    ] {
+        client.ask_all(&request).unwrap();
+    }
+    let mut program = as_user(SOMEBODY, OWN, || public.program());
+    program.tell(0, "own:event");
+    (client, program, output)
+}
+
+/// How long the agent takes to answer root, and does within five seconds.
+#[track_caller]
+fn check_answers(what: &str, socket: PathBuf) {
+    let begun = Instant::now();
+    let (sender, answered) = std::sync::mpsc::channel();
+    // It would wait for longer than it may.
+    std::thread::spawn(move || {
+        let client = Client::connect(&[socket], "test", "0", Patience::default());
+        let answer = client.and_then(|mut client| client.ask_all(&Request::ListSessions(None)));
+        let _ = sender.send(answer.map(drop).map_err(|error| error.to_string()));
+    });
+    let answer = answered.recv_timeout(Duration::from_secs(5));
+    assert_eq!(answer, Ok(Ok(())), "{what}: others are not answered");
+    figure("N8", &format!("{what}: others are answered within {:?}", begun.elapsed()));
+}
+
+/// Why a session is not stopped as a whole, or not cleared.
+fn refusal(client: &mut Client, request: &Request) -> String {
+    client.ask_all(request).unwrap_err().to_string()
+}
+
+const NOT_ENTERED: &str = "another file system is mounted below the session's directory";
+
+/// A user mounts a file system that does not answer over a directory of the session's output, before there is a
+/// trace in it. What was recorded is written when it is gone.
+#[test]
+fn n8_what_is_mounted_below_an_output_is_not_entered() {
+    let test = "n8_what_is_mounted_below_an_output_is_not_entered";
+    let Some(public) = Public::start(test) else { return };
+    let (mut client, program, output) = record_own(&public);
+    fs::create_dir(output.join("ust")).unwrap();
+    std::os::unix::fs::chown(output.join("ust"), Some(SOMEBODY), Some(SOMEBODY)).unwrap();
+    let Some(hung) = Hung::over(test, &output.join("ust"), SOMEBODY) else { return };
+    program.record(0, 0, 1);
+    program.wake();
+    std::thread::sleep(Duration::from_millis(300));
+    check_answers("a mount over a directory of an output", public.socket());
+    let why = refusal(&mut client, &Request::StopSession("s".into()));
+    assert!(why.contains(NOT_ENTERED), "{why}");
+    let why = refusal(&mut client, &Request::ClearSession("s".into()));
+    assert!(why.contains(NOT_ENTERED), "{why}");
+    program.record(0, 0, 2);
+    program.wake();
+    drop(hung);
+    eventually("it is written", || {
+        let trace = support::trace_below(&output)?;
+        (support::read(&trace).numbers == [(0, 2)]).then_some(())
+    });
+}
+
+/// The same over a trace that is being written: its files are open, and its metadata is not to be had.
+#[test]
+fn n8_what_is_mounted_over_a_trace_is_not_entered() {
+    let test = "n8_what_is_mounted_over_a_trace_is_not_entered";
+    let Some(public) = Public::start(test) else { return };
+    let (mut client, mut program, output) = record_own(&public);
+    program.record(0, 0, 1);
+    program.wake();
+    let trace = eventually("it is written", || {
+        let trace = support::trace_below(&output)?;
+        (support::read(&trace).numbers == [(0, 1)]).then_some(trace)
+    });
+    let Some(hung) = Hung::over(test, &trace, SOMEBODY) else { return };
+    program.tell(1, "own:other");
+    program.record(0, 1, 2);
+    program.wake();
+    std::thread::sleep(Duration::from_millis(300));
+    check_answers("a mount over a trace", public.socket());
+    let why = refusal(&mut client, &Request::StopSession("s".into()));
+    assert!(why.contains(NOT_ENTERED), "{why}");
+    drop(hung);
+    eventually("it is written", || {
+        (support::read(&trace).numbers == [(0, 1), (1, 2)]).then_some(())
+    });
+}
+
+/// File systems that depend on other machines are for root, and those that a user serves for nobody.
+#[test]
+fn n8_outputs_on_file_systems_of_others_are_refused() {
+    let test = "n8_outputs_on_file_systems_of_others_are_refused";
+    let Some(public) = Public::start(test) else { return };
+    let (mut root, mut own) = (public.client(), public.client_of(SOMEBODY, OWN));
+    let mut create = |is_root: bool, mounted: &Served, name: &str| {
+        let output = Some(mounted.path().join(name));
+        let session = Session { name: name.into(), purpose: Purpose::Record, output };
+        let client = if is_root { &mut root } else { &mut own };
+        let answer = client.ask_all(&Request::CreateSession(session));
+        answer.map(drop).map_err(|error| error.to_string())
+    };
+    let Some(network) = Served::start(test, "fuse.sshfs", 0) else { return };
+    let why = create(false, &network, "own").unwrap_err();
+    assert!(why.contains("(sshfs) depends on other machines"), "{why}");
+    assert!(why.contains("`blkkin record`"), "{why}");
+    assert_eq!(create(true, &network, "roots"), Ok(()));
+    let Some(users) = Served::start(test, "fuse.any", SOMEBODY) else { return };
+    for is_root in [false, true] {
+        let why = create(is_root, &users, "any").unwrap_err();
+        assert!(why.contains("served by a user's program"), "{why}");
+    }
+    let Some(local) = Served::start(test, "fuse.any", 0) else { return };
+    assert_eq!(create(false, &local, "local"), Ok(()));
+}
+
+/// A file system that does not answer lies over what an earlier agent has written, and then over the output itself.
+#[test]
+fn n8_outputs_that_hang_do_not_keep_the_next_agent() {
+    let test = "n8_outputs_that_hang_do_not_keep_the_next_agent";
+    let Some(mut public) = Public::start(test) else { return };
+    let (_, mut program, output) = record_own(&public);
+    program.record(0, 0, 1);
+    program.wake();
+    let trace = eventually("it is written", || support::trace_below(&output));
+    let mut go_on = |what: &str, path: &Path, number: u64| {
+        public.agent = None;
+        let hung = Hung::over(test, path, SOMEBODY)?;
+        public.go_on();
+        check_answers(&format!("a mount over {what}, and a new agent"), public.socket());
+        as_user(SOMEBODY, OWN, || program.come_back_to(&public.socket()));
+        program.record(program.newest, 0, number);
+        program.wake();
+        check_answers(&format!("its program is back, under a mount over {what}"), public.socket());
+        Some((hung, public.client_of(SOMEBODY, OWN)))
+    };
+    let Some((hung, _)) = go_on("its trace", &trace, 2) else { return };
+    drop(hung);
+    eventually("it is written", || {
+        let has_it = |trace: PathBuf| support::read(&trace).numbers.iter().any(|one| one.1 == 2);
+        support::traces_below(&output).into_iter().any(has_it).then_some(())
+    });
+    let Some((hung, mut client)) = go_on("its output", &output, 3) else { return };
+    let why = refusal(&mut client, &Request::StopSession("s".into()));
+    assert!(why.contains("served by a user's program"), "{why}");
+    drop(hung);
+}
 
 /// Programs and commands of one user count together; who is refused is told why, and others are not.
 #[test]

@@ -15,7 +15,7 @@ use blkkin_ring::{Cells, Encoder, Outcome, Room, Writer, packet};
 use blkkin_sys::SharedMemory;
 use blkkin_sys::socket::Socket;
 #[allow(unused_imports, reason = "each test uses a part")]
-pub(crate) use blkkin_sys::testing::figure;
+pub(crate) use blkkin_sys::testing::{figure, skip};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, PipeWriter, Write};
@@ -414,6 +414,113 @@ impl Program {
     pub(crate) fn goodbye(self) {
         send(&self.socket, &FromApplication::Goodbye, &[]);
     }
+}
+
+/// Mounts a file system in user space, which is mounted by that user.
+fn mount_fuse(test: &str, path: &Path, kind: &str, user: u32) -> Option<File> {
+    let mount = || {
+        let fuse = File::options().read(true).write(true).open("/dev/fuse")?;
+        rustix::io::fcntl_setfd(&fuse, rustix::io::FdFlags::empty())?;
+        let number = fuse.as_raw_fd();
+        let options = format!("fd={number},rootmode=40000,user_id={user},group_id=0,allow_other");
+        let mut mount = std::process::Command::new("mount");
+        let output = mount.args(["-i", "-t", kind, "-o", &options, "test"]).arg(path).output()?;
+        match output.status.success() {
+            true => Ok(fuse),
+            false => Err(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())),
+        }
+    };
+    mount().inspect_err(|error| skip(test, &format!("nothing can be mounted: {error}"))).ok()
+}
+
+/// A file system in user space that nobody serves, mounted over a directory until it is dropped.
+pub(crate) struct Hung {
+    fuse: Option<File>,
+    path: PathBuf,
+}
+
+impl Hung {
+    /// None where nothing can be mounted.
+    pub(crate) fn over(test: &str, path: &Path, user: u32) -> Option<Hung> {
+        let fuse = Some(mount_fuse(test, path, "fuse", user)?);
+        Some(Hung { fuse, path: path.to_owned() })
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        // What waits for it fails from then on.
+        drop(self.fuse.take());
+        blkkin_sys::testing::unmount(&self.path);
+    }
+}
+
+/// A file system in user space that has directories, as many as are made.
+pub(crate) struct Served {
+    directory: blkkin_sys::testing::Scratch,
+}
+
+impl Served {
+    /// None where nothing can be mounted.
+    pub(crate) fn start(test: &str, kind: &str, user: u32) -> Option<Served> {
+        let directory = blkkin_sys::testing::Scratch::new("served");
+        let fuse = mount_fuse(test, &directory.0, kind, user)?;
+        std::thread::spawn(move || while answer(&fuse).is_ok() {});
+        Some(Served { directory })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.directory.0
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        blkkin_sys::testing::unmount(self.path());
+    }
+}
+
+/// Answers one request of the kernel's, by `linux/fuse.h`; an error when it has been unmounted.
+fn answer(mut fuse: &File) -> io::Result<()> {
+    use std::io::Read;
+    const FORGETS: [u32; 2] = [2, 42];
+    let mut request = vec![0; 1 << 17];
+    let size = fuse.read(&mut request)?;
+    let words = |at: usize| u32::from_ne_bytes(request[at..at + 4].try_into().unwrap());
+    let (operation, unique) = (words(4), &request[8..16]);
+    assert!(size >= 40);
+    let mut attributes = vec![0; 88];
+    attributes[60..64].copy_from_slice(&0o40755u32.to_ne_bytes());
+    attributes[64..68].copy_from_slice(&2u32.to_ne_bytes());
+    // Names and attributes hold for ever.
+    let valid = u64::from(u32::MAX).to_ne_bytes();
+    let (error, body) = match operation {
+        // LOOKUP: nothing is there until it is made.
+        1 => (-libc::ENOENT, vec![]),
+        // GETATTR
+        3 => (0, [&valid[..], &[0; 8], &attributes].concat()),
+        // MKDIR: each has a number of its own.
+        9 => (0, [unique, &[0; 8], &valid, &valid, &[0; 8], &attributes].concat()),
+        // RMDIR
+        11 => (0, vec![]),
+        // STATFS
+        17 => (0, vec![0; 80]),
+        // INIT: version 7.31, writes of 4096 bytes.
+        26 => {
+            let mut body = vec![0; 64];
+            body[..4].copy_from_slice(&7u32.to_ne_bytes());
+            body[4..8].copy_from_slice(&31u32.to_ne_bytes());
+            body[20..24].copy_from_slice(&4096u32.to_ne_bytes());
+            (0, body)
+        }
+        operation if FORGETS.contains(&operation) => return Ok(()),
+        _ => (-libc::ENOSYS, vec![]),
+    };
+    let length = 16 + body.len() as u32;
+    let head = [&length.to_ne_bytes()[..], &error.to_ne_bytes(), unique].concat();
+    // Nobody waits any more for what was interrupted.
+    let _ = fuse.write(&[head, body].concat());
+    Ok(())
 }
 
 /// Connects until it is welcome.

@@ -45,6 +45,11 @@ enum Command {
 ///
 /// Where it writes to goes to standard output. 5 % of the file system, 1 GiB at most, is always left free for
 /// others; what cannot be written is counted as lost.
+///
+/// An agent of several users writes other users' sessions and snapshots to local file systems only, and enters nothing
+/// that is mounted below their directories later. Directories on network and cluster file systems are for root, whose
+/// sessions have the agent, and so everybody, wait while such a file system does not answer; others use `blkkin record`,
+/// whose agent serves one user.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \

@@ -420,6 +420,213 @@ fn d10_recorded_events_are_counted() {
     figure("D10", &format!("{counted} events counted, {} in the trace", numbers.len()));
 }
 
+/// Bytes that this machine's memory has, and sub-buffers of 256 MiB that are more than a user's rings may take of it.
+fn too_many_subbuffers() -> String {
+    let info = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = info.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().unwrap();
+    (kib / 4 / (256 << 10) + 4).next_power_of_two().to_string()
+}
+
+/// A program whose rings a quota does not allow.
+#[test]
+fn d10_what_a_quota_refuses_is_told_by_each_command() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.do_it(&["session", "create", "s", "-o", node.output().to_str().unwrap()]);
+    let count = too_many_subbuffers();
+    let large = ["--overwrite", "--subbuf-size", "256M", "--num-subbuf", &count];
+    node.do_it(&[&["channel", "create", "c"][..], &large].concat());
+    node.do_it(&["event", "enable", "test:*"]);
+    node.do_it(&["session", "start", "s"]);
+    let mut program = node.program(100, 1000);
+    eventually("it is refused", || (lost_by(&node, "quota") == [0, 0, 1]).then_some(()));
+    let all = "all events of 1 program";
+    let quota = "a quota was used up: user";
+    for arguments in [&["status", "--interval", "0"][..], &["session", "list", "s"]] {
+        let words = check_told(node.command(arguments), quota, 3);
+        assert!(words.contains(all) && words.contains("of rings"), "{words}");
+    }
+    check_told(node.command(&["session", "list", "s", "--json"]), "\"quota\"", 3);
+    check_told(node.command(&["session", "list"]), all, 0);
+    check_told(node.command(&["session", "stop", "s"]), quota, 3);
+    assert!(program.count() > 0);
+    let tried = program.end();
+    check_told(node.command(&["session", "destroy", "s"]), quota, 3);
+    check_told(node.command(&["status", "--interval", "0"]), quota, 0);
+    assert!(traces_below(&node.output()).is_empty());
+    figure(
+        "D10",
+        &format!("a quota of rings, {tried} events tried: each command tells, 0 denials"),
+    );
+}
+
+/// Programs that the agent has no descriptors for, some of which it does not even let in.
+#[test]
+fn d10_programs_that_are_not_let_in_are_told() {
+    let node = Node::new();
+    let mut command = Command::new("sh");
+    command.args(["-ec", "ulimit -n 64; exec \"$0\" agent"]);
+    command.arg(env!("CARGO_BIN_EXE_blkkin")).env("BLKKIN_SOCKET", node.socket());
+    let _agent = node.agent_by(command);
+    node.record_all();
+    // A connection takes one of them, a program some more.
+    let mut held = Vec::new();
+    while node.command(&["session", "list"]).output().unwrap().status.success() {
+        held.push(std::os::unix::net::UnixStream::connect(node.socket()).unwrap());
+        assert!(held.len() < 64);
+    }
+    let mut refused = node.test_program(&[], "program");
+    refused.env("BLKKIN_WAIT", "500").env("TEST_PAUSE_US", "1000");
+    let refused = Program::start(refused);
+    // It tries again, and somebody must be able to ask.
+    std::thread::sleep(Duration::from_millis(1500));
+    drop(held);
+    eventually("it is counted", || {
+        let output = node.command(&["status", "--json", "--interval", "0"]).output().unwrap();
+        (output.status.code() == Some(3)).then_some(())
+    });
+    let quota = "a quota was used up";
+    check_told(node.command(&["status", "--interval", "0"]), quota, 3);
+    check_told(node.command(&["session", "list", "s"]), quota, 3);
+    refused.end();
+    check_told(node.command(&["session", "stop", "s"]), quota, 3);
+    check_told(node.command(&["session", "destroy", "s"]), quota, 3);
+    figure("D10", "a program that was not let in: status, list, stop and destroy tell");
+}
+
+/// `record` of more programs than its agent has descriptors for.
+#[test]
+fn d10_record_tells_of_a_quota() {
+    let node = Node::new();
+    let own = node.test_program(&[], "program");
+    let mut command = Command::new("sh");
+    command.args(["-ec", "ulimit -n 64; exec \"$0\" \"$@\""]);
+    command.arg(env!("CARGO_BIN_EXE_blkkin")).args(["record", "-o"]).arg(node.output()).arg("--");
+    let all = "for one in 1 2 3 4 5 6 7 8; do sleep 3 | \"$@\" & done; wait";
+    command.args(["sh", "-c", all, "sh"]);
+    command.arg(own.get_program()).args(own.get_args()).stdin(Stdio::null());
+    let envs = own.get_envs().filter_map(|(key, value)| Some((key, value?)));
+    command.envs(envs).env_remove("BLKKIN_SOCKET").env("BLKKIN_WAIT", "500");
+    let words = check_told(command, "a quota was used up", 3);
+    assert!(words.contains("LOST: all events of "), "{words}");
+    let recorded = traces_below(&node.output()).len();
+    assert!((1..8).contains(&recorded), "{recorded}");
+    figure(
+        "D10",
+        &format!("record of 8 programs, {recorded} of which a quota allows: exit status 3"),
+    );
+}
+
+/// A program that is stopped has not come back to the next agent when its session is ended.
+#[test]
+fn d10_a_program_that_is_not_back_is_told() {
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let program = node.program(100, 1000);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    signal(program.id(), Signal::STOP);
+    agent.kill();
+    let _agent = node.agent();
+    let away = "unknown number of events of 1 program: no agent read the rings";
+    check_told(node.command(&["session", "stop", "s"]), away, 3);
+    check_told(node.command(&["session", "destroy", "s"]), away, 3);
+    check_told(node.command(&["status", "--interval", "0"]), away, 0);
+    let trace = &traces_below(&node.output())[0];
+    assert!(is_warned_of(&node, trace));
+    signal(program.id(), Signal::CONT);
+    program.end();
+    figure("D10", "a session that is ended before its program is back: stop and destroy tell");
+}
+
+/// A program fills its rings before the next agent comes.
+#[test]
+fn d10_full_rings_without_an_agent_are_told() {
+    let node = Node::new();
+    let agent = node.agent();
+    record_into_small_rings(&node);
+    let mut program = node.program(10, 1000);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    agent.kill();
+    let begun = program.count();
+    eventually("much is tried", || (program.count() > begun + 2000).then_some(()));
+    let _agent = node.agent();
+    let away = "no agent read the rings, which were full";
+    eventually("it is counted", || (lost_by(&node, "agent-away")[0] > 0).then_some(()));
+    check_told(node.command(&["status", "--interval", "0"]), away, 3);
+    check_told(node.command(&["session", "list", "s"]), away, 3);
+    let tried = program.end();
+    check_told(node.command(&["session", "stop", "s"]), away, 3);
+    check_told(node.command(&["session", "destroy", "s"]), away, 3);
+    let lost = check_all(&node.output(), tried);
+    figure("D10", &format!("rings full without an agent: {lost} of {tried} events lost, and told"));
+}
+
+/// A program ends by itself while there is no agent.
+#[test]
+fn d10_a_program_that_ends_without_an_agent_is_told() {
+    let node = Node::new();
+    let agent = node.agent();
+    node.record_all();
+    let program = node.program(100, 1000);
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    agent.kill();
+    program.end();
+    let _agent = node.agent();
+    let both = "the program and its agent ended at the same time";
+    for arguments in [
+        &["status", "--interval", "0"][..],
+        &["session", "list", "s"],
+        &["session", "stop", "s"],
+        &["session", "destroy", "s"],
+    ] {
+        check_told(node.command(arguments), both, 3);
+    }
+    assert!(is_warned_of(&node, &traces_below(&node.output())[0]));
+    figure("D10", "a program ends while there is no agent: each command tells");
+}
+
+/// A program that overwrites its own rings.
+#[test]
+#[ignore = "a program of other tests"]
+fn spoils() {
+    record(0);
+    say("\nready");
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let memory = File::options().write(true).open("/proc/self/mem").unwrap();
+    for line in maps.lines().filter(|line| line.contains("memfd:blkkin") && line.contains("rw-s")) {
+        let place = place_of(line);
+        let nonsense = vec![0xa5; 8192.min(place.end - place.start) as usize];
+        let _ = std::os::unix::fs::FileExt::write_all_at(&memory, &nonsense, place.start + 4096);
+    }
+    say(1);
+}
+
+#[test]
+fn d10_damaged_rings_are_told() {
+    let node = Node::new();
+    let _agent = node.agent();
+    node.record_all();
+    let mut program = Program::start(node.test_program(&[], "losses::spoils"));
+    eventually("it is recorded", || (!traces_below(&node.output()).is_empty()).then_some(()));
+    assert_eq!(program.count(), 1);
+    let damaged = "the program wrote invalid data into its ring";
+    eventually("it is counted", || (lost_by(&node, "damaged")[2] > 0).then_some(()));
+    for arguments in [
+        &["status", "--interval", "0"][..],
+        &["session", "list", "s"],
+        &["session", "stop", "s"],
+        &["session", "destroy", "s"],
+    ] {
+        check_told(node.command(arguments), damaged, 3);
+    }
+    program.rest();
+    figure("D10", "a program that damages its rings: each command tells");
+}
+
 /// Where nothing was lost, nobody says so.
 #[test]
 fn d10_nothing_is_told_where_nothing_was_lost() {

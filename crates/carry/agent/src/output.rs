@@ -1,0 +1,512 @@
+//! The directory that a session or a snapshot writes to, and the files below it.
+//!
+//! The agent has one thread, so a file system that does not answer has all users wait. Users can mount one at any
+//! time, with `fusermount` for instance, also over a directory of a trace that is being written. So the outputs of
+//! plain users on an agent of several users are *guarded*: the agent keeps a descriptor of the directory, whose file
+//! system it has checked, and opens all files from there without entering another mount or following a symbolic
+//! link. Root's outputs, and those of the agent's own user, are trusted and opened by their paths.
+
+use crate::owner::Owner;
+use crate::quota::Share;
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, ResolveFlags, fstatfs};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// Directory of a session or a snapshot.
+#[derive(Clone, Debug)]
+pub(crate) struct Output {
+    path: PathBuf,
+    owner: Owner,
+    /// None if it is trusted. Empty until the directory has been opened.
+    root: Option<Arc<OnceLock<io::Result<Root>>>>,
+}
+
+/// Directory of a guarded output.
+#[derive(Debug)]
+pub(crate) struct Root {
+    directory: OwnedFd,
+    /// Mount that the directory is on.
+    mount: u64,
+    _descriptor: Share,
+}
+
+/// Directory that a path is resolved from.
+enum Base {
+    Working,
+    Below(OwnedFd),
+}
+
+/// What `statfs` says of file systems in user space.
+const FUSE: u64 = 0x6573_5546;
+/// File systems that wait for other machines, as `/proc/self/mountinfo` names them without `fuse.`.
+const NETWORK: [&str; 38] = [
+    "9p",
+    "acfs",
+    "afs",
+    "autofs",
+    "beegfs",
+    "ceph",
+    "ceph-fuse",
+    "cephfs",
+    "cifs",
+    "coda",
+    "curlftpfs",
+    "davfs",
+    "davfs2",
+    "gcsfuse",
+    "gfs",
+    "gfs2",
+    "glusterfs",
+    "gpfs",
+    "juicefs",
+    "lizardfs",
+    "lustre",
+    "mfs",
+    "moosefs",
+    "ncpfs",
+    "nfs",
+    "nfs4",
+    "ocfs2",
+    "orangefs",
+    "panfs",
+    "pvfs2",
+    "rclone",
+    "s3fs",
+    "saunafs",
+    "smb3",
+    "smbfs",
+    "sshfs",
+    "wekafs",
+    "xtreemfs",
+];
+/// Errors where there is no `openat2`: Linux before 5.6, and containers' filters of that time.
+const NO_OPENAT2: [Errno; 2] = [Errno::NOSYS, Errno::PERM];
+
+impl AsFd for Base {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Base::Working => CWD,
+            Base::Below(directory) => directory.as_fd(),
+        }
+    }
+}
+
+impl Root {
+    /// Opens a directory and checks its file system, which may take as long as that likes.
+    pub(crate) fn open(path: &Path, owner: Owner, _descriptor: Share) -> io::Result<Root> {
+        let directory = open_root(path, owner)?;
+        let mount = check_guarded(&directory)?;
+        Ok(Root { directory, mount, _descriptor })
+    }
+
+    /// Opens `path`, which is relative, without leaving the mount of the directory.
+    fn open_below(
+        &self,
+        owner: Owner,
+        path: &Path,
+        flags: OFlags,
+        mode: Mode,
+    ) -> io::Result<OwnedFd> {
+        let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+        let mut is_known = true;
+        let opened = owner.act(|| {
+            let opened = rustix::fs::openat2(&self.directory, path, flags, mode, resolve);
+            is_known = !opened.as_ref().is_err_and(|error| NO_OPENAT2.contains(error));
+            match opened {
+                Err(Errno::XDEV) => Err(other_mount()),
+                opened => Ok(opened?),
+            }
+        });
+        match is_known {
+            true => opened,
+            false => self.open_by_steps(owner, path, flags, mode),
+        }
+    }
+
+    /// The same without `openat2`. Between the look at an existing file and its opening, its owner could mount
+    /// something over it.
+    fn open_by_steps(
+        &self,
+        owner: Owner,
+        path: &Path,
+        flags: OFlags,
+        mode: Mode,
+    ) -> io::Result<OwnedFd> {
+        if !path.components().all(|one| matches!(one, Component::Normal(_))) {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        let mut base = None;
+        let mut names = path.iter().peekable();
+        while let Some(name) = names.next() {
+            let from = base.as_ref().unwrap_or(&self.directory);
+            let open = |flags: OFlags| {
+                let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                owner.act(|| Ok(rustix::fs::openat(from, name, flags, mode)?))
+            };
+            let is_last = names.peek().is_none();
+            if is_last && flags.contains(OFlags::EXCL) {
+                return open(flags);
+            }
+            let is_directory = !is_last || flags.contains(OFlags::DIRECTORY);
+            let directory = if is_directory { OFlags::DIRECTORY } else { OFlags::empty() };
+            // This neither follows a mounted file system's root nor asks its server.
+            let found = open(OFlags::PATH | directory)?;
+            if mount_of(&found)? != self.mount {
+                return Err(other_mount());
+            }
+            if is_last {
+                return open(flags);
+            }
+            base = Some(found);
+        }
+        Err(io::ErrorKind::InvalidInput.into())
+    }
+}
+
+impl Output {
+    /// One that is opened by its path.
+    pub(crate) fn trusted(path: PathBuf, owner: Owner) -> Output {
+        Output { path, owner, root: None }
+    }
+
+    /// One that is opened from its directory, once [`Output::open`] has found that.
+    pub(crate) fn guarded(path: PathBuf, owner: Owner) -> Output {
+        Output { path, owner, root: Some(Arc::default()) }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Takes the directory of a guarded one.
+    pub(crate) fn open(&self, root: io::Result<Root>) {
+        if let Some(own) = &self.root {
+            let _ = own.set(root);
+        }
+    }
+
+    /// Makes a file, which must not be there. It is only written to: see `confine`.
+    pub(crate) fn create_file(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        self.open_at(path, flags, Mode::from_raw_mode(0o666)).map(File::from)
+    }
+
+    /// Opens a file that is there. Users may have put anything there, at which the daemon must not wait.
+    pub(crate) fn open_file(&self, path: &Path) -> io::Result<File> {
+        let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = self.open_at(path, flags | OFlags::CLOEXEC, Mode::empty()).map(File::from)?;
+        match file.metadata()?.is_file() {
+            true => Ok(file),
+            false => Err(io::Error::new(io::ErrorKind::InvalidData, "not a plain file")),
+        }
+    }
+
+    /// Opens a directory to name it in calls.
+    pub(crate) fn find_directory(&self, path: &Path) -> io::Result<OwnedFd> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        self.open_at(path, flags, Mode::empty())
+    }
+
+    pub(crate) fn read_directory(&self, path: &Path) -> io::Result<Dir> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Dir::new(self.open_at(path, flags, Mode::empty())?)?)
+    }
+
+    /// Makes a directory, which must not be there, and whatever is missing above it.
+    pub(crate) fn create_directory(&self, path: &Path) -> io::Result<()> {
+        if self.root.is_none() {
+            return self.owner.create_directory(path);
+        }
+        let mut above: Vec<&Path> =
+            path.ancestors().skip(1).take_while(|one| *one != self.path).collect();
+        above.reverse();
+        for one in above {
+            match self.make_directory(one) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        self.make_directory(path)
+    }
+
+    fn make_directory(&self, path: &Path) -> io::Result<()> {
+        let (base, path) = self.place(path)?;
+        let mode = Mode::from_raw_mode(Owner::DIRECTORY_MODE);
+        self.owner.act(|| Ok(rustix::fs::mkdirat(base, path, mode)?))
+    }
+
+    pub(crate) fn remove_file(&self, path: &Path) -> io::Result<()> {
+        self.remove(path, AtFlags::empty())
+    }
+
+    pub(crate) fn remove_directory(&self, path: &Path) -> io::Result<()> {
+        self.remove(path, AtFlags::REMOVEDIR)
+    }
+
+    fn remove(&self, path: &Path, flags: AtFlags) -> io::Result<()> {
+        let (base, path) = self.place(path)?;
+        self.owner.act(|| Ok(rustix::fs::unlinkat(base, path, flags)?))
+    }
+
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let (from, to) = (self.place(from)?, self.place(to)?);
+        self.owner.act(|| Ok(rustix::fs::renameat(from.0, from.1, to.0, to.1)?))
+    }
+
+    /// The directory of a guarded output, and a path from there.
+    fn below<'p>(&self, path: &'p Path) -> io::Result<Option<(&Root, &'p Path)>> {
+        let Some(root) = &self.root else { return Ok(None) };
+        let root = match root.get() {
+            Some(Ok(root)) => root,
+            Some(Err(error)) => return Err(io::Error::new(error.kind(), error.to_string())),
+            None => return Err(no_answer()),
+        };
+        let path = path.strip_prefix(&self.path).map_err(io::Error::other)?;
+        Ok(Some((root, path)))
+    }
+
+    fn open_at(&self, path: &Path, flags: OFlags, mode: Mode) -> io::Result<OwnedFd> {
+        match self.below(path)? {
+            None => self.owner.act(|| Ok(rustix::fs::open(path, flags, mode)?)),
+            Some((root, path)) => root.open_below(self.owner, path, flags, mode),
+        }
+    }
+
+    /// A directory, and a path from there that enters no other mount.
+    fn place<'p>(&self, path: &'p Path) -> io::Result<(Base, &'p Path)> {
+        let Some((root, below)) = self.below(path)? else { return Ok((Base::Working, path)) };
+        let Some(name) = below.file_name() else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        let above = below.parent().filter(|above| !above.as_os_str().is_empty());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let base = match above {
+            Some(above) => root.open_below(self.owner, above, flags, Mode::empty())?,
+            None => root.directory.try_clone()?,
+        };
+        Ok((Base::Below(base), Path::new(name)))
+    }
+}
+
+/// Why nothing can be done in a directory that cannot be opened.
+pub(crate) fn no_answer() -> io::Error {
+    io::Error::other("its file system does not answer; choose a directory on another one")
+}
+
+fn other_mount() -> io::Error {
+    let why = "another file system is mounted below the session's directory, which the agent does not enter for \
+               users other than root";
+    io::Error::new(io::ErrorKind::CrossesDevices, why)
+}
+
+/// Opens a directory as a user chose it.
+fn open_root(path: &Path, owner: Owner) -> io::Result<OwnedFd> {
+    // Landlock lets directories be opened that cannot be read.
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    owner.act(|| Ok(rustix::fs::open(path, flags, Mode::empty())?))
+}
+
+/// Refuses a trusted directory on a file system that a program serves which root has not started.
+pub(crate) fn check_trusted(path: &Path, owner: Owner) -> io::Result<()> {
+    let directory = open_root(path, owner)?;
+    if fstatfs(&directory)?.f_type as u64 & 0xffff_ffff != FUSE {
+        return Ok(());
+    }
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    check_mount(&mounts, mount_of(&directory)?, false)
+}
+
+/// Refuses a directory on a file system that may wait for others than this machine and root. Gives its mount.
+fn check_guarded(directory: &OwnedFd) -> io::Result<u64> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo")?;
+    let mount = mount_of(directory)?;
+    check_mount(&mounts, mount, true)?;
+    Ok(mount)
+}
+
+/// Number of the mount that a file is on, without asking its file system.
+fn mount_of(file: &OwnedFd) -> io::Result<u64> {
+    let info = fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))?;
+    let number = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    number.ok_or_else(|| io::Error::other("the kernel does not say what it is mounted on"))
+}
+
+/// Looks a mount up among all.
+fn check_mount(mounts: &str, mount: u64, is_guarded: bool) -> io::Result<()> {
+    let number = mount.to_string();
+    let mut lines = mounts.lines().map(|line| line.split(' ').collect::<Vec<&str>>());
+    let line = lines.find(|words| words.first() == Some(&&*number)).unwrap_or_default();
+    // Type, source and options, behind fields whose number varies.
+    let after = line.iter().position(|word| *word == "-").map_or(&[][..], |at| &line[at + 1..]);
+    let [kind, .., options] = after else {
+        // Of a namespace where users mount what they like, entered by way of `/proc/PID/root`.
+        return Err(io::Error::other(
+            "its file system is not mounted in the agent's namespace; choose a directory that is on one",
+        ));
+    };
+    let name = kind.strip_prefix("fuse.").or(kind.strip_prefix("fuseblk.")).unwrap_or(kind);
+    let is_served = name != *kind || ["fuse", "fuseblk"].contains(kind);
+    if is_served && !options.split(',').any(|option| option == "user_id=0") {
+        return Err(io::Error::other(
+            "its file system is served by a user's program, which could keep the agent waiting; choose a directory \
+             on another one",
+        ));
+    }
+    if is_guarded && NETWORK.contains(&name) {
+        return Err(io::Error::other(format!(
+            "its file system ({name}) depends on other machines, which could keep the agent waiting; choose a local \
+             directory, or use `blkkin record`, whose agent serves you alone"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quota::{Accounts, Limits, What};
+    use blkkin_sys::testing::{Scratch, skip, unmount};
+    use std::process::Command;
+
+    /// What is mounted there until it is dropped.
+    struct Mount(PathBuf);
+
+    impl Mount {
+        fn new(words: &[&str], path: PathBuf) -> Option<Mount> {
+            let status = Command::new("mount").args(words).arg(&path).status();
+            status.is_ok_and(|status| status.success()).then_some(Mount(path))
+        }
+    }
+
+    impl Drop for Mount {
+        fn drop(&mut self) {
+            unmount(&self.0);
+        }
+    }
+
+    type Open = fn(&Root, Owner, &Path, OFlags, Mode) -> io::Result<OwnedFd>;
+
+    const WAYS: [Open; 2] = [Root::open_below, Root::open_by_steps];
+
+    /// With `openat2` and without, the same files are opened and the same ones are not.
+    #[test]
+    fn other_mounts_and_links_are_not_entered() {
+        let scratch = Scratch::new("output");
+        let path = &scratch.0;
+        for name in ["plain/below", "mounted"] {
+            fs::create_dir_all(path.join(name)).unwrap();
+        }
+        for name in ["plain/file", "plain/below/file", "covered"] {
+            fs::write(path.join(name), name).unwrap();
+        }
+        for (name, to) in [("link", "plain"), ("plain/link", "file"), ("out", "/")] {
+            std::os::unix::fs::symlink(to, path.join(name)).unwrap();
+        }
+        let file = path.join("plain/file");
+        let Some(_mounted) = Mount::new(&["-t", "tmpfs", "tmpfs"], path.join("mounted")) else {
+            return skip("other_mounts_and_links_are_not_entered", "nothing can be mounted");
+        };
+        let inner = path.join("mounted/file");
+        fs::write(&inner, "").unwrap();
+        let _covered =
+            Mount::new(&["--bind", inner.to_str().unwrap()], path.join("covered")).unwrap();
+        let owner = Owner { uid: blkkin_sys::user_id(), gid: 0 };
+        let account = Accounts::new(Limits::default(), None).of(owner.uid);
+        let descriptor = account.take(What::Descriptors, 1).unwrap();
+        let root = Root::open(path, owner, descriptor).unwrap();
+        let check = |name: &str, flags: OFlags, expected: Result<(), io::ErrorKind>| {
+            let mode = match flags.contains(OFlags::CREATE) {
+                true => Mode::from_raw_mode(0o600),
+                false => Mode::empty(),
+            };
+            let flags = flags | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+            for open in WAYS {
+                let opened = open(&root, owner, Path::new(name), flags, mode);
+                assert_eq!(opened.map(drop).map_err(|error| error.kind()), expected, "{name}");
+                if flags.contains(OFlags::CREATE) && expected.is_ok() {
+                    fs::remove_file(path.join(name)).unwrap();
+                }
+            }
+        };
+        let new = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        let directory = OFlags::PATH | OFlags::DIRECTORY;
+        let mounted = Err(io::ErrorKind::CrossesDevices);
+        check("plain/file", OFlags::RDWR, Ok(()));
+        check("plain/below/file", OFlags::RDWR, Ok(()));
+        check("plain/below", directory, Ok(()));
+        check("plain/new", new, Ok(()));
+        check("plain/file", new, Err(io::ErrorKind::AlreadyExists));
+        check("plain/none", OFlags::RDWR, Err(io::ErrorKind::NotFound));
+        check("mounted/file", OFlags::RDWR, mounted);
+        check("mounted/new", new, mounted);
+        check("mounted", directory, mounted);
+        check("covered", OFlags::RDWR, mounted);
+        for name in ["link/file", "plain/link", "out/etc/passwd", "../x", "/etc/passwd"] {
+            for open in WAYS {
+                let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+                assert!(
+                    open(&root, owner, Path::new(name), flags, Mode::empty()).is_err(),
+                    "{name}"
+                );
+            }
+        }
+        let output = Output::guarded(path.clone(), owner);
+        output.open(Ok(root));
+        output.create_directory(&path.join("new/a/b")).unwrap();
+        output.create_file(&path.join("new/a/one")).unwrap();
+        output.rename(&path.join("new/a/one"), &path.join("new/a/two")).unwrap();
+        assert_eq!(output.read_directory(&path.join("new/a")).unwrap().flatten().count(), 4);
+        output.remove_file(&path.join("new/a/two")).unwrap();
+        output.remove_directory(&path.join("new/a/b")).unwrap();
+        for refused in [
+            output.create_directory(&path.join("mounted/a")),
+            output.remove_file(&path.join("mounted/file")),
+            output.rename(&file, &path.join("mounted/moved")),
+        ] {
+            assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::CrossesDevices);
+        }
+        assert!(output.remove_file(Path::new("/etc/passwd")).is_err());
+        assert!(file.exists() && inner.exists());
+    }
+
+    /// Lines as the kernel writes them.
+    #[test]
+    fn file_systems_that_others_serve_are_refused() {
+        let mounts = "\
+            21 1 254:0 / / rw,relatime shared:1 - ext4 /dev/root rw\n\
+            22 21 0:40 / /net rw shared:7 master:1 - nfs4 server:/export rw,vers=4.2\n\
+            23 21 0:41 / /s rw - fuse.sshfs host:/ rw,user_id=0,group_id=0,allow_other\n\
+            24 21 0:42 / /u\\040x rw,nosuid - fuse.any any rw,user_id=1000,group_id=1000\n\
+            25 21 8:1 / /n rw - fuseblk /dev/sda1 rw,user_id=0,group_id=0,blksize=4096\n\
+            26 21 0:43 / /9 rw - 9p host rw,trans=virtio\n\
+            27 21 0:44 / /empty rw - tmpfs  rw\n\
+            28 21 0:45 / /odd rw - fuse odd rw,user_id=01,group_id=0\n";
+        let refused = |mount: u64, is_guarded: bool| {
+            let checked = check_mount(mounts, mount, is_guarded);
+            checked.map_err(|error| error.to_string()).err().unwrap_or_default()
+        };
+        for (mount, plain, trusted) in [
+            (21, "", ""),
+            (22, "(nfs4)", ""),
+            (23, "(sshfs)", ""),
+            (24, "a user's program", "a user's program"),
+            (25, "", ""),
+            (26, "(9p)", ""),
+            (27, "", ""),
+            (28, "a user's program", "a user's program"),
+            (2, "not mounted", "not mounted"),
+        ] {
+            for (why, expected) in [(refused(mount, true), plain), (refused(mount, false), trusted)]
+            {
+                assert!(
+                    why.contains(expected) && why.is_empty() == expected.is_empty(),
+                    "{mount}: {why}"
+                );
+            }
+        }
+    }
+}
