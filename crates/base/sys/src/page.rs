@@ -47,7 +47,7 @@ impl SharedPage {
         }
     }
 
-    /// Has the page hold what a new file holds: zeros. Whoever opens the file and writes to it writes to the
+    /// Maps a new file, all zeros, over the page. A process that opens the file and writes to it writes to the
     /// page, also to that of children made by `fork` later; the file can neither grow nor shrink.
     /// It takes its memory now: where none is left, a later access would end the program.
     pub fn share(&'static self, name: &CStr) -> io::Result<File> {

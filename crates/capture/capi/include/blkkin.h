@@ -233,20 +233,19 @@ typedef enum {
 	BLKKIN_DEBUG
 } blkkin_level;
 
-/* A bit for each level (1 << level) at which somebody listens. Negative while nobody can have said so:
- * no agent has been there yet, or, with BLKKIN_ASK_, the process is a fork's child that has recorded
- * nothing. The library changes it at any time; programs ask with blkkin_enabled and
- * blkkin_enabled_at. */
+/* A bit for each level (1 << level) that is recorded. Negative while that is undecided: there has been
+ * no agent yet, or, with BLKKIN_ASK_, this process was forked and has recorded nothing. The library
+ * changes it at any time; programs ask with blkkin_enabled and blkkin_enabled_at. */
 extern const volatile int blkkin_enabled_levels;
 #define BLKKIN_ASK_ 0x10000
 
 /* A word that is 0 until an agent that was started after the program asks it to connect. */
 extern const volatile uint64_t *const blkkin_call_;
 
-/* Whether somebody listens at one of these levels (bits) by now, where nobody had said so. */
+/* Asks the library whether any of these levels (bits) is recorded; for undecided levels. */
 int blkkin_enabled_by_now(int levels);
 
-/* Whether somebody may listen at one of these levels, or nobody has been asked. */
+/* False only if certainly none of these levels (bits) is recorded. */
 BLKKIN_INLINE int blkkin_may_be_enabled_(int levels, int bits)
 {
 	return (levels & bits) &&
@@ -261,8 +260,8 @@ BLKKIN_INLINE int blkkin_any_enabled_(int bits)
 	       (levels >= 0 || blkkin_enabled_by_now(bits));
 }
 
-/* Whether somebody listens, at any level or at this one: a load and a branch, and one more where no
- * agent has been there. Worth asking before building what an annotation is to say. */
+/* True if any level, or this level, is recorded: a load and a branch, two of each before there was an
+ * agent. Worth asking before building the text of an annotation. */
 BLKKIN_INLINE int blkkin_enabled(void)
 {
 	return blkkin_any_enabled_(0x7fff);

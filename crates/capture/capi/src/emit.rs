@@ -9,16 +9,16 @@ use blkkin_trace::{Level, registry};
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
-/// A bit for each level that somebody listens to, `blkkin_enabled_levels` in C, where macros and inline
-/// functions read it before they call anything. Negative, with the bits of all levels set, while nobody has
-/// decided: [`NO_AGENT`] or [`ASK`].
+/// A bit for each level that is recorded, `blkkin_enabled_levels` in C, where macros and inline functions
+/// read it before they call anything. Negative, with the bits of all levels set, while this is undecided:
+/// [`NO_AGENT`] or [`ASK`].
 ///
 /// Relaxed in both directions: it orders nothing, and an annotation made at the moment of a change
 /// may go either way.
 // SAFETY: the name is ours, and no other library defines it.
 #[unsafe(export_name = "blkkin_enabled_levels")]
 pub static ENABLED_LEVELS: AtomicI32 = AtomicI32::new(NO_AGENT);
-/// Nobody can listen as long as [`CALL`] is 0.
+/// No level is recorded as long as [`CALL`] is 0.
 const NO_AGENT: i32 = i32::MIN | 0x7fff;
 /// Each annotation is to ask [`is_enabled_by_now`].
 const ASK: i32 = -1;
@@ -63,7 +63,8 @@ fn follow_rules() {
     ENABLED_LEVELS.store(levels, Ordering::Relaxed);
 }
 
-/// Whether somebody listens to this level, which is one of the fifteen. To be asked by what is about to record.
+/// True if annotations of this level, one of the fifteen, are recorded. May begin the thread and wait, so it is
+/// for callers that are about to record.
 #[inline(always)]
 pub(crate) fn is_enabled(level: c_uint) -> bool {
     let levels = ENABLED_LEVELS.load(Ordering::Relaxed);
@@ -73,8 +74,7 @@ pub(crate) fn is_enabled(level: c_uint) -> bool {
     levels >= 0 || is_enabled_by_now(1 << level)
 }
 
-/// Whether somebody listens to any of several levels, of which these are the bits, where nobody had decided when
-/// that was last looked at.
+/// True if annotations of any of these levels (bits) are recorded; slow path for undecided levels.
 #[cold]
 #[inline(never)]
 pub(crate) fn is_enabled_by_now(bits: c_int) -> bool {

@@ -61,23 +61,23 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thread::Talk;
 
-/// Three words, which a child finds to be 0: whether there is a thread, or was; what a child of
-/// `fork` has to do still; and how many seccomp filters it had at the fork.
+/// Three words, all 0 in a forked child: 1 once this process has begun its thread; the child's state, a
+/// combination of the bits below; and the number of seccomp filters it had at the fork.
 static STATE: WipedOnFork = WipedOnFork::new();
-/// The child's first event begins the thread, …
+/// The child's first event is to begin the thread.
 const FIRST_EVENT: u64 = 1;
-/// … and the daemon is saying what to record.
+/// The thread runs, and receives what to record from the daemon.
 const ATTACHES: u64 = 2;
-/// The rules are known, and are being applied to all types.
+/// The rules have been received, and are being applied to all event types.
 const DECIDES: u64 = 8;
-/// Added to these: the parent had something to record, so events wait.
+/// Set besides: the parent had rules, so the child's events wait until its own are applied.
 const HAD_RULES: u64 = 4;
 
-/// Whether there ever was a thread, in this process or in one that it descends from.
+/// Set once there was a thread in this process or in one that it was forked from.
 static EVER_RAN: AtomicBool = AtomicBool::new(false);
-/// Whether what happens before `main` is to happen later.
+/// Set by [`hold`]: the start is put off until [`let_go`].
 static HELD: AtomicBool = AtomicBool::new(false);
-/// Whether children begin their thread at once: something that records cannot tell of a first event.
+/// Set by [`begin_children_at_once`].
 static IS_EAGER: AtomicBool = AtomicBool::new(false);
 
 /// How long a program waits for a daemon: before `main`, and at a child's first event.
@@ -90,12 +90,12 @@ struct Patience {
 }
 
 impl Patience {
-    /// Where nobody says how long. A daemon that is stopped costs the first, and one that is busy the second.
+    /// Without `BLKKIN_WAIT`. A stopped daemon costs the first, a busy one the second.
     const DEFAULT: Patience =
         Patience { greeting: Duration::from_millis(500), orders: Duration::from_secs(2) };
     const NONE: Patience = Patience { greeting: Duration::ZERO, orders: Duration::ZERO };
 
-    /// So long in any case.
+    /// The same limit for both.
     fn of(wait: Duration) -> Patience {
         Patience { greeting: wait, orders: wait }
     }
@@ -156,19 +156,20 @@ pub(crate) fn after_main() {
     });
 }
 
-/// Whether nobody decides about events now, so that their types are looked at again each time.
+/// True if event types cannot be decided now: there is no connection, or this is a child whose thread has not
+/// received its rules.
 pub(crate) fn is_undecided() -> bool {
     let [_, child] = STATE.words();
     !bell::is_listening() || child.load(Ordering::SeqCst) & (FIRST_EVENT | ATTACHES) != 0
 }
 
-/// Whether a child's thread has still to apply its rules to some types.
+/// True in a child until its thread has applied the rules to all event types.
 pub(crate) fn is_deciding() -> bool {
     let [_, child] = STATE.words();
     child.load(Ordering::SeqCst) != 0
 }
 
-/// Takes the thread, which the process does not have, for one that is there.
+/// Reserves the right to begin the process's one thread. False if there is a thread, or may be none.
 fn claim() -> bool {
     let [runs] = STATE.words();
     let (acquire, relaxed) = (Ordering::AcqRel, Ordering::Relaxed);
@@ -200,7 +201,7 @@ fn begin_first(patience: Patience) -> Option<()> {
     }
     let mut talk = Talk::new();
     if !talk.connect() {
-        // Who came before this and did not find it is found now, and who comes later finds it.
+        // A daemon that has started between the two attempts has not seen the page.
         bell::hang_out();
         talk = Talk::new();
         if !talk.connect() {
@@ -217,21 +218,21 @@ fn begin_first(patience: Patience) -> Option<()> {
         told.knows.store(true, Ordering::Release);
         go_on(talk);
     })?;
-    // As long as that takes: a thread that the program hinders at its start ends the program.
+    // A seccomp filter that the program installs while the C library sets the thread up could end the program.
     wait_until(Duration::from_secs(1), || begun.runs.load(Ordering::Acquire));
     wait_until(patience.orders, || begun.knows.load(Ordering::Acquire));
     Some(())
 }
 
-/// How far a thread has come.
+/// Progress of a new thread.
 #[derive(Debug, Default)]
 struct Begun {
     runs: AtomicBool,
-    /// The daemon has said what to record, or nobody waits for that any more.
+    /// The daemon has said what to record, or has taken too long.
     knows: AtomicBool,
 }
 
-/// Waits for something that another thread does soon.
+/// Polls a condition that another thread is about to make true, up to a limit.
 fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     let end = Instant::now() + most;
     let mut pause = Duration::from_micros(20);
@@ -241,16 +242,16 @@ fn wait_until(most: Duration, is_done: impl Fn() -> bool) {
     }
 }
 
-/// An event has come of which nobody has decided: a daemon has rung the bell, or this is a child. Afterwards
-/// somebody may have decided.
+/// Slow path of an event whose type is undecided because a daemon has called, or because this is a child: begins
+/// the thread, and in a child waits for the rules.
 #[cold]
 #[inline(never)]
 pub(crate) fn heed() {
-    /// From one attempt to the next that is due to nothing but the thread that it was made on.
+    /// Pause after an attempt on a thread that cannot begin another one, for example in a signal handler.
     const PAUSE_NS: u64 = 1_000_000;
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let [runs, child, filters] = STATE.words();
-    // Another event has done so, or somebody else.
+    // Another event may have begun the thread meanwhile.
     let is_heeded = bell::is_quiet() || bell::is_listening() || runs.load(Ordering::Acquire) != 0;
     let now = monotonic_ns();
     if is_heeded && child.load(Ordering::Acquire) == 0 || now < NEXT.load(Ordering::Relaxed) {
@@ -284,7 +285,8 @@ fn may_begin(filters: u64) -> bool {
     !has_seccomp || process::seccomp_filters() == Some(filters)
 }
 
-/// A daemon has come after the program, or somebody who says so.
+/// Begins the thread because of a call, which need not come from a daemon: any process that may open the page
+/// can write to it.
 #[inline(never)]
 fn begin_by_bell() {
     let body = || {
@@ -304,7 +306,7 @@ fn begin_by_bell() {
     });
 }
 
-/// Begins the thread of a child, if there is none yet.
+/// Begins the thread of a child, unless it has one.
 #[inline(never)]
 fn begin_in_child() {
     let body = || {
@@ -313,8 +315,8 @@ fn begin_in_child() {
         let patience = settings::get().patience;
         talk_for(&mut talk, if is_met { patience } else { Patience::NONE });
         let [_, child] = STATE.words();
-        // The event that waits goes on only when all that it may look at has been changed: the levels of C's
-        // annotations change last.
+        // The waiting event may continue only after `decide_all`, whose last step updates the levels that C's
+        // macros read.
         child.store(DECIDES | child.load(Ordering::Relaxed) & HAD_RULES, Ordering::SeqCst);
         registry::decide_all();
         child.store(0, Ordering::SeqCst);
@@ -370,8 +372,8 @@ fn hear_of_forks() -> bool {
     !is_new || process::in_forked_children(in_child)
 }
 
-/// Has children begin their thread at once, not with their first event: for what asks nobody whether its events
-/// are wanted as long as it has been told that they are not.
+/// Has children begin their thread at the fork instead of with their first event. For callers that cache that an
+/// event is not wanted, and so would never have a first event in a child.
 pub fn begin_children_at_once() {
     IS_EAGER.store(true, Ordering::Relaxed);
 }

@@ -97,7 +97,7 @@ pub(crate) fn look_at_all() {
     }
 }
 
-/// From now on somebody decides.
+/// Decides about all event types once a child has its rules.
 pub(crate) fn decide_all() {
     look_at_all();
     tell_change();
@@ -111,7 +111,7 @@ pub(crate) fn undecide_all() {
     }
 }
 
-/// Whether something is to be recorded.
+/// True if any channel has rules.
 pub(crate) fn has_rules() -> bool {
     with_book(|book| book.channels().next().is_some()) == Some(true)
 }
@@ -173,7 +173,7 @@ pub fn is_wanted(event: &EventType) -> bool {
 /// To be called when somebody may want other events than before.
 static ON_CHANGE: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
-/// To be called when nobody decides any more.
+/// Called when all event types become undecided again.
 static ON_UNDECIDED: [OnceLock<fn()>; 8] = [const { OnceLock::new() }; 8];
 
 /// Has `on_undecided`, too, called when [`is_undecided`] becomes true again, in a child of `fork`: it may take
@@ -185,13 +185,13 @@ pub fn on_undecided(on_undecided: fn()) {
     }
 }
 
-/// Whether nobody can say yet whether events are wanted, so that it is to be asked each time: no daemon has
-/// been there, or this is a child that has recorded nothing.
+/// True if it is not known yet which events are wanted, so that each event has to ask: there has been no daemon,
+/// or this is a child without an event so far.
 pub fn is_undecided() -> bool {
     daemon::is_undecided()
 }
 
-/// Whether nobody can want any event: no daemon has been there, and none asks this program to connect.
+/// True if no event can be wanted: there is no connection to a daemon, and none has called this program.
 #[inline(always)]
 pub fn is_quiet() -> bool {
     daemon::bell::is_quiet()

@@ -130,7 +130,7 @@ impl Calls {
         }
     }
 
-    /// Writes the number to a page. All that is known of the file is what somebody has called it.
+    /// Writes the number to a page. Nothing is known of the file so far but its name, which anybody can give.
     fn ring(
         &self,
         process: &Path,

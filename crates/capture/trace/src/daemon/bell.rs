@@ -1,8 +1,8 @@
-//! The program's [bell](blkkin_control::bell), and whether events are looked at at all.
+//! The program's [bell](blkkin_control::bell): how a daemon that starts later reaches the program.
 //!
-//! As long as the program talks to no daemon, nobody can want an event, and its type stays undecided. Each
-//! event then looks at one word: the number of a daemon that asks the program to connect. Nothing else tells a
-//! program of a daemon that comes later, so it needs neither a thread nor a system call until then.
+//! Without a connection to a daemon no event can be wanted, and event types stay undecided. Each event then
+//! loads one word, [`CALL`], in which a daemon writes its number to have the program connect. So waiting for a
+//! daemon takes neither a thread nor a system call.
 
 use super::connection::OTHER;
 use super::settings;
@@ -13,13 +13,14 @@ use std::os::fd::OwnedFd;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The page; a program's alone, and zeros, until there is a file.
+/// The page. Private memory, all zeros, until [`hang_out`] maps a file over it.
 static PAGE: SharedPage = SharedPage::new();
 const _: () = assert!(bell::SIZE <= blkkin_sys::SHARED_PAGE_SIZE);
-/// The file of the page.
+/// The file that is mapped over the page.
 static FILE: Mutex<Option<Held<OwnedFd>>> = Mutex::new(None);
 
-/// There is a thread that hears of daemons, or there will be none: events need not look.
+/// Set once the thread runs, which notices daemons itself, or once there will never be one. From then on event
+/// types are decided when they are first reached.
 static LISTENS: AtomicBool = AtomicBool::new(false);
 
 /// The word that is 0 until a daemon asks the program to connect.
@@ -34,33 +35,33 @@ pub(super) fn filters() -> &'static AtomicU64 {
     &words[bell::FILTERS as usize / 8]
 }
 
-/// Whether nobody can want any event: there is no thread, and no daemon has asked for one.
+/// True if no event can be wanted: there is no connection, and no daemon has called.
 #[inline(always)]
 pub(crate) fn is_quiet() -> bool {
     CALL.load(Ordering::Relaxed) == 0 && !is_listening()
 }
 
-/// Whether types are decided as they are come by.
+/// True if event types are decided when they are first reached.
 #[inline(always)]
 pub(crate) fn is_listening() -> bool {
     LISTENS.load(Ordering::Relaxed)
 }
 
-/// Has types decided as they are come by.
+/// From now on, event types are decided when they are first reached.
 pub(crate) fn listen() {
     LISTENS.store(true, Ordering::Relaxed);
 }
 
-/// Takes the daemon's call for answered, and leaves types undecided until the next one.
+/// Ends a call that led to no connection. Event types stay undecided until the next call.
 pub(super) fn rest() {
     let call = CALL.load(Ordering::Relaxed);
-    // Another daemon may be calling at the moment.
+    // A call that another daemon makes meanwhile stays.
     let _ = CALL.compare_exchange(call, 0, Ordering::Relaxed, Ordering::Relaxed);
 }
 
-/// Makes the page one that daemons find, if it is not that already. False if they cannot.
+/// Maps a file over the page, so that daemons find it, unless that is done already. False on failure.
 pub(super) fn hang_out() -> bool {
-    // Before any thread of the program may be here; a child may have got it locked.
+    // A child forked meanwhile may have inherited a locked mutex.
     let Ok(mut file) = FILE.try_lock() else { return false };
     if file.as_ref().and_then(Held::get).is_some() {
         return true;
@@ -89,7 +90,7 @@ pub(super) fn hang_out() -> bool {
     file.is_some()
 }
 
-/// Closes the file: the thread hears of daemons by itself, or the library goes.
+/// Closes the file, so that daemons do not find the page any more.
 pub(super) fn take_in() {
     if let Ok(mut file) = FILE.try_lock() {
         *file = None;
