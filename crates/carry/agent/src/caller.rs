@@ -16,13 +16,11 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
 /// Pauses before the looks. A program that ends its sandboxing between two of them is left alone from then on.
-const PAUSES: [Duration; 6] = [
+const PAUSES: [Duration; 4] = [
     Duration::ZERO,
     Duration::from_millis(300),
     Duration::from_millis(700),
     Duration::from_secs(2),
-    Duration::from_secs(7),
-    Duration::from_secs(20),
 ];
 /// Numbers without a file, one after the other, after which no more are tried.
 const GAP_MAX: u32 = 4;
