@@ -4,6 +4,7 @@
 mod support;
 
 use super::*;
+use blkkin_trace::Level;
 use blkkin_trace::control::{Context, FromApplication, ToApplication};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -153,6 +154,32 @@ fn programs_in_c_are_found() {
         assert_eq!(event.contexts, [b"of C"]);
         running.end();
         assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+    }
+}
+
+/// As `lttng list -u` does for blkin: the types of annotations are known before the first one is recorded.
+#[test]
+fn d7_types_of_annotations_are_told_at_once() {
+    for link in [Link::Dynamically, Link::Statically] {
+        let Some(life) = build("types", link) else { return };
+        let daemon = Daemon::new("capi-types");
+        let mut running = life.start(&daemon, &["macros".as_ref()]);
+        let mut program = daemon.program();
+        program.ping();
+        let types = program.types();
+        let mut told: Vec<_> =
+            types.values().map(|one| (&*one.name, one.level, one.fields.len())).collect();
+        told.sort_unstable_by_key(|(name, ..)| *name);
+        let expected = [
+            ("zipkin:keyval_integer", Level::Warning, 9),
+            ("zipkin:keyval_string", Level::Warning, 9),
+            ("zipkin:timestamp", Level::Warning, 8),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(running.step(), "off");
+        // Nobody wants its event, so no type of another level has come.
+        assert_eq!(program.types().len(), 3);
+        running.end();
     }
 }
 
