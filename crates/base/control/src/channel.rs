@@ -14,6 +14,9 @@ pub(crate) const fn contexts() -> Distinct<Context, Own> {
 /// Longest time in microseconds that an event may wait for room, but for ever.
 pub const WAIT_MAX_US: u32 = 600_000_000;
 
+/// Bytes of the smallest and the largest bound on a channel's events.
+pub const EVENT_SIZES: std::ops::RangeInclusive<u32> = 512..=1 << 20;
+
 /// Waiting as long as the agent reads.
 pub const WAIT_FOREVER: u32 = u32::MAX;
 
@@ -33,6 +36,9 @@ record! {
         /// Microseconds that programs wait for room where a ring is full, before an event is lost: at most
         /// [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
         pub wait_us: u32 = Number,
+        /// Bytes of the largest event, whose strings are shortened to fit: within [`EVENT_SIZES`], and no more than a
+        /// sub-buffer holds.
+        pub event_size: Option<u32> = Optional(Number),
     }
 }
 
@@ -47,6 +53,7 @@ impl Channel {
             subbuffer_count,
             contexts,
             wait_us: 0,
+            event_size: None,
         }
     }
 }

@@ -72,7 +72,7 @@ pub use application::{
     AddChannel, ChannelRule, EventRule, EventType, Field, FieldKind, FromApplication, KeepChannel,
     Label, Orphan, Scalar, ToApplication, Width,
 };
-pub use channel::{Channel, Context, Mode, WAIT_FOREVER, WAIT_MAX_US};
+pub use channel::{Channel, Context, EVENT_SIZES, Mode, WAIT_FOREVER, WAIT_MAX_US};
 pub use decoder::{Decoder, Received};
 pub use fault::{DecodeError, Fault, Reason};
 pub use message::{HEADER_SIZE, Kind, Messages, encode};

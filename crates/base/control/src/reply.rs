@@ -175,6 +175,8 @@ record! {
         pub bytes_waiting: u64 = Number,
         /// Bytes that it holds.
         pub size: u64 = Number,
+        /// Events with shortened strings in all rings of the process and channel. Counted at one of them.
+        pub events_cut: u64 = Number,
     }
 }
 
@@ -198,6 +200,8 @@ record! {
         pub packets_lost: u64 = Number,
         /// Bytes written to them.
         pub bytes_written: u64 = Number,
+        /// Events with shortened strings.
+        pub events_cut: u64 = Number,
     }
 }
 

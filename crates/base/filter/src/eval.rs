@@ -1,7 +1,8 @@
-//! Asks a filter about one event. Nothing is allocated. Start at [`Values`], which a host
-//! implements, then `truth`.
+//! Values of an event as filters see them, and what operators make of values. Nothing is allocated. Start at
+//! [`Values`], which a host implements.
 
-use crate::tree::{BinaryOp, CompareOp, Expr, Node};
+use crate::glob::Glob;
+use crate::tree::{BinaryOp, CompareOp};
 use std::cmp::Ordering;
 use std::fmt;
 
@@ -77,54 +78,45 @@ impl PartialEq for Integer {
     }
 }
 
-/// Whether a condition holds. Recurses at most [`crate::tree::DEPTH_MAX`] deep.
-pub(crate) fn truth<V: Values + ?Sized>(node: &Node, values: &V) -> bool {
-    match &node.expr {
-        Expr::Not(child) => !truth(child, values),
-        Expr::All(children) => children.iter().all(|child| truth(child, values)),
-        Expr::Any(children) => children.iter().any(|child| truth(child, values)),
-        Expr::Compare(op, left, right) => compare_nodes(*op, left, right, values),
-        Expr::Has(operand) => !matches!(values.value(*operand), Value::Absent),
-        _ => match number(value(node, values)) {
-            Some(Number::Integer(integer)) => integer.bits() != 0,
-            Some(Number::Float(float)) => float != 0.0,
-            None => false,
-        },
+/// Whether a value counts as true.
+pub(crate) fn is_true(value: Value<'_>) -> bool {
+    match number(value) {
+        Some(Number::Integer(integer)) => integer.bits() != 0,
+        Some(Number::Float(float)) => float != 0.0,
+        None => false,
     }
 }
 
-fn value<'v, V: Values + ?Sized>(node: &'v Node, values: &'v V) -> Value<'v> {
-    match &node.expr {
-        Expr::Uint(number) => Value::Uint(*number),
-        Expr::Int(number) => Value::Int(*number),
-        Expr::Float(number) => Value::Float(*number),
-        Expr::Str(bytes) => Value::Str(bytes),
-        Expr::Severity(level) => Value::Uint(level.number()),
-        Expr::Operand(operand) => values.value(*operand),
-        Expr::Negate(child) => match number(value(child, values)) {
-            Some(Number::Integer(integer)) => {
-                Value::Int(integer.bits().cast_signed().wrapping_neg())
-            }
-            Some(Number::Float(float)) => Value::Float(-float),
-            None => Value::Absent,
-        },
-        Expr::BitNot(child) => match number(value(child, values)) {
-            Some(Number::Integer(integer)) => Value::Uint(!integer.bits()),
-            _ => Value::Absent,
-        },
-        Expr::Binary(op, left, right) => {
-            let (left, right) = (number(value(left, values)), number(value(right, values)));
-            match (left, right) {
-                (Some(left), Some(right)) => calculate(*op, left, right).unwrap_or(Value::Absent),
-                _ => Value::Absent,
-            }
-        }
-        // A pattern is no value; comparisons look at it before they come here.
-        Expr::Glob(_) => Value::Absent,
-        Expr::Not(_) | Expr::All(_) | Expr::Any(_) | Expr::Compare(..) | Expr::Has(_) => {
-            Value::Uint(truth(node, values).into())
-        }
+pub(crate) fn negate(value: Value<'_>) -> Value<'static> {
+    match number(value) {
+        Some(Number::Integer(integer)) => Value::Int(integer.bits().cast_signed().wrapping_neg()),
+        Some(Number::Float(float)) => Value::Float(-float),
+        None => Value::Absent,
     }
+}
+
+pub(crate) fn bit_not(value: Value<'_>) -> Value<'static> {
+    match number(value) {
+        Some(Number::Integer(integer)) => Value::Uint(!integer.bits()),
+        _ => Value::Absent,
+    }
+}
+
+pub(crate) fn binary(op: BinaryOp, left: Value<'_>, right: Value<'_>) -> Value<'static> {
+    match (number(left), number(right)) {
+        (Some(left), Some(right)) => calculate(op, left, right).unwrap_or(Value::Absent),
+        _ => Value::Absent,
+    }
+}
+
+/// Whether a value is, or is not, what a pattern says.
+pub(crate) fn compare_glob(op: CompareOp, glob: &Glob, value: Value<'_>) -> bool {
+    let matched = match value {
+        Value::Str(text) => glob.matches(text),
+        Value::Enum(integer, labels) => labels.any(integer, &mut |label| glob.matches(label)),
+        _ => return false,
+    };
+    matched == (op == CompareOp::Equal)
 }
 
 /// What can be calculated with.
@@ -199,21 +191,7 @@ fn calculate_floats(op: BinaryOp, a: f64, b: f64) -> Option<Value<'static>> {
     }))
 }
 
-fn compare_nodes<V: Values + ?Sized>(op: CompareOp, left: &Node, right: &Node, values: &V) -> bool {
-    let (glob, other) = match (&left.expr, &right.expr) {
-        (Expr::Glob(glob), _) => (glob, right),
-        (_, Expr::Glob(glob)) => (glob, left),
-        _ => return compare(op, value(left, values), value(right, values)),
-    };
-    let matched = match value(other, values) {
-        Value::Str(text) => glob.matches(text),
-        Value::Enum(integer, labels) => labels.any(integer, &mut |label| glob.matches(label)),
-        _ => return false,
-    };
-    matched == (op == CompareOp::Equal)
-}
-
-fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool {
+pub(crate) fn compare(op: CompareOp, left: Value<'_>, right: Value<'_>) -> bool {
     match (left, right) {
         (Value::Str(left), Value::Str(right)) => match op {
             CompareOp::Equal => left == right,

@@ -3,9 +3,14 @@
 //! A match takes time linear in the text's length whatever the pattern: the pieces between the
 //! stars are searched for one after the other, each by the method of Knuth, Morris and Pratt.
 
-/// A pattern with at least one star.
+use std::sync::Arc;
+
+/// A pattern with at least one star. Copies share their memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Glob {
+pub struct Glob(Arc<Parts>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Parts {
     /// The text has to start with this.
     first: Box<[u8]>,
     /// Not empty, each; found in this order in between.
@@ -20,29 +25,30 @@ impl Glob {
     pub fn new(pieces: &[impl AsRef<[u8]>]) -> Option<Glob> {
         let [first, middle @ .., last] = pieces else { return None };
         let middle = middle.iter().map(AsRef::as_ref).filter(|piece| !piece.is_empty());
-        Some(Glob {
+        Some(Glob(Arc::new(Parts {
             first: first.as_ref().into(),
             middle: middle.map(Piece::new).collect(),
             last: last.as_ref().into(),
-        })
+        })))
     }
 
     /// What stands before, between and after the stars: at least two pieces, of which only the
     /// first and the last may be empty.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
-        std::iter::once(&*self.first)
-            .chain(self.middle.iter().map(|piece| &*piece.bytes))
-            .chain(std::iter::once(&*self.last))
+        std::iter::once(&*self.0.first)
+            .chain(self.0.middle.iter().map(|piece| &*piece.bytes))
+            .chain(std::iter::once(&*self.0.last))
     }
 
     /// Whether all of `text` fits the pattern.
     pub fn matches(&self, text: &[u8]) -> bool {
-        let ends = self.first.len() + self.last.len();
-        if text.len() < ends || !starts_with(text, &self.first) || !ends_with(text, &self.last) {
+        let Parts { first, middle, last } = &*self.0;
+        let ends = first.len() + last.len();
+        if text.len() < ends || !starts_with(text, first) || !ends_with(text, last) {
             return false;
         }
-        let mut rest = &text[self.first.len()..text.len() - self.last.len()];
-        for piece in &self.middle {
+        let mut rest = &text[first.len()..text.len() - last.len()];
+        for piece in middle {
             match piece.find_end(rest) {
                 Some(end) => rest = &rest[end..],
                 None => return false,

@@ -94,6 +94,7 @@ mod lexer;
 mod number;
 mod parser;
 mod print;
+mod program;
 mod suggest;
 #[cfg(test)]
 mod tests;
@@ -107,6 +108,7 @@ pub use suggest::suggest;
 pub use tree::{Expr, Node, Span, Type};
 
 use error::Fault;
+use program::Program;
 
 /// Longest text of a filter, in bytes.
 pub const FILTER_SIZE_MAX: usize = 64 << 10;
@@ -117,6 +119,7 @@ pub struct Filter {
     text: String,
     root: Node,
     operands: Vec<Operand>,
+    program: Program,
 }
 
 impl Filter {
@@ -129,10 +132,11 @@ impl Filter {
             );
             return Err(FilterError::new("", Fault::new(Span::default(), message)));
         }
-        let (root, operands) = parser::parse(text)
+        let (program, root, operands) = parser::parse(text)
             .and_then(check::check)
+            .and_then(|(root, operands)| Ok((Program::new(&root)?, root, operands)))
             .map_err(|fault| FilterError::new(text, fault))?;
-        Ok(Filter { text: text.to_string(), root, operands })
+        Ok(Filter { text: text.to_string(), root, operands, program })
     }
 
     /// Parses and checks a filter for events that are about to be recorded, which have no time, stream, trace,
@@ -179,6 +183,6 @@ impl Filter {
 
     /// Whether an event passes.
     pub fn eval(&self, values: &(impl Values + ?Sized)) -> bool {
-        eval::truth(&self.root, values)
+        self.program.holds(values)
     }
 }

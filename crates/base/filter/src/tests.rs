@@ -2,6 +2,7 @@
 
 mod errors;
 mod evaluation;
+mod oracle;
 mod random;
 mod syntax;
 

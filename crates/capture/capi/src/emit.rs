@@ -4,7 +4,7 @@ use crate::guard;
 use crate::layout::{Endpoint, Trace};
 use crate::record::Said;
 use blkkin_ring::Pen;
-use blkkin_trace::family::{self, Annotation, PutString};
+use blkkin_trace::family::{self, Annotation, Family, PutString};
 use blkkin_trace::{Level, registry};
 use std::ffi::{c_char, c_int, c_uint};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -50,12 +50,18 @@ static BEFORE_MAIN: extern "C" fn() = {
     before_main
 };
 
+/// The kinds of annotations.
+static FAMILIES: [&Family; 3] =
+    [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER];
+
 fn follow_rules() {
     if registry::is_undecided() {
         return;
     }
     let mut levels = 0;
-    for family in [&family::TIMESTAMP, &family::KEYVAL_STRING, &family::KEYVAL_INTEGER] {
+    for family in FAMILIES {
+        // `event list` shows blkin's three types of a program that has yet to record one.
+        family.introduce();
         for (level, event) in family.types().iter().enumerate() {
             levels |= i32::from(registry::is_wanted(event)) << level;
         }

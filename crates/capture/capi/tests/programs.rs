@@ -5,7 +5,7 @@
 #[path = "programs/life.rs"]
 mod life;
 
-use blkkin_sys::testing::{Scratch, is_installed, skip};
+use blkkin_sys::testing::{Scratch, figure, is_installed, skip};
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};

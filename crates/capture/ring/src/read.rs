@@ -617,6 +617,11 @@ impl Cells {
         self.load(shape.control_of(ring), Word::Recorded, Relaxed)
     }
 
+    /// Events with shortened strings so far, as writers count them; those of all rings at one of them.
+    pub fn cut(&self, shape: &Shape, ring: usize) -> u64 {
+        self.load(shape.control_of(ring), Word::Cut, Relaxed)
+    }
+
     /// The same as `lost`, without those that a reader's process has [counted](Self::note_counted), or was to forget.
     pub fn lost_uncounted(&self, shape: &Shape, ring: usize) -> u64 {
         let control = shape.control_of(ring);

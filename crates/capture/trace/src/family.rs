@@ -113,6 +113,11 @@ impl Family {
         &self.types
     }
 
+    /// Makes the type of blkin's level known, before any event of it.
+    pub fn introduce(&'static self) {
+        self.at(DEFAULT_LEVEL).make_known(self.kinds);
+    }
+
     /// Records an event of this family, if somebody wants it.
     #[inline(always)]
     pub(crate) fn record<P: Payload>(&'static self, level: Level, payload: P) {

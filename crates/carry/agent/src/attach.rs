@@ -43,6 +43,8 @@ pub(crate) fn fill_in_sizes(channel: &mut Channel) {
             false => SUBBUFFER_COUNT,
         }
     });
+    let own = shape_of(channel, 0, [0; 16]).event_size_max();
+    channel.event_size.get_or_insert(own as u32);
 }
 
 /// A set of rings of an earlier daemon, which a program has passed on, and what it says of itself.
@@ -90,7 +92,7 @@ pub(crate) fn shape_of(channel: &Channel, stream: u32, uuid: [u8; 16]) -> Shape 
         mode,
         uuid,
         stream,
-        event_size: 0,
+        event_size: channel.event_size.unwrap_or(0),
         wait_us: channel.wait_us,
         start: 0,
     }
@@ -663,6 +665,7 @@ impl Agent {
             totals.packets += counts.packets;
             totals.packets_lost += counts.packets_lost;
             totals.bytes += counts.bytes;
+            totals.cut = totals.cut.saturating_add(attachment.rings.cut(ring));
         }
         attachment.rings.note_counted();
         self.note_totals(place);

@@ -125,6 +125,8 @@ pub(crate) struct Totals {
     pub(crate) packets: u64,
     pub(crate) packets_lost: u64,
     pub(crate) bytes: u64,
+    /// Events with shortened strings.
+    pub(crate) cut: u64,
 }
 
 /// Somebody who has connected.

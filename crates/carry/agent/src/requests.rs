@@ -19,11 +19,12 @@ use crate::session::{
 };
 use blkkin_control::sampling::Sampling;
 use blkkin_control::{
-    Activity, Application, Applications, Channel, Decoder, Ended, Events, Failed, Mode, NewChannel,
-    Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication, WAIT_FOREVER,
-    WAIT_MAX_US, code, limits,
+    Activity, Application, Applications, Channel, Decoder, EVENT_SIZES, Ended, Events, Failed,
+    Mode, NewChannel, Purpose, Reply, Request, Ring, SessionLimit, Snapshot, ToApplication,
+    WAIT_FOREVER, WAIT_MAX_US, code, limits,
 };
 use blkkin_filter::Filter;
+use blkkin_ring::Shape;
 use jiff::Zoned;
 use std::collections::VecDeque;
 use std::io;
@@ -533,14 +534,15 @@ impl Agent {
             let message = format!("session `{}` has {CHANNELS_MAX} channels already", session.name);
             return Err(failed(code::QUOTA, message));
         }
-        shape_of(&channel, 0, [0; 16])
-            .check()
-            .map_err(|error| failed(code::BAD_VALUE, format!("channel `{name}`: {error}")))?;
+        let bad_value = |why| failed(code::BAD_VALUE, format!("channel `{name}`: {why}"));
+        let shape = shape_of(&channel, 0, [0; 16]);
+        shape.check().map_err(|error| bad_value(error.to_string()))?;
+        if let Some(size) = channel.event_size {
+            check_event_size(size, &shape).map_err(bad_value)?;
+        }
         let time = channel.wait_us;
         if time != WAIT_FOREVER && time > WAIT_MAX_US {
-            let message =
-                format!("channel `{name}`: events wait at most {WAIT_MAX_US} us, not {time}");
-            return Err(failed(code::BAD_VALUE, message));
+            return Err(bad_value(format!("events wait at most {WAIT_MAX_US} us, not {time}")));
         }
         let account = self.accounts.of(session.owner.uid);
         let bytes = account.take(What::RuleBytes, size_of_channel(&channel)).map_err(exceeded)?;
@@ -701,7 +703,8 @@ impl Agent {
                         let counts = rings.counts(ring);
                         let discarded = rings.discarded(ring);
                         let waiting = rings.waiting(ring);
-                        if counts.packets == 0 && discarded == 0 && waiting == 0 {
+                        let cut = rings.cut(ring);
+                        if counts.packets == 0 && [discarded, waiting, cut] == [0; 3] {
                             // Of processors that never ran the program.
                             continue;
                         }
@@ -719,6 +722,7 @@ impl Agent {
                             bytes_written: counts.bytes.saturating_add(waiting),
                             bytes_waiting: waiting,
                             size: rings.shape().ring_size() as u64,
+                            events_cut: cut,
                         }));
                     }
                 }
@@ -755,6 +759,21 @@ impl Agent {
         let quotas = accounts.filter(seen).flat_map(Account::told);
         replies.extend(quotas.filter(|_| name.is_none()).map(Reply::Quota));
         Ok(replies)
+    }
+}
+
+/// Checks the bound on a channel's events.
+fn check_event_size(size: u32, shape: &Shape) -> Result<(), String> {
+    let (size_min, size_max) = (*EVENT_SIZES.start(), *EVENT_SIZES.end());
+    if !EVENT_SIZES.contains(&size) {
+        return Err(format!("events are bounded to {size_min} to {size_max} bytes, not {size}"));
+    }
+    let (room, subbuffer) = (shape.event_size_max(), shape.subbuffer_size);
+    match size as usize <= room {
+        true => Ok(()),
+        false => Err(format!(
+            "a sub-buffer of {subbuffer} bytes holds events of up to {room} bytes, not {size}"
+        )),
     }
 }
 
@@ -801,6 +820,7 @@ impl Totals {
             packets: ended.packets_taken,
             packets_lost: ended.packets_lost,
             bytes: ended.bytes_written,
+            cut: ended.events_cut,
         }
     }
 
@@ -814,6 +834,7 @@ impl Totals {
             packets_taken: self.packets,
             packets_lost: self.packets_lost,
             bytes_written: self.bytes,
+            events_cut: self.cut,
         }
     }
 }

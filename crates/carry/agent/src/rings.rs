@@ -192,6 +192,11 @@ impl Rings {
         self.cells.recorded(&self.shape, ring)
     }
 
+    /// Events with shortened strings so far, as the program counts them; those of all rings at one of them.
+    pub(crate) fn cut(&self, ring: usize) -> u64 {
+        self.cells.cut(&self.shape, ring)
+    }
+
     /// Events of all rings that were lost so far, as the program counts them.
     pub(crate) fn discarded_in_all(&self) -> u64 {
         (0..self.count()).map(|ring| self.discarded(ring)).fold(0, u64::saturating_add)

@@ -352,6 +352,7 @@ fn quotas() {
             subbuffer_count: None,
             contexts: vec![],
             wait_us: 0,
+            event_size: None,
         };
         Request::CreateChannel(NewChannel { session: "s1".into(), channel })
     };

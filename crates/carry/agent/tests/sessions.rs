@@ -434,6 +434,7 @@ fn snapshots_of_what_came_first() {
         subbuffer_count: Some(4),
         contexts: vec![],
         wait_us: 0,
+        event_size: None,
     };
     node.ask(&Request::CreateChannel(NewChannel { session: "s".into(), channel }));
     node.ask(&Request::EnableEvents(events("*")));

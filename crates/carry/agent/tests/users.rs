@@ -197,6 +197,7 @@ fn what_has_ended_is_kept_for_each_user() {
         subbuffer_count: Some(4),
         contexts: vec![],
         wait_us: 0,
+        event_size: None,
     };
     for request in [
         session(public.directory.path().join("trace")),

@@ -59,7 +59,7 @@ fn why(loss: &Loss) -> String {
     match loss.cause {
         Cause::RingFull => {
             "programs recorded faster than the agent reads (larger rings: --subbuf-size, \
-             --num-subbuf)"
+             --num-subbuf; or have programs wait: --blocking)"
                 .into()
         }
         Cause::Output => with("the trace could not be written"),

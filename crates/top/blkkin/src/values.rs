@@ -1,6 +1,6 @@
 //! Values on the command line that are more than a word: sizes, times, levels, contexts.
 
-use blkkin_control::{Context, Level};
+use blkkin_control::{Context, EVENT_SIZES, Level, WAIT_FOREVER, WAIT_MAX_US};
 use blkkin_filter::{Severity, suggest};
 use std::time::Duration;
 
@@ -37,6 +37,43 @@ pub(crate) fn age(text: &str) -> Result<Duration, String> {
     let number = plain_number(digits).ok_or_else(wrong)?;
     let seconds = number.checked_mul(unit).ok_or_else(|| "more than there can be".to_owned())?;
     Ok(Duration::from_secs(seconds))
+}
+
+/// Units of [`blocking`] in microseconds, the largest first.
+const WAIT_UNITS: [(&str, u64); 4] = [("m", 60_000_000), ("s", 1_000_000), ("ms", 1000), ("us", 1)];
+
+/// Microseconds that an event may wait for room.
+pub(crate) fn blocking(text: &str) -> Result<u32, String> {
+    if text == "inf" {
+        return Ok(WAIT_FOREVER);
+    }
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = WAIT_UNITS.iter().find(|(unit, _)| *unit == &text[digits.len()..]);
+    let number = plain_number(digits).filter(|number| *number > 0);
+    let (Some(number), Some((_, unit))) = (number, unit) else {
+        return Err("not a time with its unit, such as 500us, 20ms or 2s, nor inf".into());
+    };
+    let wait_us = number.checked_mul(*unit).and_then(|us| u32::try_from(us).ok());
+    let most = || format!("more than {}, the longest time but inf", blocking_text(WAIT_MAX_US));
+    wait_us.filter(|us| *us <= WAIT_MAX_US).ok_or_else(most)
+}
+
+/// As [`blocking`] reads it.
+pub(crate) fn blocking_text(wait_us: u32) -> String {
+    if wait_us == WAIT_FOREVER {
+        return "inf".into();
+    }
+    let wait_us = u64::from(wait_us);
+    let fits = WAIT_UNITS.iter().find(|(_, us)| wait_us > 0 && wait_us.is_multiple_of(*us));
+    let (unit, us) = fits.copied().unwrap_or(("us", 1));
+    format!("{}{unit}", wait_us / us)
+}
+
+/// Bytes of the largest event.
+pub(crate) fn string_max(text: &str) -> Result<u32, String> {
+    let size = u32::try_from(bytes(text)?).ok().filter(|size| EVENT_SIZES.contains(size));
+    let [min, max] = [EVENT_SIZES.start(), EVENT_SIZES.end()].map(|size| size_text((*size).into()));
+    size.ok_or_else(|| format!("not within {min} and {max}"))
 }
 
 /// Bytes, a power of two.
@@ -174,6 +211,40 @@ mod tests {
         assert_eq!(seconds("0"), Ok(Duration::ZERO));
         for bad in ["", "x", "-1", "nan", "inf", "1e99"] {
             assert_eq!(seconds(bad), Err("not a number of seconds, such as 1 or 0.5".into()));
+        }
+    }
+
+    #[test]
+    fn times_to_wait() {
+        let check = |text: &str, wait_us: u32, shown: &str| {
+            assert_eq!(blocking(text), Ok(wait_us), "{text}");
+            assert_eq!(blocking_text(wait_us), shown);
+        };
+        check("500us", 500, "500us");
+        check("20ms", 20_000, "20ms");
+        check("1500ms", 1_500_000, "1500ms");
+        check("2s", 2_000_000, "2s");
+        check("60s", 60_000_000, "1m");
+        check("10m", WAIT_MAX_US, "10m");
+        check("inf", WAIT_FOREVER, "inf");
+        assert_eq!(blocking_text(0), "0us");
+        let no_time = "not a time with its unit, such as 500us, 20ms or 2s, nor inf";
+        for wrong in ["", "0", "0s", "500", "ms", "-1s", "1.5s", "2h", "2 s", "1ä"] {
+            assert_eq!(blocking(wrong), Err(no_time.into()), "{wrong}");
+        }
+        for long in ["11m", "601s", "18446744073709551615us", "18446744073709551615m"] {
+            let most = "more than 10m, the longest time but inf";
+            assert_eq!(blocking(long), Err(most.into()), "{long}");
+        }
+    }
+
+    #[test]
+    fn bounds_of_strings() {
+        assert_eq!(string_max("512"), Ok(512));
+        assert_eq!(string_max("3000"), Ok(3000));
+        assert_eq!(string_max("1M"), Ok(1 << 20));
+        for wrong in ["511", "1048577", "2G", "4G"] {
+            assert_eq!(string_max(wrong), Err("not within 512 and 1M".into()));
         }
     }
 

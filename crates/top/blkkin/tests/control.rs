@@ -231,9 +231,9 @@ fn sessions_are_listed() {
         "session web: active, records to /data/web\n\
          made 2026-11-20 08:59:42 by user 1000\n\
          \n\
-         CHANNEL  WHEN FULL  SUB-BUFFERS  EACH  CONTEXTS\n\
-         main     overwrite            4  256K  pid,db:query\n\
-         plain    discard              -     -  -\n\
+         CHANNEL  WHEN FULL         SUB-BUFFERS  EACH  STRING MAX  CONTEXTS\n\
+         main     overwrite                   4  256K          4K  pid,db:query\n\
+         plain    wait 1s, discard            -     -           -  -\n\
          \n\
          CHANNEL  RULE     EVENTS\n\
          main     enable   rpc:* disk:* --exclude rpc:ping --level warning --filter 'ret < 0' \
@@ -260,6 +260,8 @@ fn sessions_are_listed() {
                     "subbuffer_size": 262_144,
                     "subbuffer_count": 4,
                     "contexts": ["pid", "db:query"],
+                    "blocking_us": 0,
+                    "string_max": 4096,
                 },
                 {
                     "name": "plain",
@@ -267,6 +269,8 @@ fn sessions_are_listed() {
                     "subbuffer_size": null,
                     "subbuffer_count": null,
                     "contexts": [],
+                    "blocking_us": 1_000_000,
+                    "string_max": null,
                 },
             ],
             "rules": [

@@ -20,6 +20,7 @@ fn channels() {
         subbuffer_count: Some(8),
         contexts: vec![Context::Pid, Context::Tid, Context::Supplied { name: "db:query".into() }],
         wait_us: 0,
+        event_size: Some(128 << 10),
     };
     let words = "channel `c` made in session `web` (agent at AGENT)\n";
     check(
@@ -33,6 +34,7 @@ fn channels() {
             "--overwrite",
             "--subbuf-size=1M",
             "--num-subbuf=8",
+            "--string-max=128K",
             "--context=pid,vtid",
             "--context=$app.db:query",
         ],
@@ -55,9 +57,9 @@ fn channels() {
         &daemon,
         &["channel", "list", "-s", "web"],
         &[list(Some("web"))],
-        "CHANNEL  WHEN FULL  SUB-BUFFERS  EACH  CONTEXTS\n\
-         main     overwrite            4  256K  pid,db:query\n\
-         plain    discard              -     -  -\n",
+        "CHANNEL  WHEN FULL         SUB-BUFFERS  EACH  STRING MAX  CONTEXTS\n\
+         main     overwrite                   4  256K          4K  pid,db:query\n\
+         plain    wait 1s, discard            -     -           -  -\n",
         "",
     );
     check(
@@ -75,6 +77,20 @@ fn channels() {
          \"channels\":[]}\n",
         "",
     );
+    for (option, wait_us) in [("--blocking", 1_000_000), ("--blocking=20ms", 20_000)] {
+        let channel = Channel { wait_us, ..plain() };
+        let create = create(channel);
+        check(&one, &["channel", "create", option, "c"], &[list(None), create], "", words);
+    }
+    let check_wrong = |option: &str, why: &str| {
+        let wrong = tell(&daemon, &["channel", "create", "c", "--overwrite", option]);
+        assert!(wrong.errors.contains(why), "{}", wrong.errors);
+        assert_eq!((wrong.status, wrong.requests), (2, vec![]));
+    };
+    check_wrong("--blocking=11m", "more than 10m, the longest time but inf");
+    check_wrong("--blocking=5", "not a time with its unit, such as 500us, 20ms or 2s");
+    check_wrong("--blocking", "'--overwrite' cannot be used with '--blocking");
+    check_wrong("--string-max=2M", "not within 512 and 1M");
     let wrong = tell(&daemon, &["channel", "create", "c", "--subbuf-size", "300K"]);
     assert!(wrong.errors.contains("not a power of two, as 256K and 512K are"), "{}", wrong.errors);
     assert_eq!((wrong.status, wrong.requests), (2, vec![]));

@@ -26,6 +26,7 @@ fn ring(session: &str, pid: u32, cpu: Option<u32>, look: u64) -> Reply {
         bytes_written: look * 5000,
         bytes_waiting: 30,
         size: 100,
+        events_cut: if pid == 8 { 6 } else { 0 },
     })
 }
 
@@ -47,6 +48,7 @@ fn busy() -> StandIn {
             packets_taken: 9,
             packets_lost: 0,
             bytes_written: 77,
+            events_cut: 0,
         };
         vec![
             ring("web", 7, Some(0), look),
@@ -87,6 +89,7 @@ web      main     (ended)    -      4      12         -        -       -        
 ";
 
 const STATUS_LOST: &str = "
+session web, channel main, process 8: long strings of 6 events were shortened (--string-max)
 to make room, 3 old rings of session flight, channel main, had to go: 4 packets
 lost in all: 7 events, 7 packets
 ";
@@ -170,6 +173,7 @@ fn a_status_as_json() {
         "bytes_written": 5000,
         "bytes_waiting": 30,
         "size": 100,
+        "events_cut": 6,
         "rates": { "events_recorded": null, "events_discarded": 4.0, "bytes_written": 10000.0 },
     });
     assert_eq!(row("web", false, serde_json::json!(8)), expected);
@@ -233,7 +237,7 @@ fn losses_by_cause() {
     };
     let told = tell(&daemon(&["web", "gone"]), &["status", "--interval=0"]);
     let expected = "\
-session web lost 7 events: programs recorded faster than the agent reads (larger rings: --subbuf-size, --num-subbuf)
+session web lost 7 events: programs recorded faster than the agent reads (larger rings: --subbuf-size, --num-subbuf; or have programs wait: --blocking)
 session web lost 1 event, 2 packets: the trace could not be written: No space left
 destroyed session gone lost an unknown number of events of 1 program: the program and its agent ended at the same time
 lost in all: 8 events, 2 packets

@@ -82,6 +82,7 @@ fn channel() -> Channel {
         subbuffer_count: Some(4),
         contexts: vec![Context::Tid],
         wait_us: 258,
+        event_size: Some(513),
     }
 }
 
@@ -208,11 +209,12 @@ fn requests() {
         (Request::ListSessions(Some("s".into())), r#"06000000 0703 01 01000000"s""#),
         (
             Request::CreateChannel(new(channel())),
-            r#"20000000 0803 01000000"s" 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000"#,
+            r#"25000000 0803 01000000"s" 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000
+               01 01020000"#,
         ),
         (
             Request::CreateChannel(new(plain_channel)),
-            r#"13000000 0803 01000000"s" 01000000"c" 00 00 00 0000 00000000"#,
+            r#"14000000 0803 01000000"s" 01000000"c" 00 00 00 0000 00000000 00"#,
         ),
         (
             Request::EnableEvents(events(Some("c"), selection())),
@@ -270,6 +272,7 @@ fn replies() {
         bytes_written: 7,
         bytes_waiting: 8,
         size: 9,
+        events_cut: 10,
     };
     let ended = Ended {
         session: "s".into(),
@@ -280,6 +283,7 @@ fn replies() {
         packets_taken: 5,
         packets_lost: 6,
         bytes_written: 7,
+        events_cut: 8,
     };
     let quota = Quota { uid: 1000, what: "things".into(), used: 1, limit: 2, refused: 3 };
     let loss = |cause, reason: Option<&str>| Loss {
@@ -313,7 +317,8 @@ fn replies() {
         ),
         (
             Reply::Channel(channel()),
-            r#"1b000000 0404 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000"#,
+            r#"20000000 0404 01000000"c" 01 01 0010000000000000 01 04000000 0100 01 02010000
+               01 01020000"#,
         ),
         (
             Reply::Rule(Rule { channel: "c".into(), enabled: true, selection: selection() }),
@@ -327,16 +332,16 @@ fn replies() {
         (Reply::EventType(event_type()), &format!("57000000 0704 {EVENT_TYPE}")),
         (
             Reply::Ring(ring),
-            r#"54000000 0804 01000000"s" 01000000"c" 09000000 01 01000000 0200000000000000
+            r#"5c000000 0804 01000000"s" 01000000"c" 09000000 01 01000000 0200000000000000
                01 0300000000000000 0400000000000000 0500000000000000 0600000000000000
-               0700000000000000 0800000000000000 0900000000000000"#,
+               0700000000000000 0800000000000000 0900000000000000 0a00000000000000"#,
         ),
         (Reply::Sampling(Some("1/5".into())), r#"08000000 0904 01 03000000"1/5""#),
         (Reply::Written("/tmp/s".into()), r#"0a000000 0a04 06000000"/tmp/s""#),
         (
             Reply::Ended(ended),
-            r#"2f000000 0b04 01000000"s" 01000000"c" 02000000 00 0400000000000000
-               0500000000000000 0600000000000000 0700000000000000"#,
+            r#"37000000 0b04 01000000"s" 01000000"c" 02000000 00 0400000000000000
+               0500000000000000 0600000000000000 0700000000000000 0800000000000000"#,
         ),
         (
             Reply::Quota(quota),

@@ -53,6 +53,19 @@ fn comparisons() {
     holds(&["(1 < 2) == 1", "(1 > 2) + 1 == 1", "1 >= (1 >= 1)", "-(1 == 1) < 0"]);
 }
 
+/// The deeper side is evaluated first, and each value is still that of its own side.
+#[test]
+fn sides_that_are_nested() {
+    holds(&["9 - (8 - (7 - (6 - 5))) == 7", "((9 - 8) - 7) - 6 == -12", "2 > (1 == (3 > 2)) - 1"]);
+    holds(&["(1 - 2) * ((3 - 5) * ((7 - 4) - (2 - 9))) == 20", "1 << (2 + (zero || one)) == 8"]);
+    fails(&["(zero || (one && (zero || minus - 5 == 10)))", "!(one && !(zero && one))"]);
+    let balanced =
+        |depth: u32| (0..depth).fold("a".to_owned(), |term, _| format!("({term} + {term})"));
+    super::parse(&balanced(7));
+    let error = Filter::parse(&balanced(8)).expect_err("it needs nine values");
+    assert!(error.to_string().contains("too many parentheses within both sides"), "{error}");
+}
+
 #[test]
 fn signedness() {
     holds(&["minus < zero", "minus < big", "least < minus", "-1 != big", "-1 < 0", "minus == -5"]);

@@ -4,11 +4,12 @@
 mod support;
 
 use super::*;
+use blkkin_trace::Level;
 use blkkin_trace::control::{Context, FromApplication, ToApplication};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
-use support::{Daemon, LONG, Program, Said, rule};
+use support::{Daemon, LONG, Program, Said, filtered, rule};
 
 /// The built program, with the library or without.
 struct Life {
@@ -153,6 +154,32 @@ fn programs_in_c_are_found() {
         assert_eq!(event.contexts, [b"of C"]);
         running.end();
         assert_eq!(program.hear(LONG).0, Said::Message(FromApplication::Goodbye));
+    }
+}
+
+/// As `lttng list -u` does for blkin: the types of annotations are known before the first one is recorded.
+#[test]
+fn d7_types_of_annotations_are_told_at_once() {
+    for link in [Link::Dynamically, Link::Statically] {
+        let Some(life) = build("types", link) else { return };
+        let daemon = Daemon::new("capi-types");
+        let mut running = life.start(&daemon, &["macros".as_ref()]);
+        let mut program = daemon.program();
+        program.ping();
+        let types = program.types();
+        let mut told: Vec<_> =
+            types.values().map(|one| (&*one.name, one.level, one.fields.len())).collect();
+        told.sort_unstable_by_key(|(name, ..)| *name);
+        let expected = [
+            ("zipkin:keyval_integer", Level::Warning, 9),
+            ("zipkin:keyval_string", Level::Warning, 9),
+            ("zipkin:timestamp", Level::Warning, 8),
+        ];
+        assert_eq!(told, expected);
+        assert_eq!(running.step(), "off");
+        // Nobody wants its event, so no type of another level has come.
+        assert_eq!(program.types().len(), 3);
+        running.end();
     }
 }
 
@@ -473,6 +500,59 @@ fn the_variable_samples_programs_in_c() {
     assert!((40..=200).contains(&sampled), "{sampled} contexts");
     assert!((40..=200).contains(&(events / 3)), "{events} events");
     running.end();
+}
+
+/// L9: a handler on an alternate stack of 8 KiB records in C and C++ with at most 4 KiB of it, with all contexts and
+/// with a filter that is nested as deep as can be.
+#[test]
+fn l9_recording_in_c_needs_little_stack() {
+    let mut most = 0;
+    for (language, standard, link) in [
+        (Language::C, "c99", Link::Dynamically),
+        (Language::C, "c11", Link::Statically),
+        (Language::Cxx, "c++17", Link::Dynamically),
+    ] {
+        let Some(life) = build_of("little.c", language, standard, link) else { return };
+        let daemon = Daemon::new(&format!("capi-little-{standard}"));
+        let mut running = life.start(&daemon, &[]);
+        let mut program = daemon.program();
+        let mut contexts: Vec<Context> = Context::ALL.into();
+        contexts.push(Context::Supplied { name: "test:one".to_owned() });
+        let nested = |start: &str, count, inner: &str| {
+            format!("{}{inner}{}", start.repeat(count), ")".repeat(count))
+        };
+        let [sum, not] = [nested("1 + (", 59, "tid"), nested("!(", 29, "tid < 0")];
+        let deep = format!(r#"{sum} > 0 && {not} && $app.test:one == "m*" && text != "z*x*y""#);
+        // Annotations have no field `text`.
+        let deep = format!("!has(text) || {deep}");
+        let names = ["stack:*", "zipkin:*"];
+        for (channel, contexts) in [&[][..], &contexts, &[], &contexts].into_iter().enumerate() {
+            program.add(channel as u32, contexts);
+            let rules = names.map(|name| match channel < 2 {
+                true => rule(name),
+                false => filtered(name, &deep),
+            });
+            program.enable(channel as u32, &rules);
+        }
+        program.ping();
+        // The first pass records the first event of each type.
+        for pass in 0..2 {
+            running.go_on();
+            loop {
+                let heard = running.heard();
+                let Some((name, used)) = heard.split_once(": ") else { break };
+                let used = used.parse::<usize>().expect("a number");
+                assert!(used <= 4096, "{standard}, pass {pass}: {name}: {used} bytes of stack");
+                most = most.max(used);
+            }
+            for channel in 0..4 {
+                let names = program.names(channel);
+                assert_eq!(names.len(), 3 + 2 + 2 + 3, "{standard}, {channel}: {names:?}");
+            }
+        }
+        running.end();
+    }
+    figure("L9", &format!("recording in C takes {most} bytes of stack at most"));
 }
 
 /// Events of a program's own are recorded, told with their places, and filtered, in C and in C++, with either library.

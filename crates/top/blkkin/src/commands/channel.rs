@@ -1,5 +1,6 @@
 //! `blkkin channel`: how the events of a session are kept.
 
+use super::bounds::Bounds;
 use super::completions;
 use super::session::{SessionArg, list::channel_lines};
 use crate::conversation::{AgentArgs, check, json, print};
@@ -39,6 +40,7 @@ enum Command {
     before_help = "Examples:\n  \
         blkkin channel create main                            in the only session there is\n  \
         blkkin channel create main -s web --subbuf-size 1M --num-subbuf 8\n  \
+        blkkin channel create main --blocking=20ms            wait for room, then drop\n  \
         blkkin channel create flight -s web --overwrite       the newest events are kept\n  \
         blkkin channel create main --context pid,tid,procname,'$app.db:query'",
     after_help = crate::AGENT_HELP
@@ -52,7 +54,7 @@ struct Create {
     session: SessionArg,
 
     /// When it is full, new events take the place of the oldest
-    #[arg(long, conflicts_with = "discard", help_heading = "Ring")]
+    #[arg(long, conflicts_with_all = ["discard", "blocking"], help_heading = "Ring")]
     overwrite: bool,
 
     /// When it is full, new events are dropped and counted (the default)
@@ -66,6 +68,9 @@ struct Create {
     /// Sub-buffers of a ring, a power of two
     #[arg(long, value_name = "N", value_parser = values::count, help_heading = "Ring")]
     num_subbuf: Option<u32>,
+
+    #[command(flatten)]
+    bounds: Bounds,
 
     /// What to add to each event: pid, tid, procname, cpu, the namespaces pid_ns, mnt_ns, …,
     /// cgroup_id, or what programs supply as PROVIDER:NAME
@@ -112,7 +117,8 @@ fn create(args: Create) -> Result<Exit, Error> {
         subbuffer_size: args.subbuf_size,
         subbuffer_count: args.num_subbuf,
         contexts: args.context,
-        wait_us: 0,
+        wait_us: args.bounds.blocking.unwrap_or(0),
+        event_size: args.bounds.string_max,
     };
     let name = &channel.name;
     let request =

@@ -1,6 +1,7 @@
 //! The subcommands, a file each.
 
 pub(crate) mod agent;
+pub(crate) mod bounds;
 pub(crate) mod channel;
 pub(crate) mod completions;
 pub(crate) mod convert;

@@ -1,6 +1,7 @@
 //! `blkkin record`: a command is run, and what it traces is recorded, without daemon or set-up.
 
 use crate::commands::agent::log;
+use crate::commands::bounds::Bounds;
 use crate::commands::event;
 use crate::exit::{self, Error, Exit};
 use crate::interrupt::ending_signals;
@@ -88,6 +89,9 @@ pub(crate) struct Args {
     #[arg(long, value_name = "COUNT", value_parser = values::count)]
     num_subbuf: Option<u32>,
 
+    #[command(flatten)]
+    bounds: Bounds,
+
     /// End with the command, also if programs that it started still run
     #[arg(long)]
     no_wait: bool,
@@ -162,6 +166,8 @@ fn requests(args: &Args, session: &str, output: &Path) -> [Request; 4] {
                 subbuffer_size: args.subbuf_size,
                 subbuffer_count: args.num_subbuf,
                 contexts: args.context.clone(),
+                wait_us: args.bounds.blocking.unwrap_or(0),
+                event_size: args.bounds.string_max,
                 ..Channel::named("channel0")
             },
         }),

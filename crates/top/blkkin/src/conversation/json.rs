@@ -4,6 +4,7 @@ use super::Listed;
 use crate::losses;
 use blkkin_control::{
     Application, Channel, Context, EventType, Field, FieldKind, Levels, Processes, Rule, Scalar,
+    WAIT_FOREVER,
 };
 use serde_json::{Value, json};
 
@@ -29,6 +30,11 @@ pub(crate) fn channel(channel: &Channel) -> Value {
         "subbuffer_size": channel.subbuffer_size,
         "subbuffer_count": channel.subbuffer_count,
         "contexts": channel.contexts.iter().map(Context::name).collect::<Vec<_>>(),
+        "blocking_us": match channel.wait_us {
+            WAIT_FOREVER => json!("inf"),
+            wait_us => json!(wait_us),
+        },
+        "string_max": channel.event_size,
     })
 }
 

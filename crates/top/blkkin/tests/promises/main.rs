@@ -5,6 +5,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod bounded;
 mod bounds;
 mod clocks;
 mod conditions;

@@ -30,6 +30,7 @@ pub fn channel(name: &str) -> Channel {
         subbuffer_count: Some(4),
         contexts: vec![Context::Pid, Context::Supplied { name: "db:query".into() }],
         wait_us: 0,
+        event_size: Some(4096),
     }
 }
 
@@ -54,7 +55,7 @@ pub fn web() -> Vec<Reply> {
     vec![
         session("web", Activity::Active),
         Reply::Channel(channel("main")),
-        Reply::Channel(Channel::named("plain")),
+        Reply::Channel(Channel { wait_us: 1_000_000, ..Channel::named("plain") }),
         rule(true, selection()),
         rule(false, all()),
     ]

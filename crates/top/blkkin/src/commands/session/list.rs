@@ -5,6 +5,7 @@ use crate::exit::{Error, Exit, note};
 use crate::losses;
 use crate::output::plural;
 use crate::table::{Align, Table};
+use crate::values::{blocking_text, size_text};
 use blkkin_control::{Channel, Context, Levels, Purpose, Request, Selection};
 use blkkin_reader::Text;
 use blkkin_text::time::{TimeFormat, TimePrinter};
@@ -119,19 +120,29 @@ pub(crate) fn channel_lines(channels: &[Channel]) -> String {
         ("WHEN FULL", Align::Left),
         ("SUB-BUFFERS", Align::Right),
         ("EACH", Align::Right),
+        ("STRING MAX", Align::Right),
         ("CONTEXTS", Align::Left),
     ]);
     for channel in channels {
         let contexts: Vec<&str> = channel.contexts.iter().map(Context::name).collect();
         table.row(vec![
             channel.name.as_str().into(),
-            channel.mode.word().into(),
+            when_full(channel).into(),
             channel.subbuffer_count.map(|count| count.to_string()).unwrap_or_default().into(),
-            channel.subbuffer_size.map(crate::values::size_text).unwrap_or_default().into(),
+            channel.subbuffer_size.map(size_text).unwrap_or_default().into(),
+            channel.event_size.map(|size| size_text(size.into())).unwrap_or_default().into(),
             contexts.join(",").into(),
         ]);
     }
     table.print(false)
+}
+
+/// What happens to events that find a ring full.
+fn when_full(channel: &Channel) -> String {
+    match channel.wait_us {
+        0 => channel.mode.word().to_owned(),
+        wait_us => format!("wait {}, {}", blocking_text(wait_us), channel.mode.word()),
+    }
 }
 
 /// As one would write it on the command line.

@@ -29,6 +29,7 @@ pub(super) struct Seen {
     pub(super) bytes_written: u64,
     pub(super) bytes_waiting: u64,
     pub(super) size: u64,
+    pub(super) events_cut: u64,
     pub(super) rates: Option<Rates>,
 }
 
@@ -134,6 +135,7 @@ impl Seen {
             bytes_written: ring.bytes_written,
             bytes_waiting: ring.bytes_waiting,
             size: ring.size,
+            events_cut: ring.events_cut,
             rates,
         }
     }
@@ -146,6 +148,7 @@ impl Seen {
             packets_taken: ended.packets_taken,
             packets_lost: ended.packets_lost,
             bytes_written: ended.bytes_written,
+            events_cut: ended.events_cut,
             ..Seen::default()
         }
     }
@@ -161,6 +164,7 @@ impl Seen {
         add(&mut self.bytes_written, other.bytes_written);
         add(&mut self.bytes_waiting, other.bytes_waiting);
         add(&mut self.size, other.size);
+        add(&mut self.events_cut, other.events_cut);
         // A ring that is new has none yet.
         self.rates = match (self.rates, other.rates) {
             (Some(a), Some(b)) => Some(Rates {
@@ -205,6 +209,7 @@ mod tests {
             bytes_written: count,
             bytes_waiting: count,
             size: count,
+            events_cut: count,
         }
     }
 

@@ -32,6 +32,7 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
     if !rows.is_empty() {
         text += &format!("{}\n", ring_table(status, rows, rings).print(color));
     }
+    text.extend(rows.iter().filter(|row| row.seen.events_cut > 0).map(cut_line));
     text.extend(status.released.iter().map(released_line));
     text.extend(status.quotas.iter().filter(|quota| quota.refused > 0).map(refused_line));
     text.extend(status.losses.iter().map(loss_line));
@@ -41,6 +42,19 @@ pub(super) fn text(status: &Status, rows: &[Row], rings: bool, color: bool) -> S
 fn loss_line(loss: &Loss) -> String {
     let which = if loss.is_destroyed { "destroyed session" } else { "session" };
     format!("{which} {} lost {}\n", loss.session, losses::line(loss))
+}
+
+fn cut_line(row: &Row) -> String {
+    let Row { session, channel, who, seen, .. } = row;
+    let program = match *who {
+        Who::Process(pid) | Who::Ring(pid, _) => format!("process {pid}"),
+        Who::Ended => "ended programs".to_owned(),
+    };
+    let events = plural(seen.events_cut, "event");
+    format!(
+        "session {session}, channel {channel}, {program}: long strings of {events} were shortened \
+         (--string-max)\n"
+    )
 }
 
 fn released_line(released: &Released) -> String {
@@ -240,6 +254,7 @@ fn row_json(names: &HashMap<u32, &str>, row: &Row) -> Value {
         "bytes_written": seen.bytes_written,
         "bytes_waiting": seen.bytes_waiting,
         "size": seen.size,
+        "events_cut": seen.events_cut,
         "rates": seen.rates.map(|rates| json!({
             "events_recorded": rates.events_recorded,
             "events_discarded": rates.events_discarded,

@@ -1,0 +1,198 @@
+//! A condition as steps for a small stack of values. Signal handlers evaluate filters while they record, on stacks of
+//! 8 KiB, so evaluation must take the same little memory however deep a filter is nested.
+//!
+//! The side of an operator that needs more values is evaluated first (the numbering of Sethi and Ullman), so a chain of
+//! any length needs two values, and only a balanced tree of 2^(n-1) terms needs n.
+
+use crate::error::Fault;
+use crate::eval::{Value, Values, binary, bit_not, compare, compare_glob, is_true, negate};
+use crate::glob::Glob;
+use crate::tree::{BinaryOp, CompareOp, Expr, Node};
+
+/// Values of the stack: enough for a balanced tree of 128 terms.
+const VALUES_MAX: usize = 8;
+const _: () = assert!(VALUES_MAX.is_power_of_two());
+
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    steps: Box<[Step]>,
+}
+
+/// What is done to the values at the top of the stack.
+#[derive(Clone, Debug)]
+enum Step {
+    Uint(u64),
+    Int(i64),
+    Float(f64),
+    Str(Box<[u8]>),
+    Operand(usize),
+    Has(usize),
+    Not,
+    Negate,
+    BitNot,
+    /// The flag says that the right side was evaluated first.
+    Binary(BinaryOp, bool),
+    Compare(CompareOp, bool),
+    CompareGlob(CompareOp, Glob),
+    /// Makes a value a truth value.
+    Truth,
+    /// Leaves a false value, and goes on at that step; else drops the value.
+    EndIfFalse(usize),
+    /// The same of a true value.
+    EndIfTrue(usize),
+}
+
+/// Values that a node needs at a time.
+fn need(node: &Node) -> usize {
+    match &node.expr {
+        Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => need(child),
+        Expr::All(children) | Expr::Any(children) => children.iter().map(need).max().unwrap_or(1),
+        Expr::Compare(_, left, right) if matches!(left.expr, Expr::Glob(_)) => need(right),
+        Expr::Compare(_, left, right) if matches!(right.expr, Expr::Glob(_)) => need(left),
+        Expr::Compare(_, left, right) | Expr::Binary(_, left, right) => {
+            let (left, right) = (need(left), need(right));
+            left.max(right) + usize::from(left == right)
+        }
+        _ => 1,
+    }
+}
+
+impl Program {
+    pub(crate) fn new(root: &Node) -> Result<Program, Fault> {
+        if need(root) > VALUES_MAX {
+            let message = "too many parentheses within both sides of operators";
+            return Err(Fault::new(root.span, message)
+                .hint("`&&` and `||` may be chained without parentheses as often as you like"));
+        }
+        let mut steps = Vec::new();
+        append(root, &mut steps);
+        Ok(Program { steps: steps.into() })
+    }
+
+    /// Whether the condition holds.
+    pub(crate) fn holds(&self, values: &(impl Values + ?Sized)) -> bool {
+        let mut stack = [Value::Absent; VALUES_MAX];
+        let (mut top, mut depth, mut at) = (Value::Absent, 0usize, 0);
+        while let Some(step) = self.steps.get(at) {
+            at += 1;
+            let new = match step {
+                Step::Uint(number) => Value::Uint(*number),
+                Step::Int(number) => Value::Int(*number),
+                Step::Float(number) => Value::Float(*number),
+                Step::Str(bytes) => Value::Str(bytes),
+                Step::Operand(operand) => values.value(*operand),
+                Step::Has(operand) => truth(!matches!(values.value(*operand), Value::Absent)),
+                step => {
+                    let mut below = || {
+                        depth = depth.wrapping_sub(1);
+                        stack[depth % VALUES_MAX]
+                    };
+                    top = match step {
+                        Step::Not => truth(!is_true(top)),
+                        Step::Negate => negate(top),
+                        Step::BitNot => bit_not(top),
+                        Step::Binary(op, false) => binary(*op, below(), top),
+                        Step::Binary(op, true) => binary(*op, top, below()),
+                        Step::Compare(op, false) => truth(compare(*op, below(), top)),
+                        Step::Compare(op, true) => truth(compare(*op, top, below())),
+                        Step::CompareGlob(op, glob) => truth(compare_glob(*op, glob, top)),
+                        Step::EndIfFalse(end) | Step::EndIfTrue(end) => {
+                            let is_true = is_true(top);
+                            match is_true == matches!(step, Step::EndIfTrue(_)) {
+                                true => {
+                                    at = *end;
+                                    truth(is_true)
+                                }
+                                false => below(),
+                            }
+                        }
+                        _ => truth(is_true(top)),
+                    };
+                    continue;
+                }
+            };
+            stack[depth % VALUES_MAX] = top;
+            depth = depth.wrapping_add(1);
+            top = new;
+        }
+        is_true(top)
+    }
+}
+
+fn truth(is_true: bool) -> Value<'static> {
+    Value::Uint(is_true.into())
+}
+
+/// Appends the steps that leave a node's value at the top. Recurses at most [`crate::tree::DEPTH_MAX`] deep.
+fn append(node: &Node, steps: &mut Vec<Step>) {
+    let mut both = |left: &Node, right: &Node, step: &dyn Fn(bool) -> Step| {
+        let is_right_first = need(right) > need(left);
+        let (first, second) = if is_right_first { (right, left) } else { (left, right) };
+        append(first, steps);
+        append(second, steps);
+        steps.push(step(is_right_first));
+    };
+    match &node.expr {
+        Expr::Binary(op, left, right) => return both(left, right, &|swap| Step::Binary(*op, swap)),
+        Expr::Compare(op, left, right) => match (&left.expr, &right.expr) {
+            (Expr::Glob(glob), _) => {
+                append(right, steps);
+                return steps.push(Step::CompareGlob(*op, glob.clone()));
+            }
+            (_, Expr::Glob(glob)) => {
+                append(left, steps);
+                return steps.push(Step::CompareGlob(*op, glob.clone()));
+            }
+            _ => return both(left, right, &|swap| Step::Compare(*op, swap)),
+        },
+        _ => {}
+    }
+    let step = match &node.expr {
+        Expr::Uint(number) => Step::Uint(*number),
+        Expr::Int(number) => Step::Int(*number),
+        Expr::Float(number) => Step::Float(*number),
+        Expr::Str(bytes) => Step::Str(bytes.clone()),
+        Expr::Severity(level) => Step::Uint(level.number()),
+        Expr::Operand(operand) => Step::Operand(*operand),
+        Expr::Has(operand) => Step::Has(*operand),
+        Expr::Not(child) => {
+            append(child, steps);
+            Step::Not
+        }
+        Expr::Negate(child) => {
+            append(child, steps);
+            Step::Negate
+        }
+        Expr::BitNot(child) => {
+            append(child, steps);
+            Step::BitNot
+        }
+        Expr::All(children) | Expr::Any(children) => return append_all(node, children, steps),
+        // A pattern stands in comparisons only.
+        Expr::Glob(_) | Expr::Compare(..) | Expr::Binary(..) => Step::Uint(0),
+    };
+    steps.push(step);
+}
+
+/// Conditions one after the other, up to the one that decides.
+fn append_all(node: &Node, children: &[Node], steps: &mut Vec<Step>) {
+    let is_all = matches!(node.expr, Expr::All(_));
+    let start = steps.len();
+    for (index, child) in children.iter().enumerate() {
+        append(child, steps);
+        steps.push(match index + 1 == children.len() {
+            true => Step::Truth,
+            // The end is not known yet.
+            false if is_all => Step::EndIfFalse(usize::MAX),
+            false => Step::EndIfTrue(usize::MAX),
+        });
+    }
+    let end_of_all = steps.len();
+    for step in &mut steps[start..] {
+        if let Step::EndIfFalse(end) | Step::EndIfTrue(end) = step
+            && *end == usize::MAX
+        {
+            *end = end_of_all;
+        }
+    }
+}
