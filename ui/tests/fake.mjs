@@ -28,7 +28,7 @@ class Wrong extends Error {
   }
 }
 
-const pad = (id) => id.toLowerCase().padStart(id.length > 16 ? 32 : 16, '0');
+const pad = (id) => id.toLowerCase().padStart(id.length > 16 ? 32 : 16, '0').replace(/^0{16}(?=.{16}$)/, '');
 
 function read(json) {
   const tags = Object.entries(json.tags ?? {});

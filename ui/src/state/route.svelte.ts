@@ -38,11 +38,16 @@ class Route {
 
   /** The step in the browser's history, the same again after Back. */
   #entry = $state('');
+  /** The address that was read last. */
+  #read: string | null = null;
 
   constructor() {
     const read = () => {
       const translated = zipkin(location.hash);
       if (translated !== null) history.replaceState(history.state, '', translated);
+      // Back raises both events, and is one step.
+      if (location.hash === this.#read) return;
+      this.#read = location.hash;
       this.#place = parse(location.hash);
       this.#note();
     };
@@ -105,6 +110,7 @@ class Route {
   /** The same in place of this page, so that Back does not lead here again. */
   goInstead(address: string): void {
     history.replaceState(history.state, '', address);
+    this.#read = location.hash;
     this.#place = parse(address);
   }
 
@@ -113,6 +119,7 @@ class Route {
     const address = this.with(values);
     if (address === location.hash) return;
     history.replaceState(history.state, '', address);
+    this.#read = location.hash;
     this.#place = parse(address);
   }
 }
