@@ -116,7 +116,7 @@ test('words are searched in all texts, and unknown fields are told with what is 
 test('the picture counts the whole range, and what is loaded of it', async () => {
   await send(server.url, requests(230, NOW, 20 * 60_000, 11).map((span) => ({ ...span, traceId: `0c${span.traceId.slice(2)}` })));
   const page = await open('#/search?range=1h');
-  await page.getByText(/^[\d,]+ traces, \d+ failed/).waitFor();
+  await page.getByText(/^[\d,]+ traces, 1 failed at the root/).waitFor();
   const total = Number((await page.locator('.counted').textContent()).split(' ')[0].replaceAll(',', ''));
   // Those of the shop, without the one of the future.
   assert.equal(total, 230 + 4);
@@ -124,7 +124,7 @@ test('the picture counts the whole range, and what is loaded of it', async () =>
   const bounds = await page.locator('.counts').boundingBox();
   // The first bar begins where the first request does, 20 of 60 minutes before the end.
   await page.mouse.move(bounds.x + 62 + (bounds.width - 72) * 0.3, bounds.y + 40);
-  await page.getByText(/: 0 traces, 0 failed$/).waitFor();
+  await page.getByText(/: 0 traces, 0 failed at the root$/).waitFor();
   await page.mouse.click(bounds.x + 62 + (bounds.width - 72) * 0.8, bounds.y + 40);
   await page.waitForFunction(() => location.hash.includes('start='));
   await clean(page);

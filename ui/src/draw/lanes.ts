@@ -73,6 +73,8 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
   const centre = (lane: number) => places[lane].y + GAP + BAR / 2;
   // Lines of calls between the same lanes that fall on the same pixel are drawn once.
   const drawn = new Set<number>();
+  const isSeen = (row: number) => tree.starts[row] <= to && tree.starts[row] + (tree.durations[row] || 0) >= from;
+  const isMany = layers.calls.reduce((sum, row) => sum + (isSeen(row) ? 1 : 0), 0) > LINES_MAX;
   let shown = 0;
   for (const isError of [false, true]) {
     const before = shown;
@@ -80,7 +82,7 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
     for (const row of layers.calls) {
       const [start, took] = [tree.starts[row], tree.durations[row] || 0];
       if ((tree.errors[row] !== 0) !== isError || Number.isNaN(start) || start > to || start + took < from) continue;
-      if (shown > LINES_MAX && (took * 200) < to - from) continue;
+      if (isMany && took * 200 < to - from) continue;
       shown += 1;
       const [a, b] = [layers.laneOf[tree.parents[row]], layers.laneOf[row]];
       for (const x of [xOf(start), xOf(start + took)]) {

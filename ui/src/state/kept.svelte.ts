@@ -1,6 +1,7 @@
 // What outlives a page: traces marked for a comparison, and lists as they were left, for Back.
 
 import type { SearchAnswer, Summary } from '../api';
+import type { Counts } from '../draw/counts';
 
 export interface More {
   of: SearchAnswer | null;
@@ -11,6 +12,8 @@ export interface More {
 interface List {
   answer: SearchAnswer;
   more: More;
+  counts: Counts | null;
+  future: number;
   scroll: number;
 }
 
