@@ -9,7 +9,10 @@ export interface ServicePart {
 export interface Summary {
   traceId: string;
   startNs: string;
+  /** Of the root. */
   durationNs: number;
+  /** From the first start to the last end of any span. */
+  extentNs?: number;
   service: string;
   name: string;
   spans: number;
@@ -46,6 +49,9 @@ export interface Link {
 export interface LinksAnswer {
   startNs?: string;
   endNs?: string;
+  /** When the first and the last of all stored spans started. */
+  firstNs?: string;
+  lastNs?: string;
   links: Link[];
 }
 
@@ -101,6 +107,11 @@ export interface Span {
 export interface TraceAnswer {
   traceId: string;
   spans: Span[];
+}
+
+export interface FoundAnswer {
+  traceId: string;
+  ids: string[];
 }
 
 /** Columns of a request's spans, one row a span, parents before children. */

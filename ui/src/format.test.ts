@@ -1,7 +1,7 @@
 // How numbers and times are written.
 
 import { describe, expect, it } from 'vitest';
-import { count, difference, duration, mark, moment, parseDuration, rate, round, share } from './format';
+import { count, difference, duration, extent, literal, mark, moment, parseDuration, rate, round, shortDay, share, useUtc, zone } from './format';
 import { logTicks, step, ticks } from './model/scale';
 
 it('writes durations with three digits that count', () => {
@@ -47,4 +47,33 @@ describe('axes', () => {
     expect(ticks(0, 100, 5).at).toEqual([0, 20, 40, 60, 80, 100]);
     expect(logTicks(100, 1e6)).toEqual([100, 1000, 10_000, 100_000, 1_000_000]);
   });
+});
+
+it('writes long marks in minutes, hours and days', () => {
+  expect([100e9, 1000e9, 60e9, 36_000e9, 100_000e9].map(round)).toEqual(['1.67 min', '16.7 min', '1 min', '10 h', '1.16 d']);
+  expect([43_200e9, 86_400e9].map((ns) => mark(ns, 43_200e9, 200_000e9))).toEqual(['12 h', '24 h']);
+  expect(logTicks(1e9, 200_000e9)).toEqual([1e9, 10e9, 60e9, 600e9, 3600e9, 36_000e9, 86_400e9]);
+});
+
+it('writes durations for filters to the nanosecond', () => {
+  expect([0, 7, 1500, 221_929_985, 1e9, 90e9].map(literal)).toEqual(['0ns', '7ns', '1.5us', '221.929985ms', '1s', '90s']);
+});
+
+it('tells asynchronous work from the duration', () => {
+  expect(extent(243e6, 2.6e9)).toBe('243 ms, async work until 2.60 s');
+  expect(extent(243e6, 243e6)).toBe('243 ms');
+  expect(extent(243e6, undefined)).toBe('243 ms');
+});
+
+it('says zones and years', () => {
+  useUtc(true);
+  expect(zone(0)).toBe('UTC');
+  expect(moment(0n)).toBe('1970-01-01 00:00:00.000000000');
+  expect(shortDay(1_543_549_524_000_000_000n, 1_764_000_000_000)).toBe('2018-11-30');
+  expect(shortDay(1_764_000_000_000_000_000n, 1_764_000_000_000)).toBe('11-24');
+  useUtc(false);
+});
+
+it('writes rates side by side in one unit', () => {
+  expect([rate(187, 60e9, 187), rate(27, 60e9, 187), rate(1, 3600e9, 7200)]).toEqual(['3.12/s', '0.45/s', '< 0.01/s']);
 });

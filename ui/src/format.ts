@@ -7,6 +7,8 @@ const UNITS: [number, string][] = [
   [1e6, 'ms'],
   [1e9, 's'],
 ];
+/** Units of axes whose marks lie minutes apart or more. */
+const LONG_UNITS: [number, string][] = [...UNITS, [60e9, 'min'], [3600e9, 'h'], [86_400e9, 'd']];
 
 /** `1.23 ms`: three digits that count. */
 export function duration(ns: number): string {
@@ -24,13 +26,33 @@ export function duration(ns: number): string {
 /** A mark on an axis whose marks are so far apart: no more digits than that takes, and no fewer. */
 export function mark(ns: number, stepNs: number, greatestNs: number): string {
   if (ns === 0) return '0';
-  const [scale, unit] = UNITS.findLast(([each]) => Math.max(Math.abs(greatestNs), stepNs) >= each) ?? UNITS[0];
+  const units = stepNs >= 60e9 ? LONG_UNITS : UNITS;
+  const [scale, unit] = units.findLast(([each]) => (stepNs >= 60e9 ? stepNs % each === 0 : Math.max(Math.abs(greatestNs), stepNs) >= each)) ?? UNITS[0];
   const digits = Math.max(0, Math.min(9, Math.ceil(Math.log10(scale / stepNs) - 1e-9)));
   return `${(ns / scale).toFixed(digits).replace('-', '−')} ${unit}`;
 }
 
 /** A duration of one digit that counts, as on logarithmic axes. */
-export const round = (ns: number): string => duration(ns).replace(/\.0+ /, ' ');
+export function round(ns: number): string {
+  if (ns < 60e9) return duration(ns).replace(/\.0+ /, ' ');
+  const [scale, unit] = LONG_UNITS.findLast(([each]) => ns >= each * 0.9995) ?? UNITS[0];
+  return `${three(ns / scale).replace(/\.0+$/, '')} ${unit}`;
+}
+
+/** A duration as a filter has it, exact to the nanosecond: `1.5ms`. */
+export function literal(ns: number): string {
+  const [scale, unit] = UNITS.findLast(([each]) => ns >= each) ?? UNITS[0];
+  const text = (ns / scale).toFixed(Math.round(Math.log10(scale))).replace(/\.?0+$/, '');
+  return `${scale === 1 ? ns : text}${unit.replace('µ', 'u')}`;
+}
+
+/** `243 ms, async work until 2.6 s`: a trace's duration, and its extent where that is longer. */
+export function extent(durationNs: number, extentNs: number | undefined): string {
+  return extentNs !== undefined && isAsync(durationNs, extentNs) ? `${duration(durationNs)}, async work until ${duration(extentNs)}` : duration(durationNs);
+}
+
+/** Whether work goes on noticeably longer than the root. */
+export const isAsync = (durationNs: number, extentNs: number): boolean => extentNs > durationNs * 1.02 + 1000;
 
 function long(ns: number): string {
   const seconds = Math.round(ns / 1e9);
@@ -59,14 +81,13 @@ export function count(value: number | bigint): string {
   return value.toString().replace(/\B(?=(\d{3})+$)/g, ',');
 }
 
-/** `12.3/s`, `4.1/min`. */
-export function rate(calls: number, windowNs: number): string {
+/** `12.3/s`, `4.1/min`; in the unit of `ofCalls` where several stand side by side. */
+export function rate(calls: number, windowNs: number, ofCalls = calls): string {
   if (!(windowNs > 0)) return '–';
-  const second = (calls * 1e9) / windowNs;
-  if (second >= 1000) return `${count(Math.round(second))}/s`;
-  if (second >= 1) return `${three(second)}/s`;
-  if (second >= 1 / 60) return `${three(second * 60)}/min`;
-  return `${three(second * 3600)}/h`;
+  const [second, of] = [(calls * 1e9) / windowNs, (ofCalls * 1e9) / windowNs];
+  const [scale, unit] = of >= 1 ? [1, 's'] : of >= 1 / 60 ? [60, 'min'] : [3600, 'h'];
+  const value = second * scale;
+  return `${value >= 1000 ? count(Math.round(value)) : value > 0 && value < 0.01 ? '< 0.01' : three(value)}/${unit}`;
 }
 
 /** `1.2 %`. */
@@ -87,17 +108,44 @@ function split(ns: bigint): [number, string] {
   return [Number((ns - rest) / 1_000_000n), rest.toString().padStart(9, '0')];
 }
 
-/** `2026-11-22`, where the reader is. */
-export function day(ns: bigint): string {
-  const date = new Date(split(ns)[0]);
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())}`;
+let isUtc = false;
+
+/** Has all times written in UTC, or where the reader is. */
+export function useUtc(value: boolean): void {
+  isUtc = value;
 }
 
-/** `14:03:05.123`, where the reader is. */
+/** Minutes by which times are written ahead of UTC. */
+export const zoneMinutes = (ms: number): number => (isUtc ? 0 : -new Date(ms).getTimezoneOffset());
+
+/** A date whose UTC fields are those of the zone that times are written in. */
+const inZone = (ms: number): Date => new Date(ms + zoneMinutes(ms) * 60_000);
+
+/** `UTC`, `UTC+5:30`. */
+export function zone(ms: number): string {
+  const minutes = zoneMinutes(ms);
+  if (minutes === 0) return 'UTC';
+  const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60];
+  return `UTC${minutes < 0 ? '−' : '+'}${hours}${rest === 0 ? '' : `:${two(rest)}`}`;
+}
+
+/** `2026-11-22`. */
+export function day(ns: bigint): string {
+  const date = inZone(split(ns)[0]);
+  return `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())}`;
+}
+
+/** `11-22`, or with the year where that is not the present one. */
+export function shortDay(ns: bigint, nowMs: number): string {
+  const text = day(ns);
+  return inZone(nowMs).getUTCFullYear().toString() === text.slice(0, -6) ? text.slice(-5) : text;
+}
+
+/** `14:03:05.123`. */
 export function clock(ns: bigint, digits: 0 | 3 | 6 | 9 = 3): string {
   const [ms, fraction] = split(ns);
-  const date = new Date(ms);
-  const time = `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const date = inZone(ms);
+  const time = `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`;
   return digits === 0 ? time : `${time}.${fraction.slice(0, digits)}`;
 }
 

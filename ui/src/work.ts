@@ -4,6 +4,7 @@
 import type { OutlineAnswer, Span } from './api';
 import { criticalPath, type Path } from './model/critical';
 import { readFile } from './model/files';
+import { spansWith } from './model/find';
 import { type Layers, layersOf } from './model/layers';
 import { fromAnswer, fromSpans, Malformed } from './model/outline';
 import { arrange, type Tree } from './model/tree';
@@ -20,11 +21,13 @@ export type Task =
   | { what: 'open'; bytes: ArrayBuffer }
   | { what: 'read'; key: string; text: string }
   | { what: 'again'; key: string }
-  | { what: 'spans'; key: string; id: string };
+  | { what: 'spans'; key: string; id: string }
+  | { what: 'find'; key: string; text: string };
 
 export type Done =
   | { what: 'opened'; opened: Opened }
   | { what: 'spans'; spans: Span[] }
+  | { what: 'found'; ids: string[] }
   | { what: 'failed'; status: number; words: string };
 
 /** Files stay open as long as there are not more than this. */
@@ -49,13 +52,15 @@ export function answer(task: Task): Done {
       }
       case 'again': {
         const file = files.get(task.key);
-        if (file === undefined) return { what: 'failed', status: 410, words: 'This file is not open any more. Open it again.' };
+        if (file === undefined) return { what: 'failed', status: 410, words: 'This file is no longer open. Open it again.' };
         return { what: 'opened', opened: build(arrange(fromSpans(file.traceId, file.spans)), file.others) };
       }
       case 'spans': {
         const all = files.get(task.key)?.spans ?? [];
         return { what: 'spans', spans: all.filter((span) => span.id === task.id).slice(0, 100) };
       }
+      case 'find':
+        return { what: 'found', ids: spansWith(files.get(task.key)?.spans ?? [], task.text) };
     }
   } catch (error) {
     return failed(error);

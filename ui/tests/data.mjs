@@ -138,3 +138,43 @@ export async function send(url, spans, part = 20_000) {
     if (!answer.ok) throw new Error(`${answer.status} ${await answer.text()}`);
   }
 }
+
+/** Traces of a shop, one for each thing that is hard to show. Times count back from now. */
+export function shop(nowMs) {
+  const us = (msAgo) => Math.round((nowMs - msAgo) * 1000);
+  const spans = [];
+  let ids = 0x500;
+  const span = (traceId, parent, service, name, startUs, durationUs, more = {}) => {
+    ids += 1;
+    const made = { traceId, id: hex(ids), ...(parent ? { parentId: parent.id } : {}), name, timestamp: startUs, duration: durationUs, localEndpoint: { serviceName: service }, ...more };
+    spans.push(made);
+    return made;
+  };
+  const named = {};
+  // A message is consumed long after the caller has its answer: 21 ms and 2.6 s, and 206 ms in the other one.
+  for (const [name, id, ms, lag] of [['quick', 'a51c01', 21, 2600], ['slow', 'a51c02', 206, 900]]) {
+    named[name] = hex(0x5b0000000000 + Number.parseInt(id, 16));
+    const at = us(300_000 + ms);
+    const root = span(named[name], null, 'orders', 'POST /checkout', at, ms * 1000, { kind: 'SERVER', tags: { 'shop.plan': 'gold', 'http.request.header.user-agent': `curl/${name}` } });
+    const pay = span(named[name], root, 'orders', 'charge', at + 1000, 9000, { kind: 'CLIENT', remoteEndpoint: { serviceName: 'postgres-pay' }, tags: { processor: `Stripe-${name}`, version: '2.3.1' } });
+    const sent = span(named[name], root, 'orders', 'orders.created', at + 12_000, 500, { kind: 'PRODUCER', remoteEndpoint: { serviceName: 'kafka' } });
+    span(named[name], sent, 'mailer', 'send mail', at + lag * 1000 - 30_000, 30_000, { kind: 'CONSUMER', tags: { 'otlp.link.0': `${named[name].padStart(32, '0')}|${pay.id}||{"reason":"message"}|0` } });
+  }
+  // A failure that three spans pass on.
+  named.failed = hex(0x5b0000000003);
+  let parent = null;
+  for (const [at, service] of ['web', 'api', 'billing', 'card'].entries()) {
+    parent = span(named.failed, parent, service, `call ${service}`, us(200_000) + at * 1000, 20_000 - at * 2000, { tags: { error: service === 'card' ? 'card processor declined' : 'upstream failed' } });
+    named.origin = parent.id;
+  }
+  parent.annotations = [{ timestamp: us(200_000) + 9000, value: '"exception": {"exception.type":"DeclinedError","exception.message":"no funds","exception.stacktrace":"DeclinedError: no funds\\n\\tat charge (card.js:7)\\n\\tat pay (card.js:9)\\n\\tat main"}' }];
+  // A chain that is deep, and a span at its end that takes no time to speak of.
+  named.deep = hex(0x5b0000000004);
+  parent = null;
+  for (let at = 0; at < 120; at += 1) parent = span(named.deep, parent, `level-${at % 7}`, `step ${at}`, us(100_000) + at * 100, 30_000 - at * 200, at === 119 ? { tags: { marker: 'bottommost' } } : {});
+  named.bottom = parent.id;
+  // A clock that is two hours ahead.
+  named.future = hex(0x5b0000000005);
+  span(named.future, null, 'ahead', 'from the future', us(-7_200_000), 1000);
+  return { spans, named };
+}

@@ -28,7 +28,7 @@ class Wrong extends Error {
   }
 }
 
-const pad = (id) => id.toLowerCase().padStart(id.length > 16 ? 32 : 16, '0');
+const pad = (id) => id.toLowerCase().padStart(id.length > 16 ? 32 : 16, '0').replace(/^0{16}(?=.{16}$)/, '');
 
 function read(json) {
   const tags = Object.entries(json.tags ?? {});
@@ -57,12 +57,19 @@ function percentiles(sorted) {
 const SCALES = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 };
 
 /** Conditions with `&&` between, of the simplest kinds. */
-function filterOf(text) {
-  const parts = text.split('&&').map((part) => part.trim()).filter((part) => part !== '');
+function filterOf(text, summaryOf) {
+  // Brackets around all but the last condition change nothing.
+  const parts = text.replace(/^\((.*)\) && error$/s, '$1 && error').split('&&').map((part) => part.trim()).filter((part) => part !== '');
   const tests = parts.map((part) => {
     if (part === 'error') return (span) => span.isError;
     if (part === 'root') return (span) => span.parentId === undefined;
-    const took = /^duration\s*(>=|>|<=|<)\s*(\d+)(ns|us|ms|s)?$/.exec(part);
+    const whole = /^trace\.duration\s*(>=|>|<=|<)\s*([\d.]+)(ns|us|ms|s)?$/.exec(part);
+    if (whole && summaryOf) {
+      const limit = Number(whole[2]) * (SCALES[whole[3]] ?? 1);
+      const compare = { '>': (a) => a > limit, '>=': (a) => a >= limit, '<': (a) => a < limit, '<=': (a) => a <= limit }[whole[1]];
+      return (span) => compare(summaryOf(span.traceId).durationNs);
+    }
+    const took = /^duration\s*(>=|>|<=|<)\s*([\d.]+)(ns|us|ms|s)?$/.exec(part);
     if (took) {
       const limit = Number(took[2]) * (SCALES[took[3]] ?? 1);
       const compare = { '>': (a) => a > limit, '>=': (a) => a >= limit, '<': (a) => a < limit, '<=': (a) => a <= limit }[took[1]];
@@ -70,11 +77,17 @@ function filterOf(text) {
     }
     const kind = /^kind\s*==\s*(\w+)$/.exec(part);
     if (kind) return (span) => (span.kind ?? 'internal') === kind[1];
-    const is = /^([\w.]+)\s*==\s*"((?:[^"\\]|\\.)*)"$/s.exec(part);
+    const has = /^has\(([\w.]+)\)$/.exec(part);
+    if (has) return (span) => span.tags.some((tag) => tag.key === has[1].replace(/^tag\./, ''));
+    const is = /^([\w.]+(?:"[^"]*")?)\s*==\s*"((?:[^"\\]|\\.)*)"$/s.exec(part);
     if (is) {
       const stars = is[2].split(/(?<!\\)\*/).map((piece) => piece.replace(/\\n/g, '\n').replace(/\\(.)/gs, '$1').replace(/[.*+?^${}()|[\]\\]/g, '\\$&'));
       const like = new RegExp(`^${stars.join('.*')}$`, 'is');
-      const key = is[1].replace(/^tag\./, '');
+      const key = is[1].replace(/^tag\./, '').replace(/^"(.*)"$/, '$1');
+      if (key === 'any') {
+        const texts = (span) => [span.local?.service, span.remote?.service, span.name, ...span.annotations.map((note) => note.value), ...span.tags.map((tag) => String(tag.value))];
+        return (span) => texts(span).some((text) => text !== undefined && like.test(text));
+      }
       const known = { service: (span) => span.local?.service, name: (span) => span.name, remote: (span) => span.remote?.service };
       const value = known[is[1]] ?? ((span) => span.tags.find((tag) => tag.key === key)?.value);
       return (span) => value(span) !== undefined && like.test(value(span));
@@ -129,10 +142,12 @@ export class Store {
       part.errors += span.isError ? 1 : 0;
       services.set(name, part);
     }
+    const first = timed.reduce((least, span) => (BigInt(span.startNs) < least ? BigInt(span.startNs) : least), start);
     return {
       traceId,
-      startNs: start.toString(),
-      durationNs: Number(end - start),
+      startNs: first.toString(),
+      durationNs: root.startNs === undefined ? Number(end - first) : (root.durationNs ?? Number(end - first)),
+      extentNs: Number(end - first),
       service: root.local?.service ?? '',
       name: root.name,
       spans: spans.length,
@@ -143,7 +158,7 @@ export class Store {
 
   /** Spans in the window that are like the filter says. */
   *matching(params) {
-    const test = filterOf(params.get('filter') ?? '');
+    const test = filterOf(params.get('filter') ?? '', (id) => this.summary(id));
     const [start, end] = [BigInt(params.get('startNs') ?? 0), BigInt(params.get('endNs') ?? 2n ** 63n)];
     for (const spans of this.traces.values()) {
       const begin = BigInt(spans[0].startNs ?? 0);
@@ -197,7 +212,8 @@ export class Store {
       links.set(`${parent}\0${child}`, link);
     }
     const answer = [...links.values()].map(({ took, ...link }) => ({ ...link, percentilesNs: percentiles(took.sort((a, b) => a - b)) }));
-    return { startNs: params.get('startNs') ?? String(first ?? 0), endNs: params.get('endNs') ?? String(last ?? 0), links: answer };
+    const known = first === null ? {} : { firstNs: String(first), lastNs: String(last) };
+    return { startNs: params.get('startNs') ?? String(first ?? 0), endNs: params.get('endNs') ?? String(last ?? 0), ...known, links: answer };
   }
 
   fields(params) {
@@ -279,6 +295,11 @@ export class Store {
     return { traceId: pad(id), spans: span ? spans.filter((each) => each.id === span) : spans };
   }
 
+  find(id, params) {
+    const test = filterOf(params.get('filter') ?? '');
+    return { traceId: pad(id), ids: this.trace(id).spans.filter(test).map((span) => span.id) };
+  }
+
   outline(id, limit) {
     const spans = this.traces.get(pad(id));
     if (!spans) throw new Wrong(404, `${pad(id)} not found`);
@@ -322,7 +343,7 @@ export class Store {
     return {
       traceId: pad(id),
       startNs: summary.startNs,
-      durationNs: summary.durationNs,
+      durationNs: summary.extentNs,
       spans: spans.length,
       shown: order.length,
       ids: of((span) => span.id),
@@ -357,6 +378,7 @@ export class Store {
     if (path === 'difference') return this.difference(params);
     if (path === 'counters') return this.counters();
     if (path === 'status') return { version: '0.0.0', uptimeSeconds: 1 };
+    if (path.startsWith('find/')) return this.find(path.slice(5), params);
     if (path.startsWith('trace/')) return this.trace(path.slice(6), params.get('span'));
     if (path.startsWith('outline/')) {
       // Making it again for each look would be what is measured.
@@ -390,6 +412,10 @@ export async function start(store = new Store(), port = 0) {
       if (url.pathname.startsWith('/api/blkkin/v1/')) {
         const answer = store.own(decodeURIComponent(url.pathname.slice(15)), url.searchParams);
         return say(200, 'application/json; charset=utf-8', typeof answer === 'string' ? answer : JSON.stringify(answer));
+      }
+      if (url.pathname.startsWith('/zipkin')) {
+        response.writeHead(302, { location: `/#/zipkin/${url.pathname.slice(8)}${url.search}` });
+        return response.end();
       }
       const name = url.pathname === '/' ? 'index.html' : url.pathname.slice(1);
       const file = join(DIST, name);

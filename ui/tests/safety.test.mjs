@@ -83,7 +83,7 @@ test('the detail of each, in both views and in the title', async () => {
   for (let at = 0; at < PAYLOADS.length; at += 1) {
     await page.goto(`${server.url}/#/trace/${hex(TRACE + at)}?span=${hex(2)}`);
     const detail = page.getByRole('complementary', { name: 'Span' });
-    await detail.getByRole('heading', { name: 'Annotations' }).waitFor();
+    await detail.getByRole('heading', { name: 'Events' }).waitFor();
     await page.keyboard.press('v');
     await page.getByRole('region', { name: 'Time inside services' }).waitFor();
   }
@@ -94,7 +94,7 @@ test('the detail of each, in both views and in the title', async () => {
 test('a request that has all of them: rows, one span with all as tags and annotations, found, in layers', async () => {
   const page = await watched(`#/trace/${ALL}?span=${hex(1)}`);
   const detail = page.getByRole('complementary', { name: 'Span' });
-  await detail.getByRole('heading', { name: 'Annotations' }).waitFor();
+  await detail.getByRole('heading', { name: 'Events' }).waitFor();
   // The name `__proto__` is none for an object in JavaScript that is written as a literal.
   const [tags, notes] = [detail.locator('table').nth(0).locator('td.value'), detail.locator('table').nth(1).locator('td.value')];
   assert.equal(await notes.count(), PAYLOADS.length);

@@ -30,14 +30,14 @@ async function clean(page) {
 test('nothing is there, until the first request comes', async () => {
   const empty = await start(PROGRAM);
   try {
-    const looks = { '#/search': /^There are no requests in/, '#/map': /^No service calls another/, '#/latency': /^No spans with a duration/, '#/trace/77': /^Not found$/, '#/compare?a=1&b=2': /^Not found$/ };
+    const looks = { '#/search': /^No traces in/, '#/map': /^No calls between services/, '#/latency': /^No spans with a duration/, '#/trace/77': /^Not found$/, '#/compare?a=1&b=2': /^Not found$/ };
     for (const [path, words] of Object.entries(looks)) {
       const page = await open(path, { url: empty.url });
       await page.getByRole('heading', { name: words }).first().waitFor();
       await clean(page);
     }
     const page = await open('#/search', { url: empty.url });
-    await page.getByRole('heading', { name: /^There are no requests in/ }).waitFor();
+    await page.getByRole('heading', { name: /^No traces in/ }).waitFor();
     await send(empty.url, requests(1, Date.now(), 1000));
     await page.keyboard.press('r');
     await rowsOf(page).first().waitFor();
@@ -82,8 +82,8 @@ test('what was refused is said in the header', async () => {
   const answer = await fetch(`${server.url}/api/v2/spans`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '[{"traceId":"0"}]' });
   assert.equal(answer.status, 400);
   await page.keyboard.press('r');
-  await page.getByRole('button', { name: 'Not all was kept' }).click();
-  await page.getByText('Records were dropped').waitFor();
+  await page.getByRole('button', { name: 'Some data was dropped' }).click();
+  await page.getByText('Some data was dropped and may be missing below').waitFor();
   await clean(page);
 });
 
@@ -98,10 +98,10 @@ test('a server that ends is missed, and what it had is there when it comes again
     await page.getByText(/^\d+ spans$/).waitFor();
     await own.stop();
     await page.keyboard.press('r');
-    await page.getByText('The server does not answer.').waitFor();
+    await page.getByText('Can’t reach the server.').waitFor();
     own = await start(PROGRAM, { folder, port });
-    await page.getByRole('button', { name: 'Ask again' }).first().click();
-    await page.getByText('The server does not answer.').waitFor({ state: 'hidden' });
+    await page.getByRole('button', { name: 'Retry' }).first().click();
+    await page.getByText('Can’t reach the server.').waitFor({ state: 'hidden' });
     await rowsOf(page).nth(4).waitFor();
     assert.equal(await rowsOf(page).count(), 5);
     await clean(page);
@@ -115,12 +115,12 @@ test('a request of more spans than are shown at first is cut where it says so', 
   await send(server.url, large(120_000, Date.now() * 1000 - 60_000_000));
   const page = await open('#/trace/1a46e');
   const grid = page.getByRole('treegrid');
-  await page.getByText(/^✂ 100,000 of 120,000 spans are shown/).waitFor();
+  await page.getByText(/^✂ Showing 100,000 of 120,000 spans/).waitFor();
   assert.equal(await grid.getAttribute('aria-rowcount'), '100001');
   await grid.focus();
   await page.keyboard.press('End');
-  await page.getByText(/Cut here: 100,000 of 120,000/).waitFor();
-  await page.getByRole('button', { name: 'Show 250,000' }).first().click();
+  await page.getByText(/Cut here: showing 100,000 of 120,000/).waitFor();
+  await page.getByRole('button', { name: 'Show all 120,000' }).first().click();
   await page.waitForFunction(() => document.querySelector('[role=treegrid]').getAttribute('aria-rowcount') === '120001');
   assert.equal(await page.getByText(/Cut here/).count(), 0);
   await clean(page);

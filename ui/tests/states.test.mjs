@@ -35,15 +35,15 @@ async function clean(page) {
 test('nothing there: says so, and where else to look', async () => {
   const route = answering(() => undefined);
   let page = await open(PAGES.search, { route });
-  await page.getByRole('heading', { name: 'There are no requests in the last hour' }).waitFor();
-  await page.getByRole('link', { name: 'Look at all times' }).click();
-  await page.getByRole('heading', { name: 'There are no requests in all that is kept' }).waitFor();
+  await page.getByRole('heading', { name: 'No traces in the last hour' }).waitFor();
+  await page.getByRole('link', { name: 'Search all time' }).click();
+  await page.getByRole('heading', { name: 'No traces in all the time that is kept' }).waitFor();
   await clean(page);
   page = await open('#/search?service=x', { route });
-  await page.getByRole('heading', { name: 'No request in the last hour is like that' }).waitFor();
+  await page.getByRole('heading', { name: 'No traces match in the last hour' }).waitFor();
   await clean(page);
   page = await open(PAGES.map, { route });
-  await page.getByRole('heading', { name: 'No service calls another in the last hour' }).waitFor();
+  await page.getByRole('heading', { name: 'No calls between services in the last hour' }).waitFor();
   await clean(page);
   page = await open(PAGES.latency, { route });
   await page.getByRole('heading', { name: /No spans with a duration/ }).waitFor();
@@ -66,7 +66,7 @@ test('not found, too slow, no server', async () => {
   await page.getByRole('heading', { name: 'Not found' }).waitFor();
   await clean(page);
   page = await open(PAGES.latency, { route: answering((asked) => (asked === 'latency' ? { status: 504, body: 'more than 11 s' } : undefined)) });
-  await page.getByText('A shorter time').waitFor();
+  await page.getByText('Try a shorter time range').waitFor();
   await clean(page);
   page = await open(PAGES.search, { route: (page) => page.route('**/api/blkkin/v1/search**', (route) => route.abort()) });
   await page.getByText('The server cannot be reached.').waitFor();
@@ -82,9 +82,9 @@ test('slow answers: says what is waited for, and a later question takes the plac
       return undefined;
     }),
   });
-  await page.getByText('Looking for requests…').waitFor();
+  await page.getByText('Searching…').waitFor();
   release();
-  await page.getByRole('heading', { name: /There are no requests/ }).waitFor();
+  await page.getByRole('heading', { name: /^No traces in/ }).waitFor();
   await clean(page);
 });
 
@@ -103,7 +103,7 @@ test('a token is asked for, sent, and kept in this tab alone', async () => {
   await page.getByText('did not accept').waitFor();
   await page.getByLabel('Token').fill('right');
   await page.keyboard.press('Enter');
-  await page.getByRole('heading', { name: /There are no requests/ }).waitFor();
+  await page.getByRole('heading', { name: /^No traces in/ }).waitFor();
   assert.ok(seen.includes('Bearer wrong') && seen.includes('Bearer right'));
   assert.deepEqual(await page.evaluate(() => [sessionStorage.getItem('blkkin-token'), Object.values({ ...localStorage }).join()]), ['right', '']);
   assert.ok(!(await page.url()).includes('right'));
@@ -140,10 +140,10 @@ test('dropped records are said in the header, and while following', async () => 
   });
   const page = await open('#/search?live=1', { route });
   await page.getByText('nothing dropped').waitFor();
-  await page.getByRole('button', { name: 'Not all was kept' }).click();
-  await page.getByRole('row', { name: /^5 spans refused.*between .*10:03:12 and .*10:04:40$/ }).waitFor();
+  await page.getByRole('button', { name: 'Some data was dropped' }).click();
+  await page.getByRole('row', { name: /^5 invalid spans rejected.*between .*10:03:12 and .*10:04:40$/ }).waitFor();
   dropped = 1003;
-  await page.getByText(/1,000 spans refused.*last at 10:04:40/).waitFor({ timeout: 5000 });
+  await page.getByText(/1,000 invalid spans rejected.*last at 10:04:40/).waitFor({ timeout: 5000 });
   await clean(page);
 });
 
@@ -152,8 +152,8 @@ test('a store that is in memory alone says so', async () => {
     const counters = { collector: {}, store: { kept: 9, accepted: 12 }, server: {}, isDurable };
     const page = await open('#/search', { route: answering((name) => (name === 'counters' ? { json: counters } : undefined)) });
     await page.getByRole('button', { name: isDurable ? '9 spans' : '9 spans in memory', exact: true }).click();
-    await page.getByText('9 spans are kept, 12 have come').waitFor();
-    assert.equal(await page.getByText('gone when the server ends').count(), isDurable ? 0 : 1);
+    await page.getByText('9 spans stored, 12 received').waitFor();
+    assert.equal(await page.getByText('lost when the server stops').count(), isDurable ? 0 : 1);
     await clean(page);
   }
 });
@@ -170,7 +170,7 @@ test('live says how many came too fast', async () => {
       return { json: { requests: made(200, turn < 3 ? 1000 : 900_000), next: 'n1.1' } };
     }),
   });
-  await page.getByText('345 requests came too fast to be shown').waitFor({ timeout: 8000 });
+  await page.getByText('345 traces not shown (too fast)').waitFor({ timeout: 8000 });
   await clean(page);
 });
 
@@ -181,9 +181,9 @@ test('a cut request is marked as such', async () => {
     services: [0, 2], names: [1, -1], kinds: [0, 1], errors: [0, 0], annotations: { rows: [], times: [], values: [], more: 7 },
   };
   const page = await open(PAGES.trace, { route: answering((name) => (name === 'outline' ? { json } : undefined)) });
-  await page.getByText('2 of 1,234,567 spans are shown.').waitFor();
-  await page.getByText(/Cut here: 2 of 1,234,567/).waitFor();
-  await page.getByText('7 annotations are not marked').waitFor();
+  await page.getByText('Showing 2 of 1,234,567 spans.').waitFor();
+  await page.getByText(/Cut here: showing 2 of 1,234,567/).waitFor();
+  await page.getByText('7 events are not drawn').waitFor();
   await page.getByRole('button', { name: 'Show 250,000' }).waitFor();
   await clean(page);
 });

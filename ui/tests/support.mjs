@@ -34,12 +34,12 @@ export async function tearDown() {
 }
 
 /** A page with an eye on refused policies, errors and dialogs. */
-export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url } = {}) {
+export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url, timezone = 'UTC' } = {}) {
   const context = await browser.newContext({
     viewport: { width, height },
     deviceScaleFactor: scale,
     colorScheme: dark ? 'dark' : 'light',
-    timezoneId: 'UTC',
+    timezoneId: timezone,
     acceptDownloads: true,
   });
   const page = await context.newPage();

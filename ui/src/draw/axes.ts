@@ -1,6 +1,6 @@
 // Axes of drawings: times since 1970 or since a request began, and durations by powers of ten.
 
-import { day, mark as words, round, tick } from '../format';
+import { day, mark as words, round, tick, zoneMinutes } from '../format';
 import { logTicks, ticks } from '../model/scale';
 import { type Area, crisp, line } from './canvas';
 import type { Theme } from './theme';
@@ -38,7 +38,7 @@ export function timeAxis(
   theme: Theme,
 ): void {
   // Steps count from midnight where the reader is, or from the whole second.
-  const zone = BigInt(new Date(Number(startNs / 1_000_000n)).getTimezoneOffset()) * 60_000_000_000n;
+  const zone = BigInt(-zoneMinutes(Number(startNs / 1_000_000n))) * 60_000_000_000n;
   const base = startNs - ((startNs - zone) % 86_400_000_000_000n);
   const offset = Number(startNs - base);
   const { step, at } = ticks(offset, offset + lengthNs, Math.max(2, area.width / 110));

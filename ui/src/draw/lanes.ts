@@ -7,7 +7,7 @@ import type { Layers } from '../model/layers';
 import type { Tree } from '../model/tree';
 import { ruler } from './axes';
 import { crisp, errorMark, hatch, line, prepare } from './canvas';
-import type { Colours, Theme } from './theme';
+import { type Colours, inkOn, type Theme } from './theme';
 
 export const HEAD = 26;
 const BAR = 15;
@@ -62,7 +62,7 @@ export function drawLanes(canvas: HTMLCanvasElement, width: number, height: numb
   }
   calls(context, view, places, xOf, theme);
   pieces(context, view, places, xOf, width, theme);
-  if (view.path !== null) path(context, view, view.path, places, xOf, theme);
+  if (view.path !== null) path(context, view, view.path, places, width, theme);
   context.strokeStyle = theme.line;
   line(context, 0, HEAD - 0.5, width, HEAD - 0.5);
   if (tree.ends.length === 0) context.fillText('no spans', 8, HEAD + 16);
@@ -71,6 +71,10 @@ export function drawLanes(canvas: HTMLCanvasElement, width: number, height: numb
 function calls(context: CanvasRenderingContext2D, view: LanesView, places: LanePlace[], xOf: (ns: number) => number, theme: Theme): void {
   const { tree, layers, from, to } = view;
   const centre = (lane: number) => places[lane].y + GAP + BAR / 2;
+  // Lines of calls between the same lanes that fall on the same pixel are drawn once.
+  const drawn = new Set<number>();
+  const isSeen = (row: number) => tree.starts[row] <= to && tree.starts[row] + (tree.durations[row] || 0) >= from;
+  const isMany = layers.calls.reduce((sum, row) => sum + (isSeen(row) ? 1 : 0), 0) > LINES_MAX;
   let shown = 0;
   for (const isError of [false, true]) {
     const before = shown;
@@ -78,11 +82,13 @@ function calls(context: CanvasRenderingContext2D, view: LanesView, places: LaneP
     for (const row of layers.calls) {
       const [start, took] = [tree.starts[row], tree.durations[row] || 0];
       if ((tree.errors[row] !== 0) !== isError || Number.isNaN(start) || start > to || start + took < from) continue;
-      if (shown > LINES_MAX && (took * 200) < to - from) continue;
+      if (isMany && took * 200 < to - from) continue;
       shown += 1;
       const [a, b] = [layers.laneOf[tree.parents[row]], layers.laneOf[row]];
       for (const x of [xOf(start), xOf(start + took)]) {
-        if (x < 0 || x > 8000) continue;
+        const key = ((Math.round(x) * 256 + a) * 256 + b) * 2 + Number(isError);
+        if (x < 0 || x > 8000 || drawn.has(key)) continue;
+        drawn.add(key);
         context.moveTo(crisp(x), centre(a));
         context.lineTo(crisp(x), centre(b));
       }
@@ -104,6 +110,8 @@ function pieces(context: CanvasRenderingContext2D, view: LanesView, places: Lane
   // Where the last bar of each row of each lane ended, in pixels: what is finer is not drawn again.
   const drawn = new Map<number, number>();
   const marks: [number, number][] = [];
+  // A span that waited now and then has several pieces, and failed once.
+  const marked = new Set<number>();
   for (let at = 0; at < rows.length; at += 1) {
     if (tos[at] < from) continue;
     if (froms[at] > to) break;
@@ -132,40 +140,81 @@ function pieces(context: CanvasRenderingContext2D, view: LanesView, places: Lane
       context.strokeRect(left - 1, y - 1, right - left + 2, BAR + 2);
       context.lineWidth = 1;
     }
-    if (tree.errors[row] && marks.length < 2000) marks.push([left + Math.min(7, (right - left) / 2), y]);
-    if (right - left > 60 && !isWait[at]) words(context, tree, row, left, Math.min(right, width), y, tos[at] - froms[at], theme);
+    if (tree.errors[row] && marks.length < 2000 && !marked.has(row)) {
+      marked.add(row);
+      marks.push([left + Math.min(7, (right - left) / 2), y]);
+    }
+    if (right - left > 60 && !isWait[at]) words(context, tree, row, left, Math.min(right, width), y, tos[at] - froms[at], view.colours.colour(service, theme));
   }
   context.fillStyle = theme.error;
   for (const [x, y] of marks) errorMark(context, x, y - 5, 4.5);
 }
 
-function words(context: CanvasRenderingContext2D, tree: Tree, row: number, left: number, right: number, y: number, ns: number, theme: Theme): void {
+function words(context: CanvasRenderingContext2D, tree: Tree, row: number, left: number, right: number, y: number, ns: number, ground: string): void {
   const name = tree.names[row] < 0 ? '' : tree.strings[tree.names[row]];
   const from = Math.max(left, 0) + 4;
   const room = right - from - 4;
   const text = name.slice(0, 60);
   const full = `${text}  ${duration(ns)}`;
-  context.fillStyle = theme.isDark ? '#0b0e12' : '#ffffff';
+  context.fillStyle = inkOn(ground);
   if (context.measureText(full).width <= room) context.fillText(full, from, y + BAR / 2 + 0.5);
   else if (context.measureText(text).width <= room) context.fillText(text, from, y + BAR / 2 + 0.5);
 }
 
-function path(context: CanvasRenderingContext2D, view: LanesView, path: Path, places: LanePlace[], xOf: (ns: number) => number, theme: Theme): void {
-  context.beginPath();
-  let isFirst = true;
+/** More steps than this are drawn without the lines that join them, which would cover all else. */
+const STEPS_MAX = 400;
+
+/** A piece of the critical path as it is drawn: in a lane, from here to there in pixels. */
+export interface PathStep {
+  lane: number;
+  left: number;
+  right: number;
+}
+
+/** The visible part of the path, thinned: pieces of a lane that touch or fall on the same pixel are one step. */
+export function pathSteps(path: Path, laneOf: Uint16Array, from: number, to: number, width: number): PathStep[] {
+  const scale = width / (to - from);
+  const xOf = (ns: number) => Math.min(width + 8, Math.max(-8, (ns - from) * scale));
+  const steps: PathStep[] = [];
+  // The last step of each lane.
+  const last: (PathStep | undefined)[] = [];
   for (let at = 0; at < path.rows.length; at += 1) {
-    const place = places[view.layers.laneOf[path.rows[at]]];
-    const y = place.y + GAP - 5;
-    const left = xOf(path.froms[at]);
-    if (isFirst) context.moveTo(left, y);
-    else context.lineTo(left, y);
-    context.lineTo(xOf(path.tos[at]), y);
-    isFirst = false;
+    if (path.tos[at] < from) continue;
+    if (path.froms[at] > to) break;
+    const lane = laneOf[path.rows[at]];
+    const [left, right] = [xOf(path.froms[at]), xOf(path.tos[at])];
+    const before = last[lane];
+    const isSame = before !== undefined && (before === steps[steps.length - 1] ? left - before.right < 1 : right - before.left < 1);
+    if (isSame) before.right = Math.max(before.right, right);
+    else {
+      last[lane] = { lane, left, right };
+      steps.push(last[lane] as PathStep);
+    }
   }
+  return steps;
+}
+
+function path(context: CanvasRenderingContext2D, view: LanesView, path: Path, places: LanePlace[], width: number, theme: Theme): void {
+  const steps = pathSteps(path, view.layers.laneOf, view.from, view.to, width);
+  const isJoined = steps.length <= STEPS_MAX;
+  const trace = () => {
+    context.beginPath();
+    for (const [at, { lane, left, right }] of steps.entries()) {
+      const y = places[lane].y + GAP - 5;
+      if (at === 0 || !isJoined) context.moveTo(left, y);
+      else context.lineTo(left, y);
+      context.lineTo(Math.max(right, left + 1), y);
+    }
+    context.stroke();
+  };
+  context.lineJoin = 'round';
+  // On a rim, so that the line stands out from bars of any colour.
+  context.strokeStyle = theme.background;
+  context.lineWidth = 4.5;
+  trace();
   context.strokeStyle = theme.path;
   context.lineWidth = 2.5;
-  context.lineJoin = 'round';
-  context.stroke();
+  trace();
   context.lineWidth = 1;
 }
 

@@ -56,12 +56,24 @@ const DARK: Theme = {
 
 export const themeOf = (isDark: boolean): Theme => (isDark ? DARK : LIGHT);
 
-/** A colour for each name, and whether it is hatched, since there are more names than colours. */
+/** Colours, and the same hatched. */
+const PLACES = 16;
+
+/** A colour for each name, and whether it is hatched, since there are more names than colours. A name has the same colour
+ *  in all traces, unless another name of the trace has it. */
 export class Colours {
   readonly #places = new Map<string, number>();
 
   constructor(names: Iterable<string>) {
-    for (const name of names) if (!this.#places.has(name)) this.#places.set(name, this.#places.size);
+    const taken = new Set<number>();
+    for (const name of [...new Set(names)].sort()) {
+      const own = hash(name) % PLACES;
+      // A plain colour before a hatched one, and none twice as long as there are others.
+      const order = Array.from({ length: PLACES }, (_, step) => (step < 8 ? (own + step) % 8 : 8 + ((own + step) % 8)));
+      const place = order.find((each) => !taken.has(each)) ?? own;
+      taken.add(place);
+      this.#places.set(name, place);
+    }
   }
 
   colour(name: string, theme: Theme): string {
@@ -69,8 +81,25 @@ export class Colours {
   }
 
   isHatched(name: string): boolean {
-    return (this.#places.get(name) ?? 0) % 16 >= 8;
+    return (this.#places.get(name) ?? 0) % PLACES >= 8;
   }
+}
+
+/** FNV-1a. */
+function hash(text: string): number {
+  let value = 0x811c9dc5;
+  for (let at = 0; at < text.length; at += 1) value = Math.imul(value ^ text.charCodeAt(at), 0x01000193);
+  return value >>> 0;
+}
+
+/** Black or white, whichever is read better on a colour such as `#0072b2`. */
+export function inkOn(colour: string): string {
+  const part = (at: number) => {
+    const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
+    return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+  };
+  const light = 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
+  return (light + 0.05) / 0.05 > 1.05 / (light + 0.05) ? '#000000' : '#ffffff';
 }
 
 /** The colour for so many, of at most so many: each step is as many times more as the last. */

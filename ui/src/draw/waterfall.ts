@@ -77,11 +77,20 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
   const middle = y + ROW / 2;
   if (Number.isNaN(start)) {
     context.fillStyle = theme.muted;
-    context.fillText('its time is not known', 8, middle);
+    context.fillText('no start time', 8, middle);
     return;
   }
   const service = tree.services[row] < 0 ? '' : tree.strings[tree.services[row]];
   const colour = view.colours.colour(service, theme);
+  if (start > view.to || start + (took || 0) < from) {
+    // Out of sight: an arrow to where it is.
+    const isLate = start > view.to;
+    context.fillStyle = theme.muted;
+    context.textAlign = isLate ? 'right' : 'left';
+    context.fillText(isLate ? '▸' : '◂', isLate ? width - 6 : 6, middle);
+    context.textAlign = 'left';
+    return;
+  }
   const clip = (ns: number) => Math.min(width + 8, Math.max(-8, (ns - from) * scale));
   const left = clip(start);
   const right = clip(start + (took || 0));

@@ -14,13 +14,13 @@ export interface Drops {
 }
 
 const KINDS: { place: string; what: string; words: string; isFault?: boolean }[] = [
-  { place: 'collector', what: 'spansDropped', words: 'spans refused, as something was wrong with them' },
-  { place: 'collector', what: 'messagesDropped', words: 'messages of which nothing could be taken' },
-  { place: 'collector', what: 'messagesTurnedAway', words: 'messages turned away for want of room; their senders were told to try again' },
-  { place: 'server', what: 'connectionsWithoutPlace', words: 'connections for which there was no place', isFault: false },
-  { place: 'store', what: 'spansLost', words: 'spans lost: they cannot be read any more' },
-  { place: 'store', what: 'damages', words: 'places in the store that are damaged' },
-  { place: 'store', what: 'spansExpired', words: 'spans removed, as they were too old or there was no room for more', isFault: false },
+  { place: 'collector', what: 'spansDropped', words: 'invalid spans rejected' },
+  { place: 'collector', what: 'messagesDropped', words: 'messages rejected entirely' },
+  { place: 'collector', what: 'messagesTurnedAway', words: 'messages rejected, server full (senders told to retry)' },
+  { place: 'server', what: 'connectionsWithoutPlace', words: 'connections refused, limit reached', isFault: false },
+  { place: 'store', what: 'spansLost', words: 'spans lost' },
+  { place: 'store', what: 'damages', words: 'damaged regions of the store' },
+  { place: 'store', what: 'spansExpired', words: 'spans expired (age or size limit)', isFault: false },
 ];
 
 export function drops(counters: CountersAnswer | null): Drops[] {

@@ -1,41 +1,29 @@
-// Requests in files: the JSON that this page writes, and Zipkin's second format. What is read is hostile as any input:
-// it is checked, and what is wrong is said in words. Start at readFile().
+// Traces in files: the JSON that this page writes, Zipkin's second format, OpenTelemetry's (OTLP) and Jaeger's. What is
+// read is hostile as any input: it is checked, and what is wrong is said in words. Start at readFile().
 
 import type { Endpoint, Span, Tag } from '../api';
+import { readJaeger, readOtlp } from './foreign';
 import { Malformed } from './outline';
 
 export interface FileTrace {
   traceId: string;
   spans: Span[];
-  /** Requests in the file that are not shown: the ones with fewer spans. */
+  /** Traces in the file that are not shown: the ones with fewer spans. */
   others: number;
 }
 
-type Json = Record<string, unknown>;
+export type Json = Record<string, unknown>;
 
-const isObject = (value: unknown): value is Json =>
+export const isObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value);
-const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
-const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
+export const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined);
+export const list = (value: unknown): unknown[] => (Array.isArray(value) ? value : []);
 
 export function readFile(content: string): FileTrace {
-  let json: unknown;
-  try {
-    json = JSON.parse(content);
-  } catch (error) {
-    throw new Malformed(`this is not JSON: ${error instanceof Error ? error.message : ''}`);
+  const spans = spansOf(parse(content));
+  if (spans.length === 0) {
+    throw new Malformed('there are no spans in it; JSON of BlkKin, Zipkin, OpenTelemetry (OTLP) or Jaeger is wanted');
   }
-  const isOwn = isObject(json) && Array.isArray(json.spans);
-  // Zipkin answers a list of spans, or of lists of them.
-  const raw = isOwn ? list((json as Json).spans) : list(json).flat();
-  if (raw.length === 0) {
-    throw new Malformed('there are no spans in it; a request as this page writes it, or Zipkin’s JSON of spans, is wanted');
-  }
-  const read = isOwn ? ownSpan : zipkinSpan;
-  const spans = raw.map((value, at) => {
-    if (!isObject(value)) throw new Malformed(`span ${at} is not an object`);
-    return read(value, at);
-  });
   const requests = new Map<string, Span[]>();
   for (const span of spans) {
     const known = requests.get(span.traceId);
@@ -46,7 +34,39 @@ export function readFile(content: string): FileTrace {
   return { traceId, spans: most, others: requests.size - 1 };
 }
 
-function id(value: unknown, at: number): string {
+/** JSON, or lines of it, as OpenTelemetry's collector writes files. */
+function parse(content: string): unknown {
+  try {
+    return JSON.parse(content);
+  } catch (error) {
+    const lines = content.split('\n').filter((line) => line.trim() !== '');
+    try {
+      if (lines.length > 1) return lines.map((line) => JSON.parse(line) as unknown);
+    } catch {
+      // Then it is as wrong as it was.
+    }
+    throw new Malformed(`this is not JSON: ${error instanceof Error ? error.message : ''}`);
+  }
+}
+
+function spansOf(json: unknown): Span[] {
+  const parts = (Array.isArray(json) ? json : [json]).filter(isObject);
+  const otlp = parts.filter((part) => Array.isArray(part.resourceSpans) || Array.isArray(part.batches));
+  if (otlp.length > 0) return readOtlp(otlp);
+  // Jaeger answers traces in `data`, and its files may hold one.
+  const jaeger = parts.flatMap((part) => [part, ...list(part.data).filter(isObject)]).filter((part) => isObject(part.processes));
+  if (jaeger.length > 0) return readJaeger(jaeger);
+  const isOwn = isObject(json) && Array.isArray(json.spans);
+  // Zipkin answers a list of spans, or of lists of them.
+  const raw = isOwn ? list((json as Json).spans) : list(json).flat();
+  const read = isOwn ? ownSpan : zipkinSpan;
+  return raw.map((value, at) => {
+    if (!isObject(value)) throw new Malformed(`span ${at} is not an object`);
+    return read(value, at);
+  });
+}
+
+export function id(value: unknown, at: number): string {
   const found = text(value);
   if (found === undefined || !/^[0-9a-fA-F]{1,16}$/.test(found)) {
     throw new Malformed(`span ${at} has no id of up to 16 hexadecimal digits`);
@@ -54,7 +74,7 @@ function id(value: unknown, at: number): string {
   return found.toLowerCase().padStart(16, '0');
 }
 
-function traceId(value: unknown, at: number): string {
+export function traceId(value: unknown, at: number): string {
   const found = text(value);
   if (found === undefined || !/^[0-9a-fA-F]{1,32}$/.test(found)) {
     throw new Malformed(`span ${at} has no traceId of up to 32 hexadecimal digits`);
@@ -63,7 +83,7 @@ function traceId(value: unknown, at: number): string {
 }
 
 /** Nanoseconds of text or a number that is whole. */
-function time(value: unknown, scale: bigint): string | undefined {
+export function time(value: unknown, scale: bigint): string | undefined {
   if (typeof value === 'string' && /^\d{1,20}$/.test(value)) return (BigInt(value) * scale).toString();
   if (typeof value === 'number' && Number.isFinite(value) && value >= 0) {
     return (BigInt(Math.round(value)) * scale).toString();
@@ -71,7 +91,7 @@ function time(value: unknown, scale: bigint): string | undefined {
   return undefined;
 }
 
-const length = (value: unknown, scale: number): number | undefined =>
+export const length = (value: unknown, scale: number): number | undefined =>
   typeof value === 'number' && Number.isFinite(value) && value >= 0 ? value * scale : undefined;
 
 function endpoint(value: unknown, name: string): Endpoint | undefined {
@@ -84,7 +104,7 @@ function endpoint(value: unknown, name: string): Endpoint | undefined {
   };
 }
 
-function plain(value: unknown): string | number | boolean {
+export function plain(value: unknown): string | number | boolean {
   return typeof value === 'string' || typeof value === 'number' || typeof value === 'boolean'
     ? value
     : (JSON.stringify(value) ?? '');

@@ -25,8 +25,11 @@ it('names what words of spans are', () => {
   expect(condition('status', 'error')).toBe('error');
   expect(condition('status', 'ok')).toBeNull();
   expect(condition('disk.state', 'bad')).toBe('tag.disk.state == "bad"');
-  expect(condition('a-b', 'c')).toBeNull();
-  expect(tagField('a..b')).toBeNull();
+  expect(condition('a-b', 'c')).toBe('tag."a-b" == "c"');
+  expect(condition('', 'c')).toBeNull();
+  expect(tagField('http.request.header.user-agent')).toBe('tag."http.request.header.user-agent"');
+  expect(tagField('otlp.link.0')).toBe('tag."otlp.link.0"');
+  expect(tagField('a..b')).toBe('tag."a..b"');
 });
 
 describe('wanted', () => {

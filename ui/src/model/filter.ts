@@ -2,20 +2,22 @@
 // The language itself is the server's; nothing here decides what a filter means.
 
 export const FIELDS: { name: string; about: string; then: string }[] = [
-  { name: 'service', about: 'who recorded the span', then: ' == "' },
-  { name: 'name', about: 'what was done', then: ' == "' },
-  { name: 'duration', about: 'how long: 5ms, 2s', then: ' > ' },
-  { name: 'error', about: 'it failed', then: ' ' },
+  { name: 'service', about: 'service that recorded the span', then: ' == "' },
+  { name: 'name', about: 'operation', then: ' == "' },
+  { name: 'duration', about: 'of the span: 5ms, 2s', then: ' > ' },
+  { name: 'trace.duration', about: 'of the trace’s root span', then: ' > ' },
+  { name: 'error', about: 'the span failed', then: ' ' },
   { name: 'kind', about: 'client, server …', then: ' == ' },
-  { name: 'remote', about: 'the service at the other end', then: ' == "' },
-  { name: 'root', about: 'it has no parent', then: ' ' },
-  { name: 'annotation', about: 'the text of an annotation', then: ' == "' },
+  { name: 'remote', about: 'service at the other end', then: ' == "' },
+  { name: 'root', about: 'span without a parent', then: ' ' },
+  { name: 'any', about: 'any text of the span', then: ' == "' },
+  { name: 'annotation', about: 'text of an event', then: ' == "' },
   { name: 'start', about: 'nanoseconds since 1970', then: ' >= ' },
 ];
 
-const KINDS = ['client', 'server', 'producer', 'consumer', 'internal'];
+export const KINDS = ['client', 'server', 'producer', 'consumer', 'internal'];
 const OPERATORS = ['==', '!=', '>', '>=', '<', '<='];
-const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'kind'];
+const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'kind', 'any'];
 
 /** Text as the language quotes it. A star is a star, and not anything. */
 export function quote(text: string): string {
@@ -46,10 +48,10 @@ function hasOr(text: string): boolean {
   return isQuoted || depth !== 0;
 }
 
-/** A tag as the language names it, or nothing if it cannot. */
-export function tagField(key: string): string | null {
+/** A tag as the language names it: keys that are no names stand in quotes. */
+export function tagField(key: string): string {
   const isName = /^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$/.test(key);
-  return isName ? `tag.${key}` : null;
+  return `tag.${isName ? key : quote(key)}`;
 }
 
 /** The condition that a word of a span is this, as the server tells words apart; nothing if there is none. */
@@ -57,8 +59,7 @@ export function condition(key: string, value: string): string | null {
   if (key === 'service' || key === 'name') return `${key} == ${quote(value)}`;
   if (key === 'kind') return KINDS.includes(value) ? `kind == ${value}` : null;
   if (key === 'status') return value === 'error' ? 'error' : null;
-  const field = tagField(key);
-  return field === null ? null : `${field} == ${quote(value)}`;
+  return key === '' ? null : `${tagField(key)} == ${quote(value)}`;
 }
 
 /** What may be written at the cursor. */
@@ -84,7 +85,7 @@ export function wanted(before: string): Wanted {
   if (compared) {
     const from = before.length - compared[2].length;
     if (compared[1] === 'kind') return { what: 'word', words: KINDS, prefix: compared[2], from };
-    if (compared[1] === 'duration') {
+    if (compared[1].endsWith('duration')) {
       const number = /^\d+$/.exec(compared[2]);
       const words = number ? ['us', 'ms', 's'].map((unit) => compared[2] + unit) : [];
       return { what: 'word', words, prefix: compared[2], from };

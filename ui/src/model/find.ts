@@ -1,12 +1,15 @@
-// Finds rows of a request by words: a service, a name, an id, an annotation. Start at findRows().
+// Finds rows of a trace by words: a service, a name, an id, a kind, an event. Tags are looked at where the spans are:
+// spansWith(). Start at findRows().
 
-import { idOf } from './outline';
+import type { Span } from '../api';
+import { idOf, KINDS } from './outline';
+import { quote } from './filter';
 import type { Tree } from './tree';
 
 /** Which rows have all of these words, in any case. */
 export function findRows(tree: Tree, text: string): { rows: Uint8Array; count: number } {
   const rows = new Uint8Array(tree.ends.length).fill(1);
-  for (const word of text.toLowerCase().split(/\s+/).filter((each) => each !== '')) {
+  for (const word of wordsOf(text)) {
     const has = Uint8Array.from(tree.strings, (each) => (each.toLowerCase().includes(word) ? 1 : 0));
     const noted = new Uint8Array(rows.length);
     for (let note = 0; note < tree.notes.rows.length; note += 1) {
@@ -17,11 +20,34 @@ export function findRows(tree: Tree, text: string): { rows: Uint8Array; count: n
     for (let row = 0; row < rows.length; row += 1) {
       if (rows[row] === 0) continue;
       const [service, name] = [tree.services[row], tree.names[row]];
-      const isFound = (service >= 0 && has[service]) || (name >= 0 && has[name]) || noted[row] || (isId && idOf(tree, row).includes(word));
+      const isFound = (service >= 0 && has[service]) || (name >= 0 && has[name]) || noted[row] || KINDS[tree.kinds[row]] === word || (isId && idOf(tree, row).includes(word));
       rows[row] = isFound ? 1 : 0;
     }
   }
   return { rows, count: rows.reduce((sum, each) => sum + each, 0) };
+}
+
+const wordsOf = (text: string): string[] => text.toLowerCase().split(/\s+/).filter((each) => each !== '');
+
+/** The filter for spans that have all of these words somewhere. */
+export const filterFor = (text: string): string => wordsOf(text).map((word) => `any == "*${quote(word).slice(1, -1)}*"`).join(' && ');
+
+/** The same of spans in a file: their ids. */
+export function spansWith(spans: Span[], text: string): string[] {
+  const words = wordsOf(text);
+  const has = (span: Span): boolean => {
+    const texts = [span.local?.service, span.remote?.service, span.name, ...span.annotations.map((note) => note.value), ...span.tags.map((tag) => String(tag.value))];
+    const all = texts.map((each) => (each ?? '').toLowerCase());
+    return words.every((word) => all.some((each) => each.includes(word)));
+  };
+  return spans.filter(has).map((span) => span.id.padStart(16, '0'));
+}
+
+/** Marks rows with these ids too, and says how many are marked then. */
+export function markIds(tree: Tree, rows: Uint8Array, ids: string[]): { rows: Uint8Array; count: number } {
+  const wanted = new Set(ids);
+  const marked = Uint8Array.from(rows, (each, row) => (each || wanted.has(idOf(tree, row)) ? 1 : 0));
+  return { rows: marked, count: marked.reduce((sum, each) => sum + each, 0) };
 }
 
 /** The next row behind this one that is marked, or before it; around the end. -1 if none is. */

@@ -60,3 +60,13 @@ it('puts two lists beside each other', () => {
   const both = beside([{ n: 'x', v: 1 }, { n: 'y', v: 2 }], [{ n: 'z', v: 3 }, { n: 'x', v: 4 }], (item) => item.n);
   expect(both.map((each) => [each.name, each.a?.v, each.b?.v])).toEqual([['x', 1, 4], ['y', 2, undefined], ['z', undefined, 3]]);
 });
+
+it('knows no network time between who sends a message and who consumes it', () => {
+  const layers = layersOf(treeOf([['a', '', 0, 10, 'orders', 'producer'], ['b', 'a', 500, 90, 'mailer', 'consumer']]));
+  expect(layers.pairs).toMatchObject([{ from: 'orders', to: 'mailer', calls: 1, known: 0, betweenNs: 0 }]);
+});
+
+it('counts services beyond those that have a lane', () => {
+  const layers = layersOf(treeOf(Array.from({ length: 300 }, (_, at) => [`${at + 1}`, '', at, 10, `s${at}`])));
+  expect([layers.services, layers.lanes.length]).toEqual([300, 201]);
+});

@@ -1,7 +1,7 @@
 // A request as it crosses layers and nodes: a lane for each service in the order it is reached, the calls between
 // them, and how much time was spent inside each and between each two. Start at layersOf().
 
-import { CLIENT, PRODUCER, SERVER, CONSUMER } from './outline';
+import { CLIENT, CONSUMER, SERVER } from './outline';
 import { eachOwn, type Tree } from './tree';
 
 /** Pieces of one lane that overlap are drawn in so many rows, at most. */
@@ -43,6 +43,8 @@ export interface Pieces {
 }
 
 export interface Layers {
+  /** Services in all, of which the last may share a lane. */
+  services: number;
   lanes: Lane[];
   pairs: Pair[];
   pieces: Pieces;
@@ -58,7 +60,7 @@ export const OTHERS = '(other services)';
 
 export function layersOf(tree: Tree): Layers {
   const rows = tree.ends.length;
-  const { laneOf, services } = lanesOf(tree);
+  const { laneOf, services, count } = lanesOf(tree);
   const lanes: Lane[] = services.map((service) => ({
     service,
     spans: 0,
@@ -94,7 +96,7 @@ export function layersOf(tree: Tree): Layers {
     const pair = pairOf(pairs, lanes, laneOf[parent], laneOf[row]);
     pair.known += 1;
     pair.betweenNs += between;
-    pair.greatestNs = Math.max(pair.greatestNs, between);
+    pair.greatestNs = pair.known === 1 ? between : Math.max(pair.greatestNs, between);
   }
   const pieces = piecesOf(tree, laneOf, called);
   for (let at = 0; at < pieces.rows.length; at += 1) {
@@ -104,18 +106,18 @@ export function layersOf(tree: Tree): Layers {
   }
   busy(tree, laneOf, lanes);
   calls.sort((a, b) => tree.starts[a] - tree.starts[b]);
-  return { lanes, pairs: [...pairs.values()], pieces, calls: Uint32Array.from(calls), laneOf };
+  return { services: count, lanes, pairs: [...pairs.values()], pieces, calls: Uint32Array.from(calls), laneOf };
 }
 
-/** Whether a row does nothing but wait for a row below it. */
+/** Whether a row does nothing but wait for a row below it. Who sends a message does not wait for its consumer. */
 function isCaller(tree: Tree, parent: number, row: number): boolean {
   const [above, below] = [tree.kinds[parent], tree.kinds[row]];
-  return above === CLIENT || above === PRODUCER || ((below === SERVER || below === CONSUMER) && above === 0 && isOnly(tree, parent));
+  return (above === CLIENT && below !== CONSUMER) || (below === SERVER && above === 0 && isOnly(tree, parent));
 }
 
 const isOnly = (tree: Tree, parent: number): boolean => tree.ends[parent + 1] === tree.ends[parent];
 
-function lanesOf(tree: Tree): { laneOf: Uint16Array; services: string[] } {
+function lanesOf(tree: Tree): { laneOf: Uint16Array; services: string[]; count: number } {
   const first = new Map<number, number>();
   for (let row = 0; row < tree.ends.length; row += 1) {
     const service = tree.services[row];
@@ -128,7 +130,7 @@ function lanesOf(tree: Tree): { laneOf: Uint16Array; services: string[] } {
   const places = new Map(order.map((service, place) => [service, Math.min(place, LANES_MAX)]));
   const services = order.slice(0, LANES_MAX).map((service) => (service < 0 ? '' : tree.strings[service]));
   if (order.length > LANES_MAX) services.push(OTHERS);
-  return { laneOf: Uint16Array.from(tree.services, (service) => places.get(service) ?? 0), services };
+  return { laneOf: Uint16Array.from(tree.services, (service) => places.get(service) ?? 0), services, count: order.length };
 }
 
 function pairOf(pairs: Map<number, Pair>, lanes: Lane[], from: number, to: number): Pair {

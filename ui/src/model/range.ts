@@ -1,16 +1,21 @@
 // Which time the pages look at: the last so many minutes, all, or from then to then.
 
-import { nanoseconds } from '../format';
+import { nanoseconds, zoneMinutes } from '../format';
 
 export const SPANS: { name: string; words: string; short: string; ns: bigint | null }[] = [
+  { name: '5m', words: 'the last 5 minutes', short: 'Last 5 min', ns: 300_000_000_000n },
   { name: '15m', words: 'the last 15 minutes', short: 'Last 15 min', ns: 900_000_000_000n },
   { name: '1h', words: 'the last hour', short: 'Last hour', ns: 3_600_000_000_000n },
   { name: '6h', words: 'the last 6 hours', short: 'Last 6 h', ns: 21_600_000_000_000n },
   { name: '1d', words: 'the last day', short: 'Last day', ns: 86_400_000_000_000n },
-  { name: 'all', words: 'all that is kept', short: 'All times', ns: null },
+  { name: '7d', words: 'the last 7 days', short: 'Last 7 days', ns: 604_800_000_000_000n },
+  { name: 'all', words: 'all the time that is kept', short: 'All time', ns: null },
 ];
 
 export const USUAL = '1h';
+
+/** How far clocks may be ahead. What starts later than this is not of a range that ends now. */
+const AHEAD_NS = 60_000_000_000n;
 
 export interface Range {
   /** One of the names, or `''` if the times are given. */
@@ -23,24 +28,36 @@ export interface Range {
 export function rangeOf(name: string | null, start: string | null, end: string | null, nowMs: number): Range {
   const [startNs, endNs] = [nanoseconds(start), nanoseconds(end)];
   if (startNs !== null || endNs !== null) return { name: '', startNs, endNs };
-  const span = SPANS.find((each) => each.name === (name ?? USUAL)) ?? SPANS[1];
-  if (span.ns === null) return { name: 'all', startNs: null, endNs: null };
-  return { name: span.name, startNs: BigInt(Math.round(nowMs)) * 1_000_000n - span.ns, endNs: null };
+  const span = SPANS.find((each) => each.name === (name ?? USUAL)) ?? SPANS[2];
+  const now = BigInt(Math.round(nowMs)) * 1_000_000n;
+  return { name: span.name, startNs: span.ns === null ? null : now - span.ns, endNs: now + AHEAD_NS };
+}
+
+/** How much of a range data can be in: from the first of all spans until now. */
+export function overlapNs(range: Pick<Range, 'startNs' | 'endNs'>, firstNs: bigint | null, lastNs: bigint | null, nowMs: number): number {
+  const now = BigInt(Math.round(nowMs)) * 1_000_000n;
+  const start = [range.startNs, firstNs].reduce((late, ns) => (late === null || (ns !== null && ns > late) ? ns : late));
+  // Data that ends with the present goes on until now.
+  const last = lastNs !== null && lastNs < now - AHEAD_NS ? lastNs : now;
+  const end = [range.endNs ?? now, last].reduce((early, ns) => (ns < early ? ns : early), now);
+  return start === null ? Number.NaN : Number(end - start);
 }
 
 export function wordsOf(range: Range): string {
   return SPANS.find((each) => each.name === range.name)?.words ?? 'this time';
 }
 
-/** What a `datetime-local` field holds, where the reader is. */
+/** What a `datetime-local` field holds, in the zone that times are written in. */
 export function toField(ns: bigint | null): string {
   if (ns === null) return '';
-  const date = new Date(Number(ns / 1_000_000n));
-  const local = new Date(date.getTime() - date.getTimezoneOffset() * 60_000);
-  return local.toISOString().slice(0, 19);
+  const ms = Number(ns / 1_000_000n);
+  return new Date(ms + zoneMinutes(ms) * 60_000).toISOString().slice(0, 19);
 }
 
 export function fromField(text: string): bigint | null {
-  const ms = new Date(text).getTime();
-  return Number.isNaN(ms) ? null : BigInt(ms) * 1_000_000n;
+  const ms = new Date(`${text}Z`).getTime();
+  if (Number.isNaN(ms)) return null;
+  // The offset is that of the time itself, but for the hour in which clocks change.
+  const offset = zoneMinutes(ms - zoneMinutes(ms) * 60_000);
+  return BigInt(ms - offset * 60_000) * 1_000_000n;
 }

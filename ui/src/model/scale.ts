@@ -22,6 +22,9 @@ export function ticks(least: number, greatest: number, about: number): { step: n
   return { step: size, at };
 }
 
+/** Marks of minutes, hours and days, which take the place of powers of ten from 100 s on. */
+const LONG = [60e9, 600e9, 3600e9, 36_000e9, 86_400e9, 864_000e9, 8_640_000e9];
+
 /** Powers of ten from `least` to `greatest`, with 2 and 5 between if there are few. */
 export function logTicks(least: number, greatest: number): number[] {
   const [low, high] = [Math.log10(Math.max(least, 1)), Math.log10(Math.max(greatest, 1))];
@@ -30,6 +33,7 @@ export function logTicks(least: number, greatest: number): number[] {
   for (let power = Math.floor(low); power <= Math.ceil(high); power += 1) {
     for (const each of between) {
       const mark = each * 10 ** power;
+      if (mark > LONG[0]) return [...at, ...LONG.filter((long) => long >= least * 0.999 && long <= greatest * 1.001)];
       if (mark >= least * 0.999 && mark <= greatest * 1.001) at.push(mark);
     }
   }

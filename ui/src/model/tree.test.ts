@@ -125,3 +125,19 @@ describe('fromAnswer', () => {
     expect([...columns.services]).toEqual([-1, -1, -1]);
   });
 });
+
+it('takes the duration of the earliest root, and says where failures began and how far clocks are apart', () => {
+  const tree = treeOf([
+    ['b', 'a', 10, 2000, 'mailer', 'consumer'],
+    ['a', '', 0, 100, 'shop', 'server'],
+    ['c', 'a', 50, 20, 'shop'],
+  ]);
+  expect([tree.root, tree.rootNs, tree.durationNs, tree.skewed]).toEqual([0, 100, 2010, 0]);
+  const spans = [spanOf('a', '', 30, 100, 'web'), spanOf('b', 'a', 0, 80, 'api'), spanOf('c', 'b', 40, 5, 'api')];
+  const failed = arrange(fromSpans('1', spans.map((span) => ({ ...span, isError: true }))));
+  expect([...failed.errors]).toEqual([1, 1, 1]);
+  expect([...failed.origins]).toEqual([0, 0, 1]);
+  expect([failed.skewed, failed.skewNs]).toEqual([1, 30]);
+  // Without a duration of the root, all of it counts.
+  expect(treeOf([['a', '', 0, null], ['b', 'a', 10, 40]]).rootNs).toBe(50);
+});

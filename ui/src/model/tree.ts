@@ -1,7 +1,7 @@
 // A request's spans as a tree: rows in the order of a depth-first walk, with what follows from it, such as how deep
 // each is and how much of its time is its own. Start at arrange().
 
-import { type Columns, LOST_PARENT } from './outline';
+import { type Columns, LOST_PARENT, NO_PARENT } from './outline';
 
 /** Columns whose rows are in depth-first order, so that what is below a row is the rows behind it. */
 export interface Tree extends Columns {
@@ -15,6 +15,15 @@ export interface Tree extends Columns {
   /** The time in which all of it is, in nanoseconds since the start. May begin before 0. */
   least: number;
   greatest: number;
+  /** The row that says what the trace is: the earliest without a parent, else the earliest; -1 if there are no rows. */
+  root: number;
+  /** The trace's duration: its root's, or its extent where that is not known. */
+  rootNs: number;
+  /** Failed rows none of whose children failed: where failures began. */
+  origins: Uint8Array;
+  /** Rows that start before their parent in another service, as clocks differ, and by how much at most. */
+  skewed: number;
+  skewNs: number;
 }
 
 export function arrange(columns: Columns): Tree {
@@ -39,8 +48,13 @@ export function arrange(columns: Columns): Tree {
     const parent = sorted.parents[row];
     if (parent >= 0 && ends[parent] < ends[row]) ends[parent] = ends[row];
   }
+  const root = rootOf(sorted);
   const tree: Tree = {
     ...sorted,
+    root,
+    rootNs: root >= 0 && !Number.isNaN(sorted.starts[root] + sorted.durations[root]) ? sorted.durations[root] : sorted.durationNs,
+    origins: originsOf(sorted),
+    ...skewOf(sorted),
     notes: sortNotes(sorted.notes),
     depths,
     ends,
@@ -60,6 +74,34 @@ export function arrange(columns: Columns): Tree {
   for (const row of tree.notes.rows) counts[row + 1] += 1;
   for (let row = 0; row < rows; row += 1) counts[row + 1] += counts[row];
   return tree;
+}
+
+function rootOf({ parents, starts }: Columns): number {
+  let root = -1;
+  const place = (row: number): [number, number] => [parents[row] === NO_PARENT ? 0 : 1, Number.isNaN(starts[row]) ? Number.POSITIVE_INFINITY : starts[row]];
+  for (let row = 0; row < parents.length; row += 1) {
+    if (root < 0) root = row;
+    const [one, other] = [place(row), place(root)];
+    if (one[0] < other[0] || (one[0] === other[0] && one[1] < other[1])) root = row;
+  }
+  return root;
+}
+
+function originsOf({ parents, errors }: Columns): Uint8Array {
+  const origins = errors.slice();
+  for (let row = 0; row < parents.length; row += 1) if (errors[row] && parents[row] >= 0) origins[parents[row]] = 0;
+  return origins;
+}
+
+function skewOf({ parents, starts, services }: Columns): { skewed: number; skewNs: number } {
+  let [skewed, skewNs] = [0, 0];
+  for (let row = 0; row < parents.length; row += 1) {
+    const parent = parents[row];
+    if (parent < 0 || services[row] === services[parent]) continue;
+    const ahead = starts[parent] - starts[row];
+    if (ahead > 0) [skewed, skewNs] = [skewed + 1, Math.max(skewNs, ahead)];
+  }
+  return { skewed, skewNs };
 }
 
 /** The pieces of a row's time that no child covers, in order. */

@@ -1,5 +1,5 @@
-// A question to the server and what has become of it: nothing yet, an answer, or words of why not. The last answer
-// stays while the next is waited for.
+// A question to the server and its outcome: nothing yet, an answer, or a refusal. The last answer stays while the next is
+// waited for, and while the server cannot be reached; a refusal takes its place.
 
 import { Refusal } from '../api';
 import { noteRefusal } from './settings.svelte';
@@ -9,6 +9,9 @@ export class Asked<T> {
   refusal = $state.raw<Refusal | null>(null);
   isBusy = $state(false);
   #controller: AbortController | null = null;
+
+  /** `keeps`: whether the answer stays beside a refusal, as where only the age of an answer can be wrong. */
+  constructor(readonly keeps = false) {}
 
   /** Asks, in place of what was asked before. */
   async ask(question: (signal: AbortSignal) => Promise<T>): Promise<T | null> {
@@ -24,8 +27,12 @@ export class Asked<T> {
       return answer;
     } catch (error) {
       if (controller.signal.aborted) return null;
-      this.refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
-      noteRefusal(this.refusal);
+      const refusal = error instanceof Refusal ? error : new Refusal(0, String(error));
+      noteRefusal(refusal);
+      // The header says that the server cannot be reached.
+      if (refusal.status === 0 && this.answer !== null) return null;
+      if (!this.keeps) this.answer = null;
+      this.refusal = refusal;
       return null;
     } finally {
       if (this.#controller === controller) this.isBusy = false;

@@ -6,40 +6,40 @@ export interface KeyWords {
 }
 
 export const EVERYWHERE: KeyWords[] = [
-  { keys: ['?'], words: 'show these keys' },
-  { keys: ['/'], words: 'go to the filter, or find in a request' },
+  { keys: ['?'], words: 'show keyboard shortcuts' },
+  { keys: ['/'], words: 'focus the search box, or find in a trace' },
   { keys: ['g', 's'], words: 'go to search' },
   { keys: ['g', 'm'], words: 'go to the map' },
   { keys: ['g', 'l'], words: 'go to latency' },
   { keys: ['g', 'c'], words: 'go to compare' },
-  { keys: ['r'], words: 'ask the server again' },
-  { keys: ['t'], words: 'turn light or dark' },
-  { keys: ['Esc'], words: 'close, or take back what is selected' },
+  { keys: ['r'], words: 'refresh' },
+  { keys: ['t'], words: 'switch theme' },
+  { keys: ['Esc'], words: 'close, or clear the selection' },
 ];
 
 export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
   search: {
     title: 'Search',
     keys: [
-      { keys: ['j', 'k'], words: 'next or previous request (also ↓ ↑)' },
+      { keys: ['j', 'k'], words: 'next or previous trace (also ↓ ↑)' },
       { keys: ['Enter'], words: 'open it' },
-      { keys: ['x'], words: 'take it for a comparison' },
+      { keys: ['x'], words: 'select to compare' },
       { keys: ['o'], words: 'newest or slowest first' },
-      { keys: ['l'], words: 'live: follow what comes in' },
-      { keys: ['p'], words: 'pause, and go on' },
+      { keys: ['l'], words: 'live: follow new traces' },
+      { keys: ['p'], words: 'pause or resume' },
     ],
   },
   trace: {
-    title: 'Request',
+    title: 'Trace',
     keys: [
       { keys: ['j', 'k'], words: 'next or previous span (also ↓ ↑)' },
       { keys: ['←', '→'], words: 'fold or unfold; to the parent, to the first child' },
-      { keys: ['w', 's'], words: 'nearer, farther' },
-      { keys: ['a', 'd'], words: 'earlier, later' },
-      { keys: ['f'], words: 'the chosen span fills the width' },
-      { keys: ['0'], words: 'all of the request’s time' },
-      { keys: ['n', 'N'], words: 'next or previous span that was found' },
-      { keys: ['e'], words: 'next span that failed' },
+      { keys: ['w', 's'], words: 'zoom in, zoom out' },
+      { keys: ['a', 'd'], words: 'pan left, pan right' },
+      { keys: ['f'], words: 'zoom to span' },
+      { keys: ['0'], words: 'fit the whole trace' },
+      { keys: ['n', 'N'], words: 'next or previous match' },
+      { keys: ['e'], words: 'next span where a failure began' },
       { keys: ['c'], words: 'show the critical path' },
       { keys: ['v'], words: 'waterfall or layers' },
       { keys: ['+', '−'], words: 'unfold all, fold all' },
@@ -51,15 +51,15 @@ export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
     keys: [
       { keys: ['← ↑ → ↓'], words: 'move over the heatmap' },
       { keys: ['Shift', '← ↑ → ↓'], words: 'select' },
-      { keys: ['Enter'], words: 'what is different about what is selected' },
-      { keys: ['Esc'], words: 'select nothing' },
+      { keys: ['Enter'], words: 'compare the selection with the rest' },
+      { keys: ['Esc'], words: 'clear selection' },
     ],
   },
   map: {
     title: 'Map',
     keys: [
-      { keys: ['j', 'k'], words: 'next or previous pair of services (also ↓ ↑)' },
-      { keys: ['Enter'], words: 'the requests of the service that is called' },
+      { keys: ['j', 'k'], words: 'next or previous connection (also ↓ ↑)' },
+      { keys: ['Enter'], words: 'view its traces' },
     ],
   },
   compare: { title: 'Compare', keys: [{ keys: ['c'], words: 'show the critical paths' }] },

@@ -15,6 +15,7 @@ const PAGE = 1000;
 export class Live {
   shown = $state.raw<Summary[]>([]);
   isPaused = $state(false);
+  isHeld = $state(false);
   isAsked = $state(false);
   /** Requests that came while this was paused. */
   waiting = $state(0);
@@ -29,10 +30,19 @@ export class Live {
 
   pause(): void {
     this.isPaused = !this.isPaused;
-    if (!this.isPaused) {
-      this.shown = this.#latest;
-      this.waiting = 0;
-    }
+    this.#show();
+  }
+
+  /** Keeps the rows where they are as long as somebody points at them. */
+  hold(isHeld: boolean): void {
+    this.isHeld = isHeld;
+    this.#show();
+  }
+
+  #show(): void {
+    if (this.isPaused || this.isHeld) return;
+    this.shown = this.#latest;
+    this.waiting = 0;
   }
 
   /** Follows until what is given back is called. */
@@ -99,7 +109,7 @@ export class Live {
     const rest = this.#latest.filter((request) => !updated.has(request.traceId));
     const all = [...page.requests, ...rest].sort((a, b) => later(a, b));
     this.#latest = all.slice(0, SHOWN_MAX);
-    if (this.isPaused) this.waiting += fresh.length;
+    if (this.isPaused || this.isHeld) this.waiting += fresh.length;
     else this.shown = this.#latest;
   }
 

@@ -1,6 +1,7 @@
 // Which page is shown, and what of it: all of that is in the address behind `#`, so that it can be kept and sent.
 
 import { type Range, rangeOf } from '../model/range';
+import { fromZipkin } from '../model/zipkin';
 import { settings } from './settings.svelte';
 
 export const PAGES = ['search', 'trace', 'map', 'latency', 'compare'] as const;
@@ -26,19 +27,50 @@ function parse(hash: string): Place {
   return { page, id, params: new URLSearchParams(query ?? '') };
 }
 
+/** Where an address of Zipkin's pages leads to. */
+function zipkin(hash: string): string | null {
+  const found = /^#\/zipkin\/([^?]*)(?:\?(.*))?$/s.exec(hash);
+  return found === null ? null : fromZipkin(found[1], new URLSearchParams(found[2] ?? ''));
+}
+
 class Route {
   #place = $state.raw<Place>(parse(location.hash));
 
+  /** The step in the browser's history, the same again after Back. */
+  #entry = $state('');
+  /** The address that was read last. */
+  #read: string | null = null;
+
   constructor() {
     const read = () => {
+      const translated = zipkin(location.hash);
+      if (translated !== null) history.replaceState(history.state, '', translated);
+      // Back raises both events, and is one step.
+      if (location.hash === this.#read) return;
+      this.#read = location.hash;
       this.#place = parse(location.hash);
+      this.#note();
     };
+    read();
     addEventListener('hashchange', read);
     addEventListener('popstate', read);
   }
 
   get page(): Page {
     return this.#place.page;
+  }
+
+  get entry(): string {
+    return this.#entry;
+  }
+
+  #note(): void {
+    let entry: unknown = history.state?.entry;
+    if (typeof entry !== 'string') {
+      entry = `${Date.now()}.${Math.random()}`;
+      history.replaceState({ entry }, '');
+    }
+    this.#entry = entry as string;
   }
 
   get id(): string {
@@ -75,11 +107,19 @@ class Route {
     else location.hash = address;
   }
 
+  /** The same in place of this page, so that Back does not lead here again. */
+  goInstead(address: string): void {
+    history.replaceState(history.state, '', address);
+    this.#read = location.hash;
+    this.#place = parse(address);
+  }
+
   /** Changes what the address says without a step that the browser goes back over. */
   replace(values: Values): void {
     const address = this.with(values);
     if (address === location.hash) return;
-    history.replaceState(null, '', address);
+    history.replaceState(history.state, '', address);
+    this.#read = location.hash;
     this.#place = parse(address);
   }
 }

@@ -2,11 +2,13 @@
 
 import { ask, type CountersAnswer, type Params, Refusal } from '../api';
 import { type Theme, themeOf } from '../draw/theme';
+import { useUtc } from '../format';
 
 export type Look = 'system' | 'light' | 'dark';
 
 const TOKEN = 'blkkin-token';
 const LOOK = 'blkkin-look';
+const ZONE = 'blkkin-zone';
 
 /** Storage may be refused; then things are known until the page is left. */
 function read(storage: 'sessionStorage' | 'localStorage', key: string): string {
@@ -32,6 +34,7 @@ class Settings {
   token = $state(read('sessionStorage', TOKEN));
   /** The server has refused what was asked without a token, or with this one. */
   needsToken = $state(false);
+  isUtc = $state(read('localStorage', ZONE) === 'utc');
   look = $state<Look>((read('localStorage', LOOK) || 'system') as Look);
   #systemIsDark = $state(prefersDark.matches);
   /** When the pages were last asked to look again; ranges that end now end then. */
@@ -43,6 +46,7 @@ class Settings {
   readonly theme: Theme = $derived(themeOf(this.isDark));
 
   constructor() {
+    useUtc(this.isUtc);
     prefersDark.addEventListener('change', (event) => {
       this.#systemIsDark = event.matches;
     });
@@ -55,10 +59,18 @@ class Settings {
     this.again();
   }
 
-  /** System, then the other one, then the first. */
+  /** The other one; as the system where that is the same. */
   turn(): void {
-    this.look = this.isDark ? 'light' : 'dark';
-    write('localStorage', LOOK, this.look);
+    const wanted = this.isDark ? 'light' : 'dark';
+    this.look = (wanted === 'dark') === this.#systemIsDark ? 'system' : wanted;
+    write('localStorage', LOOK, this.look === 'system' ? '' : this.look);
+  }
+
+  /** Times in UTC, or where the reader is. */
+  turnZone(): void {
+    this.isUtc = !this.isUtc;
+    useUtc(this.isUtc);
+    write('localStorage', ZONE, this.isUtc ? 'utc' : '');
   }
 
   again(): void {

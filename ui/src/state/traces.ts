@@ -1,6 +1,7 @@
 // Where opened requests come from: the server or a file, by way of the worker. Start at openTrace().
 
-import { address, askBytes, Refusal, type Span, type TraceAnswer } from '../api';
+import { address, askBytes, type FoundAnswer, Refusal, type Span, type TraceAnswer } from '../api';
+import { filterFor } from '../model/find';
 import { answer, type Done, type Opened, type Task } from '../work';
 import workerUrl from '../worker?worker&url';
 import { call, settings } from './settings.svelte';
@@ -74,6 +75,15 @@ export async function openFile(file: File): Promise<string> {
   const key = `file-${files}`;
   opened(await run({ what: 'read', key, text: await file.text() }));
   return key;
+}
+
+/** Ids of the spans that have all of these words, in their tags too. */
+export async function findSpans(id: string, text: string, signal: AbortSignal): Promise<string[]> {
+  if (isFile(id)) {
+    const done = await run({ what: 'find', key: id, text });
+    return done.what === 'found' ? done.ids : [];
+  }
+  return (await call<FoundAnswer>(`find/${encodeURIComponent(id)}`, { filter: filterFor(text) }, signal)).ids;
 }
 
 export async function spansOf(id: string, span: string, signal: AbortSignal): Promise<Span[]> {

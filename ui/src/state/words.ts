@@ -14,6 +14,8 @@ export interface Choice {
 export interface Choices {
   from: number;
   choices: Choice[];
+  /** The same with what only the server knows. */
+  rest?: Promise<Choices>;
 }
 
 const LIMIT = 12;
@@ -35,6 +37,15 @@ export async function services(prefix = ''): Promise<string[]> {
   return (await fields({ of: 'services', prefix, limit: 200 })) as string[];
 }
 
+/** All keys of tags, but for those that are very many. */
+export async function keys(prefix = '', limit = 1000): Promise<string[]> {
+  return ((await fields({ of: 'keys', prefix, limit })) as { key: string }[]).map(({ key }) => key);
+}
+
+export async function remotes(service: string): Promise<string[]> {
+  return (await fields({ of: 'remoteServices', service, prefix: '', limit: 1000 })) as string[];
+}
+
 export async function names(service: string, prefix = ''): Promise<string[]> {
   return ofServices('names', service, prefix);
 }
@@ -54,16 +65,13 @@ export async function choicesFor(before: string): Promise<Choices> {
   switch (want.what) {
     case 'field': {
       const prefix = want.prefix.toLowerCase();
-      const known = FIELDS.filter((field) => field.name.startsWith(prefix));
-      const keys = (await fields({ of: 'keys', prefix: prefix.replace(/^tag\./, ''), limit: 40 })) as { key: string; spans: number }[];
-      const tags = keys.flatMap(({ key, spans }) => {
-        const name = tagField(key);
-        return name === null ? [] : [{ words: name, about: `tag of ${spans.toLocaleString('en')} spans`, text: `${name} == ` }];
-      });
-      return {
-        from: want.from,
-        choices: [...known.map((field) => ({ words: field.name, about: field.about, text: field.name + field.then })), ...tags].slice(0, 24),
+      const known = FIELDS.filter((field) => field.name.startsWith(prefix)).map((field) => ({ words: field.name, about: field.about, text: field.name + field.then }));
+      const tags = async (): Promise<Choices> => {
+        const found = (await fields({ of: 'keys', prefix: prefix.replace(/^tag\./, ''), limit: 40 })) as { key: string; spans: number }[];
+        const choices = found.map(({ key, spans }) => ({ words: tagField(key), about: `tag of ${spans.toLocaleString('en')} spans`, text: `${tagField(key)} == ` }));
+        return { from: want.from, choices: [...known, ...choices].slice(0, 24) };
       };
+      return { from: want.from, choices: known, rest: tags() };
     }
     case 'operator': {
       const field = /([\w.$]+)\s+[=!<>]*$/.exec(before)?.[1] ?? '';
@@ -87,6 +95,6 @@ function valuesOf(field: string, prefix: string, before: string): Promise<string
   if (field === 'service') return services(prefix);
   if (field === 'name') return names(service, prefix);
   if (field === 'remote' || field === 'remote_service') return ofServices('remoteServices', service, prefix);
-  if (field === 'annotation' || field === 'start' || field === 'time') return Promise.resolve([]);
+  if (['annotation', 'any', 'start', 'time'].includes(field)) return Promise.resolve([]);
   return fields({ of: 'values', key: field.replace(/^tag\./, ''), prefix, limit: 50 }) as Promise<string[]>;
 }

@@ -105,26 +105,8 @@ impl<'t> Lexer<'t> {
         }
     }
 
-    /// How many bytes a name takes here. A name holds colons, and that of a perf counter
-    /// (`perf:cpu:branch-misses`) also hyphens in front of letters.
     fn name_length(&self) -> usize {
-        let rest = self.rest();
-        let perf = rest.starts_with("perf:");
-        let mut chars = rest.char_indices().peekable();
-        while let Some((index, c)) = chars.next() {
-            let next = chars.peek().map(|(_, next)| *next);
-            let fits = match c {
-                '_' => true,
-                ':' => index > 0,
-                '-' => perf && next.is_some_and(char::is_alphabetic),
-                _ if index == 0 => c.is_alphabetic(),
-                _ => c.is_alphanumeric(),
-            };
-            if !fits {
-                return index;
-            }
-        }
-        rest.len()
+        name_length(self.rest())
     }
 
     fn scope(&mut self) -> Result<TokenKind<'t>, Fault> {
@@ -261,4 +243,30 @@ enum LiteralByte {
     /// An unescaped `*`.
     Star,
     Byte(u8),
+}
+
+/// Whether a text is a name as a whole, so that it needs no quotes.
+pub(crate) fn is_name(text: &str) -> bool {
+    !text.is_empty() && name_length(text) == text.len()
+}
+
+/// How many bytes a name takes at the start of a text. A name holds colons, and that of a perf counter
+/// (`perf:cpu:branch-misses`) also hyphens in front of letters.
+fn name_length(rest: &str) -> usize {
+    let perf = rest.starts_with("perf:");
+    let mut chars = rest.char_indices().peekable();
+    while let Some((index, c)) = chars.next() {
+        let next = chars.peek().map(|(_, next)| *next);
+        let fits = match c {
+            '_' => true,
+            ':' => index > 0,
+            '-' => perf && next.is_some_and(char::is_alphabetic),
+            _ if index == 0 => c.is_alphabetic(),
+            _ => c.is_alphanumeric(),
+        };
+        if !fits {
+            return index;
+        }
+    }
+    rest.len()
 }

@@ -31,7 +31,7 @@
 //!            | "$event" "." NAME            pseudo-field
 //!            | "$env" "." path              environment of the trace
 //!            | "$packet" "." path           context of the packet
-//! path       = NAME { "." NAME | "[" integer "]" }      ("->" is the same as ".")
+//! path       = NAME { "." ( NAME | string ) | "[" integer "]" }      ("->" is the same as ".")
 //! NAME       = letter or "_", then letters, digits, "_" and ":"
 //! number     = 12  0x1f  0b101  017  1.5  1e3  .5  0x1p-3, or with a unit: 5ms  1.5s
 //!              units: ns us ms s m h; the value is in (whole) nanoseconds

@@ -1,6 +1,8 @@
 //! The fields that a filter refers to. A host binds each [`Operand`] once to its own events, and
 //! afterwards knows it by its index.
 
+use crate::lexer::is_name;
+use crate::print::write_string;
 use crate::tree::{Span, Type};
 use std::fmt;
 
@@ -149,7 +151,11 @@ impl fmt::Display for Operand {
         for (position, step) in self.path.iter().enumerate() {
             match step {
                 Step::Name(name) if position == 0 => f.write_str(name)?,
-                Step::Name(name) => write!(f, ".{name}")?,
+                Step::Name(name) if is_name(name) => write!(f, ".{name}")?,
+                Step::Name(name) => {
+                    f.write_str(".")?;
+                    write_string(f, [name.as_bytes()])?;
+                }
                 Step::Index(index) => write!(f, "[{index}]")?,
             }
         }

@@ -285,11 +285,15 @@ impl<'t> Parser<'t> {
         let mut path = vec![Step::Name(name.to_string())];
         loop {
             if self.accept_dot()? {
-                let Token { kind: TokenKind::Name(name), .. } = self.token else {
-                    return Err(Fault::new(self.token.span, "expected the name of a field"));
+                let name = match &self.token.kind {
+                    TokenKind::Name(name) => name.to_string(),
+                    TokenKind::Text(pieces) => quoted_name(pieces).ok_or_else(|| {
+                        Fault::new(self.token.span, "a quoted name is UTF-8 without `*`")
+                    })?,
+                    _ => return Err(Fault::new(self.token.span, "expected the name of a field")),
                 };
                 span = span.to(self.token.span);
-                path.push(Step::Name(name.to_string()));
+                path.push(Step::Name(name));
                 self.advance()?;
             } else if self.accept("[")? {
                 let Token { kind: TokenKind::Integer(index), .. } = self.token else {
@@ -424,4 +428,12 @@ fn join(infix: Infix, left: Tall, right: Tall) -> Result<Tall, Fault> {
 fn too_deep(span: Span) -> Fault {
     Fault::new(span, format!("nested more than {DEPTH_MAX} deep"))
         .hint("`&&` and `||` may be chained without parentheses as often as you like")
+}
+
+/// The name of a field that is written in quotes, since it is no identifier.
+fn quoted_name(pieces: &[Vec<u8>]) -> Option<String> {
+    match pieces {
+        [name] => String::from_utf8(name.clone()).ok(),
+        _ => None,
+    }
 }

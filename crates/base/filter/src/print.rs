@@ -25,8 +25,8 @@ impl Printer<'_, '_> {
             Expr::Int(number) => write!(self.f, "{number}"),
             // Debug keeps a dot or an exponent, so that it stays a float.
             Expr::Float(number) => write!(self.f, "{number:?}"),
-            Expr::Str(bytes) => self.strings([&**bytes]),
-            Expr::Glob(glob) => self.strings(glob.pieces()),
+            Expr::Str(bytes) => write_string(self.f, [&**bytes]),
+            Expr::Glob(glob) => write_string(self.f, glob.pieces()),
             Expr::Severity(level) => self.f.write_str(level.word()),
             Expr::Operand(operand) => self.operand(*operand),
             Expr::Has(operand) => {
@@ -89,35 +89,38 @@ impl Printer<'_, '_> {
             None => Ok(()),
         }
     }
+}
 
-    /// A string literal of pieces with stars between them.
-    fn strings<'b>(&mut self, pieces: impl IntoIterator<Item = &'b [u8]>) -> fmt::Result {
-        self.f.write_char('"')?;
-        for (position, piece) in pieces.into_iter().enumerate() {
-            if position > 0 {
-                self.f.write_char('*')?;
-            }
-            for chunk in piece.utf8_chunks() {
-                chunk.valid().chars().try_for_each(|character| self.character(character))?;
-                for byte in chunk.invalid() {
-                    write!(self.f, "\\x{byte:02x}")?;
-                }
+/// Writes a string literal of pieces with stars between them.
+pub(crate) fn write_string<'b>(
+    f: &mut fmt::Formatter<'_>,
+    pieces: impl IntoIterator<Item = &'b [u8]>,
+) -> fmt::Result {
+    f.write_char('"')?;
+    for (position, piece) in pieces.into_iter().enumerate() {
+        if position > 0 {
+            f.write_char('*')?;
+        }
+        for chunk in piece.utf8_chunks() {
+            chunk.valid().chars().try_for_each(|character| write_character(f, character))?;
+            for byte in chunk.invalid() {
+                write!(f, "\\x{byte:02x}")?;
             }
         }
-        self.f.write_char('"')
     }
+    f.write_char('"')
+}
 
-    fn character(&mut self, character: char) -> fmt::Result {
-        match character {
-            '"' | '\\' | '*' => write!(self.f, "\\{character}"),
-            '\n' => self.f.write_str("\\n"),
-            '\t' => self.f.write_str("\\t"),
-            _ if character.is_control() => {
-                let mut bytes = [0; 4];
-                let encoded = character.encode_utf8(&mut bytes);
-                encoded.bytes().try_for_each(|byte| write!(self.f, "\\x{byte:02x}"))
-            }
-            _ => self.f.write_char(character),
+fn write_character(f: &mut fmt::Formatter<'_>, character: char) -> fmt::Result {
+    match character {
+        '"' | '\\' | '*' => write!(f, "\\{character}"),
+        '\n' => f.write_str("\\n"),
+        '\t' => f.write_str("\\t"),
+        _ if character.is_control() => {
+            let mut bytes = [0; 4];
+            let encoded = character.encode_utf8(&mut bytes);
+            encoded.bytes().try_for_each(|byte| write!(f, "\\x{byte:02x}"))
         }
+        _ => f.write_char(character),
     }
 }

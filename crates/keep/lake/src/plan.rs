@@ -80,7 +80,8 @@ impl Residual {
             | Condition::Root
             | Condition::Start(..)
             | Condition::Tag(..)
-            | Condition::Annotation(_) => Residual::Unknown,
+            | Condition::Annotation(_)
+            | Condition::AnyText(_) => Residual::Unknown,
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Projection<'c> {
     columns: Vec<Column>,
     /// Of tags.
     keys: Vec<&'c str>,
+    /// Whether it is about the tags of all keys.
+    has_all_keys: bool,
 }
 
 /// Those of the span, of its process and of its library.
@@ -288,7 +290,8 @@ fn may_be(test: &TagTest, text: &str) -> bool {
 
 impl<'c> Projection<'c> {
     pub(crate) fn of(condition: &'c Condition) -> Projection<'c> {
-        let mut projection = Projection { condition, columns: Vec::new(), keys: Vec::new() };
+        let mut projection =
+            Projection { condition, columns: Vec::new(), keys: Vec::new(), has_all_keys: false };
         projection.add(condition);
         projection.columns.sort_unstable();
         projection.columns.dedup();
@@ -305,6 +308,17 @@ impl<'c> Projection<'c> {
             Condition::Tag(key, _) => {
                 self.keys.push(key);
                 self.columns.extend(TAGS.into_iter().flat_map(|(key, value)| [key, value]));
+                Column::TagLayout
+            }
+            Condition::AnyText(_) => {
+                self.has_all_keys = true;
+                self.columns.extend(TAGS.into_iter().flat_map(|(key, value)| [key, value]));
+                self.columns.extend([
+                    Column::Service,
+                    Column::RemoteService,
+                    Column::Name,
+                    Column::AnnotationValue,
+                ]);
                 Column::TagLayout
             }
             Condition::Text(TextField::Service, _) => Column::Service,
@@ -328,9 +342,9 @@ impl<'c> Projection<'c> {
     /// Whether the condition holds for a row of a page of which its columns were read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
         let mut values = Vec::new();
-        if !self.keys.is_empty() {
+        if !self.keys.is_empty() || self.has_all_keys {
             for_each_tag(page, row, |key, letter, text, origin| {
-                if self.keys.contains(&key) {
+                if self.has_all_keys || self.keys.contains(&key) {
                     values.push((key, value_of(letter, text)?, origin));
                 }
                 Ok(())

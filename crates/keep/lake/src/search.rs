@@ -117,7 +117,7 @@ struct Search<'q> {
 /// A request that may be asked for.
 #[derive(Clone, Copy)]
 struct Candidate {
-    /// At least as much as its rank is, as far as is known.
+    /// At least as much as its rank is, as far as is known: of the slowest, the extent, which no duration exceeds.
     rank_ns: u64,
     at: At,
 }
@@ -213,7 +213,8 @@ impl<'q> Search<'q> {
                     &mut all,
                     |candidate| (candidate.rank_ns, std::cmp::Reverse(candidate.at)),
                     |candidate| {
-                        if self.is_enough(candidate.rank_ns) {
+                        let is_short = candidate.rank_ns < *self.query.durations.start();
+                        if is_short || self.is_enough(candidate.rank_ns) {
                             return ControlFlow::Break(());
                         }
                         match candidate.at {
@@ -255,6 +256,16 @@ impl<'q> Search<'q> {
     /// Tries the requests of a file, the newest first, until there are enough.
     fn look(&mut self, part: &'q Part) -> Result<(), Error> {
         let all = self.within(part)?;
+        let least_ns = *self.query.durations.start();
+        let codes = match least_ns {
+            0 => Vec::new(),
+            _ => part.note(part.load()?.index.length_codes().map_err(io_error))?,
+        };
+        // No request takes longer than its extent.
+        let is_short = |ordinal: u32| {
+            let code = codes.get(ordinal as usize);
+            code.is_some_and(|&code| code == NO_DURATION || Durations::greatest(code) < least_ns)
+        };
         let mut look = Look::of(part);
         let (mut end, mut some) = (all.end, SOME_ORDINALS);
         while end > all.start {
@@ -264,6 +275,9 @@ impl<'q> Search<'q> {
                 let began = || part.load()?.index.start_ns(ordinal).map_err(io_error);
                 if is_full && self.is_enough(began()?) {
                     return Ok(());
+                }
+                if is_short(ordinal) {
+                    continue;
                 }
                 // The others may be well.
                 let _ = self.try_ordinal(&mut look, ordinal);
@@ -517,7 +531,7 @@ fn greatest_first<T: Copy, K: Ord>(
 /// before.
 fn found_of(query: &Query, spans: &[SpanRef<'_>]) -> Option<(Place, Summary)> {
     let began = began_ns(spans).filter(|began| query.window.holds(*began))?;
-    let summary = Summary::of(spans)?;
+    let summary = Summary::of(spans).filter(|it| query.durations.contains(&it.duration_ns))?;
     let place = query.order.place(summary.trace_id, began, summary.duration_ns);
     let is_before = query.after.is_some_and(|after| query.order.compare(&after, &place).is_ge());
     (!is_before).then_some((place, summary))
@@ -542,8 +556,10 @@ fn has_ties(spans: &[SpanRef<'_>]) -> bool {
     let root = root_of(spans);
     root.is_some_and(|root| {
         let place = |span: &SpanRef<'_>| (span.parent_id.is_some(), span.start_ns);
-        let said =
-            |span: &SpanRef<'_>| (span.local.service, span.name) != (root.local.service, root.name);
+        let said = |span: &SpanRef<'_>| {
+            let [this, root] = [span, root].map(|it| (it.local.service, it.name, it.duration_ns));
+            this != root
+        };
         spans.iter().any(|span| place(span) == place(root) && said(span))
     })
 }

@@ -34,6 +34,8 @@ pub enum Condition {
     Tag(String, TagTest),
     /// It has an annotation whose text is like this.
     Annotation(TextTest),
+    /// One of its texts is like this: service, other end, name, an annotation or a tag's value. Case does not matter.
+    AnyText(TextTest),
 }
 
 /// A text that each span has one of, which may be empty.
@@ -100,6 +102,12 @@ impl Condition {
                 .annotations
                 .iter()
                 .any(|annotation| test.holds_of(annotation.value, Case::Counts)),
+            Condition::AnyText(test) => {
+                let is_like = |text: &str| test.holds_of(text, Case::Ignored);
+                [span.local.service, span.remote.service, span.name].into_iter().any(is_like)
+                    || span.annotations.iter().any(|it| is_like(it.value))
+                    || span.tags.iter().any(|it| is_like(&text_of(it.value)))
+            }
         }
     }
 }

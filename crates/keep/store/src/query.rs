@@ -3,6 +3,7 @@
 use crate::{Condition, Summary, began_ns};
 use blkkin_model::{SpanRef, TraceId};
 use std::cmp::Ordering;
+use std::ops::RangeInclusive;
 
 /// Asks for requests. A request that was kept in parts counts as one.
 #[derive(Clone, Debug)]
@@ -12,6 +13,8 @@ pub struct Query {
     pub window: Window,
     /// Each must hold for one of the request's spans; not for the same one.
     pub conditions: Vec<Condition>,
+    /// Durations of requests, in nanoseconds, as [`Summary::duration_ns`] has them.
+    pub durations: RangeInclusive<u64>,
     /// In which order they come.
     pub order: Order,
     /// How many at most.
@@ -71,8 +74,8 @@ impl Window {
 impl Query {
     /// All requests, the newest first.
     pub const fn new(limit: usize) -> Query {
-        let (window, order) = (Window::ALL, Order::Newest);
-        Query { window, conditions: Vec::new(), order, limit, after: None }
+        let (window, order, durations) = (Window::ALL, Order::Newest, 0..=u64::MAX);
+        Query { window, conditions: Vec::new(), durations, order, limit, after: None }
     }
 
     /// Whether a request with these spans is one that is asked for, on whatever page.
@@ -82,6 +85,8 @@ impl Query {
                 .conditions
                 .iter()
                 .all(|condition| spans.iter().any(|span| condition.holds(span)))
+            && (self.durations == (0..=u64::MAX)
+                || Summary::of(spans).is_some_and(|it| self.durations.contains(&it.duration_ns)))
     }
 
     /// The places of this page, of those of all requests that are asked for, in whatever order; and behind which there

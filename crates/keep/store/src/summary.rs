@@ -11,8 +11,11 @@ pub struct Summary {
     pub trace_id: TraceId,
     /// When its first span started.
     pub start_ns: u64,
-    /// From the start of its first span to the end of its last.
+    /// Duration of its root; its extent where the root has no start or no duration.
     pub duration_ns: u64,
+    /// From the start of its first span to the end of its last, which may be asynchronous work long after the root.
+    /// Never less than `duration_ns`.
+    pub extent_ns: u64,
     /// The service of its root: of the first span met that has no parent, else of the earliest. Empty is unknown.
     pub service: String,
     /// The name of its root; empty is unknown.
@@ -50,7 +53,8 @@ pub fn began_ns<'s>(spans: impl IntoIterator<Item = &'s SpanRef<'s>>) -> Option<
 pub fn root_of<'s, 'a>(spans: &'s [SpanRef<'a>]) -> Option<&'s SpanRef<'a>> {
     spans.iter().min_by_key(|span| {
         let place = (span.parent_id.is_some(), span.start_ns.is_none(), span.start_ns);
-        (place, span.id, span.shared, span.kind, span.local.service, span.name)
+        let said = (span.kind, span.local.service, span.name, Reverse(span.duration_ns));
+        (place, span.id, span.shared, said)
     })
 }
 
@@ -62,7 +66,7 @@ impl Summary {
         let end = |span: &SpanRef<'_>| {
             Some(span.start_ns?.saturating_add(span.duration_ns.unwrap_or_default()))
         };
-        let end_ns = spans.iter().filter_map(end).max()?;
+        let extent_ns = spans.iter().filter_map(end).max()? - start_ns;
         let root = root_of(spans)?;
         let mut services: HashMap<&str, (u64, u64)> = HashMap::new();
         for span in spans.iter().filter(|span| !span.local.service.is_empty()) {
@@ -83,7 +87,11 @@ impl Summary {
         Some(Summary {
             trace_id: root.trace_id,
             start_ns,
-            duration_ns: end_ns - start_ns,
+            duration_ns: root
+                .start_ns
+                .and(root.duration_ns)
+                .map_or(extent_ns, |it| it.min(extent_ns)),
+            extent_ns,
             service: root.local.service.to_owned(),
             name: root.name.to_owned(),
             spans: spans.len() as u64,
@@ -119,7 +127,7 @@ mod tests {
         }
     }
 
-    /// `began; start+duration service/name spans errors service:spans:errors...`, for spans in any order.
+    /// `began; start+duration<extent service/name spans errors service:spans:errors...`, for spans in any order.
     #[track_caller]
     fn check(spans: &[SpanRef<'static>], expected: &str) {
         let mut spans = spans.to_vec();
@@ -130,9 +138,12 @@ mod tests {
                 let services = it.services.iter();
                 let services =
                     services.map(|it| format!(" {}:{}:{}", it.service, it.spans, it.errors));
-                let Summary { start_ns, duration_ns, service, name, spans, errors, .. } = &it;
+                let Summary { start_ns, duration_ns, extent_ns, .. } = it;
+                let Summary { service, name, spans, errors, .. } = &it;
                 let all: String = services.collect();
-                format!("{start_ns}+{duration_ns} {service}/{name} {spans} {errors}{all}")
+                format!(
+                    "{start_ns}+{duration_ns}<{extent_ns} {service}/{name} {spans} {errors}{all}"
+                )
             });
             assert_eq!(format!("{began}; {summary}"), expected);
             spans.rotate_left(count.min(1));
@@ -143,31 +154,41 @@ mod tests {
     fn requests_in_short() {
         check(&[], "-; -");
         check(&[span(1, 0, None, 5, "a/x")], "-; -");
-        check(&[span(1, 0, Some(3), 0, "/")], "3; 3+0 / 1 0");
-        check(&[span(1, 0, Some(0), 9, "a/x")], "0; 0+9 a/x 1 0 a:1:0");
+        check(&[span(1, 0, Some(3), 0, "/")], "3; 3+0<0 / 1 0");
+        check(&[span(1, 0, Some(0), 9, "a/x")], "0; 0+9<9 a/x 1 0 a:1:0");
         // The clock of who was called may be behind.
         check(
             &[span(1, 0, Some(10), 5, "a/x"), span(2, 1, Some(8), 9, "b/bad")],
-            "10; 8+9 a/x 2 1 a:1:0 b:1:1",
+            "10; 8+5<9 a/x 2 1 a:1:0 b:1:1",
+        );
+        // Work that goes on behind the root's end is no part of the duration.
+        check(
+            &[span(1, 0, Some(10), 5, "a/x"), span(2, 1, Some(14), 90, "b/y")],
+            "10; 10+5<94 a/x 2 0 a:1:0 b:1:0",
+        );
+        // A root without a duration has the extent's.
+        check(
+            &[span(1, 0, Some(10), 0, "a/x"), span(2, 1, Some(14), 90, "b/y")],
+            "10; 10+94<94 a/x 2 0 a:1:0 b:1:0",
         );
         // Of several roots, the earliest; of none, the earliest span.
         check(
             &[span(1, 0, Some(10), 1, "a/x"), span(2, 0, Some(9), 1, "b/y")],
-            "9; 9+2 b/y 2 0 a:1:0 b:1:0",
+            "9; 9+1<2 b/y 2 0 a:1:0 b:1:0",
         );
         check(
             &[span(3, 1, Some(10), 1, "a/x"), span(2, 1, Some(9), 9, "a/y")],
-            "9; 9+9 a/y 2 0 a:2:0",
+            "9; 9+9<9 a/y 2 0 a:2:0",
         );
         // A root without a start says what it was, but not when.
         check(
             &[span(1, 0, None, 7, "a/x"), span(2, 1, Some(9), 1, "b/y")],
-            "9; 9+1 a/x 2 0 a:1:0 b:1:0",
+            "9; 9+1<1 a/x 2 0 a:1:0 b:1:0",
         );
         // Roots at the same time: the lesser id.
         check(
             &[span(5, 0, Some(9), 1, "b/y"), span(4, 0, Some(9), 1, "c/z")],
-            "9; 9+1 c/z 2 0 b:1:0 c:1:0",
+            "9; 9+1<1 c/z 2 0 b:1:0 c:1:0",
         );
         let all = [
             span(1, 0, Some(5), u64::MAX, "b/x"),
@@ -177,6 +198,6 @@ mod tests {
             span(5, 1, Some(6), 0, "a/x"),
             span(6, 1, Some(6), 0, "/bad"),
         ];
-        check(&all, &format!("5; 5+{} b/x 6 3 b:2:1 c:2:1 a:1:0", u64::MAX - 5));
+        check(&all, &format!("5; 5+{0}<{0} b/x 6 3 b:2:1 c:2:1 a:1:0", u64::MAX - 5));
     }
 }

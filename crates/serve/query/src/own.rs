@@ -14,6 +14,7 @@ mod trace;
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question, trace_id};
 use crate::params::Params;
+use blkkin_filter::FilterError;
 use blkkin_model::TraceId;
 use blkkin_store::{Condition, Durations, Window};
 use percent_encoding::percent_decode_str;
@@ -44,6 +45,7 @@ impl Api {
             "links" => self.links(question),
             "fields" => self.fields(question),
             path => match path.split_once('/') {
+                Some(("find", id)) if !id.contains('/') => self.find(question, id),
                 Some(("trace", id)) if !id.contains('/') => self.trace(question, id),
                 Some(("outline", id)) if !id.contains('/') => self.outline(question, id),
                 _ => Err(Answer::failed(404, "Not Found")),
@@ -87,13 +89,15 @@ fn window(params: &Params<'_>) -> Result<Window> {
 fn condition(params: &Params<'_>) -> Result<Condition> {
     match params.get("filter") {
         None | Some("") => Ok(Condition::All(Vec::new())),
-        Some(text) => Condition::parse(text).map_err(|error| {
-            // What is wrong in one line, and two that show the place.
-            let shown = error.render(false);
-            let place: Vec<&str> = shown.lines().skip(1).take(2).collect();
-            Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
-        }),
+        Some(text) => Condition::parse(text).map_err(|error| refused(&error)),
     }
+}
+
+/// What is wrong with a filter in one line, and two that show the place.
+fn refused(error: &FilterError) -> Answer {
+    let shown = error.render(false);
+    let place: Vec<&str> = shown.lines().skip(1).take(2).collect();
+    Answer::bad(format!("{error}\n{}", place.join("\n")).trim_end())
 }
 
 /// How many of something are told.

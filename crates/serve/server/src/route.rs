@@ -9,7 +9,7 @@ use crate::shared::{Count, Shared};
 use blkkin_collector::{Answer, Version};
 use blkkin_query::{Params, Question};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, header, request};
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header, request};
 use hyper::body::Body;
 use std::fmt::Display;
 use std::net::IpAddr;
@@ -100,7 +100,8 @@ where
         Target::File(id) => shared.assets.answer(id, request.headers()),
         Target::ZipkinPages => {
             let mut answer = text(StatusCode::FOUND, "BlkKin's pages are at /");
-            let start = HeaderValue::from_static("/");
+            let start = HeaderValue::from_str(&place_of_zipkin_page(request.uri()));
+            let start = start.unwrap_or(HeaderValue::from_static("/"));
             answer.headers_mut().insert(header::LOCATION, start);
             answer
         }
@@ -124,7 +125,8 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
         return Target::Grpc;
     }
     match path {
-        "/zipkin" | "/zipkin/" => return Target::ZipkinPages,
+        "/zipkin" | "/zipkin/" | "/zipkin/dependency" => return Target::ZipkinPages,
+        path if path.starts_with("/zipkin/traces/") => return Target::ZipkinPages,
         "/api/v1/spans" => return Target::Zipkin(Version::V1),
         "/api/v2/spans" if is_post => return Target::Zipkin(Version::V2),
         "/v1/traces" => return Target::Otlp,
@@ -146,6 +148,16 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
     }
     let rest = path.strip_prefix("/zipkin").unwrap_or(path);
     rest.strip_prefix("/api/v2/").map_or(Target::Nothing, Target::ZipkinApi)
+}
+
+/// Where the page is that an address of Zipkin's pages stands for. The page itself reads the query.
+fn place_of_zipkin_page(uri: &Uri) -> String {
+    let page = uri.path().strip_prefix("/zipkin").unwrap_or_default().trim_matches('/');
+    match uri.query() {
+        None if page.is_empty() => "/".to_owned(),
+        None => format!("/#/zipkin/{page}"),
+        Some(query) => format!("/#/zipkin/{page}?{query}"),
+    }
 }
 
 /// The methods that something is asked for with.
@@ -185,6 +197,7 @@ fn template(target: Target<'_>) -> &'static str {
             "links" => "/api/blkkin/v1/links",
             "fields" => "/api/blkkin/v1/fields",
             path if path.starts_with("trace/") => "/api/blkkin/v1/trace/{traceId}",
+            path if path.starts_with("find/") => "/api/blkkin/v1/find/{traceId}",
             path if path.starts_with("outline/") => "/api/blkkin/v1/outline/{traceId}",
             _ => "unknown",
         },

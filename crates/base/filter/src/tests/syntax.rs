@@ -40,6 +40,21 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
+fn names_in_quotes() {
+    check(r#"a."b" == 1"#, "(== a.b 1)");
+    check(
+        r#"has(tag."user-agent"."0") && tag."a\"b""#,
+        r#"(&& (has tag."user-agent"."0") tag."a\"b")"#,
+    );
+    let canonical = parse(r#"has(tag."é/\*\n")"#).to_string();
+    assert_eq!(canonical, r#"has(tag."é/\*\n")"#);
+    assert_eq!(parse(&canonical).to_string(), canonical);
+    for wrong in [r#"has(tag."a*b")"#, r#"has("tag")"#, r#"has(tag."\xff")"#] {
+        assert!(Filter::parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+#[test]
 fn precedence() {
     check("a || b && c", "(|| a (&& b c))");
     check("a && b || c", "(|| (&& a b) c)");

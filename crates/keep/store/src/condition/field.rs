@@ -16,6 +16,10 @@ pub(super) enum Field {
     Error,
     Root,
     Annotation,
+    /// `any`: each of a span's texts.
+    AnyText,
+    /// `trace.duration`: the request's, and no field of a span.
+    TraceDuration,
     /// `tag.KEY`, or the key alone if it is not the name of something else.
     Tag(String),
 }
@@ -63,6 +67,8 @@ impl Field {
             ["error"] => Field::Error,
             ["root"] => Field::Root,
             ["annotation"] => Field::Annotation,
+            ["any"] => Field::AnyText,
+            ["trace", "duration"] => Field::TraceDuration,
             ["tag"] => return refused("a tag without its key".to_owned(), "write `tag.KEY`"),
             ["tag", key @ ..] => Field::Tag(key.join(".")),
             key => Field::Tag(key.join(".")),

@@ -5,6 +5,7 @@ use super::{Condition, Number, TagTest, TextTest};
 use blkkin_filter::tree::{BinaryOp, CompareOp, Expr, Node, Span};
 use blkkin_filter::{Filter, FilterError, Glob, Step, suggest};
 use blkkin_model::Kind;
+use std::ops::RangeInclusive;
 
 /// Between them are all numbers.
 const LOWEST: Number = Number::Float(f64::NEG_INFINITY);
@@ -15,17 +16,27 @@ impl Condition {
     ///
     /// Its fields are `service`, `remote` (or `remote_service`), `name`, `kind` (client, server, producer, consumer,
     /// internal), `duration` and `start` (or `time`) in nanoseconds, `annotation`, of which one must be like it, and
-    /// `error` and `root`, which stand alone. `tag.KEY`, with dots or without, is a tag, and so is any other name.
+    /// `error` and `root`, which stand alone. `any` is each text of a span: service, remote, name, annotations, values
+    /// of tags; one of them must be like it, in any case. `tag.KEY`, with dots or without, is a tag, and so is any other name.
     /// Tags compare with numbers if they are numbers or their text is one, and with text.
     ///
     /// Case does not matter in `service`, `remote`, `name` and `kind`. Text that is empty counts as absent. Arithmetic
     /// and comparisons of two fields are errors, as is `<` with text.
     pub fn parse(text: &str) -> Result<Condition, FilterError> {
         let filter = Filter::parse(text)?;
-        let fields = filter.operands().iter().map(|operand| Field::of(&filter, operand));
-        // Some operands are words for kinds, and must not be wrong as fields.
-        let fields: Vec<Result<Field, FilterError>> = fields.collect();
-        Parser { filter: &filter, fields }.condition(filter.root())
+        Parser::of(&filter).condition(filter.root())
+    }
+
+    /// The same of a filter for requests, with the durations of requests that it wants: beside `&&`, comparisons of
+    /// `trace.duration` with a number may stand.
+    pub fn parse_with_durations(
+        text: &str,
+    ) -> Result<(Condition, RangeInclusive<u64>), FilterError> {
+        let filter = Filter::parse(text)?;
+        let (mut parts, mut durations) = (Vec::new(), 0..=u64::MAX);
+        Parser::of(&filter).split(filter.root(), &mut parts, &mut durations)?;
+        let condition = if parts.len() == 1 { parts.remove(0) } else { Condition::All(parts) };
+        Ok((condition, durations))
     }
 }
 
@@ -35,7 +46,60 @@ struct Parser<'f> {
     fields: Vec<Result<Field, FilterError>>,
 }
 
-impl Parser<'_> {
+impl<'f> Parser<'f> {
+    fn of(filter: &'f Filter) -> Parser<'f> {
+        let fields = filter.operands().iter().map(|operand| Field::of(filter, operand));
+        // Some operands are words for kinds, and must not be wrong as fields.
+        Parser { filter, fields: fields.collect() }
+    }
+
+    /// Adds conditions on spans to `parts`, and narrows `durations` to those that are wanted.
+    fn split(
+        &self,
+        node: &Node,
+        parts: &mut Vec<Condition>,
+        durations: &mut RangeInclusive<u64>,
+    ) -> Result<(), FilterError> {
+        if let Expr::All(children) = &node.expr {
+            return children.iter().try_for_each(|child| self.split(child, parts, durations));
+        }
+        let Some((op, literal)) = self.trace_duration(node) else {
+            parts.push(self.condition(node)?);
+            return Ok(());
+        };
+        let (least, greatest) = match within(op, Literal::of(&literal.expr), Condition::Duration) {
+            Condition::Duration(least, greatest) => (least, greatest),
+            Condition::Any(_) => (1, 0),
+            _ => {
+                return self.refuse(
+                    node.span,
+                    "`trace.duration` cannot be compared by `!=`",
+                    "use `<`, `<=`, `>`, `>=` or `==`",
+                );
+            }
+        };
+        *durations = (*durations.start()).max(least)..=(*durations.end()).min(greatest);
+        Ok(())
+    }
+
+    /// How a node compares the request's duration, and with what number.
+    fn trace_duration<'n>(&self, node: &'n Node) -> Option<(CompareOp, &'n Node)> {
+        let Expr::Compare(op, left, right) = &node.expr else { return None };
+        let is_field = |node: &Node| match node.expr {
+            Expr::Operand(operand) => matches!(self.field(operand), Ok(Field::TraceDuration)),
+            _ => false,
+        };
+        let is_number =
+            |node: &Node| matches!(node.expr, Expr::Uint(_) | Expr::Int(_) | Expr::Float(_));
+        if is_field(left) && is_number(right) {
+            Some((*op, right))
+        } else if is_field(right) && is_number(left) {
+            Some((mirrored(*op), left))
+        } else {
+            None
+        }
+    }
+
     fn refuse<T>(
         &self,
         span: Span,
@@ -50,6 +114,7 @@ impl Parser<'_> {
     }
 
     fn condition(&self, node: &Node) -> Result<Condition, FilterError> {
+        self.refuse_trace_duration(node)?;
         let all = |nodes: &[Node]| -> Result<Vec<Condition>, FilterError> {
             nodes.iter().map(|node| self.condition(node)).collect()
         };
@@ -77,7 +142,11 @@ impl Parser<'_> {
             Field::Duration => Ok(Condition::Duration(1, u64::MAX)),
             Field::Start => Ok(Condition::Start(1, u64::MAX)),
             Field::Tag(key) => Ok(tag_number(key, CompareOp::NotEqual, Number::Int(0))),
-            Field::Text(_) | Field::Kind | Field::Annotation => {
+            Field::Text(_)
+            | Field::Kind
+            | Field::Annotation
+            | Field::AnyText
+            | Field::TraceDuration => {
                 let name = &self.filter.operands()[operand];
                 self.refuse(
                     span,
@@ -171,7 +240,13 @@ impl Parser<'_> {
             Field::Duration => Ok(within(op, number, Condition::Duration)),
             Field::Start => Ok(within(op, number, Condition::Start)),
             Field::Tag(key) => Ok(tag_number(key, op, number.number())),
-            Field::Text(_) | Field::Kind | Field::Annotation | Field::Error | Field::Root => {
+            Field::Text(_)
+            | Field::Kind
+            | Field::Annotation
+            | Field::AnyText
+            | Field::TraceDuration
+            | Field::Error
+            | Field::Root => {
                 let name = &self.filter.operands()[operand];
                 self.refuse(
                     span,
@@ -205,7 +280,7 @@ impl Parser<'_> {
                 "use `==` or `!=`; a number is written without quotes",
             );
         }
-        let ignores_case = matches!(field, Field::Text(_));
+        let ignores_case = matches!(field, Field::Text(_) | Field::AnyText);
         let equal = match (field, &literal.expr) {
             (Field::Kind, Expr::Str(word)) => {
                 return self.kind_word(op, std::str::from_utf8(word).ok(), literal.span);
@@ -220,6 +295,7 @@ impl Parser<'_> {
                 Some(test) => match field {
                     Field::Text(field) => Condition::Text(*field, test),
                     Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Text(test)),
+                    Field::AnyText => Condition::AnyText(test),
                     _ => Condition::Annotation(test),
                 },
             },
@@ -228,6 +304,29 @@ impl Parser<'_> {
             CompareOp::NotEqual => Condition::All(vec![has_text(field), not(equal)]),
             _ => equal,
         })
+    }
+
+    /// Refuses a node that is about the request's duration where only conditions on spans may stand.
+    fn refuse_trace_duration(&self, node: &Node) -> Result<(), FilterError> {
+        let operands: &[usize] = match &node.expr {
+            Expr::Operand(operand) | Expr::Has(operand) => &[*operand],
+            Expr::Compare(_, left, right) => match (&left.expr, &right.expr) {
+                (Expr::Operand(one), Expr::Operand(other)) => &[*one, *other],
+                (Expr::Operand(one), _) | (_, Expr::Operand(one)) => &[*one],
+                _ => &[],
+            },
+            _ => &[],
+        };
+        let is_duration =
+            |operand: &&usize| matches!(self.fields[**operand], Ok(Field::TraceDuration));
+        match operands.iter().find(is_duration) {
+            None => Ok(()),
+            Some(_) => self.refuse(
+                node.span,
+                "`trace.duration` is not the duration of a span",
+                "in a search, compare it with a number, beside `&&`; a span's is `duration`",
+            ),
+        }
     }
 
     /// The name of an operand, if it could be the word for a kind.
@@ -357,6 +456,7 @@ fn present(field: &Field) -> Condition {
         Field::Error => Condition::Error,
         Field::Root => Condition::Root,
         Field::Annotation => Condition::Annotation(TextTest::Present),
+        Field::AnyText | Field::TraceDuration => Condition::AnyText(TextTest::Present),
         Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Present),
     }
 }

@@ -189,8 +189,48 @@ fn filters_find_spans() {
     check("has(empty)", "c");
     check(r#"empty == "" || empty != """#, "");
     check("has(nothing) || nothing == 0 || nothing != 0", "");
+    check(r#"tag."http.method" == "GET" && tag.http."method" == "GET""#, "b");
+    check(r#"has(tag."a-b/c.0")"#, "");
+    // All texts, in any case.
+    check(r#"any == "OSD.1""#, "b");
+    check(r#"any == "timeOUT""#, "c");
+    check(r#"any == "sent *""#, "c");
+    check(r#"any == "*40*""#, "b");
+    check(r#"has(any) && any != "osd*""#, "c");
     // Of more than one condition.
     check(r#"service == "osd*" && (duration < 1ms || kind == server) && !error"#, "b");
+}
+
+#[test]
+fn durations_of_requests_stand_beside_conditions() {
+    let check = |text: &str, expected: &str, condition: &str| {
+        let (rest, durations) = Condition::parse_with_durations(text).expect(text);
+        let expected_rest = match condition {
+            "" => Condition::All(Vec::new()),
+            text => Condition::parse(text).expect(text),
+        };
+        assert_eq!((format!("{durations:?}").as_str(), rest), (expected, expected_rest), "{text}");
+    };
+    const MAX: u64 = u64::MAX;
+    check("error", &format!("0..={MAX}"), "error");
+    check("trace.duration >= 1s", &format!("1000000000..={MAX}"), "");
+    check("5us > trace.duration", "0..=4999", "");
+    check("trace.duration == 3", "3..=3", "");
+    check("trace.duration == 1.5", "1..=0", "");
+    check("error && (trace.duration > 4 && root) && trace.duration <= 9", "5..=9", "error && root");
+    let check = |text: &str, expected: &str| {
+        let error = Condition::parse_with_durations(text).expect_err(text).to_string();
+        assert_eq!(error, expected, "{text}");
+    };
+    const HINT: &str = "`trace.duration` is not the duration of a span (in a search, compare it with a number, beside `&&`; a span's is `duration`)";
+    check("error || trace.duration > 5", &format!("column 10: {HINT}"));
+    check("!has(trace.duration)", &format!("column 2: {HINT}"));
+    check(
+        "trace.duration != 5",
+        "column 1: `trace.duration` cannot be compared by `!=` (use `<`, `<=`, `>`, `>=` or `==`)",
+    );
+    let error = Condition::parse("trace.duration > 5").expect_err("refused").to_string();
+    assert_eq!(error, format!("column 1: {HINT}"));
 }
 
 #[test]
@@ -307,6 +347,15 @@ impl Values for Asked<'_> {
     }
 }
 
+/// Texts of which one is meant, but for empty ones.
+fn one_of<'a>(texts: impl Iterator<Item = String>) -> Answer<'a> {
+    let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
+    match texts.is_empty() {
+        true => Answer::Value(Value::Absent),
+        false => Answer::Labels(None, Texts(texts)),
+    }
+}
+
 fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
     let or_absent = |is_there: bool, value: Value<'a>| {
         Answer::Value(if is_there { value } else { Value::Absent })
@@ -328,14 +377,14 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
         Field::Start => number(span.start_ns),
         Field::Error => or_absent(span.is_error(), Value::Uint(1)),
         Field::Root => or_absent(span.parent_id.is_none(), Value::Uint(1)),
-        Field::Annotation => {
-            let texts = span.annotations.iter().map(|it| it.value.to_owned());
-            let texts: Vec<String> = texts.filter(|text| !text.is_empty()).collect();
-            match texts.is_empty() {
-                true => Answer::Value(Value::Absent),
-                false => Answer::Labels(None, Texts(texts)),
-            }
+        Field::Annotation => one_of(span.annotations.iter().map(|it| it.value.to_owned())),
+        Field::AnyText => {
+            let own = [span.local.service, span.remote.service, span.name].map(str::to_owned);
+            let noted = span.annotations.iter().map(|it| it.value.to_owned());
+            let tags = span.tags.iter().map(|it| text_of(it.value).into_owned());
+            one_of(own.into_iter().chain(noted).chain(tags).map(|text| text.to_ascii_lowercase()))
         }
+        Field::TraceDuration => Answer::Value(Value::Absent),
         Field::Tag(key) => match span.tag(key) {
             None => Answer::Value(Value::Absent),
             Some(ValueRef::Str("")) => Answer::Value(Value::Present),
@@ -388,7 +437,7 @@ fn filter(random: &mut Random, depth: usize) -> String {
             ("kind", equality, random.one_of(&[format!("\"{word}\""), "\"*er\"".to_owned()]))
         }
         3 => (random.one_of(&["duration", "start", "time"]), op, random.one_of(&any).to_owned()),
-        4 => ("annotation", equality, text(random)),
+        4 => (random.one_of(&["annotation", "any"]), equality, text(random)),
         5 => (random.one_of(&["mixed", "tag.mixed", "a.b"]), equality, text(random)),
         6 => (random.one_of(&["mixed", "tag.mixed", "a.b"]), op, integer(random)),
         7 => ("ratio", op, random.one_of(&any).to_owned()),

@@ -10,6 +10,11 @@ use serde::Serialize;
 struct LinksJson<'a> {
     start_ns: String,
     end_ns: String,
+    /// When the first and the last of all spans started, whatever was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_ns: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ns: Option<String>,
     links: Vec<LinkJson<'a>>,
 }
 
@@ -27,6 +32,7 @@ impl Api {
     pub(super) fn links(&self, question: &Question<'_>) -> Result<Answer> {
         let links = self.store.links(window(&question.params)?)?;
         let known = self.known_window(&question.params)?;
+        let starts = self.store.starts()?;
         let links = links.iter().map(|link| LinkJson {
             parent: &link.parent,
             child: &link.child,
@@ -37,6 +43,8 @@ impl Api {
         Ok(Answer::json(&LinksJson {
             start_ns: known.start_ns.to_string(),
             end_ns: known.end_ns.to_string(),
+            first_ns: starts.map(|starts| starts.start_ns.to_string()),
+            last_ns: starts.map(|starts| starts.end_ns.to_string()),
             links: links.collect(),
         }))
     }

@@ -1,11 +1,11 @@
 //! `search`: requests that have a span like that.
 
-use super::{condition, limit_of, window};
+use super::{limit_of, refused, window};
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question};
 use crate::span::display;
 use blkkin_model::TraceId;
-use blkkin_store::{Order, Place, Query, ServiceSpans, Summary};
+use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary};
 use serde::Serialize;
 
 /// Requests of a page, if nothing is said, and at most.
@@ -26,6 +26,7 @@ struct SummaryJson<'a> {
     trace_id: TraceId,
     start_ns: String,
     duration_ns: u64,
+    extent_ns: u64,
     service: &'a str,
     name: &'a str,
     spans: u64,
@@ -57,8 +58,12 @@ impl Api {
                 Answer::bad("after is not the next of an answer in the same order")
             })?),
         };
-        let conditions = vec![condition(params)?];
-        let query = Query { window: window(params)?, conditions, order, limit, after };
+        let (condition, durations) = match params.get("filter") {
+            None | Some("") => (Condition::All(Vec::new()), 0..=u64::MAX),
+            Some(text) => Condition::parse_with_durations(text).map_err(|error| refused(&error))?,
+        };
+        let (window, conditions) = (window(params)?, vec![condition]);
+        let query = Query { window, conditions, durations, order, limit, after };
         let page = self.store.search(&query)?;
         let requests = page.requests.iter().map(summary).collect();
         let next = page.next.map(|place| token(order, place));
@@ -72,6 +77,7 @@ fn summary(summary: &Summary) -> SummaryJson<'_> {
         trace_id: summary.trace_id,
         start_ns: summary.start_ns.to_string(),
         duration_ns: summary.duration_ns,
+        extent_ns: summary.extent_ns,
         service: &summary.service,
         name: &summary.name,
         spans: summary.spans,

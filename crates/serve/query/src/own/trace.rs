@@ -1,12 +1,14 @@
-//! `trace/ID`: all that is known of a request, or of its spans with an id.
+//! `trace/ID`: all that is known of a request, or of its spans with an id; and `find/ID`: the ids of its spans that meet a
+//! filter.
 
-use super::request_id;
+use super::{condition, request_id};
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question};
 use crate::span::{SpanJson, display};
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use blkkin_store::compare;
 use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// Of more spans with one id not all are told.
 const ALIKE_MAX: usize = 1000;
@@ -19,7 +21,34 @@ struct TraceJson<'a> {
     spans: Vec<SpanJson<'a>>,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FoundJson {
+    #[serde(serialize_with = "display")]
+    trace_id: TraceId,
+    ids: Vec<String>,
+}
+
 impl Api {
+    pub(super) fn find(&self, question: &Question<'_>, text: &str) -> Result<Answer> {
+        let trace_id = request_id(text)?;
+        let condition = condition(&question.params)?;
+        let (mut ids, mut is_known) = (BTreeSet::new(), false);
+        self.visit(trace_id, None, |span| {
+            is_known = true;
+            if condition.holds(span) {
+                ids.insert(span.id);
+            }
+        })?;
+        if !is_known {
+            return Err(Answer::failed(404, format!("{trace_id} not found")));
+        }
+        let ids = ids.iter().map(SpanId::to_string).collect();
+        let answer = Answer::json(&FoundJson { trace_id, ids });
+        self.check_size(answer.body.len())?;
+        Ok(answer)
+    }
+
     pub(super) fn trace(&self, question: &Question<'_>, text: &str) -> Result<Answer> {
         let id = request_id(text)?;
         let (spans, what) = match question.params.get("span") {

@@ -90,4 +90,12 @@ fn who_looks_for_pages_of_zipkin_finds_ours() {
         let reply = get(&tested, path, &[]);
         assert_eq!((reply.status, reply.header("location")), (302, "/"), "{path}");
     }
+    for (path, page) in [
+        ("/zipkin/traces/00000000000000aB", "/#/zipkin/traces/00000000000000aB"),
+        ("/zipkin/dependency?startTs=1", "/#/zipkin/dependency?startTs=1"),
+        ("/zipkin/?serviceName=a%20b&limit=10", "/#/zipkin/?serviceName=a%20b&limit=10"),
+    ] {
+        let reply = get(&tested, path, &[]);
+        assert_eq!((reply.status, reply.header("location")), (302, page), "{path}");
+    }
 }

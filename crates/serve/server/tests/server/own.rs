@@ -40,6 +40,7 @@ fn requests_are_summed_up() {
             "traceId": "000000000000000a",
             "startNs": "1000000000",
             "durationNs": 3_000_000,
+            "extentNs": 3_000_000,
             "service": "osd",
             "name": "Read",
             "spans": 2,
@@ -67,6 +68,11 @@ fn requests_are_searched() {
     check("filter=name+%3D%3D+%22wri*%22+%26%26+duration+%3C+1ms", "e");
     check("filter=tag.pool+%3D%3D+%22rbd%22", "a");
     check("filter=!has(tag.pool)&order=slowest", "cae");
+    // Of the request, not of one of its spans.
+    check("filter=trace.duration+%3E%3D+3ms+%26%26+name+%3D%3D+%22sub%22", "a");
+    check("filter=trace.duration+%3C+9ms", "ea");
+    check("filter=trace.duration+%3E+9ms", "");
+    check("filter=any+%3D%3D+%22RB*%22", "a");
 }
 
 #[test]
@@ -291,6 +297,21 @@ fn requests_are_outlined() {
         json!({ "rows": [0], "times": [1000], "values": [2], "more": 0 })
     );
     let reply = tested.get("/api/blkkin/v1/outline/f");
+    assert_eq!((reply.status, reply.text()), (404, "000000000000000f not found".to_owned()));
+}
+
+#[test]
+fn spans_of_a_request_are_found() {
+    let tested = filled();
+    let check = |query: &str, expected: Value| {
+        let found = get(&tested, &format!("find/a?filter={query}"));
+        assert_eq!(found, json!({ "traceId": "000000000000000a", "ids": expected }), "{query}");
+    };
+    check("any+%3D%3D+%22*RBD*%22", json!(["000000000000000a"]));
+    check("error", json!(["000000000000000b"]));
+    check("service+%3D%3D+%22osd%22", json!(["000000000000000a", "000000000000000b"]));
+    check("service+%3D%3D+%22none%22", json!([]));
+    let reply = tested.get("/api/blkkin/v1/find/f");
     assert_eq!((reply.status, reply.text()), (404, "000000000000000f not found".to_owned()));
 }
 

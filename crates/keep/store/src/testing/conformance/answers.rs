@@ -70,7 +70,8 @@ pub(super) fn summaries_tell_who_took_part(subject: &Subject) {
     ]);
     let page = subject.page(&Query::new(5));
     let [summary] = page.requests.as_slice() else { panic!("one request: {page:?}") };
-    assert_eq!((summary.start_ns, summary.duration_ns), (NOON, 25 * MS));
+    assert_eq!((summary.start_ns, summary.duration_ns), (NOON, 10 * MS));
+    assert_eq!(summary.extent_ns, 25 * MS);
     assert_eq!((summary.service.as_str(), summary.name.as_str()), ("c", "root"));
     assert_eq!((summary.spans, summary.errors), (5, 2));
     let services = summary.services.iter().map(|it| (it.service.as_str(), it.spans, it.errors));

@@ -4,7 +4,7 @@ use super::subject::{MS, NOON, Subject, With, condition, span};
 use crate::{Order, Place, Query, Window};
 use blkkin_model::Span;
 
-/// From the start of the first span to the end of the last, whatever a span alone took.
+/// By the duration of the root, however long other spans go on.
 pub(super) fn the_slowest_come_first(subject: &Subject) {
     subject.accept(&[
         span(1, 1, 0, 0, "a", "x").lasting(5 * MS),
@@ -15,10 +15,17 @@ pub(super) fn the_slowest_come_first(subject: &Subject) {
         span(5, 1, 0, 40, "a", "x").lasting(5 * MS),
     ]);
     let slowest = Query { order: Order::Slowest, ..Query::new(10) };
-    assert_eq!(subject.found(&slowest), [2, 3, 1, 5, 4]);
-    assert_eq!(subject.found(&Query { limit: 2, ..slowest.clone() }), [2, 3]);
+    assert_eq!(subject.found(&slowest), [2, 1, 5, 3, 4]);
+    assert_eq!(subject.found(&Query { limit: 2, ..slowest.clone() }), [2, 1]);
     let conditions = vec![condition("duration <= 5ms")];
-    assert_eq!(subject.found(&Query { conditions, ..slowest }), [3, 1, 5]);
+    assert_eq!(subject.found(&Query { conditions, ..slowest.clone() }), [1, 5, 3]);
+    for order in [Order::Slowest, Order::Newest] {
+        let within = |durations| subject.found(&Query { durations, order, ..slowest.clone() });
+        assert_eq!(within(6 * MS..=u64::MAX), [2]);
+        assert_eq!(within(0..=MS), if order == Order::Slowest { [3, 4] } else { [4, 3] });
+        // The child that took 7 ms, and all of its request, do not count.
+        assert_eq!(within(7 * MS..=40 * MS), [0; 0]);
+    }
 }
 
 /// A request is where all of its parts say it is, in whatever order they came, and whichever of them was asked for.
@@ -43,7 +50,7 @@ pub(super) fn requests_are_in_order_that_come_in_parts(subject: &Subject) {
     {
         let conditions: Vec<_> = filters.iter().map(|filter| condition(filter)).collect();
         let query = Query { conditions, ..Query::new(10) };
-        for (order, all) in [(Order::Slowest, [2, 3, 1, 7]), (Order::Newest, [7, 3, 1, 2])] {
+        for (order, all) in [(Order::Slowest, [3, 1, 2, 7]), (Order::Newest, [7, 3, 1, 2])] {
             for limit in 1..=5 {
                 let found = subject.found(&Query { order, limit, ..query.clone() });
                 assert_eq!(found, all[..limit.min(4)], "{order:?} {filters:?}");

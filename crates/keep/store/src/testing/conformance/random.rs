@@ -192,6 +192,10 @@ fn ask(random: &mut Random, subject: &Subject, plain: &Subject, seed: u64, is_me
     let mut query = Query {
         window,
         conditions: filters.iter().map(|filter| condition(filter)).collect(),
+        durations: match random.below(3) {
+            0 => random.below(4u64) * MS..=random.below(400u64) * MS,
+            _ => 0..=u64::MAX,
+        },
         order: random.one_of(&[Order::Newest, Order::Slowest]),
         limit: 1 + random.below(12),
         after: None,

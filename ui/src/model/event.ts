@@ -1,0 +1,80 @@
+// Events and links as OpenTelemetry's senders mean them, which are stored as text: an event with attributes as
+// `"name": {json}`, a link as the tag `otlp.link.N` with its parts between bars.
+
+import type { Span, Tag } from '../api';
+
+export interface Event {
+  name: string;
+  attributes: [key: string, value: string][];
+}
+
+export interface Link {
+  traceId: string;
+  spanId: string;
+  attributes: [key: string, value: string][];
+}
+
+const ATTRIBUTED = /^("(?:[^"\\]|\\.)*"):\s*(\{.*\})$/s;
+
+export function eventOf(value: string): Event {
+  const found = ATTRIBUTED.exec(value);
+  if (found === null) return { name: value, attributes: [] };
+  const attributes = entries(found[2]);
+  try {
+    return attributes === null ? { name: value, attributes: [] } : { name: String(JSON.parse(found[1])), attributes };
+  } catch {
+    return { name: value, attributes: [] };
+  }
+}
+
+export const isLink = (tag: Tag): boolean => /^otlp\.link\.\d+$/.test(tag.key) && linkOf(String(tag.value)) !== null;
+
+export function linkOf(value: string): Link | null {
+  const [traceId, spanId, , ...rest] = value.split('|');
+  if (!/^[0-9a-f]{32}$/i.test(traceId) || !/^[0-9a-f]{16}$/i.test(spanId ?? '')) return null;
+  // The count of dropped attributes stands last; attributes may have bars of their own.
+  return { traceId: traceId.toLowerCase(), spanId: spanId.toLowerCase(), attributes: entries(rest.slice(0, -1).join('|')) ?? entries(rest.join('|')) ?? [] };
+}
+
+/** What a failed span says of its failure: the type and the message of its exception, else its tag `error`. */
+export function errorOf(span: Span): string {
+  const exception = span.annotations.map((note) => eventOf(note.value)).findLast((event) => event.name === 'exception');
+  const of = (key: string) => exception?.attributes.find(([name]) => name === key)?.[1] ?? '';
+  const tag = span.tags.findLast((each) => each.key === 'error');
+  const words = [of('exception.type'), of('exception.message')].filter((each) => each !== '');
+  if (words.length > 0) return words.join(': ');
+  const text = tag === undefined ? '' : String(tag.value);
+  return text === 'true' ? '' : text;
+}
+
+/** Attributes as text, those that are no text as JSON. */
+function entries(json: string): [string, string][] | null {
+  try {
+    const value: unknown = JSON.parse(json);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) return null;
+    return Object.entries(value).map(([key, each]) => [key, typeof each === 'string' ? each : JSON.stringify(each)]);
+  } catch {
+    return null;
+  }
+}
+
+/** JSON on lines of its own, if a text is JSON with parts. */
+export function pretty(text: string): string | null {
+  if (!/^\s*[[{]/.test(text)) return null;
+  try {
+    return JSON.stringify(JSON.parse(text), null, 2);
+  } catch {
+    return null;
+  }
+}
+
+/** An address that a link may lead to. */
+export function webAddress(text: string): string | null {
+  if (!/^https?:\/\/[^\s]+$/i.test(text)) return null;
+  try {
+    const url = new URL(text);
+    return url.protocol === 'http:' || url.protocol === 'https:' ? url.href : null;
+  } catch {
+    return null;
+  }
+}
