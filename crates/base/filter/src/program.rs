@@ -1,6 +1,8 @@
 //! A condition as steps for a small stack of values. Signal handlers evaluate filters while they record, on stacks of
 //! 8 KiB, so evaluation must take the same little memory however deep a filter is nested.
 //!
+//! Trees of a few levels are evaluated without steps ([`crate::eval::truth`]), which is faster.
+//!
 //! The side of an operator that needs more values is evaluated first (the numbering of Sethi and Ullman), so a chain of
 //! any length needs two values, and only a balanced tree of 2^(n-1) terms needs n.
 
