@@ -1,5 +1,5 @@
-//! Values of an event as filters see them, and what operators make of values. Nothing is allocated. Start at
-//! [`Values`], which a host implements.
+//! Values of an event as filters see them, and what operators make of values. Nothing is allocated.
+//! Start at [`Values`], which a host implements.
 
 use crate::glob::Glob;
 use crate::tree::{BinaryOp, CompareOp, Expr, Node};

@@ -123,7 +123,8 @@ pub struct Filter {
     program: Option<Program>,
 }
 
-/// Height of trees that are evaluated as they are, which is twice as fast and takes some 200 bytes of stack a level.
+/// Height of trees that are evaluated as they are, which is twice as fast and takes some 200 bytes
+/// of stack a level.
 const HEIGHT_MAX: usize = 4;
 
 impl Filter {

@@ -72,8 +72,8 @@ where
     Layer { spans: Spans::new(), service: None }.with_filter(Wanted(()))
 }
 
-/// The layer of a service: its spans and events say the service and its address. Those of [`layer`] count as the
-/// program's.
+/// The layer of a service: its spans and events say the service and its address. Those of [`layer`]
+/// count as the program's.
 pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,

@@ -76,7 +76,8 @@ fn spans_and_events_are_recorded() {
     assert!(inner_times.1 <= inner.time && inner.time < outer_times.1, "{found:?}");
 }
 
-/// Spans and events of a service say it and its address; those of a plain layer in the same process do not.
+/// Spans and events of a service say it and its address; those of a plain layer in the same process
+/// do not.
 #[test]
 fn a_layer_of_a_service_says_it() {
     let _alone = alone();

@@ -200,8 +200,8 @@ fn shape(class: &EventClass) -> Shape {
     }
 }
 
-/// Whether service, port and address come behind so many fields, of the types that a layer gives them. A program may
-/// have fields of its own called so.
+/// Whether service, port and address come behind so many fields, of the types that a layer gives
+/// them. A program may have fields of its own called so.
 fn has_service(class: &EventClass, behind: usize) -> bool {
     let Some(FieldClass::Struct(payload)) = &class.payload else { return false };
     let members = payload.members.iter().skip(behind);

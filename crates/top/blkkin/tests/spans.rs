@@ -317,8 +317,8 @@ vm: io client         1.00 µs  own 550 ns  ████████████
     assert_eq!(end["events_of_others"], 2);
 }
 
-/// Spans and events of the `tracing` crate are the service's that they say, or else the program's, whose own fields may
-/// have the same names.
+/// Spans and events of the `tracing` crate are the service's that they say, or else the program's,
+/// whose own fields may have the same names.
 #[test]
 fn spans_of_the_tracing_crate_say_their_service() {
     let scratch = Scratch::new("spans-service");
