@@ -36,8 +36,8 @@ record! {
         /// Microseconds that programs wait for room where a ring is full, before an event is lost: at most
         /// [`WAIT_MAX_US`], or [`WAIT_FOREVER`].
         pub wait_us: u32 = Number,
-        /// Bytes of the largest event, whose strings are shortened to fit: within [`EVENT_SIZES`], and no more than a
-        /// sub-buffer holds.
+        /// Bytes of the largest event, whose strings are shortened to fit: within [`EVENT_SIZES`],
+        /// and no more than a sub-buffer holds.
         pub event_size: Option<u32> = Optional(Number),
     }
 }

@@ -175,7 +175,8 @@ record! {
         pub bytes_waiting: u64 = Number,
         /// Bytes that it holds.
         pub size: u64 = Number,
-        /// Events with shortened strings in all rings of the process and channel. Counted at one of them.
+        /// Events with shortened strings in all rings of the process and channel. Counted at one of
+        /// them.
         pub events_cut: u64 = Number,
     }
 }

@@ -1,8 +1,12 @@
-//! A condition as steps for a small stack of values. Signal handlers evaluate filters while they record, on stacks of
-//! 8 KiB, so evaluation must take the same little memory however deep a filter is nested.
+//! A condition as steps for a small stack of values. Signal handlers evaluate filters while they
+//! record, on stacks of 8 KiB, so evaluation must take the same little memory however deep a filter
+//! is nested.
 //!
-//! The side of an operator that needs more values is evaluated first (the numbering of Sethi and Ullman), so a chain of
-//! any length needs two values, and only a balanced tree of 2^(n-1) terms needs n.
+//! Trees of a few levels are evaluated without steps ([`crate::eval::truth`]), which is faster.
+//!
+//! The side of an operator that needs more values is evaluated first (the numbering of Sethi and
+//! Ullman), so a chain of any length needs two values, and only a balanced tree of 2^(n-1) terms
+//! needs n.
 
 use crate::error::Fault;
 use crate::eval::{Value, Values, binary, bit_not, compare, compare_glob, is_true, negate};
@@ -123,7 +127,8 @@ fn truth(is_true: bool) -> Value<'static> {
     Value::Uint(is_true.into())
 }
 
-/// Appends the steps that leave a node's value at the top. Recurses at most [`crate::tree::DEPTH_MAX`] deep.
+/// Appends the steps that leave a node's value at the top. Recurses at most
+/// [`crate::tree::DEPTH_MAX`] deep.
 fn append(node: &Node, steps: &mut Vec<Step>) {
     let mut both = |left: &Node, right: &Node, step: &dyn Fn(bool) -> Step| {
         let is_right_first = need(right) > need(left);

@@ -2,7 +2,6 @@
 
 mod errors;
 mod evaluation;
-mod oracle;
 mod random;
 mod syntax;
 

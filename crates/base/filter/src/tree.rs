@@ -60,6 +60,21 @@ pub enum Type {
 }
 
 impl Node {
+    /// Nodes on the longest way down, with this one.
+    pub(crate) fn height(&self) -> usize {
+        let below = match &self.expr {
+            Expr::Not(child) | Expr::Negate(child) | Expr::BitNot(child) => child.height(),
+            Expr::All(children) | Expr::Any(children) => {
+                children.iter().map(Node::height).max().unwrap_or(0)
+            }
+            Expr::Compare(_, left, right) | Expr::Binary(_, left, right) => {
+                left.height().max(right.height())
+            }
+            _ => 0,
+        };
+        below + 1
+    }
+
     /// Operands that the filter asks for with `has`.
     pub(crate) fn asked_for(&self) -> Vec<usize> {
         match &self.expr {

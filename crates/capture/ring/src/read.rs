@@ -617,7 +617,8 @@ impl Cells {
         self.load(shape.control_of(ring), Word::Recorded, Relaxed)
     }
 
-    /// Events with shortened strings so far, as writers count them; those of all rings at one of them.
+    /// Events with shortened strings so far, as writers count them; those of all rings at one of
+    /// them.
     pub fn cut(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Cut, Relaxed)
     }

@@ -1337,8 +1337,8 @@ const LITTLE_STACK: usize = 8192;
 /// Promise L9.
 const STACK_USED_MAX: usize = 4096;
 
-/// L9: recording needs at most 4 KiB of stack, whatever is recorded, with contexts and filters, however deep these
-/// are nested.
+/// L9: recording needs at most 4 KiB of stack, whatever is recorded, with contexts and filters,
+/// however deep these are nested.
 #[test]
 fn l9_recording_needs_little_stack() {
     let daemon = Daemon::new("stack");

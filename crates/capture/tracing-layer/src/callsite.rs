@@ -5,7 +5,7 @@
 
 use crate::fields::{FIELDS_MAX, Form, Values};
 use crate::names;
-use blkkin_trace::{EventType, Kind, Level, registry};
+use blkkin_trace::{Endpoint, EventType, Kind, Level, registry};
 use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use tracing_core::Metadata;
@@ -35,6 +35,13 @@ pub(crate) struct Callsite {
     probe: EventType,
     answer: AtomicU8,
     /// As values may be of other types each time, or missing.
+    forms: Forms,
+    /// The same with fields for a service, of layers that have one.
+    of_service: OnceLock<Box<Forms>>,
+}
+
+/// Values of a callsite by their forms.
+struct Forms {
     recorded: [OnceLock<&'static Recorded>; FORMS_MAX],
     loose: OnceLock<&'static Recorded>,
 }
@@ -50,6 +57,8 @@ const SPAN_NAMES: [&str; 6] =
     ["trace_id", "trace_id_high", "span_id", "parent_span_id", "start", "duration"];
 const SPAN_KINDS: [Kind; 6] = [Kind::I64, Kind::I64, Kind::I64, Kind::I64, Kind::U64, Kind::U64];
 const EVENT_FIELDS: usize = 3;
+const SERVICE_NAMES: [&str; 3] = ["service_name", "port_no", "ip"];
+const SERVICE_KINDS: [Kind; 3] = [Kind::String, Kind::I32, Kind::String];
 
 /// How many places were refused, because there are too many: nothing of them is recorded.
 pub fn refused() -> usize {
@@ -134,8 +143,8 @@ impl Callsite {
             metadata,
             probe: EventType::new(name, level, &[], place),
             answer: AtomicU8::new(UNASKED),
-            recorded: [const { OnceLock::new() }; FORMS_MAX],
-            loose: OnceLock::new(),
+            forms: Forms::new(),
+            of_service: OnceLock::new(),
         }
     }
 
@@ -167,30 +176,50 @@ impl Callsite {
     /// Records an event with our own fields, of which there are as many as spans or events have, and
     /// those of the program.
     #[inline]
-    pub(crate) fn record<const N: usize>(&'static self, values: &Values, own: [u64; N]) {
-        let recorded = self.recorded_as(values.form());
+    pub(crate) fn record<const N: usize>(
+        &'static self,
+        values: &Values,
+        own: [u64; N],
+        service: Option<&Endpoint<'_>>,
+    ) {
+        if let Some(service) = service {
+            return self.record_of(values, own, service);
+        }
+        let recorded = self.forms.find(values.form(), self, false);
         recorded.event.record_with(recorded.kinds, |encoder| {
             encoder.put_words(own);
             values.encode(&recorded.form, encoder);
         });
     }
 
-    #[inline]
-    fn recorded_as(&'static self, form: &Form) -> &'static Recorded {
-        for place in &self.recorded {
-            let recorded = place.get_or_init(|| self.make_recorded(*form));
-            if recorded.form == *form {
-                return recorded;
-            }
-        }
-        self.loose.get_or_init(|| self.make_recorded(Form::loose(self.fields_count())))
+    /// The same with a service behind our fields.
+    #[inline(never)]
+    fn record_of<const N: usize>(
+        &'static self,
+        values: &Values,
+        own: [u64; N],
+        service: &Endpoint<'_>,
+    ) {
+        let forms = self.of_service.get_or_init(|| Box::new(Forms::new()));
+        let recorded = forms.find(values.form(), self, true);
+        recorded.event.record_with(recorded.kinds, |encoder| {
+            encoder.put_words(own);
+            encoder.put_string(service.service_name());
+            encoder.put(service.port().to_le_bytes());
+            encoder.put_string(service.ip());
+            values.encode(&recorded.form, encoder);
+        });
     }
 
     #[cold]
-    fn make_recorded(&self, form: Form) -> &'static Recorded {
+    fn make_recorded(&self, form: Form, is_of_service: bool) -> &'static Recorded {
         let own = if self.metadata.is_span() { SPAN_NAMES.len() } else { EVENT_FIELDS };
         let mut names = SPAN_NAMES[..own].to_vec();
         let mut kinds = SPAN_KINDS[..own].to_vec();
+        if is_of_service {
+            names.extend(SERVICE_NAMES);
+            kinds.extend(SERVICE_KINDS);
+        }
         let fields: Vec<_> = self.metadata.fields().iter().take(FIELDS_MAX).collect();
         for (index, kind) in form.fields() {
             let name = fields.get(index).map_or("_", |field| field.name());
@@ -203,5 +232,23 @@ impl Callsite {
         // Now, while other threads that come by wait: an event of theirs would else be missing.
         recorded.event.make_known(recorded.kinds);
         recorded
+    }
+}
+
+impl Forms {
+    const fn new() -> Forms {
+        Forms { recorded: [const { OnceLock::new() }; FORMS_MAX], loose: OnceLock::new() }
+    }
+
+    #[inline]
+    fn find(&self, form: &Form, callsite: &Callsite, is_of_service: bool) -> &'static Recorded {
+        for place in &self.recorded {
+            let recorded = place.get_or_init(|| callsite.make_recorded(*form, is_of_service));
+            if recorded.form == *form {
+                return recorded;
+            }
+        }
+        let loose = || Form::loose(callsite.fields_count());
+        self.loose.get_or_init(|| callsite.make_recorded(loose(), is_of_service))
     }
 }

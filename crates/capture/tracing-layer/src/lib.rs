@@ -23,6 +23,7 @@
 //! ```text
 //! span    trace_id trace_id_high span_id parent_span_id start duration
 //! event   trace_id trace_id_high span_id        0 where it is in no span that is recorded
+//! both    service_name port_no ip               next, of a [`layer_of`] a service
 //! ```
 //!
 //! A request that comes from another process goes on in a span that [`with_parent`] makes a child of the sender's,
@@ -46,6 +47,7 @@ mod names;
 mod remote;
 mod spans;
 
+pub use blkkin_trace::Endpoint;
 pub use callsite::refused as callsites_refused;
 pub use remote::{context_of, current_context, parse_traceparent, traceparent, with_parent};
 
@@ -67,13 +69,23 @@ pub fn layer<S>() -> Filtered<Layer, Wanted, S>
 where
     S: Subscriber + for<'lookup> LookupSpan<'lookup>,
 {
-    Layer { spans: Spans::new() }.with_filter(Wanted(()))
+    Layer { spans: Spans::new(), service: None }.with_filter(Wanted(()))
 }
 
-/// Records spans and events; made by [`layer`].
+/// The layer of a service: its spans and events say the service and its address. Those of [`layer`]
+/// count as the program's.
+pub fn layer_of<S>(service: Endpoint<'static>) -> Filtered<Layer, Wanted, S>
+where
+    S: Subscriber + for<'lookup> LookupSpan<'lookup>,
+{
+    Layer { spans: Spans::new(), service: Some(service) }.with_filter(Wanted(()))
+}
+
+/// Records spans and events; made by [`layer`] and [`layer_of`].
 #[derive(Debug)]
 pub struct Layer {
     spans: Spans,
+    service: Option<Endpoint<'static>>,
 }
 
 impl Layer {
@@ -175,7 +187,7 @@ where
         };
         let mut open = Open::new(callsite.fields_count());
         event.record(&mut open.values);
-        callsite.record(&open.values, ids);
+        callsite.record(&open.values, ids, self.service.as_ref());
         open.give_back();
     }
 
@@ -188,7 +200,7 @@ where
             let parent = parent_span_id.map_or(0, SpanId::number);
             let [low, high] = [trace_id.low(), trace_id.high()];
             let own = [low, high, span_id.number(), parent, start, duration];
-            callsite.record(&open.values, own);
+            callsite.record(&open.values, own, self.service.as_ref());
         }
         open.give_back();
     }

@@ -76,6 +76,32 @@ fn spans_and_events_are_recorded() {
     assert!(inner_times.1 <= inner.time && inner.time < outer_times.1, "{found:?}");
 }
 
+/// Spans and events of a service say it and its address; those of a plain layer in the same process
+/// do not.
+#[test]
+fn a_layer_of_a_service_says_it() {
+    let _alone = alone();
+    let mut channel = Channel::wanting("*");
+    let work = || {
+        let _span = tracing::info_span!(target: "shop", "order", port_no = "own").entered();
+        tracing::info!(name: "paid", target: "shop", sum = 7);
+    };
+    let service = blkkin_tracing::Endpoint::new("checkout", "10.0.0.3", 8080);
+    let layer = blkkin_tracing::layer_of(service);
+    let subscriber = tracing_subscriber::registry().with(layer);
+    dispatcher::with_default(&Dispatch::new(subscriber), work);
+    with_layer(work);
+    let found = channel.decoded();
+    let [paid, order, plain_paid, plain_order] = &found[..] else { panic!("{found:?}") };
+    let said = [("service_name", "checkout"), ("port_no", "8080"), ("ip", "10.0.0.3")];
+    assert_eq!(own(paid), [&said[..], &[("sum", "7")]].concat());
+    // The program's own field of that name has another one.
+    assert_eq!(own(order)[..3], said);
+    assert_eq!((own(order).len(), own(order)[3].1), (4, "own"));
+    assert_eq!(own(plain_paid), [("sum", "7")]);
+    assert_eq!(own(plain_order), [("port_no", "own")]);
+}
+
 /// Rules are changed by another thread than the program's, for which there may be no subscriber.
 #[test]
 fn rules_change_on_any_thread() {

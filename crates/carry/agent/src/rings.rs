@@ -192,7 +192,8 @@ impl Rings {
         self.cells.recorded(&self.shape, ring)
     }
 
-    /// Events with shortened strings so far, as the program counts them; those of all rings at one of them.
+    /// Events with shortened strings so far, as the program counts them; those of all rings at one
+    /// of them.
     pub(crate) fn cut(&self, ring: usize) -> u64 {
         self.cells.cut(&self.shape, ring)
     }

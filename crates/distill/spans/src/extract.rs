@@ -52,9 +52,11 @@ enum Shape {
     TracingSpan {
         target: String,
         name: String,
+        has_service: bool,
     },
     TracingEvent {
         name: String,
+        has_service: bool,
     },
 }
 
@@ -93,9 +95,14 @@ impl Extractor {
             Shape::TracingEvent { .. } => TRACING_EVENT,
             _ => NAMES.len(),
         };
+        let has_service = matches!(
+            shape,
+            Shape::TracingSpan { has_service: true, .. }
+                | Shape::TracingEvent { has_service: true, .. }
+        );
         self.fields.begin();
         let slots = &shapes.slots;
-        if !event.visit(&mut Walk { fields: &mut self.fields, slots, own_fields }) {
+        if !event.visit(&mut Walk { fields: &mut self.fields, slots, own_fields, has_service }) {
             // The reader tells of it.
             return None;
         }
@@ -182,11 +189,31 @@ fn shape(class: &EventClass) -> Shape {
         "blkkin:wide_trace_id" => Shape::WideTraceId,
         _ if target == "zipkin" => Shape::Unknown,
         _ if begins_with(TRACING_SPAN) => {
-            Shape::TracingSpan { target: target.to_owned(), name: own_name.to_owned() }
+            let has_service = has_service(class, TRACING_SPAN);
+            Shape::TracingSpan { target: target.to_owned(), name: own_name.to_owned(), has_service }
         }
-        _ if begins_with(TRACING_EVENT) => Shape::TracingEvent { name: own_name.to_owned() },
+        _ if begins_with(TRACING_EVENT) => Shape::TracingEvent {
+            name: own_name.to_owned(),
+            has_service: has_service(class, TRACING_EVENT),
+        },
         _ => Shape::Other,
     }
+}
+
+/// Whether service, port and address come behind so many fields, of the types that a layer gives
+/// them. A program may have fields of its own called so.
+fn has_service(class: &EventClass, behind: usize) -> bool {
+    let Some(FieldClass::Struct(payload)) = &class.payload else { return false };
+    let members = payload.members.iter().skip(behind);
+    let said: Vec<_> = members.take(3).map(|member| (&*member.name, &member.class)).collect();
+    matches!(
+        said[..],
+        [
+            ("service_name", FieldClass::String(_)),
+            ("port_no", FieldClass::Int(_)),
+            ("ip", FieldClass::String(_))
+        ]
+    )
 }
 
 /// An event whose fields are there.
@@ -262,9 +289,10 @@ impl<'r> Reading<'r> {
                 said.what = What::Span(whole);
                 Ok(take(&said))
             }
-            Shape::TracingSpan { target, name } => {
+            Shape::TracingSpan { target, name, has_service } => {
                 self.ids(&mut said)?;
-                (said.name, said.service) = (name, self.program(target)?);
+                said.name = name;
+                self.service(*has_service, target, &mut said)?;
                 let (start_ns, duration_ns) = self.times(time)?;
                 let own: Vec<_> = self.own().collect();
                 let kind = Kind::Internal;
@@ -273,13 +301,13 @@ impl<'r> Reading<'r> {
                 said.what = What::Span(whole);
                 Ok(take(&said))
             }
-            Shape::TracingEvent { name } => {
+            Shape::TracingEvent { name, has_service } => {
                 if fields.number(SPAN_ID)? == 0 {
                     // It happened outside of all requests.
                     return Err(None);
                 }
                 self.ids(&mut said)?;
-                said.service = self.program("")?;
+                self.service(*has_service, "", &mut said)?;
                 let text = self.in_words(name);
                 said.what = What::Event(&text);
                 Ok(take(&said))
@@ -300,6 +328,20 @@ impl<'r> Reading<'r> {
         said.service = self.fields.text(SERVICE)?;
         said.port = self.fields.port()?;
         said.ip = self.fields.text_or(IP, "")?;
+        Ok(())
+    }
+
+    /// The service that a span or event of the `tracing` crate says, or else the program.
+    fn service<'s>(
+        &'s self,
+        has_service: bool,
+        target: &'s str,
+        said: &mut Said<'s>,
+    ) -> Result<(), Option<Reason>> {
+        if has_service {
+            return self.endpoint(said);
+        }
+        said.service = self.program(target)?;
         Ok(())
     }
 

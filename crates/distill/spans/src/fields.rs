@@ -152,6 +152,8 @@ pub(crate) struct Walk<'w> {
     pub(crate) slots: &'w [Slot],
     /// Fields with a number from here on are the program's own.
     pub(crate) own_fields: usize,
+    /// But for service, port and address, if the event begins with those too.
+    pub(crate) has_service: bool,
 }
 
 impl Walk<'_> {
@@ -161,6 +163,7 @@ impl Walk<'_> {
         match slot {
             NOTHING => {}
             _ if (slot as usize) < self.own_fields
+                || self.has_service && (SERVICE..=IP).contains(&slot)
                 || slot == PROCNAME && node.scope != Scope::Payload =>
             {
                 self.fields.values[slot as usize] = value;

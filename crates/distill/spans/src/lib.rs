@@ -15,7 +15,7 @@
 //! | `zipkin:keyval`, `keyval_string`, `keyval_integer` | that something is the case: `key`, `val` |
 //! | `blkkin:span` | all of a span, at its end |
 //! | `blkkin:wide_trace_id` | the upper half of a trace id |
-//! | whatever begins with the fields `trace_id`, `trace_id_high`, `span_id` | what a program told the `tracing` crate: a span, if `parent_span_id`, `start`, `duration` follow, or else something that happened in one |
+//! | whatever begins with the fields `trace_id`, `trace_id_high`, `span_id` | what a program told the `tracing` crate: a span, if `parent_span_id`, `start`, `duration` follow, or else something that happened in one. Behind these fields may come `service_name`, `port_no`, `ip` of a layer of a service |
 //!
 //! # Loss
 //!

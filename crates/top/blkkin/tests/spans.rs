@@ -215,6 +215,9 @@ event { name = "zipkin:keyval_string"; id = 6; stream_id = 0; fields := struct {
 event { name = "zipkin:keyval_integer"; id = 7; stream_id = 0; fields := struct { string trace_name; string service_name; i32 port_no; string ip; i64 trace_id; i64 parent_span_id; string key; i64 val; }; };
 event { name = "app:other"; id = 8; stream_id = 0; fields := struct { u8 x; }; };
 event { name = "blkkin:wide_trace_id"; id = 9; stream_id = 0; fields := struct { i64 trace_id; i64 trace_id_high; }; };
+event { name = "app.shop:order"; id = 10; stream_id = 0; fields := struct { i64 trace_id; i64 trace_id_high; i64 span_id; i64 parent_span_id; u64 start; u64 duration; string service_name; i32 port_no; string ip; string item; }; };
+event { name = "app.shop:paid"; id = 11; stream_id = 0; fields := struct { i64 trace_id; i64 trace_id_high; i64 span_id; string service_name; i32 port_no; string ip; u64 sum; }; };
+event { name = "app.shop:pack"; id = 12; stream_id = 0; fields := struct { i64 trace_id; i64 trace_id_high; i64 span_id; i64 parent_span_id; u64 start; u64 duration; string service_name; u8 port_no; }; };
 event { name = "zipkin:timestamp"; id = 0; stream_id = 1; fields := struct { string trace_name; string service_name; i32 port_no; string ip; i64 trace_id; i64 span_id; i64 parent_span_id; string _event; }; };
 "#;
 
@@ -312,6 +315,35 @@ vm: io client         1.00 µs  own 550 ns  ████████████
     let end = json(&run(&mut spans(&["--json"], &scratch.0))).pop().expect("a line");
     assert_eq!((&end["events"], &end["events_of_spans"]), (&9.into(), &7.into()));
     assert_eq!(end["events_of_others"], 2);
+}
+
+/// Spans and events of the `tracing` crate are the service's that they say, or else the program's,
+/// whose own fields may have the same names.
+#[test]
+fn spans_of_the_tracing_crate_say_their_service() {
+    let scratch = Scratch::new("spans-service");
+    begin(&scratch.0);
+    let service = format!("{} i32le 8080 {}", string("checkout"), string("10.0.0.3"));
+    let events = [
+        format!("u8 11 u64le 1200 i64le 5 i64le 0 i64le 5 {service} u64le 7"),
+        format!(
+            "u8 12 u64le 1300 i64le 5 i64le 0 i64le 6 i64le 5 u64le 1210 u64le 80 {} u8 9",
+            string("own")
+        ),
+        format!(
+            "u8 10 u64le 1400 i64le 5 i64le 0 i64le 5 i64le 0 u64le 1100 u64le 300 {service} {}",
+            string("book")
+        ),
+    ];
+    packet(&scratch.0, 0, 0, 0, (1200, 1400), &events);
+    let output = run(spans(&["--annotations"], &scratch.0).env("COLUMNS", "90"));
+    let shown = text(&output.stdout);
+    for line in
+        ["checkout: order", "· paid sum=7", "· item = book", "server: pack", "· service_name = own"]
+    {
+        assert!(shown.contains(line), "{line}: {shown}");
+    }
+    assert!(shown.contains("2 spans") && !shown.contains("service_name = checkout"), "{shown}");
 }
 
 #[test]

@@ -157,7 +157,8 @@ fn programs_in_c_are_found() {
     }
 }
 
-/// As `lttng list -u` does for blkin: the types of annotations are known before the first one is recorded.
+/// As `lttng list -u` does for blkin: the types of annotations are known before the first one is
+/// recorded.
 #[test]
 fn d7_types_of_annotations_are_told_at_once() {
     for link in [Link::Dynamically, Link::Statically] {
@@ -502,8 +503,8 @@ fn the_variable_samples_programs_in_c() {
     running.end();
 }
 
-/// L9: a handler on an alternate stack of 8 KiB records in C and C++ with at most 4 KiB of it, with all contexts and
-/// with a filter that is nested as deep as can be.
+/// L9: a handler on an alternate stack of 8 KiB records in C and C++ with at most 4 KiB of it, with
+/// all contexts and with a filter that is nested as deep as can be.
 #[test]
 fn l9_recording_in_c_needs_little_stack() {
     let mut most = 0;

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Records so many events each time that it gets a line, and prints how many microseconds they took.
+/// Records so many events each time that it gets a line, and prints how many microseconds they
+/// took.
 #[test]
 #[ignore = "a program of other tests"]
 fn bursts() {
@@ -103,7 +104,8 @@ fn a_stopped_agent_delays_a_program_once() {
     figure("blocking", &format!("5000 events of a program whose agent stands still: {longest} ms"));
 }
 
-/// Strings are cut as the channel says; readers show that, and the agent counts it, also of programs that have ended.
+/// Strings are cut as the channel says; readers show that, and the agent counts it, also of
+/// programs that have ended.
 #[test]
 fn strings_are_bounded_as_a_channel_says() {
     let node = Node::new();
