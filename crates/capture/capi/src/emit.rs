@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// A bit for each level that is recorded, `blkkin_enabled_levels` in C, where macros and inline functions
 /// read it before they call anything. Negative, with the bits of all levels set, while this is undecided:
-/// [`NO_AGENT`] or [`ASK`].
+/// `NO_AGENT` or `ASK`.
 ///
 /// Relaxed in both directions: it orders nothing, and an annotation made at the moment of a change
 /// may go either way.

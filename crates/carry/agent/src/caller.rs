@@ -248,7 +248,8 @@ mod tests {
     use super::*;
     use blkkin_sys::SharedPage;
     use blkkin_sys::testing::Fork;
-    use std::os::fd::{BorrowedFd, FromRawFd};
+    use std::os::fd::BorrowedFd;
+    use std::sync::Mutex;
     use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
     /// A file, as a program could hold it.
@@ -316,14 +317,14 @@ mod tests {
             }
         };
         let filter = crate::confine::filter_for_test();
-        let descriptor = file.as_raw_fd();
+        // What the child takes out of this is its own copy.
+        let file = Mutex::new(Some(file));
+        let rung = || rung(file.lock().unwrap().as_ref().unwrap());
         let (_lives, ends) = channel();
         std::thread::scope(|scope| {
             let child = scope.spawn(|| {
                 blkkin_sys::testing::in_child(Fork::Library, |_: &[AtomicU64; 1]| {
-                    // SAFETY: of the child alone, which does not use it again.
-                    #[expect(unsafe_code)]
-                    drop(unsafe { OwnedFd::from_raw_fd(descriptor) });
+                    drop(file.lock().unwrap().take());
                     stage.store(1 + u64::from(seccompiler::apply_filter(&filter).is_err()), SeqCst);
                     wait_for(3);
                 })
@@ -333,13 +334,13 @@ mod tests {
             }
             assert_eq!(stage.load(SeqCst), 1);
             calls.call_all(99, &ends).unwrap();
-            let while_sandboxed = rung(&file);
+            let while_sandboxed = rung();
             stage.store(3, SeqCst);
             child.join().unwrap().unwrap();
             assert_eq!(while_sandboxed, 0);
         });
         calls.call_all(99, &ends).unwrap();
-        assert_eq!(rung(&file), 99);
+        assert_eq!(rung(), 99);
     }
 
     #[test]
