@@ -11,9 +11,9 @@
 //!
 //! It is begun before `main`, by the module `start`; so `main` finds nothing changed but that thread. The
 //! start waits until the thread runs, because a program may then forbid itself what threads do at first, and
-//! until the daemon has said what to record: not long, see [`Patience`].
+//! until the daemon has said what to record: not long, see `Patience`.
 //!
-//! A daemon that comes later rings the program's [`bell`], and the next event begins the thread. Events can
+//! A daemon that comes later rings the program's bell, and the next event begins the thread. Events can
 //! come in signal handlers, where no thread can be made: those leave it to the next one. So nothing is needed
 //! for a daemon that never comes but the look at one word.
 //!

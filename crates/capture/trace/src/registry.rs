@@ -133,7 +133,7 @@ impl Book {
 }
 
 /// Puts rules in force for a channel, in place of those that it had. To be called by one thread only, and
-/// not beside [`daemon`](crate::daemon), which has a thread that does.
+/// not beside [`daemon`], which has a thread that does.
 pub fn set_rules(channel: usize, rules: &[EventRule]) {
     daemon::bell::listen();
     let orders = (!rules.is_empty()).then(|| Orders::new(rules, Vec::new()));
