@@ -1,4 +1,4 @@
-// What drawings are made of: the critical path in layers, colours of services.
+// Tests of the drawings: the critical path in layers, colours of services.
 
 import { expect, it } from 'vitest';
 import type { Path } from '../model/critical';

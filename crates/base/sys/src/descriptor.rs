@@ -41,7 +41,7 @@ impl Identity {
         Some(Identity { device: status.st_dev, inode: status.st_ino, number })
     }
 
-    /// Whether it is an eventfd, as far as that can be known.
+    /// True for an eventfd, and without `/proc` for any file that may be one.
     pub fn is_eventfd(self) -> bool {
         self.number != 0 && (self.number & KIND == 0 || self.number == KIND)
     }

@@ -214,8 +214,8 @@ fn heeds_in_vain() -> bool {
     daemon::is_undecided()
 }
 
-/// Has `on_change`, too, called each time that rules have changed, and now if there are some or somebody has
-/// decided that there are none. At most eight can be.
+/// Registers a function that is called after each change of the rules, and at once unless events are still
+/// undecided. At most eight functions; more are ignored.
 pub fn on_change(on_change: fn()) {
     static PLACE: AtomicUsize = AtomicUsize::new(0);
     if let Some(place) = ON_CHANGE.get(PLACE.fetch_add(1, Ordering::Relaxed)) {

@@ -16,7 +16,7 @@ pub(crate) fn follow_rules(dispatch: &Dispatch) {
     drop(dispatches);
     ONCE.call_once(|| {
         registry::on_change(ask_again);
-        // Of callsites that nobody wants, `tracing` does not tell us in a child either.
+        // `tracing` caches which callsites are off, also for children, and never calls the Layer for them.
         daemon::begin_children_at_once();
     });
 }

@@ -37,7 +37,7 @@ pub(crate) struct Caller(#[expect(dead_code, reason = "its end is noticed")] Sen
 
 /// Which programs are called.
 struct Calls {
-    /// Programs of this user; of all if there is none.
+    /// Calls programs of this user only; `None` calls those of all users.
     uid: Option<u32>,
     /// Mark of the agent's socket.
     socket: u64,

@@ -298,7 +298,7 @@ impl Agent {
             _lock: lock,
             epoll,
             looker: Looker::start()?,
-            // Where there is no `/proc`, programs that came before are not found.
+            // `None` if it cannot start, as without `/proc`: older programs are not found then.
             _caller: caller,
             behind: None,
             clocks: Clocks::new(),

@@ -307,7 +307,7 @@ fn saved_trace(uuid: [u8; 16], name: String, begun: Begun) -> Saved {
 impl Agent {
     /// Notes all sessions and traces, in place of what was noted before.
     pub(crate) fn save(&mut self) {
-        // Those that are not kept below.
+        // Counts the traces whose programs have ended, which are not noted below.
         self.count_cut_off();
         let (sessions, mut room) = (&self.sessions, BEGUN_MAX);
         self.begun.retain(|_, begun| {

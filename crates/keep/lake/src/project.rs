@@ -17,7 +17,7 @@ pub(crate) struct Projection<'c> {
     columns: Vec<Column>,
     /// Of tags.
     keys: Vec<&'c str>,
-    /// Whether it is about the tags of all keys.
+    /// Set if the condition looks at tags of any key.
     has_all_keys: bool,
 }
 
