@@ -18,6 +18,11 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Most descriptors that are kept for own work. Of few, it is a quarter.
 const KEPT_MAX: u64 = 1024;
 
+/// Of `all` descriptors, those that are kept for own work.
+pub(crate) fn own_descriptors(all: u64) -> u64 {
+    KEPT_MAX.min(all / 4)
+}
+
 /// A listener, and whether the kernel is asked about it.
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -95,7 +100,7 @@ impl Door {
         // The lowest number that is free is taken first, so it says how many are not.
         let number = u64::from(socket.as_fd().as_raw_fd().unsigned_abs());
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-        let kept = KEPT_MAX.min(limit / 4);
+        let kept = own_descriptors(limit);
         if number >= limit - kept {
             let reason = format!(
                 "of {limit} descriptors only the {kept} for traces are left; end programs, or give the agent \

@@ -8,7 +8,7 @@ use crate::clear::Clearing;
 use crate::clock::Clocks;
 use crate::connection::Connection;
 use crate::departed::Absence;
-use crate::door::{Door, Knock};
+use crate::door::{Door, Knock, own_descriptors};
 use crate::foreign::{Foreign, Intake, intake_of};
 use crate::log::Log;
 use crate::losses::{Destroyed, Losses, RefusedPrograms};
@@ -23,8 +23,8 @@ use crate::saved::{self, Begun, Notebook, Notes};
 use crate::session::{SamplingRules, Session, SessionId};
 use crate::snapshot::Snapshotting;
 use blkkin_control::{
-    Answer, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply, Request, Role,
-    ToApplication, Version, Welcome,
+    Answer, DecodeError, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply,
+    Request, Role, ToApplication, Version, Welcome,
 };
 use blkkin_sys::socket::{Listener, Peer};
 use rustix::event::{PollFd, PollFlags, epoll};
@@ -107,6 +107,8 @@ pub struct Agent {
     pub(crate) destroyed: VecDeque<Destroyed>,
     /// Programs that could not be given rings.
     pub(crate) refused: RefusedPrograms,
+    /// Refused connections that are kept until they say hello, the oldest first. Some may be closed already.
+    refused_openings: VecDeque<Id>,
     /// What was kept for snapshots, and had to make room, by session and channel.
     pub(crate) released: BTreeMap<(SessionId, usize), Released>,
     /// How long users were served while others waited.
@@ -162,7 +164,7 @@ impl Connected {
     /// Notes what waits in it.
     fn weigh(&mut self) -> Result<(), Exceeded> {
         let (bytes, descriptors) = match &self.state {
-            State::Opening(decoder) => decoder.waiting(),
+            State::Opening(decoder) | State::Refused(decoder, _) => decoder.waiting(),
             State::Application(decoder) => decoder.waiting(),
             State::Command(command) => command.decoder.waiting(),
             State::Closing => (0, 0),
@@ -180,6 +182,8 @@ impl Connected {
 #[derive(Debug)]
 pub(crate) enum State {
     Opening(Decoder<Opening, Foreign<OwnedFd>>),
+    /// It was refused for this reason before it said hello.
+    Refused(Decoder<Opening, Foreign<OwnedFd>>, String),
     Application(Decoder<FromApplication, Foreign<OwnedFd>>),
     Command(Command),
     /// It has been told all that it is told.
@@ -192,11 +196,19 @@ fn descriptors_in_all() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// For one user of a public agent, something is left for others.
+/// One user of a public agent leaves something for others, and nobody takes the descriptors of the agent's own work.
 fn limits_of(options: &Options) -> Limits {
     let all = descriptors_in_all();
-    let most = if options.is_public { all / 4 * 3 } else { all };
+    let most = if options.is_public { all / 4 * 3 } else { all - own_descriptors(all) };
     Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
+}
+
+/// Whether a program, and not a command, says hello.
+fn is_program(taken: &Result<Option<Received<Opening, Foreign<OwnedFd>>>, DecodeError>) -> bool {
+    let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) = taken else {
+        return false;
+    };
+    matches!(hello.role, Role::Application { .. })
 }
 
 const DOOR: u64 = 0;
@@ -211,6 +223,8 @@ pub(crate) fn data_of_wake(id: Id) -> epoll::EventData {
 const NOW: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 0 };
 /// Who has connected must say so soon what it is.
 const OPENING_TIME: Duration = Duration::from_secs(5);
+/// Refused connections that are kept until they say hello: few, since the agent's own descriptors may be 16.
+const REFUSED_OPENINGS_MAX: usize = 4;
 /// How long connections are served before rings are looked at.
 const TURN: Duration = Duration::from_millis(20);
 /// The same at the daemon's end.
@@ -319,6 +333,7 @@ impl Agent {
             losses: notes.losses,
             destroyed: VecDeque::new(),
             refused: RefusedPrograms::default(),
+            refused_openings: VecDeque::new(),
             released: BTreeMap::new(),
             spent: HashMap::new(),
             next_id: 1,
@@ -455,7 +470,7 @@ impl Agent {
         let now = Instant::now();
         let pending = self.pending.iter().map(|pending| pending.next(now));
         let openings = self.peers.values().filter_map(|peer| match peer.state {
-            State::Opening(_) => Some(peer.opened + OPENING_TIME),
+            State::Opening(_) | State::Refused(..) => Some(peer.opened + OPENING_TIME),
             _ => None,
         });
         let absences = self.departed.iter().filter_map(|one| one.absence.as_ref());
@@ -499,37 +514,65 @@ impl Agent {
             let holds = match holds {
                 Ok(holds) => holds,
                 Err(reason) => {
-                    let refused = Refused { version: Version::OURS, try_again: true, reason };
-                    // Who cannot take even that is not waited for.
-                    let _ = connection.send(&Answer::Refused(refused.clone()), vec![]);
-                    // Commands record nothing. Programs, which try again, say hello as they connect.
-                    let mut decoder: Decoder<Opening, Foreign<OwnedFd>> = Decoder::new();
-                    let _ = connection.receive(&mut decoder);
-                    if let Ok(Some(Received::Message { message: Opening::Hello(hello), .. })) =
-                        decoder.take()
-                        && matches!(hello.role, Role::Application { .. })
-                    {
-                        self.count_turned_away(peer, refused.reason);
-                    }
+                    self.refuse(connection, peer, reason);
                     continue;
                 }
             };
-            let id = self.next_id;
-            self.next_id += 1;
-            let data = epoll::EventData::new_u64(id * 2);
-            if epoll::add(&self.epoll, &connection, data, epoll::EventFlags::IN).is_ok() {
-                let state = State::Opening(Decoder::new());
-                let opened = Instant::now();
-                let watched = epoll::EventFlags::IN;
-                let connected = Connected { connection, peer, state, opened, watched, holds };
-                self.peers.insert(id, connected);
+            self.keep_peer(connection, peer, State::Opening(Decoder::new()), holds);
+        }
+    }
+
+    /// Serves a connection from now on.
+    fn keep_peer(
+        &mut self,
+        connection: Connection,
+        peer: Peer,
+        state: State,
+        holds: Holds,
+    ) -> Option<Id> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let (opened, watched) = (Instant::now(), epoll::EventFlags::IN);
+        epoll::add(&self.epoll, &connection, epoll::EventData::new_u64(id * 2), watched).ok()?;
+        self.peers.insert(id, Connected { connection, peer, state, opened, watched, holds });
+        Some(id)
+    }
+
+    /// Refuses a connection, and counts it as a loss if it is a program's: a command records nothing.
+    ///
+    /// A program says hello as soon as it has connected, but may be interrupted in between. A few connections
+    /// are therefore kept open for a while; their descriptors are of those for the agent's own work.
+    fn refuse(&mut self, mut connection: Connection, peer: Peer, reason: String) {
+        let refused = Refused { version: Version::OURS, try_again: true, reason: reason.clone() };
+        // A peer whose socket has no room for that is not waited for.
+        let _ = connection.send(&Answer::Refused(refused), vec![]);
+        let mut decoder = Decoder::new();
+        let is_open = connection.receive(&mut decoder).unwrap_or(false);
+        match decoder.take() {
+            Ok(None) if is_open => {}
+            taken => {
+                if is_program(&taken) {
+                    self.count_turned_away(peer, reason);
+                }
+                return;
             }
         }
+        let account = self.accounts.of(peer.uid);
+        let Ok(holds) = Holds::new(&account) else { return };
+        while self.refused_openings.len() >= REFUSED_OPENINGS_MAX
+            && let Some(oldest) = self.refused_openings.pop_front()
+        {
+            self.disconnect(oldest);
+        }
+        let state = State::Refused(decoder, reason);
+        let kept = self.keep_peer(connection, peer, state, holds);
+        self.refused_openings.extend(kept);
     }
 
     fn end_openings(&mut self, now: Instant) {
         let is_late = |peer: &Connected| {
-            matches!(peer.state, State::Opening(_)) && now >= peer.opened + OPENING_TIME
+            matches!(peer.state, State::Opening(_) | State::Refused(..))
+                && now >= peer.opened + OPENING_TIME
         };
         let late = self.peers.iter().filter(|(_, peer)| is_late(peer));
         for id in late.map(|(id, _)| *id).collect::<Vec<Id>>() {
@@ -569,7 +612,9 @@ impl Agent {
             Intake::Never => return self.disconnect(id),
         }
         let is_open = match &mut peer.state {
-            State::Opening(decoder) => peer.connection.receive(decoder),
+            State::Opening(decoder) | State::Refused(decoder, _) => {
+                peer.connection.receive(decoder)
+            }
             State::Application(decoder) => peer.connection.receive(decoder),
             State::Command(command) => peer.connection.receive(&mut command.decoder),
             State::Closing if peer.connection.is_waiting() => Ok(true),
@@ -612,6 +657,17 @@ impl Agent {
                         let refused = Answer::Refused(Refused::because(&error));
                         let _ = peer.connection.send(&refused, vec![]);
                         peer.state = State::Closing;
+                        return;
+                    }
+                },
+                State::Refused(decoder, reason) => match decoder.take() {
+                    Ok(None) => return,
+                    taken => {
+                        let (peer, reason) = (peer.peer, std::mem::take(reason));
+                        self.disconnect(id);
+                        if is_program(&taken) {
+                            self.count_turned_away(peer, reason);
+                        }
                         return;
                     }
                 },

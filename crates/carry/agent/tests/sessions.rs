@@ -2,8 +2,9 @@
 
 mod support;
 
+use blkkin_agent::{Background, Limits};
 use blkkin_control::{
-    Activity, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
+    Activity, Cause, Channel, Mode, NewChannel, Purpose, Reply, Request, Session, Snapshot,
 };
 use blkkin_ctf::metadata;
 use blkkin_ring::{Event, Outcome};
@@ -15,7 +16,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
-use support::{Found, Node, Program, events, eventually, read, trace_below, traces_below};
+use support::{
+    Found, Node, Program, events, eventually, hello_after_refusal, read, trace_below, traces_below,
+};
 
 #[test]
 fn what_a_program_records_is_in_the_trace() {
@@ -464,4 +467,21 @@ fn snapshots_of_what_came_first() {
             program.come_back(&node);
         }
     }
+}
+
+/// A refused program that is interrupted between connecting and saying hello.
+#[test]
+fn d10_programs_that_say_hello_after_their_refusal_are_counted() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let mut node = Node::with(Background::start_with(|_| (), limits).unwrap());
+    node.record_all(Purpose::Record);
+    let socket = node.agent.as_ref().unwrap().socket().to_owned();
+    hello_after_refusal(&socket);
+    eventually("it is counted", || {
+        let mut status = node.ask(&Request::Status(None)).into_iter();
+        status.find_map(|reply| match reply {
+            Reply::Loss(loss) if loss.cause == Cause::Quota => Some(loss),
+            _ => None,
+        })
+    });
 }

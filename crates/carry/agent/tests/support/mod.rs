@@ -544,6 +544,20 @@ fn try_to_connect(path: &Path, pid: u32) -> Option<(Socket, Decoder<ToApplicatio
     (!is_refused).then(|| (socket, answers.followed_by()))
 }
 
+/// Connects as a program that says hello only when it has been refused.
+pub(crate) fn hello_after_refusal(path: &Path) {
+    let socket = Socket::connect(path).unwrap();
+    let mut answers: Decoder<Answer> = Decoder::new();
+    let answer = eventually("an answer", || {
+        receive(&socket, &mut answers);
+        answers.take().unwrap()
+    });
+    assert!(matches!(answer, Received::Message { message: Answer::Refused(_), .. }), "{answer:?}");
+    let role = Role::Application { pid: std::process::id(), clock: Clock::Tsc };
+    let (program, release) = ("prog/ram".into(), "0".into());
+    send(&socket, &Opening::Hello(Hello { version: Version::OURS, role, program, release }), &[]);
+}
+
 /// Says what it has of connections before, and where its types are.
 fn introduce(socket: &Socket, orphans: &[Option<LeftRings>], catalog: &File) {
     for (number, orphan) in (0..).zip(orphans) {
