@@ -36,6 +36,7 @@ mod listing;
 mod manifest;
 mod measure;
 mod merge;
+mod names;
 mod options;
 mod packed;
 mod pages;
