@@ -10,6 +10,10 @@ pub enum Error {
     Journal(blkkin_journal::Error),
     /// Both copies of the manifest are damaged.
     Manifest,
+    /// There is no store in the directory.
+    NoStore,
+    /// A server or another command holds the store.
+    InUse,
     /// Both copies of the manifest are missing from a directory that holds spans.
     NoManifest {
         /// Files of spans.
@@ -74,6 +78,8 @@ impl fmt::Display for Error {
         match self {
             Error::Journal(error) => error.fmt(f),
             Error::Manifest => write!(f, "both copies of the manifest are damaged{REPAIR}"),
+            Error::NoStore => f.write_str("there is no store of spans"),
+            Error::InUse => f.write_str("a server or another command has the store open"),
             Error::NoManifest { files } => {
                 write!(f, "there are {files} files in spans/ or a journal, and no manifest{REPAIR}")
             }
@@ -105,6 +111,8 @@ impl std::error::Error for Error {
             Error::Journal(error) => Some(error),
             Error::Io { source, .. } => Some(source),
             Error::Manifest
+            | Error::NoStore
+            | Error::InUse
             | Error::NoManifest { .. }
             | Error::Unnamed { .. }
             | Error::Absent { .. }

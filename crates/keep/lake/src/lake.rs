@@ -18,7 +18,7 @@ use crate::retain::Allowance;
 use crate::snapshot::Snapshot;
 use crate::{Error, Options, batch, links, merge, write};
 use blkkin_columns::Block;
-use blkkin_journal::{Directory, Disk, Item, Journal};
+use blkkin_journal::{Directory, Disk, Item, Journal, Lock};
 use blkkin_store::{Accepted, Batch, Counters, Done, Interval, Refusal};
 use blkkin_wire::{Decoder, End, Outcome};
 use std::ops::RangeInclusive;
@@ -161,6 +161,9 @@ impl Lake {
         manifest.next_file = manifest.next_file.max(names.next_number);
         // Records that were refused had numbers, too, which the journal gives again: what gets them is in no file.
         manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
+        if options.notes_retention {
+            manifest.retention = Some(options.retention);
+        }
         let cache = Arc::new(Cache::new(options.cache_bytes_max));
         let lost_before = manifest.totals.lost;
         let named = manifest.named().count();
@@ -262,7 +265,7 @@ impl Drop for Lake {
 
 /// Opens the files that a manifest names. One that is damaged is left out, and put aside; one that the system does not let
 /// us read, or put aside, is left out until the store is opened again.
-fn open_parts(
+pub(crate) fn open_parts(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,
     manifest: &mut Manifest,
@@ -300,7 +303,12 @@ fn remove(spans: &dyn Disk, number: u64) -> bool {
         .all(|name| spans.remove(name).is_ok() || is_missing(spans, name))
 }
 
-fn is_missing(disk: &dyn Disk, name: &str) -> bool {
+/// Keeps all others from a store until what is returned is dropped.
+pub(crate) fn lock_store(journal: &dyn Disk) -> Result<Lock, Error> {
+    journal.lock(true).map_err(Error::io("journal"))?.ok_or(Error::InUse)
+}
+
+pub(crate) fn is_missing(disk: &dyn Disk, name: &str) -> bool {
     disk.open(name).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 

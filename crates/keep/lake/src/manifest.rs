@@ -4,7 +4,7 @@
 //! that is whole. A file is removed only after both copies list it as being removed; a file that neither copy names
 //! is never touched.
 
-use crate::Error;
+use crate::{Error, Retention};
 use blkkin_journal::Disk;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,9 @@ pub(crate) struct Manifest {
     /// proof that the store itself gave them up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
+    /// How long spans are kept, as the store was last told: a start without options must not remove more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<Retention>,
 }
 
 /// Spans since the store was made, up to the journal's sequence number.
@@ -81,12 +84,14 @@ impl Default for Manifest {
             files: Vec::new(),
             unread: Vec::new(),
             removing: Vec::new(),
+            retention: None,
         }
     }
 }
 
 /// Why a copy is not used.
-enum Unusable {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
     Missing,
     Damaged,
     Newer,
@@ -133,6 +138,15 @@ impl Manifest {
             None if damaged => Err(Error::Manifest),
             found => Ok(found.map(|manifest| (manifest, damaged))),
         }
+    }
+
+    /// The commit of each copy, or why it is not used, by name.
+    pub(crate) fn copies(
+        disk: &dyn Disk,
+    ) -> Result<[(&'static str, Result<u64, Unusable>); 2], Error> {
+        let [one, other] = COPIES;
+        let copy = |name| read_copy(disk, name).map(|it| it.map(|manifest| manifest.commit));
+        Ok([(one, copy(one)?), (other, copy(other)?)])
     }
 
     /// Makes this what the store consists of.

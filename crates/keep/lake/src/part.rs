@@ -52,7 +52,7 @@ pub(crate) struct Loaded {
     fixed_bytes: usize,
 }
 
-type SpanFile = blkkin_columns::File<Input>;
+pub(crate) type SpanFile = blkkin_columns::File<Input>;
 
 /// What reading takes beside what a file says of itself.
 const READING_BYTES: usize = 512 << 10;
@@ -173,6 +173,45 @@ impl Part {
             Ok(index) if u64::from(index.directory.rows) == entry.spans => index,
             _ => remake_index(&disk, entry.number, &file, before)?,
         };
+        Part::of(disk, cache, entry, file, index)
+    }
+
+    /// Makes a part of a whole file that no manifest names, with a new index of what it and the files before it say.
+    pub(crate) fn adopt(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        number: u64,
+        received_ns: u64,
+        before: &[Arc<Part>],
+    ) -> Result<Part, Error> {
+        let file = open_spans(&*disk, number)?;
+        let index = remake_index(&disk, number, &file, before)?;
+        let size = |name: String| {
+            disk.open(&name).and_then(|file| file.size_bytes()).map_err(Error::io(name))
+        };
+        let options = crate::Options::default();
+        let parts = file.len() / options.file_spans as u64;
+        let entry = FileEntry {
+            number,
+            tier: parts.checked_ilog(options.merge_files as u64).unwrap_or(0),
+            spans: file.len(),
+            bytes: size(spans_name(number))?,
+            index_bytes: size(index_name(number))?,
+            min_start_ns: index.directory.min_start_ns,
+            max_start_ns: index.directory.max_start_ns,
+            received_ns,
+        };
+        Part::of(disk, cache, entry, file, index)
+    }
+
+    fn of(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        entry: FileEntry,
+        file: SpanFile,
+        index: Index,
+    ) -> Result<Part, Error> {
+        let name = index_name(entry.number);
         let (directory, sections) = (&index.directory, &index.sections);
         let facts = Facts {
             all_have_times: directory.timed == directory.requests,
@@ -534,19 +573,24 @@ fn spans_error(number: u64, error: impl fmt::Display) -> Error {
 }
 
 /// Of reading: what the system refused is told apart from damage.
-fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
+pub(crate) fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
     match error {
         blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),
         error => spans_error(number, error),
     }
 }
 
-fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
+pub(crate) fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
     let file = open_either(disk, number).map_err(Error::io(spans_name(number)))?;
     SpanFile::open(Input(file)).map_err(|error| read_error(number, error))
 }
 
-fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> Result<(), Error> {
+pub(crate) fn read_rows(
+    file: &SpanFile,
+    number: u64,
+    rows: Range<u32>,
+    to: &mut Block,
+) -> Result<(), Error> {
     let wanted = u64::from(rows.start)..u64::from(rows.end);
     match file.rows(wanted.clone(), to) {
         Ok(read) if read == wanted.end - wanted.start => Ok(()),
@@ -572,7 +616,7 @@ impl SpanSink for Visit<'_> {
 }
 
 /// Where a file of spans is read from.
-struct Input(Arc<dyn File>);
+pub(crate) struct Input(pub(crate) Arc<dyn File>);
 
 impl ReadAt for Input {
     fn len(&self) -> io::Result<u64> {

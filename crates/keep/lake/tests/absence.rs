@@ -3,11 +3,12 @@
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
-use blkkin_lake::{Lake, Opened, Options, Retention};
+use blkkin_lake::{Adopted, Lake, Opened, Options, Retention, adopt_on};
 use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
 use blkkin_store::{Batch, Policy, Query, SpanStore};
 use blkkin_wire::{Format, encode};
 use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
@@ -181,4 +182,143 @@ fn a_foreign_file_is_not_overwritten() {
     });
     assert!(written && files(&disk).len() == 3 + 5 + 1, "{:?}", disk.names());
     name.for_each(|name| assert_eq!(disk.bytes(&name).as_deref(), Some(&b"foreign"[..])));
+}
+
+fn adopt(disk: &SimulatedDisk) -> Adopted {
+    adopt_on(Arc::new(disk.clone()), &AtomicU64::new(0)).expect("adopted")
+}
+
+fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
+    let copy = SimulatedDisk::new(1);
+    for name in disk.names() {
+        copy.set_bytes(&name, disk.bytes(&name).expect("is there"));
+    }
+    copy
+}
+
+/// The spans of a store that opens, whose numbers add up.
+fn spans_kept(disk: &SimulatedDisk) -> usize {
+    let (lake, _) = open(disk).expect("opened");
+    lake.write_files().expect("written");
+    let found = spans_found(&lake);
+    assert_eq!(lake.counters().kept as usize, found, "{:?}", lake.counters());
+    found
+}
+
+#[test]
+fn adopting_finds_each_span_once() {
+    let disk = store();
+    let stored = disk.bytes("manifest").expect("is there");
+    // No manifest.
+    COPIES.iter().for_each(|name| disk.remove(name).expect("removed"));
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (3, 30, 0));
+    assert!(adopted.keeps_all && adopted.damage.is_empty(), "{adopted:?}");
+    assert_eq!(spans_kept(&copy_of(&disk)), 40);
+
+    // The file's spans are there already, and the file stays under another name.
+    let (one, copy) = ("spans/0000000001.parquet", "spans/0000000077.parquet");
+    disk.set_bytes(copy, disk.bytes(one).expect("is there"));
+    disk.set_bytes("spans/mine.parquet", disk.bytes(one).expect("is there"));
+    disk.set_bytes("spans/0000000078.parquet", b"no file of spans".to_vec());
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (3, 0, 20));
+    let names = disk.names();
+    let aside = ["77.parquet.duplicate", "78.parquet.unreadable", "79.parquet.duplicate"];
+    for name in aside.map(|name| format!("spans/00000000{name}")) {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert_eq!(adopted.set_aside.len(), 4);
+    assert_eq!(spans_kept(&copy_of(&disk)), 40);
+
+    // An older manifest: the file that it does not name is adopted, and what the journal had is not there twice.
+    let (lake, _) = open(&disk).expect("opened");
+    lake.write_files().expect("written");
+    drop(lake);
+    COPIES.iter().for_each(|name| disk.set_bytes(name, stored.clone()));
+    check_refused(&disk, "an older manifest");
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (4, 10, 0));
+    assert_eq!(spans_kept(&disk), 40);
+}
+
+/// A file that has some spans that others have, and some that they do not.
+#[test]
+fn adopting_takes_what_is_new_of_a_file() {
+    let disk = store();
+    let other = SimulatedDisk::new(2);
+    let (lake, _) = open(&other).expect("opened");
+    send(&lake, 5..15);
+    send(&lake, 100..110);
+    lake.write_files().expect("written");
+    drop(lake);
+    let file = other.bytes("spans/0000000001.parquet").expect("is there");
+    disk.set_bytes("spans/0000000077.parquet", file);
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (4, 10, 10));
+    assert!(disk.names().contains(&"spans/0000000077.parquet.duplicate".to_owned()));
+    assert_eq!(spans_kept(&disk), 50);
+}
+
+/// What happens to control files: each is removed, replaced by an older one, or copied over another one of its kind,
+/// alone and in pairs. No file of spans is removed, and what does not open names the command after which it does.
+#[test]
+fn d9_control_files_in_pairs() {
+    let disk = SimulatedDisk::new(1);
+    let (lake, _) = open(&disk).expect("opened");
+    send(&lake, 0..10);
+    lake.write_files().expect("written");
+    drop(lake);
+    let older = copy_of(&disk);
+    let (lake, _) = open(&disk).expect("opened");
+    send(&lake, 10..20);
+    lake.write_files().expect("written");
+    send(&lake, 20..30);
+    drop(lake);
+    let is_control = |name: &String| !name.ends_with(".parquet");
+    let controls: Vec<String> = disk.names().into_iter().filter(is_control).collect();
+    let kind = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let mut changes: Vec<(String, Option<Vec<u8>>)> = Vec::new();
+    for name in &controls {
+        changes.push((name.clone(), None));
+        changes.extend(older.bytes(name).map(|bytes| (name.clone(), Some(bytes))));
+        let others = controls.iter().filter(|other| *other != name && kind(other) == kind(name));
+        changes.extend(others.map(|other| (name.clone(), disk.bytes(other))));
+    }
+    let before = files(&disk);
+    let (mut cases, mut refused) = (0, 0);
+    for (at, one) in changes.iter().enumerate() {
+        for other in &changes[at..] {
+            let copy = copy_of(&disk);
+            for (name, bytes) in [one, other] {
+                match bytes {
+                    Some(bytes) => copy.set_bytes(name, bytes.clone()),
+                    None => drop(copy.remove(name)),
+                }
+            }
+            let why = format!("{} and {} are changed", one.0, other.0);
+            let result = open(&copy).map(drop);
+            cases += 1;
+            if let Err(error) = result {
+                refused += 1;
+                // The journal names its own.
+                let is_told = error.to_string().contains("blkkin store adopt")
+                    || matches!(error, blkkin_lake::Error::Journal(_));
+                assert!(is_told, "{why}: {error}");
+                assert!(files(&copy) == before, "{why}: {:?}", copy.names());
+                if matches!(error, blkkin_lake::Error::Journal(_)) {
+                    continue;
+                }
+                adopt(&copy);
+                open(&copy).unwrap_or_else(|error| panic!("{why}, adopted: {error}"));
+            }
+            let left = files(&copy);
+            let is_left = |(name, bytes): (&String, &Vec<u8>)| left.get(name) == Some(bytes);
+            assert!(before.iter().all(is_left), "{why}: {:?}", copy.names());
+            let (lake, _) = open(&copy).expect("opened again");
+            assert!(spans_found(&lake) >= 20, "{why}");
+        }
+    }
+    // Both copies of the manifest removed or aged, in each combination.
+    assert!(cases > 50 && refused == 4, "{refused} of {cases} refused");
 }
