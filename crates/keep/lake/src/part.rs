@@ -186,17 +186,16 @@ impl Part {
     ) -> Result<Part, Error> {
         let file = open_spans(&*disk, number)?;
         let index = remake_index(&disk, number, &file, before)?;
-        let size = |name: String| {
-            disk.open(&name).and_then(|file| file.size_bytes()).map_err(Error::io(name))
-        };
+        let size = |opened: io::Result<Arc<dyn File>>| opened.and_then(|file| file.size_bytes());
         let options = crate::Options::default();
         let parts = file.len() / options.file_spans as u64;
         let entry = FileEntry {
             number,
             tier: parts.checked_ilog(options.merge_files as u64).unwrap_or(0),
             spans: file.len(),
-            bytes: size(spans_name(number))?,
-            index_bytes: size(index_name(number))?,
+            bytes: size(open_either(&*disk, number)).map_err(Error::io(spans_name(number)))?,
+            index_bytes: size(disk.open(&index_name(number)))
+                .map_err(Error::io(index_name(number)))?,
             min_start_ns: index.directory.min_start_ns,
             max_start_ns: index.directory.max_start_ns,
             received_ns,
