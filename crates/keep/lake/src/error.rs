@@ -69,7 +69,10 @@ impl Error {
 
 impl From<blkkin_journal::Error> for Error {
     fn from(error: blkkin_journal::Error) -> Error {
-        Error::Journal(error)
+        match error.kind {
+            blkkin_journal::ErrorKind::Locked => Error::InUse,
+            _ => Error::Journal(error),
+        }
     }
 }
 
@@ -79,7 +82,7 @@ impl fmt::Display for Error {
             Error::Journal(error) => error.fmt(f),
             Error::Manifest => write!(f, "both copies of the manifest are damaged{REPAIR}"),
             Error::NoStore => f.write_str("there is no store of spans"),
-            Error::InUse => f.write_str("a server or another command has the store open"),
+            Error::InUse => f.write_str("is in use: a server or another command has it open"),
             Error::NoManifest { files } => {
                 write!(f, "there are {files} files in spans/ or a journal, and no manifest{REPAIR}")
             }

@@ -97,6 +97,9 @@ pub(crate) enum Unusable {
     Newer,
 }
 
+/// The name of a copy, and its commit.
+type Copy = (&'static str, Result<u64, Unusable>);
+
 impl Manifest {
     /// The same, to be changed and written.
     pub(crate) fn next(&self) -> Manifest {
@@ -141,12 +144,10 @@ impl Manifest {
     }
 
     /// The commit of each copy, or why it is not used, by name.
-    pub(crate) fn copies(
-        disk: &dyn Disk,
-    ) -> Result<[(&'static str, Result<u64, Unusable>); 2], Error> {
+    pub(crate) fn copies(disk: &dyn Disk) -> Result<[Copy; 2], Error> {
+        let copy = |name| read_copy(disk, name).map(|it| (name, it.map(|found| found.commit)));
         let [one, other] = COPIES;
-        let copy = |name| read_copy(disk, name).map(|it| it.map(|manifest| manifest.commit));
-        Ok([(one, copy(one)?), (other, copy(other)?)])
+        Ok([copy(one)?, copy(other)?])
     }
 
     /// Makes this what the store consists of.

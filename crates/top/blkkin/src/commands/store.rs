@@ -173,9 +173,7 @@ impl StoreArgs {
 fn failed(directory: &Path, error: &blkkin_lake::Error) -> Error {
     let told = Error::failed(format!("{}: {error}", directory.display()));
     match error {
-        blkkin_lake::Error::InUse | blkkin_lake::Error::Journal(_) => {
-            told.hint("stop `blkkin server` on this directory first")
-        }
+        blkkin_lake::Error::InUse => told.hint("stop `blkkin server` on this directory first"),
         blkkin_lake::Error::NoStore => {
             told.hint("--data names the directory of `blkkin server --data`")
         }
