@@ -121,16 +121,21 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 
 /// Gives a file that the manifest names its final name. Failing that, the file is found under its unfinished name.
 pub(crate) fn publish(disk: &dyn Disk, number: u64) -> io::Result<()> {
-    disk.rename(&unfinished_name(number), &spans_name(number))
-}
-
-/// Opens a file of spans under either of its names.
-pub(crate) fn open_either(disk: &dyn Disk, number: u64) -> io::Result<Arc<dyn File>> {
     match disk.open(&spans_name(number)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            // The missing file is known to users by its final name.
-            disk.open(&unfinished_name(number)).map_err(|_| error)
+            disk.rename(&unfinished_name(number), &spans_name(number))
         }
+        // A file that was copied in meanwhile is not replaced.
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file of spans under either of its names. The unfinished name comes first: a file that is renamed between two
+/// tries would not be found in the other order.
+pub(crate) fn open_either(disk: &dyn Disk, number: u64) -> io::Result<Arc<dyn File>> {
+    match disk.open(&unfinished_name(number)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => disk.open(&spans_name(number)),
         opened => opened,
     }
 }

@@ -174,14 +174,15 @@ fn unfinished_files_are_removed() {
 fn a_foreign_file_is_not_overwritten() {
     let disk = store();
     let (lake, _) = open(&disk).expect("opened");
+    let foreign = disk.bytes("spans/0000000001.parquet").expect("is there");
     let name = (4..9).map(|number| format!("spans/{number:010}.parquet"));
-    name.clone().for_each(|name| disk.set_bytes(&name, b"foreign".to_vec()));
+    name.clone().for_each(|name| disk.set_bytes(&name, foreign.clone()));
     let written = (0..200).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         lake.write_files().is_ok()
     });
     assert!(written && files(&disk).len() == 3 + 5 + 1, "{:?}", disk.names());
-    name.for_each(|name| assert_eq!(disk.bytes(&name).as_deref(), Some(&b"foreign"[..])));
+    name.for_each(|name| assert_eq!(disk.bytes(&name).as_deref(), Some(&foreign[..])));
 }
 
 fn adopt(disk: &SimulatedDisk) -> Adopted {
