@@ -15,8 +15,10 @@ use crate::tags::TagTable;
 use crate::{Clock, Error, Opened, Options, Retention, SystemClock};
 use blkkin_columns::{Block, Row, Scratch, Sorted};
 use blkkin_journal::{Directory, Disk, Item, Reader};
+use blkkin_model::{SpanRef, SpanSink};
 use blkkin_store::{compare, fingerprint};
 use std::collections::{HashMap, HashSet};
+use std::ops::{ControlFlow, Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +27,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const DUPLICATE: &str = ".duplicate";
 /// The ending of a file that is none of spans, or damaged.
 const UNREADABLE: &str = ".unreadable";
+
+/// Spans that are compared with other files together.
+const GROUP: usize = 4096;
+/// Spans of another file that are read at once for a group.
+const READ_AT_ONCE: usize = 32 << 10;
 
 /// What adopting a directory did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -258,41 +265,82 @@ impl Adopting {
 
     /// Which spans other files have: exactly, whatever it costs.
     fn known_of(&self, sorted: &Sorted<'_>) -> Result<HashSet<usize>, Error> {
-        let low = |index: usize| {
-            let (block, row) = sorted.row(index);
-            block.trace_low(row)
-        };
         let mut known = HashSet::new();
-        let mut one = Scratch::default();
         let mut start = 0;
         while start < sorted.len() {
-            let of = low(start);
-            let end = start + (start..sorted.len()).take_while(|&at| low(at) == of).count();
-            for part in self.parts.iter().filter(|part| part.may_hold(of)) {
-                let mut there = Block::new();
-                match part.between(of..=of, &mut there) {
-                    Ok(()) => {}
-                    Err(error) if error.may_pass() => return Err(error),
-                    // A damaged file has nothing that could be compared.
-                    Err(_) => continue,
-                }
-                let mut other = Scratch::default();
-                let mut rows: HashMap<u64, Vec<Row>> = HashMap::new();
-                for row in 0..there.len() as Row {
-                    let print = fingerprint(&there.span(row, &mut other));
-                    rows.entry(print).or_default().push(row);
-                }
-                for index in start..end {
-                    let span = sorted.span(index, &mut one);
-                    let mut alike = rows.get(&fingerprint(&span)).into_iter().flatten();
-                    if alike.any(|&row| compare(&there.span(row, &mut other), &span).is_eq()) {
-                        known.insert(index);
-                    }
-                }
+            let end = end_of_request(sorted, sorted.len().min(start + GROUP) - 1);
+            for part in &self.parts {
+                self.known_in(part, sorted, start..end, &mut known)?;
             }
             start = end;
         }
         Ok(known)
+    }
+
+    /// Notes which spans of whole requests a file has.
+    fn known_in(
+        &self,
+        part: &Part,
+        sorted: &Sorted<'_>,
+        places: Range<usize>,
+        known: &mut HashSet<usize>,
+    ) -> Result<(), Error> {
+        let mut lows: Vec<u64> = places.clone().map(|index| low_of(sorted, index)).collect();
+        lows.dedup();
+        lows.retain(|&low| part.may_hold(low));
+        let [first, .., last] = lows[..] else {
+            return lows.iter().try_for_each(|&low| {
+                self.compare(part, low..=low, usize::MAX, sorted, places.clone(), known).map(drop)
+            });
+        };
+        // Where the file has little else between, it is read once for all requests.
+        if self.compare(part, first..=last, READ_AT_ONCE, sorted, places.clone(), known)? {
+            return Ok(());
+        }
+        for low in lows {
+            let start = places.start
+                + places.clone().take_while(|&index| low_of(sorted, index) < low).count();
+            let of_request = start..end_of_request(sorted, start);
+            self.compare(part, low..=low, usize::MAX, sorted, of_request, known)?;
+        }
+        Ok(())
+    }
+
+    /// Compares spans with those that a file has in a range of requests; false if those are more than some, and were not
+    /// compared.
+    fn compare(
+        &self,
+        part: &Part,
+        lows: RangeInclusive<u64>,
+        spans_max: usize,
+        sorted: &Sorted<'_>,
+        places: Range<usize>,
+        known: &mut HashSet<usize>,
+    ) -> Result<bool, Error> {
+        let mut there = UpTo { block: Block::new(), spans_max };
+        match part.hand_over(lows, &mut there) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(error) if error.may_pass() => return Err(error),
+            // A damaged file has nothing that could be compared.
+            Err(_) => return Ok(true),
+        }
+        let there = there.block;
+        let (mut one, mut other) = (Scratch::default(), Scratch::default());
+        let mut rows: HashMap<u64, Vec<Row>> = HashMap::new();
+        for row in 0..there.len() as Row {
+            let print = fingerprint(&there.span(row, &mut other));
+            rows.entry(print).or_default().push(row);
+        }
+        for index in places {
+            let span = sorted.span(index, &mut one);
+            let mut alike = rows.get(&fingerprint(&span)).into_iter().flatten();
+            let is_same = |&row: &Row| compare(&there.span(row, &mut other), &span).is_eq();
+            if alike.any(is_same) {
+                known.insert(index);
+            }
+        }
+        Ok(true)
     }
 
     /// Writes the manifest, and then gives files the names that they have by it.
@@ -328,6 +376,32 @@ impl Adopting {
         self.adopted.files = self.parts.len() as u64;
         self.adopted.spans = self.parts.iter().map(|part| part.entry.spans).sum();
         Ok(self.adopted)
+    }
+}
+
+fn low_of(sorted: &Sorted<'_>, index: usize) -> u64 {
+    let (block, row) = sorted.row(index);
+    block.trace_low(row)
+}
+
+/// The end of the request that a span is of.
+fn end_of_request(sorted: &Sorted<'_>, index: usize) -> usize {
+    let low = low_of(sorted, index);
+    index + (index..sorted.len()).take_while(|&at| low_of(sorted, at) == low).count()
+}
+
+/// Takes a number of spans, and breaks off at more.
+struct UpTo {
+    block: Block,
+    spans_max: usize,
+}
+
+impl SpanSink for UpTo {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        if self.block.len() >= self.spans_max || self.block.push(span).is_err() {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 }
 

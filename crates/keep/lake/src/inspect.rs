@@ -22,7 +22,7 @@ pub struct Inspection {
     pub retention: Option<Retention>,
     /// The files of spans, and all other names beside them, in order.
     pub files: Vec<InspectedFile>,
-    /// Spans that only the journal has.
+    /// Spans that the journal has, and no file by the manifest.
     pub journal_spans: u64,
     /// What is wrong with the journal: one line each.
     pub journal_damage: Vec<String>,

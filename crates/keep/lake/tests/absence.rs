@@ -261,6 +261,25 @@ fn adopting_takes_what_is_new_of_a_file() {
     assert_eq!(spans_kept(&disk), 50);
 }
 
+/// A file of few requests beside one that has very many between them.
+#[test]
+fn adopting_compares_with_large_files() {
+    let large = Options { retention: Retention::ALL, ..Options::default() };
+    let write = |seed, numbers: [std::ops::Range<u64>; 2]| {
+        let disk = SimulatedDisk::new(seed);
+        let (lake, _) = Lake::open_on(Arc::new(disk.clone()), large.clone()).expect("opened");
+        numbers.into_iter().for_each(|numbers| send(&lake, numbers));
+        lake.write_files().expect("written");
+        drop(lake);
+        disk
+    };
+    let (disk, other) = (write(1, [0..25_000, 25_000..50_000]), write(2, [0..30, 60_000..60_020]));
+    let file = other.bytes("spans/0000000001.parquet").expect("is there");
+    disk.set_bytes("spans/0000000077.parquet", file);
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (2, 20, 30));
+}
+
 /// What happens to control files: each is removed, replaced by an older one, or copied over another one of its kind,
 /// alone and in pairs. No file of spans is removed, and what does not open names the command after which it does.
 #[test]

@@ -141,7 +141,7 @@ fn check_tells_what_is_wrong() {
     let scratch = Scratch::new("store-check");
     let data = scratch.0.join("data");
     store(&data);
-    check(&command(&data, "check", &[]), 0, "only in the journal: 50 spans");
+    check(&command(&data, "check", &[]), 0, "in no file by the manifest: 50 spans");
     let json = text(&command(&data, "check", &["--json"]).stdout);
     let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
     assert_eq!(value["good"], true, "{json}");

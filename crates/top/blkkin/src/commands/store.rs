@@ -237,7 +237,8 @@ fn inspection_text(inspection: &Inspection) -> String {
         ]);
     }
     text.push_str(&table.print(false));
-    text.push_str(&format!("only in the journal: {}\n", plural(inspection.journal_spans, "span")));
+    let spans = plural(inspection.journal_spans, "span");
+    text.push_str(&format!("in the journal, and in no file by the manifest: {spans}\n"));
     for damage in &inspection.journal_damage {
         text.push_str(&format!("journal: {damage}\n"));
     }
