@@ -1,9 +1,10 @@
-//! Makes a directory of span files a store again: writes a manifest that names all files of spans that can be read, and
-//! makes indexes of those that it did not name. Start at [`adopt`].
+//! Makes a directory of span files a store again: writes a manifest that names all files of spans
+//! that can be read, and makes indexes of those that it did not name. Start at [`adopt`].
 //!
-//! No file is removed. A file that only repeats what others have, or cannot be read, gets another name, which no store
-//! ever removes. The journal stays as it is; where no manifest says up to where files have it, all of it is read at the
-//! next start, and spans that files have are recognized.
+//! No file is removed. A file that only repeats what others have, or cannot be read, gets another
+//! name, which no store ever removes. The journal stays as it is; where no manifest says up to
+//! where files have it, all of it is read at the next start, and spans that files have are
+//! recognized.
 
 use crate::cache::Cache;
 use crate::lake::{lock_store, open_parts};
@@ -48,13 +49,15 @@ pub struct Adopted {
     pub duplicate_spans: u64,
     /// Files that got another name, and their new names.
     pub set_aside: Vec<(String, String)>,
-    /// What the manifest names and cannot be read, and other Parquet files that are not of spans: one line each.
+    /// What the manifest names and cannot be read, and other Parquet files that are not of spans:
+    /// one line each.
     pub damage: Vec<String>,
     /// Whether all spans are kept from now on, as nothing notes how long they were.
     pub keeps_all: bool,
 }
 
-/// Makes the directory of a store that no server holds a store again. `bytes_done` counts bytes of span files.
+/// Makes the directory of a store that no server holds a store again. `bytes_done` counts bytes of
+/// span files.
 pub fn adopt(directory: &Path, bytes_done: &AtomicU64) -> Result<Adopted, Error> {
     let is_store = ["spans", "journal"].iter().any(|name| directory.join(name).is_dir());
     if !is_store {
@@ -69,8 +72,8 @@ pub fn adopt_on(root: Arc<dyn Disk>, bytes_done: &AtomicU64) -> Result<Adopted, 
     bring_in(root, &[], bytes_done)
 }
 
-/// Adopts a directory and files that were brought in. `incoming` are files under unfinished names, which are removed if all of their
-/// spans are there already.
+/// Adopts a directory and files that were brought in. `incoming` are files under unfinished names,
+/// which are removed if all of their spans are there already.
 pub(crate) fn bring_in(
     root: Arc<dyn Disk>,
     incoming: &[u64],
@@ -306,8 +309,8 @@ impl Adopting {
         Ok(())
     }
 
-    /// Compares spans with those that a file has in a range of requests; false if those are more than some, and were not
-    /// compared.
+    /// Compares spans with those that a file has in a range of requests; false if those are more
+    /// than some, and were not compared.
     fn compare(
         &self,
         part: &Part,

@@ -23,7 +23,8 @@ pub(crate) struct Aside {
 /// Puts a damaged file of spans aside. False if it is still there under its name, as the system did not let us.
 pub(crate) fn put(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&part::spans_name(number), &name(number)) {
-        // The next start would refuse the file, if it were found under its name again and no manifest named it.
+        // The next start would refuse the file, if it were found under its name again and no
+        // manifest named it.
         Ok(()) => {
             let _ = spans.remove(&part::index_name(number));
             spans.sync().is_ok()

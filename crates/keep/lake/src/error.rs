@@ -19,8 +19,8 @@ pub enum Error {
         /// Files of spans.
         files: usize,
     },
-    /// The directory holds files of spans that the manifest does not name: it is older than they are, or they were
-    /// copied in.
+    /// The directory holds files of spans that the manifest does not name: it is older than they
+    /// are, or they were copied in.
     Unnamed {
         /// The name of the first one.
         first: String,

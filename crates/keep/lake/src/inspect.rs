@@ -1,4 +1,5 @@
-//! What is in a store's directory, and what is wrong with it. Start at [`inspect`], which changes nothing.
+//! What is in a store's directory, and what is wrong with it. Start at [`inspect`], which changes
+//! nothing.
 
 use crate::index::Index;
 use crate::lake::lock_store;
@@ -106,8 +107,8 @@ impl Inspection {
     }
 }
 
-/// Looks at the store in a directory, which no server may hold, and reads all of its files. `bytes_done` counts bytes of
-/// span files.
+/// Looks at the store in a directory, which no server may hold, and reads all of its files.
+/// `bytes_done` counts bytes of span files.
 pub fn inspect(directory: &Path, bytes_done: &AtomicU64) -> Result<Inspection, Error> {
     let open = |path: &Path| match Directory::open(path) {
         Ok(directory) => Ok(Some(directory)),

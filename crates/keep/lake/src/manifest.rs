@@ -1,8 +1,8 @@
 //! Which files there are, and up to where the journal is in them: what a store consists of, changed at once and durably.
 //!
-//! There are two copies, each written to a new file that is then given the copy's name; who opens takes the later one
-//! that is whole. A file is removed only after both copies list it as being removed; a file that neither copy names
-//! is never touched.
+//! There are two copies, each written to a new file that is then given the copy's name; who opens
+//! takes the later one that is whole. A file is removed only after both copies list it as being
+//! removed; a file that neither copy names is never touched.
 
 use crate::{Error, Retention};
 use blkkin_journal::Disk;
@@ -37,11 +37,12 @@ pub(crate) struct Manifest {
     /// as lost as long as they are here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<FileEntry>,
-    /// Files that were merged into others or have expired, until they are removed: a crash in between must leave
-    /// proof that the store itself gave them up.
+    /// Files that were merged into others or have expired, until they are removed: a crash in
+    /// between must leave proof that the store itself gave them up.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) removing: Vec<FileEntry>,
-    /// How long spans are kept, as the store was last told: a start without options must not remove more.
+    /// How long spans are kept, as the store was last told: a start without options must not remove
+    /// more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) retention: Option<Retention>,
 }

@@ -1,4 +1,5 @@
-//! The names in the directory of span files, and which of them are the store's own. Start at [`Names::list`].
+//! The names in the directory of span files, and which of them are the store's own. Start at
+//! [`Names::list`].
 
 use crate::Error;
 use crate::index;

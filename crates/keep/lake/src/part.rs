@@ -57,8 +57,9 @@ pub(crate) type SpanFile = blkkin_columns::File<Input>;
 /// What reading takes beside what a file says of itself.
 const READING_BYTES: usize = 512 << 10;
 
-/// Health of a file: no error so far; bytes that are wrong, to be verified; verified as damaged; the system refused
-/// to read it (too many open files, an I/O error); refused for [`LASTING_AFTER`].
+/// Health of a file: no error so far; bytes that are wrong, to be verified; verified as damaged;
+/// the system refused to read it (too many open files, an I/O error); refused for
+/// [`LASTING_AFTER`].
 const GOOD: u8 = 0;
 const SUSPECT: u8 = 1;
 const DAMAGED: u8 = 2;
@@ -106,8 +107,9 @@ pub(crate) fn index_name(number: u64) -> String {
     format!("{number:010}.index")
 }
 
-/// The name of a file of spans until a manifest names it. Readers of all Parquet files of the directory do not see half
-/// of a file, and an unfinished file that no manifest names holds nothing that is not elsewhere.
+/// The name of a file of spans until a manifest names it. Readers of all Parquet files of the
+/// directory do not see half of a file, and an unfinished file that no manifest names holds nothing
+/// that is not elsewhere.
 pub(crate) fn unfinished_name(number: u64) -> String {
     format!("{number:010}.unfinished")
 }
@@ -119,7 +121,8 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
     (format!("{number:010}") == stem).then_some(number)
 }
 
-/// Gives a file that the manifest names its final name. Failing that, the file is found under its unfinished name.
+/// Gives a file that the manifest names its final name. Failing that, the file is found under its
+/// unfinished name.
 pub(crate) fn publish(disk: &dyn Disk, number: u64) -> io::Result<()> {
     match disk.open(&spans_name(number)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -131,8 +134,8 @@ pub(crate) fn publish(disk: &dyn Disk, number: u64) -> io::Result<()> {
     }
 }
 
-/// Opens a file of spans under either of its names. The unfinished name comes first: a file that is renamed between two
-/// tries would not be found in the other order.
+/// Opens a file of spans under either of its names. The unfinished name comes first: a file that is
+/// renamed between two tries would not be found in the other order.
 pub(crate) fn open_either(disk: &dyn Disk, number: u64) -> io::Result<Arc<dyn File>> {
     match disk.open(&unfinished_name(number)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => disk.open(&spans_name(number)),
@@ -181,7 +184,8 @@ impl Part {
         Part::of(disk, cache, entry, file, index)
     }
 
-    /// Makes a part of a whole file that no manifest names, with a new index of what it and the files before it say.
+    /// Makes a part of a whole file that no manifest names, with a new index of what it and the
+    /// files before it say.
     pub(crate) fn adopt(
         disk: Arc<dyn Disk>,
         cache: Arc<Cache>,
@@ -337,8 +341,8 @@ impl Part {
         result
     }
 
-    /// Verifies all of the file after an error. A file is damaged only if its bytes are wrong; one that the system
-    /// does not let us read is verified again later.
+    /// Verifies all of the file after an error. A file is damaged only if its bytes are wrong; one
+    /// that the system does not let us read is verified again later.
     pub(crate) fn examine(&self, uptime: Duration) {
         let mut retry = lock(&self.retry);
         let is_due = match self.health.load(Ordering::Relaxed) {
@@ -414,8 +418,8 @@ impl PartWriter {
         options: Options,
     ) -> Result<PartWriter, Error> {
         let name = unfinished_name(number);
-        // The file's final name must be free: publishing it replaces what has that name. The next try has another
-        // number.
+        // The file's final name must be free: publishing it replaces what has that name. The next
+        // try has another number.
         let last = spans_name(number);
         match disk.open(&last) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -483,7 +487,8 @@ impl PartWriter {
     }
 }
 
-/// Removes a file that no manifest names. The index goes first: it is known as ours by the file beside it.
+/// Removes a file that no manifest names. The index goes first: it is known as ours by the file
+/// beside it.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, number: u64) {
     let _ = disk.remove(&index_name(number));
     let _ = disk.remove(&unfinished_name(number));

@@ -36,7 +36,8 @@ impl Retention {
     /// All spans are kept.
     pub const ALL: Retention = Retention { age: None, bytes: None };
 
-    /// The retention that the store in a directory was last told, if there is a store and it was told.
+    /// The retention that the store in a directory was last told, if there is a store and it was
+    /// told.
     pub fn noted(directory: &Path) -> Result<Option<Retention>, Error> {
         let disk = match Directory::open(directory) {
             Ok(disk) => disk,

@@ -1,5 +1,5 @@
-//! The spans of a store that no server holds, for those who copy them elsewhere, and files that are brought in.
-//! Start at [`Stored::open`].
+//! The spans of a store that no server holds, for those who copy them elsewhere, and files that are
+//! brought in. Start at [`Stored::open`].
 
 use crate::adopt::bring_in;
 use crate::lake::lock_store;
@@ -103,7 +103,8 @@ impl Stored {
         Ok(file)
     }
 
-    /// Hands over the spans that only the journal has. Gives what of it could not be read: one line each.
+    /// Hands over the spans that only the journal has. Gives what of it could not be read: one line
+    /// each.
     pub fn read_journal(
         &self,
         each: &mut dyn FnMut(&Block) -> io::Result<()>,
@@ -127,8 +128,9 @@ impl Stored {
         self.listing.rest(Arc::clone(&self.journal), create)
     }
 
-    /// Brings files of spans into the store in a directory, which is made if it is not there. Spans that the store has
-    /// are left out. `bytes_done` counts bytes of the store's files that were read.
+    /// Brings files of spans into the store in a directory, which is made if it is not there. Spans
+    /// that the store has are left out. `bytes_done` counts bytes of the store's files that were
+    /// read.
     pub fn import(
         directory: &Path,
         sources: &mut [impl Read],

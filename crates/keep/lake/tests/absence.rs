@@ -1,5 +1,6 @@
-//! D9: absence is not emptiness. A store whose control files are missing, older than its files or joined by
-//! others is refused with the name of the command that repairs it, and no file of spans is removed.
+//! D9: absence is not emptiness. A store whose control files are missing, older than its files or
+//! joined by others is refused with the name of the command that repairs it, and no file of spans
+//! is removed.
 
 use blkkin_journal::Disk;
 use blkkin_journal::testing::SimulatedDisk;
@@ -232,7 +233,8 @@ fn adopting_finds_each_span_once() {
     assert_eq!(adopted.set_aside.len(), 4);
     assert_eq!(spans_kept(&copy_of(&disk)), 40);
 
-    // An older manifest: the file that it does not name is adopted, and what the journal had is not there twice.
+    // An older manifest: the file that it does not name is adopted, and what the journal had is not
+    // there twice.
     let (lake, _) = open(&disk).expect("opened");
     lake.write_files().expect("written");
     drop(lake);
@@ -280,8 +282,9 @@ fn adopting_compares_with_large_files() {
     assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (2, 20, 30));
 }
 
-/// What happens to control files: each is removed, replaced by an older one, or copied over another one of its kind,
-/// alone and in pairs. No file of spans is removed, and what does not open names the command after which it does.
+/// What happens to control files: each is removed, replaced by an older one, or copied over another
+/// one of its kind, alone and in pairs. No file of spans is removed, and what does not open names
+/// the command after which it does.
 #[test]
 fn d9_control_files_in_pairs() {
     let disk = SimulatedDisk::new(1);

@@ -577,8 +577,8 @@ fn room_is_made_by_the_oldest_files() {
     assert_eq!(lake.links(blkkin_store::Window::ALL).expect("an answer"), links);
 }
 
-/// A file that the system does not let us read for a moment is not damaged: it is tried again, and merged with the
-/// others when it can be read.
+/// A file that the system does not let us read for a moment is not damaged: it is tried again, and
+/// merged with the others when it can be read.
 #[test]
 fn a_moment_without_reads_is_no_damage() {
     let disk = SimulatedDisk::new(16);

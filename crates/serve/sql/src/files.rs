@@ -216,8 +216,8 @@ impl SpanFile {
         Ok(Arc::new(SpanFile { name, spans, bytes, bytes_named, file, footer }))
     }
 
-    /// Whether it is as long as the manifest says; if not, what is wrong. The query engine passes over an empty file
-    /// without an error.
+    /// Whether it is as long as the manifest says; if not, what is wrong. The query engine passes
+    /// over an empty file without an error.
     pub(crate) fn check_size(&self) -> Result<(), String> {
         let (name, bytes) = (&self.name, self.bytes);
         match self.bytes_named {

@@ -1,5 +1,5 @@
-//! `blkkin store`: what a store holds, its repair, and its spans elsewhere and back, by the commands of docs/backup.md;
-//! and how long `blkkin server` keeps spans when it is started again.
+//! `blkkin store`: what a store holds, its repair, and its spans elsewhere and back, by the
+//! commands of docs/backup.md; and how long `blkkin server` keeps spans when it is started again.
 
 mod support;
 

@@ -229,8 +229,8 @@ fn damaged_files_are_named_and_left_out_by_choice() {
     }
 }
 
-/// The query engine passes over a file of no bytes where it cuts files into parts, which it does from 10 MB on: the
-/// answer was of all others, without an error.
+/// The query engine passes over a file of no bytes where it cuts files into parts, which it does
+/// from 10 MB on: the answer was of all others, without an error.
 #[test]
 fn empty_files_beside_large_ones_are_named() {
     let mut random = 1_u64;

@@ -20,9 +20,9 @@ use std::time::{Duration, Instant};
 /// Spans come as Zipkin's and OpenTelemetry's senders send them: over HTTP, gRPC and Scribe. Zipkin's
 /// API answers questions about them, and so does one that can do more; `docs/server-api.md` has both.
 ///
-/// Spans are kept in files of a directory, Parquet that other programs read too, until they are older
-/// than `--keep` or take more than `--keep-bytes`. The store notes both, so a start without them does not remove what was
-/// to be kept. What a sender was told is taken is on disk.
+/// Spans are kept in files of a directory, Parquet that other programs read too, until they are
+/// older than `--keep` or take more than `--keep-bytes`. The store notes both, so a start without
+/// them does not remove what was to be kept. What a sender was told is taken is on disk.
 ///
 /// It is there for this machine alone. To have it listen elsewhere takes a certificate and a file of
 /// tokens, one of which each request has to have. It runs until SIGTERM or Ctrl-C, and answers what it
@@ -43,7 +43,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Store")]
     data: Option<PathBuf>,
 
-    /// Remove spans after this time: 12h, 30d; 0 is never [default: as the store was last told, else 7d]
+    /// Remove spans after this time: 12h, 30d; 0 is never [default: as the store was last told,
+    /// else 7d]
     #[arg(
         long,
         value_name = "TIME",
@@ -53,7 +54,8 @@ pub(crate) struct Args {
     )]
     keep: Option<Duration>,
 
-    /// Remove the oldest spans if their files take more; 0 is never [default: as the store was last told, else 50G]
+    /// Remove the oldest spans if their files take more; 0 is never [default: as the store was last
+    /// told, else 50G]
     #[arg(
         long,
         value_name = "SIZE",

@@ -57,10 +57,11 @@ struct StoreArgs {
 
 /// List a store's files and what is wrong with them
 ///
-/// Reads all files and the journal, and changes nothing. A file is `good`; `damaged`, if bytes of it are wrong;
-/// `missing`, if the manifest names it and it is not there; `unnamed`, if the manifest does not name it. A file
-/// without an index gets one at the next start of the server; one that is `removing` is removed then, as its spans
-/// were merged into another file or have expired. The exit status is 1 if anything is wrong.
+/// Reads all files and the journal, and changes nothing. A file is `good`; `damaged`, if bytes of
+/// it are wrong; `missing`, if the manifest names it and it is not there; `unnamed`, if the
+/// manifest does not name it. A file without an index gets one at the next start of the server; one
+/// that is `removing` is removed then, as its spans were merged into another file or have expired.
+/// The exit status is 1 if anything is wrong.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -75,13 +76,13 @@ struct Check {
 
 /// Make a directory of span files a store again
 ///
-/// For a directory whose manifest is missing, damaged or older than its files, or into which files were copied: the
-/// server refuses those. Afterwards the manifest names all files of spans that can be read. Missing indexes are made
-/// again, and the journal stays as it is.
+/// For a directory whose manifest is missing, damaged or older than its files, or into which files
+/// were copied: the server refuses those. Afterwards the manifest names all files of spans that can
+/// be read. Missing indexes are made again, and the journal stays as it is.
 ///
-/// Nothing is removed. A file whose spans are in other files is renamed to `*.duplicate`, and one that cannot be read
-/// to `*.unreadable`; no store looks at those again. If nothing noted how long spans are kept, all are kept until
-/// `blkkin server` is given `--keep` or `--keep-bytes`.
+/// Nothing is removed. A file whose spans are in other files is renamed to `*.duplicate`, and one
+/// that cannot be read to `*.unreadable`; no store looks at those again. If nothing noted how long
+/// spans are kept, all are kept until `blkkin server` is given `--keep` or `--keep-bytes`.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -96,9 +97,9 @@ struct Adopt {
 
 /// Write all spans of a store to a folder or file
 ///
-/// Parquet keeps all that spans have; other programs read it too. Zipkin's and OpenTelemetry's JSON have a batch of
-/// spans in each line; Zipkin's has whole microseconds. The output appears under its name when it is complete.
-/// Spans that only the journal has are among them.
+/// Parquet keeps all that spans have; other programs read it too. Zipkin's and OpenTelemetry's JSON
+/// have a batch of spans in each line; Zipkin's has whole microseconds. The output appears under
+/// its name when it is complete. Spans that only the journal has are among them.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -133,9 +134,10 @@ enum Written {
 
 /// Bring spans of folders and files into a store
 ///
-/// Takes what `blkkin store export` writes: Parquet files, folders of them, and JSON lines of Zipkin's or OpenTelemetry's
-/// format. Spans that the store has are left out, so an import can be repeated. The store is made if it is not there;
-/// a new one keeps all spans until `blkkin server` is given `--keep` or `--keep-bytes`.
+/// Takes what `blkkin store export` writes: Parquet files, folders of them, and JSON lines of
+/// Zipkin's or OpenTelemetry's format. Spans that the store has are left out, so an import can be
+/// repeated. The store is made if it is not there; a new one keeps all spans until `blkkin server`
+/// is given `--keep` or `--keep-bytes`.
 #[derive(clap::Args, Debug)]
 #[command(
     before_help = "Examples:\n  \
@@ -398,7 +400,8 @@ fn add(done: &AtomicU64, bytes: u64) {
     done.fetch_add(bytes, std::sync::atomic::Ordering::Relaxed);
 }
 
-/// Copies the files of a store, and makes some of its journal. Gives the number of spans, and what was damaged.
+/// Copies the files of a store, and makes some of its journal. Gives the number of spans, and what
+/// was damaged.
 fn export_files(
     stored: &Stored,
     output: &Path,
