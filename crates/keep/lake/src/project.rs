@@ -59,7 +59,7 @@ pub(crate) fn for_each_holding(
     for group in 0..file.groups() {
         let sieve = part.note(
             Sieve::of(projection.condition, &|column| file.texts(group, column))
-                .map_err(|error| part.error(error)),
+                .map_err(|error| part.read_error(error)),
         )?;
         if sieve.lets_none_through() {
             continue;

@@ -38,7 +38,8 @@ use std::process::ExitCode;
         blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
         blkkin status --watch                          what is recorded now, and lost\n  \
-        blkkin server --memory                         collect requests of all nodes, and find them",
+        blkkin server --memory                         collect requests of all nodes, and find them\n  \
+        blkkin store check                             what a store on disk holds, and what is wrong",
     after_help = EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -101,6 +102,7 @@ enum Command {
     Agent(commands::agent::Args),
     Scribe(commands::scribe::Args),
     Server(commands::server::Args),
+    Store(commands::store::Args),
 }
 
 fn main() -> ExitCode {
@@ -123,6 +125,7 @@ fn main() -> ExitCode {
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Send(args) => commands::send::run(args),
         Command::Server(args) => commands::server::run(args),
+        Command::Store(args) => commands::store::run(args),
         Command::Query(args) => commands::query::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),

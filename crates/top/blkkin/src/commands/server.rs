@@ -20,8 +20,9 @@ use std::time::{Duration, Instant};
 /// Spans come as Zipkin's and OpenTelemetry's senders send them: over HTTP, gRPC and Scribe. Zipkin's
 /// API answers questions about them, and so does one that can do more; `docs/server-api.md` has both.
 ///
-/// Spans are kept in files of a directory, Parquet that other programs read too, until they are older
-/// than `--keep` or take more than `--keep-bytes`. What a sender was told is taken is on disk.
+/// Spans are kept in files of a directory, Parquet that other programs read too, until they are
+/// older than `--keep` or take more than `--keep-bytes`. The store notes both, so a start without
+/// them does not remove what was to be kept. What a sender was told is taken is on disk.
 ///
 /// It is there for this machine alone. To have it listen elsewhere takes a certificate and a file of
 /// tokens, one of which each request has to have. It runs until SIGTERM or Ctrl-C, and answers what it
@@ -42,27 +43,27 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Store")]
     data: Option<PathBuf>,
 
-    /// Remove spans after this time: 12h, 30d; 0 is never
+    /// Remove spans after this time: 12h, 30d; 0 is never [default: as the store was last told,
+    /// else 7d]
     #[arg(
         long,
         value_name = "TIME",
         value_parser = values::age,
-        default_value = "7d",
         conflicts_with = "memory",
         help_heading = "Store"
     )]
-    keep: Duration,
+    keep: Option<Duration>,
 
-    /// Remove the oldest spans if their files take more; 0 is never
+    /// Remove the oldest spans if their files take more; 0 is never [default: as the store was last
+    /// told, else 50G]
     #[arg(
         long,
         value_name = "SIZE",
         value_parser = values::bytes,
-        default_value = "50G",
         conflicts_with = "memory",
         help_heading = "Store"
     )]
-    keep_bytes: u64,
+    keep_bytes: Option<u64>,
 
     /// Keep spans in memory: they are gone when the server ends
     #[arg(long, conflicts_with = "data", help_heading = "Store")]
@@ -186,19 +187,52 @@ fn store(args: &Args) -> Result<Arc<dyn SpanStore>, Error> {
     let directory = args.data.clone().or_else(|| state_directory("spans")).ok_or_else(|| {
         Error::usage("there is no home directory for spans to be kept in").hint("give --data")
     })?;
-    let limited = |limit: u64| (limit > 0).then_some(limit);
+    let retention = retention(args, &directory)?;
+    open(&directory, Options { retention, notes_retention: true, ..Options::default() })
+}
+
+/// How long spans are kept: as the options say, or else as the store was last told.
+fn retention(args: &Args, directory: &Path) -> Result<Retention, Error> {
+    let noted = Retention::noted(directory).map_err(|error| cannot_keep(directory, &error))?;
+    let known = noted.unwrap_or(Options::default().retention);
     let retention = Retention {
-        age: Some(args.keep).filter(|age| !age.is_zero()),
-        bytes: limited(args.keep_bytes),
+        age: args.keep.map_or(known.age, |age| Some(age).filter(|age| !age.is_zero())),
+        bytes: args.keep_bytes.map_or(known.bytes, |bytes| Some(bytes).filter(|&it| it > 0)),
     };
-    open(&directory, Options { retention, ..Options::default() })
+    let kept = kept(&retention);
+    log(&match noted {
+        Some(noted) if retention.is_shorter_than(&noted) => format!(
+            "spans are kept {kept}, and no longer {}: what is beyond is removed",
+            self::kept(&noted)
+        ),
+        Some(noted) if retention == noted && args.keep.or(noted.age) == noted.age => {
+            format!("spans are kept {kept}, as the store was last told")
+        }
+        _ => format!("spans are kept {kept}"),
+    });
+    Ok(retention)
+}
+
+/// A retention in words.
+fn kept(retention: &Retention) -> String {
+    let age = retention.age.map(|age| format!("for {}", values::age_text(age)));
+    let bytes = retention.bytes.map(|bytes| format!("within {} bytes", values::bytes_text(bytes)));
+    match (age, bytes) {
+        (Some(age), Some(bytes)) => format!("{age} and {bytes}"),
+        (Some(one), None) | (None, Some(one)) => one,
+        (None, None) => "for ever".to_owned(),
+    }
+}
+
+fn cannot_keep(directory: &Path, error: &blkkin_lake::Error) -> Error {
+    Error::failed(format!("cannot keep spans in {}: {error}", directory.display()))
 }
 
 fn open(directory: &Path, options: Options) -> Result<Arc<dyn SpanStore>, Error> {
     let shown = directory.display();
     let begun = Instant::now();
-    let (lake, found) = Lake::open(directory, options)
-        .map_err(|error| Error::failed(format!("cannot keep spans in {shown}: {error}")))?;
+    let (lake, found) =
+        Lake::open(directory, options).map_err(|error| cannot_keep(directory, &error))?;
     log(&format!(
         "keeping spans in {shown}: {} in {} files and {} in the journal, read in {:.1} s",
         found.spans,
