@@ -218,6 +218,8 @@ impl Block {
             .map(|id| self.layouts.intern_layout(other.layouts.get(id as u32), &texts, &self.texts))
             .collect();
         self.append_values(other, &texts);
+        // The writer relies on it when it divides spans into pages.
+        self.heaviest = self.heaviest.max(other.heaviest);
         if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
             self.trace_high.resize(self.trace_low.len(), 0);
             self.trace_high.extend(&other.trace_high);
