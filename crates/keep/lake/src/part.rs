@@ -251,10 +251,16 @@ impl Part {
     /// Reads all of it, if something could not be read.
     pub(crate) fn examine(&self) {
         if self.health.load(Ordering::Relaxed) == SUSPECT {
-            let loaded = self.load();
-            let is_whole = loaded.is_ok_and(|loaded| loaded.file.verify().is_ok());
-            let is_whole = is_whole && self.links().is_ok();
-            self.health.store(if is_whole { GOOD } else { DAMAGED }, Ordering::Relaxed);
+            let verify = |loaded: Arc<Loaded>| {
+                loaded.file.verify().map_err(|error| read_error(self.entry.number, error))
+            };
+            let health = match self.load().and_then(verify).and_then(|()| self.links()) {
+                Ok(_) => GOOD,
+                // Too few descriptors, say. The file is examined again the next time.
+                Err(error) if error.may_pass() => SUSPECT,
+                Err(_) => DAMAGED,
+            };
+            self.health.store(health, Ordering::Relaxed);
         }
     }
 

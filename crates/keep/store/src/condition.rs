@@ -5,6 +5,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use crate::is_cancelled;
 use blkkin_filter::Glob;
 use blkkin_model::{Kind, SpanRef, ValueRef};
 use std::borrow::Cow;
@@ -99,7 +100,8 @@ impl Condition {
             Condition::Annotation(test) => span
                 .annotations
                 .iter()
-                .any(|annotation| test.holds_of(annotation.value, Case::Counts)),
+                // One span may have megabytes of them, and a condition thousands of patterns.
+                .any(|annotation| !is_cancelled() && test.holds_of(annotation.value, Case::Counts)),
         }
     }
 }
