@@ -12,8 +12,8 @@ use blkkin_model::{Count, SpanRef, SpanSink};
 /// themselves.
 pub(crate) const DEPTH_MAX: usize = 120;
 
-/// Most bytes of texts for each byte of a batch, beside [`Limits::expanded_bytes`]. Spans of 300 bytes may thus share
-/// 2 KiB, however many there are.
+/// Most bytes of texts for each byte of a batch, beside [`Limits::expanded_bytes`]. Spans of 300
+/// bytes may thus share 2 KiB, however many there are.
 const EXPANSION: u64 = 8;
 
 /// Reads batches of spans, and keeps its memory from one to the next.

@@ -1,8 +1,8 @@
 //! A batch of spans in columns, to which spans are added and from which none is taken. Start at [`Block::push`].
 //!
-//! A row has 66 bytes and four for each tag, eight more for each number among its tags, and twelve for each annotation;
-//! upper halves of request ids take eight bytes a row from the first one on that has one. Texts, byte strings, endpoints
-//! and the layouts of tags are kept once.
+//! A row has 66 bytes and four for each tag, eight more for each number among its tags, and twelve
+//! for each annotation; upper halves of request ids take eight bytes a row from the first one on
+//! that has one. Texts, byte strings, endpoints and the layouts of tags are kept once.
 
 use crate::dictionary::{Blobs, Texts};
 use crate::endpoint::{EndpointId, Endpoints, Entry};

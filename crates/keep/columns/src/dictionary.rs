@@ -1,4 +1,5 @@
-//! Texts and byte strings, each kept once, and known by a number from then on. Start at [`Dictionary`].
+//! Texts and byte strings, each kept once, and known by a number from then on. Start at
+//! [`Dictionary`].
 //!
 //! Hashes are seeded for each process, so that nobody can send texts that meet in one place of the table.
 

@@ -8,9 +8,9 @@ use std::cell::RefCell;
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
-/// The spans of several blocks, in order of the lower half of their request's id, its upper half, their start (those
-/// without one first), their id, and then of all that they say, in the order of `blkkin_store::compare`. Spans that say
-/// exactly the same are one.
+/// The spans of several blocks, in order of the lower half of their request's id, its upper half,
+/// their start (those without one first), their id, and then of all that they say, in the order of
+/// `blkkin_store::compare`. Spans that say exactly the same are one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
     /// Block and row.
@@ -150,8 +150,8 @@ impl<'b> Sorted<'b> {
 /// Longer values are compared once for each pair.
 const LONG_BYTES: usize = 256;
 
-/// Compares spans by what they say, and values by their numbers first: thousands of spans may share values of
-/// megabytes, whose bytes would otherwise be compared for each pair of spans.
+/// Compares spans by what they say, and values by their numbers first: thousands of spans may share
+/// values of megabytes, whose bytes would otherwise be compared for each pair of spans.
 struct Comparison<'a, 'b> {
     blocks: &'a [&'b Block],
     /// The order of pairs of long values.
@@ -226,8 +226,8 @@ impl Comparison<'_, '_> {
         })
     }
 
-    /// The order of two values of one type. Numbers are compared by their bits where they are not whole: a zero is not
-    /// the other, and what is not a number is itself.
+    /// The order of two values of one type. Numbers are compared by their bits where they are not
+    /// whole: a zero is not the other, and what is not a number is itself.
     fn compare_values(&self, a: Value, b: Value) -> Ordering {
         let is_kept_once = matches!(a.1, ValueType::Str | ValueType::Bytes);
         if a == b && is_kept_once {

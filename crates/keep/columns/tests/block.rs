@@ -138,7 +138,6 @@ fn values_that_spans_share_are_compared_once() {
     let begun = std::time::Instant::now();
     let sorted = Sorted::of(&[&blocks[0], &blocks[1], &blocks[0]]);
     let took = begun.elapsed();
-    println!("{took:?}");
     assert_eq!((sorted.len(), sorted.duplicates()), (2 * SPANS, SPANS));
     assert!(took < std::time::Duration::from_secs(3), "{took:?}");
 }

@@ -179,7 +179,8 @@ fn damage_is_found() {
     }
 }
 
-/// A page must not become larger than readers take, also where a block got its heavy spans from another one.
+/// A page must not become larger than readers take, also where a block got its heavy spans from
+/// another one.
 #[test]
 fn heavy_spans_of_another_block_have_pages_of_their_own() {
     let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");

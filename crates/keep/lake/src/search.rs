@@ -59,8 +59,8 @@ const FILES_TO_ESTIMATE: usize = 16;
 /// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
 const SOME_ORDINALS: u32 = 4096;
 
-/// Most requests of one file that took about as long and are read one by one, for each so many rows of the file. Of
-/// more of them the columns are read, which say how long each took.
+/// Most requests of one file that took about as long and are read one by one, for each so many rows
+/// of the file. Of more of them the columns are read, which say how long each took.
 const ROWS_OF_ALIKE: usize = 256;
 
 /// So many of those that may be asked for are put in order at first, and four times as many each time that was not
@@ -268,8 +268,9 @@ impl<'q> Search<'q> {
         last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
     }
 
-    /// Tries requests of a file that took about as long, the slowest first. Columns say how long each took and its id,
-    /// so that no more of them are read than it takes to fill the page, also where all took the same time.
+    /// Tries requests of a file that took about as long, the slowest first. Columns say how long
+    /// each took and its id, so that no more of them are read than it takes to fill the page, also
+    /// where all took the same time.
     fn try_alike(&mut self, look: &mut Look<'q>, ordinals: &[u32]) -> Result<(), Error> {
         let mut after = self.query.after;
         let mut some = SOME_MATCHES.max(self.query.limit.saturating_add(1));
@@ -447,7 +448,8 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Keeps a request if it is asked for. Its spans are borrowed one after the other: they may share megabytes.
+    /// Keeps a request if it is asked for. Its spans are borrowed one after the other: they may
+    /// share megabytes.
     fn try_request(&mut self, sorted: &Sorted<'_>, rows: Range<usize>) -> bool {
         let mut unmet: Vec<&Condition> = self.query.conditions.iter().collect();
         let mut scratch = Scratch::default();

@@ -37,8 +37,8 @@ impl Snapshot {
         Sorted::of_some(&blocks, holds)
     }
 
-    /// What there is of all requests whose ids have this lower half. Spans stay in columns, where values that they share
-    /// are there once.
+    /// What there is of all requests whose ids have this lower half. Spans stay in columns, where
+    /// values that they share are there once.
     pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
         let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
         let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();

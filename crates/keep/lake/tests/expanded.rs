@@ -1,5 +1,5 @@
-//! A value that many spans share is kept once: neither taking such a batch nor a question about it costs memory by
-//! the span. Alone in its process, whose memory is measured.
+//! A value that many spans share is kept once: neither taking such a batch nor a question about it
+//! costs memory by the span. Alone in its process, whose memory is measured.
 
 use blkkin_lake::{Lake, Options};
 use blkkin_store::{Accepted, Batch, Order, Policy, Query, SpanStore};
@@ -67,11 +67,9 @@ fn what_spans_share_is_kept_once() {
     let beyond = batch(3, 2000, TEXT, 4, 1 << 20);
     // Buffers of the journal and the store are memory too.
     assert_eq!(take(&lake, &batch(4, 100, TEXT, 4, 1)).outcome.given, 100);
-    let begun = std::time::Instant::now();
     let mut last = peak();
     let mut grows_little = |what: &str, more: usize| {
         let now = peak().max(last);
-        println!("{what}: {} KiB, {:?}", (now - last) >> 10, begun.elapsed());
         assert!(now - last <= GROWN_MAX + more as u64, "{what}: {} bytes", now - last);
         // The peak is what there is now.
         std::fs::write("/proc/self/clear_refs", "5").expect("allowed");
@@ -92,7 +90,8 @@ fn what_spans_share_is_kept_once() {
     grows_little("a search in memory", 0);
     lake.write_files().expect("written");
     grows_little("a file is written", of_bytes.len() + of_text.len());
-    // Parts of the requests are in memory and in a file now, so that all of their spans have to be put together.
+    // Parts of the requests are in memory and in a file now, so that all of their spans have to be
+    // put together.
     for trace in [1, 2] {
         take(&lake, &batch(trace, 1, TEXT, 1, 1));
     }

@@ -15,8 +15,8 @@ const TOOK_MAX: Duration = Duration::from_secs(1);
 /// A request: its id, how long it took, and its name.
 type Request = (TraceId, Option<u64>, &'static str);
 
-/// Requests in no order of their ids, with as many different durations as is said; with none, they have none. Some have
-/// an upper half of their id.
+/// Requests in no order of their ids, with as many different durations as is said; with none, they
+/// have none. Some have an upper half of their id.
 fn requests(durations: u64) -> Vec<Request> {
     let request = |number: u64| {
         let low = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -62,7 +62,6 @@ fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
         let begun = Instant::now();
         let page = lake.search(&query).expect("found");
         let took = begun.elapsed();
-        println!("{what}, {filter:?}, page {number}: {took:?}");
         let found: Vec<(u64, TraceId)> =
             page.requests.iter().map(|it| (it.duration_ns, it.trace_id)).collect();
         assert_eq!(found, expected[number * 20..number * 20 + 20], "{what} {filter:?} {number}");

@@ -1,8 +1,9 @@
 //! Cancellation of questions. Start at [`Cancel`].
 //!
-//! The flag belongs to the thread that runs the question, so that loops deep in a scan see it without a parameter in
-//! each function above them. A scan that sees it ends early, with whatever it has; the store's method above all scans
-//! then returns [`Error::Cancelled`] ([`check`]), so that no partial answer leaves the store.
+//! The flag belongs to the thread that runs the question, so that loops deep in a scan see it
+//! without a parameter in each function above them. A scan that sees it ends early, with whatever
+//! it has; the store's method above all scans then returns [`Error::Cancelled`] ([`check`]), so
+//! that no partial answer leaves the store.
 
 use crate::Error;
 use std::cell::RefCell;
@@ -30,7 +31,8 @@ impl Cancel {
         question()
     }
 
-    /// The one that cancels what this thread runs. Parts of a question that run on other threads need it.
+    /// The one that cancels what this thread runs. Parts of a question that run on other threads
+    /// need it.
     pub fn current() -> Cancel {
         CURRENT.with_borrow(Option::clone).unwrap_or_default()
     }
@@ -45,7 +47,8 @@ impl Drop for Before {
     }
 }
 
-/// Whether the question that this thread runs is cancelled. Costs little enough to be asked for each row.
+/// Whether the question that this thread runs is cancelled. Costs little enough to be asked for
+/// each row.
 #[inline]
 pub fn is_cancelled() -> bool {
     CURRENT.with_borrow(|current| {

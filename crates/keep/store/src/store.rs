@@ -16,8 +16,9 @@ pub trait SpanStore: Send + Sync {
     /// cannot be taken.
     fn accept(&self, batch: Batch<'_>, done: Done);
 
-    /// Hands over the spans of all requests whose ids have this lower half, each once, in order of id and then of
-    /// [`compare`](crate::compare), until `each` breaks off. However many there are, they are not held at once.
+    /// Hands over the spans of all requests whose ids have this lower half, each once, in order of
+    /// id and then of [`compare`](crate::compare), until `each` breaks off. However many there are,
+    /// they are not held at once.
     fn each_span(
         &self,
         low: u64,

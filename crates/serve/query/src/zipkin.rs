@@ -19,7 +19,8 @@ const LOOKBACK_MS: i64 = 86_400_000;
 /// Requests that are told if nothing else is said.
 const LIMIT: i32 = 10;
 
-/// Requests that are told at most. Zipkin's server takes any number of 32 bits; who asks for more gets these.
+/// Requests that are told at most. Zipkin's server takes any number of 32 bits; who asks for more
+/// gets these.
 const LIMIT_MAX: u64 = 10_000;
 
 /// With fewer services than that, new ones are to be seen at once.

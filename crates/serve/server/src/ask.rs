@@ -14,13 +14,16 @@ use tokio::time::{Instant, timeout, timeout_at};
 /// Smaller answers are not packed.
 const PACKED_MIN: usize = 2 << 10;
 
-/// While a question waits for a place, how often those that have had their share look whether to give up theirs.
+/// While a question waits for a place, how often those that have had their share look whether to
+/// give up theirs.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Has a question answered. One that takes too long is answered with `late` and cancelled, as it is when its client
-/// leaves; its thread keeps its place until it sees that, and nobody else gets the place before.
+/// Has a question answered. One that takes too long is answered with `late` and cancelled, as it is
+/// when its client leaves; its thread keeps its place until it sees that, and nobody else gets the
+/// place before.
 ///
-/// As long as places are free, a question has all of its time. When others wait for a place, half of it is its share.
+/// As long as places are free, a question has all of its time. When others wait for a place, half
+/// of it is its share.
 pub(crate) async fn ask(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
@@ -43,7 +46,8 @@ pub(crate) async fn ask(
             drop(place);
             (answer, packed.flatten())
         });
-        // Questions that began together do not look together, so that one gives up its place for one that waits.
+        // Questions that began together do not look together, so that one gives up its place for
+        // one that waits.
         let mut look = share + LOOK * u32::try_from(free).unwrap_or(0);
         loop {
             match timeout(look, &mut answering).await {
@@ -72,7 +76,8 @@ impl Drop for AtEnd {
     }
 }
 
-/// Whether questions wait for a place. Each question that has a place or waits for one has a clone of the semaphore.
+/// Whether questions wait for a place. Each question that has a place or waits for one has a clone
+/// of the semaphore.
 fn is_waited_for(shared: &Shared) -> bool {
     let running = shared.settings.questions_max.max(1) - shared.questions.available_permits();
     Arc::strong_count(&shared.questions) - 1 > running

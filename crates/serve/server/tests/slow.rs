@@ -1,5 +1,5 @@
-//! N9: questions are bounded in time and end when their clients leave, over a store on disk. Eight of the slowest leave
-//! the ninth served.
+//! N9: questions are bounded in time and end when their clients leave, over a store on disk. Eight
+//! of the slowest leave the ninth served.
 
 #[path = "server/support.rs"]
 #[allow(dead_code, reason = "others need more of it")]
@@ -108,7 +108,6 @@ fn slow_questions_leave_a_place_for_others() {
         let slow: Vec<TcpStream> = (0..PLACES).map(|_| ask_slowly(web)).collect();
         until_no_place_is_free(web);
         let (status, took) = ask(web);
-        println!("in a file: {in_file}; the ninth: {status} after {took:?}");
         assert_eq!(status, 200, "after {took:?}");
         assert!(took < question_time, "{took:?}");
         for mut stream in slow {
@@ -128,7 +127,6 @@ fn questions_end_when_their_clients_leave() {
         until_no_place_is_free(web);
         drop(slow);
         let (status, took) = ask(web);
-        println!("in a file: {in_file}; after the others have left: {status} after {took:?}");
         assert_eq!(status, 200);
         assert!(took < Duration::from_secs(5), "{took:?}");
     }
