@@ -230,6 +230,16 @@ fn denial(shared: &Shared, denied: Denied) -> Answer {
     answer
 }
 
+/// The answer of a connection without a place.
+pub(crate) fn no_place() -> Answer {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "too many connections at the moment");
+    let headers = answer.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    protect(headers);
+    answer
+}
+
 fn not_allowed(allowed: &[&str]) -> Answer {
     let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed");
     if let Ok(value) = HeaderValue::try_from(allowed.join(", ")) {

@@ -89,8 +89,11 @@ impl Server {
         let mut scribe = Vec::new();
         for &address in &addresses.scribe {
             let failed = |error| StartError::Listen { address, error };
-            let server =
-                blkkin_scribe::Server::bind(address, ServerOptions::default()).map_err(failed)?;
+            let options = ServerOptions {
+                connections_max: shared.settings.scribe_connections_max,
+                ..ServerOptions::default()
+            };
+            let server = blkkin_scribe::Server::bind(address, options).map_err(failed)?;
             let spans = ScribeSpans(shared.collector.clone());
             scribe.push(server.start(spans).map_err(failed)?);
         }

@@ -19,8 +19,10 @@ pub struct Settings {
     pub hosts: Vec<String>,
     /// Origins whose pages may use the server, beside its own: `https://tools.example`, or `*`.
     pub origins: Vec<String>,
-    /// Connections at the same time.
+    /// Connections at the same time, but for Scribe's.
     pub connections_max: usize,
+    /// Scribe's connections at the same time, on each of its ports. One takes two descriptors.
+    pub scribe_connections_max: usize,
     /// How long a connection on which nothing is asked is kept, and how long the next question may take to come.
     pub idle: Duration,
     /// Questions that are answered at the same time.
@@ -57,6 +59,17 @@ pub struct Tls {
     pub key: PathBuf,
 }
 
+impl Settings {
+    /// Shares out descriptors: three eighths for connections, an eighth more of these for connections that are being
+    /// closed, a quarter for Scribe's, and the rest for files.
+    pub fn limit_connections(&mut self, descriptors: u64) {
+        let most = |part: u64, max: usize| usize::try_from(part).map_or(max, |part| part.min(max));
+        self.connections_max = most(descriptors / 8 * 3, 4096);
+        let ports = self.listen.scribe.len().max(1) as u64;
+        self.scribe_connections_max = most(descriptors / 8 / ports, 1000);
+    }
+}
+
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
@@ -66,6 +79,7 @@ impl Default for Settings {
             hosts: Vec::new(),
             origins: Vec::new(),
             connections_max: 1024,
+            scribe_connections_max: 1000,
             idle: Duration::from_secs(30),
             questions_max: 8,
             question_time: Duration::from_secs(11),

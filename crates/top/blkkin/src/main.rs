@@ -6,6 +6,7 @@ mod exit;
 mod habits;
 mod input;
 mod interrupt;
+mod limits;
 mod losses;
 #[cfg(test)]
 mod man;

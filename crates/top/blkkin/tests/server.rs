@@ -5,9 +5,10 @@ mod support;
 use flate2::{Compression, write::GzEncoder};
 use std::fs;
 use std::io::Write;
+use std::net::TcpStream;
 use std::process::Command;
 use support::server::{Server, on_free_ports};
-use support::{Scratch, blkkin, run};
+use support::{Scratch, blkkin, run, with_limit};
 
 /// Without files, and with few ports.
 fn quiet(command: &mut Command) -> &mut Command {
@@ -125,4 +126,31 @@ fn it_does_not_start_where_anybody_could_come_in() {
     check(&["--data", "kept"], 2, "cannot be used with");
     check(&["--keep", "1y"], 2, "not a time, such as");
     check(&["--listen", "nowhere"], 2, "not an address and port");
+}
+
+/// The soft limit of descriptors, which is 1024 for most shells and services, is raised to the hard one, and connections
+/// leave some for files: idle ones, more than there are descriptors, keep nobody out.
+#[test]
+fn descriptors_are_raised_and_shared_out() {
+    let scratch = Scratch::new("server-descriptors");
+    let mut command = blkkin(&scratch.0);
+    on_free_ports(&mut command).args(["--data", "kept"]);
+    let server = Server::start(&mut with_limit("-S -n 64 && ulimit -H -n 256", &command));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.child.id())).expect("limits");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    assert_eq!(line.split_whitespace().skip(3).take(2).collect::<Vec<_>>(), ["256", "256"]);
+    let idle = |to| (0..300).map(|_| TcpStream::connect(to)).collect::<Vec<_>>();
+    let held = [idle(server.address("Scribe")), idle(server.web)];
+    let kind = "content-type: application/json\r\n";
+    for round in 1..=20_u32 {
+        let spans = format!(r#"[{{"traceId":"{round}","id":"b"}}]"#);
+        let reply = server.ask("POST", "/api/v2/spans", kind, spans.as_bytes());
+        assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
+    }
+    let reply = server.ask("GET", "/metrics", "", b"");
+    assert!(reply.contains("\nblkkin_server_connections_failed_total 0\n"), "{reply}");
+    let files = fs::read_dir(format!("/proc/{}/fd", server.child.id())).expect("files").count();
+    assert!(files <= 256 - 64, "{files} descriptors");
+    drop(held);
+    server.end();
 }

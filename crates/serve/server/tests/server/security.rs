@@ -4,8 +4,9 @@ use crate::support::{Reply, any_port, connect, head, request, start, start_with}
 use blkkin_server::{Listen, Server, Settings, StartError, Tls};
 use blkkin_store::MemoryStore;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const SECRET: &str = "planted-secret-4711";
 
@@ -238,4 +239,38 @@ fn with_tls_nothing_is_said_in_the_open() {
     let mut bytes = Vec::new();
     let _ = plain.read_to_end(&mut bytes);
     assert!(!String::from_utf8_lossy(&bytes).contains("HTTP/1.1"), "{bytes:?}");
+}
+
+/// Connections that never begin TLS's handshake make room as others do, long before the handshake's time is up.
+#[test]
+fn handshakes_count_as_connections() {
+    let files = Files::new();
+    let tls = files.tls();
+    let tested = start_with(|settings| {
+        settings.tls = Some(tls);
+        settings.connections_max = 10;
+    });
+    let mut silent: Vec<_> = (0..60).map(|_| connect(tested.web())).collect();
+    let begun = Instant::now();
+    for stream in &mut silent[..50] {
+        let read = stream.read(&mut [0]);
+        assert!(
+            matches!(read, Ok(0))
+                || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// A server with TLS does not wait for handshakes when it ends.
+#[test]
+fn handshakes_do_not_keep_the_server() {
+    let files = Files::new();
+    let tls = files.tls();
+    let tested = start_with(|settings| settings.tls = Some(tls));
+    let _silent = connect(tested.web());
+    std::thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    assert!(tested.running.stop());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }

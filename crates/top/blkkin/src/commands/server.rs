@@ -161,7 +161,11 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         let stopped = stopped.try_clone().map_err(failed)?;
         signal_hook::low_level::pipe::register(signal, stopped).map_err(failed)?;
     }
-    let running = Server::start(store(&args)?, settings(args)).map_err(|error| {
+    let descriptors = crate::limits::raise_descriptors();
+    let store = store(&args)?;
+    let mut settings = settings(args);
+    settings.limit_connections(descriptors);
+    let running = Server::start(store, settings).map_err(|error| {
         let told = Error::failed(error.to_string());
         match error {
             StartError::Open { .. } => told.hint("or listen at an address of this machine alone"),
