@@ -2,8 +2,8 @@
 
 use crate::body::{Buffers, Message, read};
 use crate::counters::{Tally, add};
-use crate::gunzip::gunzip;
 use crate::trouble::Trouble;
+use crate::unpack::{KNOWN, Packing, unpack};
 use crate::{Budget, Counters, Settings, Transport};
 use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
 use blkkin_wire::{End, Format};
@@ -19,6 +19,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 /// seconds for room before it refuses, so the workers renew the refusal in time.
 const REFUSAL_AGE_MAX: Duration = Duration::from_secs(5);
 
+/// How long a refusal without another batch says that the store cannot take any.
+const REASON_AGE_MAX: Duration = Duration::from_secs(60);
+
 /// Takes spans, and gives them to a store.
 pub struct Collector {
     store: Arc<dyn SpanStore>,
@@ -27,13 +30,6 @@ pub struct Collector {
     workers: Arc<Semaphore>,
     last_refusal: Arc<LastRefusal>,
     tallies: [Tally; Transport::ALL.len()],
-}
-
-/// How a message is packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
-    None,
-    Gzip,
 }
 
 /// A message on its way.
@@ -68,6 +64,15 @@ impl Collector {
         self.buffers.budget()
     }
 
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Why the store refused the last batch, if it did, unless that was long ago.
+    pub fn refusal(&self) -> Option<String> {
+        self.last_refusal.reason()
+    }
+
     /// Takes a batch that is in memory, and waits until it is stored.
     pub fn take(
         &self,
@@ -83,6 +88,7 @@ impl Collector {
         });
         self.store.accept(Batch { format, bytes: batch, policy }, done);
         let result = told.recv().unwrap_or_else(|_| Err(silent()));
+        self.last_refusal.note(&result);
         let wrong = result.clone().map_err(Trouble::from);
         self.count(transport, batch.len(), &wrong);
         result
@@ -129,11 +135,7 @@ impl Collector {
         let limit = self.settings.message_bytes;
         let (tell, told) = oneshot::channel();
         let work = move || {
-            let unpacked = match packing {
-                Packing::None => Ok(message),
-                Packing::Gzip => gunzip(&message, limit, &buffers),
-            };
-            let checked = unpacked.and_then(|batch| {
+            let checked = unpack(packing, message, limit, &buffers).and_then(|batch| {
                 if !batch.is_empty() {
                     check(format, &batch).map_err(Trouble::Bad)?;
                 }
@@ -224,6 +226,15 @@ impl LastRefusal {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
     }
 
+    fn reason(&self) -> Option<String> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((time, refusal)) if time.elapsed() < REASON_AGE_MAX => {
+                Some(refusal.reason.clone())
+            }
+            _ => None,
+        }
+    }
+
     fn check(&self) -> Result<(), Trouble> {
         match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
             Some((time, refusal)) if time.elapsed() < REFUSAL_AGE_MAX => {
@@ -237,14 +248,10 @@ impl LastRefusal {
 /// How the body of a request is packed.
 pub(crate) fn packing(headers: &HeaderMap) -> Result<Packing, Trouble> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Packing::None) };
-    let value = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
-    match value.as_str() {
-        "" | "identity" => Ok(Packing::None),
-        value if value.contains("gzip") => Ok(Packing::Gzip),
-        value => Err(Trouble::Unknown(format!(
-            "content encoding {value:?} is not known here; gzip is, and none"
-        ))),
-    }
+    let value = value.to_str().unwrap_or("?");
+    Packing::of(value).ok_or_else(|| {
+        Trouble::Unknown(format!("content encoding {value:?} is not known here; {KNOWN} are"))
+    })
 }
 
 /// The type of a request's body, in lower case, without what is said behind it.
