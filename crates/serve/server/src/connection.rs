@@ -39,7 +39,7 @@ pub(crate) async fn serve(
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
     let connection = place.connection.clone();
-    let Some(tls) = &shared.tls else {
+    let Some(tls) = shared.tls() else {
         let io = Watched { io: stream, connection: connection.clone() };
         return converse(&shared, io, connection, local.ip(), &mut stop).await;
     };

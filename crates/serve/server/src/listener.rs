@@ -34,8 +34,12 @@ pub(crate) async fn listen(
             _ = stop.changed() => break,
             Some(_) = conversations.join_next() => {}
             (socket, accepted) = accepting => match accepted {
-                Ok((stream, _)) => {
+                Ok((stream, peer)) => {
                     shared.counts.add(Count::Accepted);
+                    if !shared.settings.trusts(peer.ip()) {
+                        shared.counts.add(Count::DeniedNetwork);
+                        continue;
+                    }
                     let (Ok(place) | Err(place)) = shared
                         .connections
                         .enter()
