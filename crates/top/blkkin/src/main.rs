@@ -6,6 +6,7 @@ mod exit;
 mod habits;
 mod input;
 mod interrupt;
+mod limits;
 mod losses;
 #[cfg(test)]
 mod man;
@@ -109,7 +110,13 @@ fn main() -> ExitCode {
     if let Some(exit) = commands::completions::offer(Cli::command) {
         return exit;
     }
-    let cli = match Cli::try_parse() {
+    let words = std::env::args_os().collect();
+    let variable = |name: &str| std::env::var_os(name);
+    let words = match commands::server::options::complete(words, &Cli::command(), variable) {
+        Ok(words) => words,
+        Err(error) => return error.report().into(),
+    };
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(mut error) => {
             habits::mend(&mut error);

@@ -36,9 +36,9 @@ impl Api {
             return Err(Answer::failed(404, format!("{trace_id} not found")));
         }
         let ids = ids.iter().map(SpanId::to_string).collect();
-        let answer = Answer::json(&FoundJson { trace_id, ids });
-        self.check_size(answer.body.len())?;
-        Ok(answer)
+        let mut body = Vec::new();
+        self.append_json(&FoundJson { trace_id, ids }, &mut body)?;
+        Ok(Answer::bytes(body))
     }
 
     pub(super) fn trace(&self, question: &Question<'_>, text: &str) -> Result<Answer> {
