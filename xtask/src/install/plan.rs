@@ -32,7 +32,7 @@ const BLKIN: [&str; 4] = ["libblkin", "libblkin-front", "libzipkin-c", "libzipki
 /// As `include` of libblkkin has them.
 const HEADERS: [&str; 5] =
     ["blkkin.h", "blkkin.hpp", "blkin/zipkin_c.h", "blkin/blkin-front.h", "blkin/ztracer.hpp"];
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 9] = [
     ("lib/pkgconfig/blkkin.pc", include_str!("files/blkkin.pc")),
     ("lib/pkgconfig/blkin.pc", include_str!("files/blkin.pc")),
     // By this name Ceph looks for it.
@@ -43,6 +43,7 @@ const TEMPLATES: [(&str, &str); 8] = [
         include_str!("files/blkkin-config-version.cmake"),
     ),
     ("lib/systemd/system/blkkin-agent.service", include_str!("files/blkkin-agent.service")),
+    ("lib/systemd/system/blkkin-server.service", include_str!("files/blkkin-server.service")),
     ("lib/sysusers.d/blkkin.conf", include_str!("files/sysusers.conf")),
     ("lib/tmpfiles.d/blkkin.conf", include_str!("files/tmpfiles.conf")),
 ];

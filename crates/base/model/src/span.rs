@@ -94,6 +94,19 @@ impl<'a> SpanRef<'a> {
         }
     }
 
+    /// Bytes of all its texts and byte strings, those that other spans have too included.
+    pub fn text_bytes(&self) -> usize {
+        let value = |value: &ValueRef<'_>| match value {
+            ValueRef::Str(text) => text.len(),
+            ValueRef::Bytes(bytes) => bytes.len(),
+            ValueRef::Int(_) | ValueRef::Bool(_) | ValueRef::Double(_) => 0,
+        };
+        let tags: usize = self.tags.iter().map(|tag| tag.key.len() + value(&tag.value)).sum();
+        let annotations: usize = self.annotations.iter().map(|it| it.value.len()).sum();
+        let ends = self.local.service.len() + self.remote.service.len();
+        self.name.len() + ends + tags + annotations
+    }
+
     /// With text of its own.
     pub fn to_owned(&self) -> Span {
         Span {

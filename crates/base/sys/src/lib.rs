@@ -15,6 +15,7 @@ mod errno;
 mod fork;
 mod heap;
 mod identity;
+mod notify;
 mod page;
 pub mod process;
 mod shared;
@@ -34,6 +35,7 @@ pub use entropy::{random_words, whereabouts};
 pub use fork::{AllZeros, WipedOnFork, Words};
 pub use heap::{keep_large_blocks_apart, share_heaps, trim_heaps};
 pub use identity::as_user;
+pub use notify::{READY, STOPPING, notify};
 pub use page::{SHARED_PAGE_SIZE, SharedPage};
 pub use shared::{PAGE_SIZE, Piece, SharedMemory, is_accounting_strict, seal_shared, sealed_size};
 pub use threads::{

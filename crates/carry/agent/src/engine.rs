@@ -12,7 +12,6 @@ use crate::door::{Door, Knock, own_descriptors};
 use crate::foreign::{Foreign, Intake, intake_of};
 use crate::log::Log;
 use crate::losses::{Destroyed, Losses, RefusedPrograms};
-use crate::notify::{self, notify};
 use crate::outputs::{self, Making};
 use crate::owner::Owner;
 use crate::pace::{DOZE, Hearing, Pace};
@@ -26,6 +25,7 @@ use blkkin_control::{
     Answer, DecodeError, Decoder, FromApplication, Hello, Opening, Received, Refused, Reply,
     Request, Role, ToApplication, Version, Welcome,
 };
+use blkkin_sys::notify;
 use blkkin_sys::socket::{Listener, Peer};
 use rustix::event::{PollFd, PollFlags, epoll};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -360,7 +360,7 @@ impl Agent {
         self.behind = Some(Behind::start()?);
         let data = epoll::EventData::new_u64(STOP);
         epoll::add(&self.epoll, stop, data, epoll::EventFlags::IN)?;
-        self.tell_manager(notify::READY);
+        self.tell_manager(blkkin_sys::READY);
         let mut events = Vec::with_capacity(256);
         loop {
             let timeout = self.next_deadline().map(|deadline| {
@@ -396,7 +396,7 @@ impl Agent {
             let serve = |agent: &mut Agent, (id, flags)| agent.serve(id, flags);
             let _ = self.take_turns(turn, ready, |&(id, _)| id, serve);
             if is_stopped {
-                self.tell_manager(notify::STOPPING);
+                self.tell_manager(blkkin_sys::STOPPING);
                 self.end();
                 return Ok(());
             }

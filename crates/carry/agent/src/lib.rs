@@ -26,7 +26,6 @@ mod foreign;
 mod log;
 mod losses;
 mod metadata;
-mod notify;
 mod output;
 mod outputs;
 mod owner;

@@ -12,6 +12,10 @@ use blkkin_model::{Count, SpanRef, SpanSink};
 /// themselves.
 pub(crate) const DEPTH_MAX: usize = 120;
 
+/// Most bytes of texts for each byte of a batch, beside [`Limits::expanded_bytes`]. Spans of 300
+/// bytes may thus share 2 KiB, however many there are.
+const EXPANSION: u64 = 8;
+
 /// Reads batches of spans, and keeps its memory from one to the next.
 #[derive(Debug, Default)]
 pub struct Decoder {
@@ -45,6 +49,9 @@ pub(crate) struct Batch<'w> {
     outcome: Outcome,
     /// Of the span that is read, or is next.
     index: u64,
+    /// Texts and byte strings of the spans so far.
+    expanded_bytes: u64,
+    expanded_bytes_max: u64,
 }
 
 /// Why a batch is not read any further.
@@ -79,7 +86,17 @@ impl Decoder {
 
     fn read(&mut self, format: Format, bytes: &[u8], sink: &mut dyn SpanSink) -> Outcome {
         let outcome = Outcome::default();
-        let mut batch = Batch { limits: &self.limits, sink, outcome, index: 0 };
+        let mut batch = Batch {
+            limits: &self.limits,
+            sink,
+            outcome,
+            index: 0,
+            expanded_bytes: 0,
+            expanded_bytes_max: self
+                .limits
+                .expanded_bytes
+                .saturating_add(EXPANSION * bytes.len() as u64),
+        };
         let scratch = &mut self.scratch;
         let read = batch.check_size(bytes).and_then(|()| match format {
             Format::ZipkinJson => zipkin_json::v2::decode(bytes, scratch, &mut batch),
@@ -124,7 +141,7 @@ impl Batch<'_> {
     pub(crate) fn close(&mut self, draft: &mut Draft<'_>, offset: usize) -> Result<(), Stop> {
         match draft.finish(offset) {
             Ok(span) => {
-                self.give(&span)?;
+                self.give(&span, offset)?;
                 self.next();
             }
             Err(fault) => self.refuse(*fault),
@@ -149,9 +166,16 @@ impl Batch<'_> {
         }
     }
 
-    /// Gives a span away.
+    /// Gives a span away, which starts at `offset`.
     #[inline]
-    pub(crate) fn give(&mut self, span: &SpanRef<'_>) -> Result<(), Stop> {
+    pub(crate) fn give(&mut self, span: &SpanRef<'_>, offset: usize) -> Result<(), Stop> {
+        // All formats pass here, whatever it is in them that spans share.
+        self.expanded_bytes += span.text_bytes() as u64;
+        let count_max = self.expanded_bytes_max;
+        if self.expanded_bytes > count_max {
+            let what = "bytes when shared values are counted for each span";
+            return Err(Stop::Broken(Reason::TooMany { what, count_max }.at(offset)));
+        }
         if self.sink.span(span).is_break() {
             return Err(Stop::Enough);
         }

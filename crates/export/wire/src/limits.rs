@@ -6,6 +6,10 @@ pub struct Limits {
     /// Of a batch. Decoding takes memory only for what cannot be borrowed from it, such as text with
     /// escapes, of one span at a time.
     pub batch_bytes: usize,
+    /// Texts and byte strings of a batch's spans together, beside eight times the batch's own size.
+    /// A value of a resource or scope counts for each span that has it, so a small batch can expand
+    /// to far more than its own size.
+    pub expanded_bytes: u64,
     /// Spans of a batch, as they came: one of Zipkin's first format can become several.
     pub spans: u64,
     /// Tags of a span, with those of its resource and scope.
@@ -27,6 +31,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             batch_bytes: 64 << 20,
+            expanded_bytes: 128 << 20,
             spans: 1 << 20,
             tags: 1024,
             shared_tags: 128,

@@ -137,7 +137,7 @@ impl<'b> V1<'b> {
         for part in 0..self.lists.parts.len() {
             let mut draft = self.part(part, Lists::lend(scratch));
             let given = match draft.finish(offset) {
-                Ok(span) => batch.give(&span),
+                Ok(span) => batch.give(&span, offset),
                 // The ids, which all parts have in common.
                 Err(fault) => {
                     batch.refuse(*fault);

@@ -1,10 +1,10 @@
 //! A batch of spans in columns, to which spans are added and from which none is taken. Start at [`Block::push`].
 //!
-//! A row has 66 bytes and four for each tag, eight more for each number among its tags, and twelve for each annotation;
-//! upper halves of request ids take eight bytes a row from the first one on that has one. Texts, endpoints and the
-//! layouts of tags are kept once.
+//! A row has 66 bytes and four for each tag, eight more for each number among its tags, and twelve
+//! for each annotation; upper halves of request ids take eight bytes a row from the first one on
+//! that has one. Texts, byte strings, endpoints and the layouts of tags are kept once.
 
-use crate::dictionary::Texts;
+use crate::dictionary::{Blobs, Texts};
 use crate::endpoint::{EndpointId, Endpoints, Entry};
 use crate::layout::{Layout, LayoutId, Layouts, ValueType};
 use blkkin_model::{
@@ -45,12 +45,11 @@ pub struct Block {
     layout: Vec<LayoutId>,
     /// Where a row's values end.
     values_end: Vec<u32>,
-    /// The number of a text, a flag, or the place in `numbers` or `bytes_end`.
+    /// The number of a text or a byte string, a flag, or the place in `numbers`.
     values: Vec<u32>,
     /// Whole numbers and others, as bits.
     numbers: Vec<u64>,
-    bytes: Vec<u8>,
-    bytes_end: Vec<u32>,
+    blobs: Blobs,
     /// Where a row's annotations end.
     annotations_end: Vec<u32>,
     annotation_time: Vec<u64>,
@@ -113,8 +112,7 @@ impl Block {
             values_end: Vec::new(),
             values: Vec::new(),
             numbers: Vec::new(),
-            bytes: Vec::new(),
-            bytes_end: Vec::new(),
+            blobs: Blobs::new(),
             annotations_end: Vec::new(),
             annotation_time: Vec::new(),
             annotation_value: Vec::new(),
@@ -131,7 +129,7 @@ impl Block {
         let fullest = [
             self.texts.bytes(),
             self.values.len(),
-            self.bytes.len(),
+            self.blobs.bytes(),
             self.annotation_time.len(),
             self.layouts.shapes(),
             self.trace_low.len(),
@@ -181,9 +179,10 @@ impl Block {
                 ValueRef::Double(number) => push_number(&mut self.numbers, last, number.to_bits()),
                 ValueRef::Bool(flag) => flag.into(),
                 ValueRef::Bytes(bytes) => {
-                    self.bytes.extend_from_slice(bytes);
-                    self.bytes_end.push(self.bytes.len() as u32);
-                    self.bytes_end.len() as u32 - 1
+                    if self.blobs.get(*last) != bytes {
+                        *last = self.blobs.intern(bytes);
+                    }
+                    *last
                 }
             };
             self.values.push(value);
@@ -196,7 +195,7 @@ impl Block {
         let sizes = [
             (self.texts.bytes(), other.texts.bytes()),
             (self.values.len(), other.values.len()),
-            (self.bytes.len(), other.bytes.len()),
+            (self.blobs.bytes(), other.blobs.bytes()),
             (self.annotation_time.len(), other.annotation_time.len()),
             (self.layouts.shapes(), other.layouts.shapes()),
             (self.trace_low.len(), other.trace_low.len()),
@@ -217,7 +216,12 @@ impl Block {
         let layouts: Vec<LayoutId> = (0..other.layouts.len())
             .map(|id| self.layouts.intern_layout(other.layouts.get(id as u32), &texts, &self.texts))
             .collect();
-        self.append_values(other, &texts);
+        let blobs: Vec<u32> = (0..other.blobs.len())
+            .map(|id| self.blobs.intern(other.blobs.get(id as u32)))
+            .collect();
+        self.append_values(other, &texts, &blobs);
+        // The writer relies on it when it divides spans into pages.
+        self.heaviest = self.heaviest.max(other.heaviest);
         if !(self.trace_high.is_empty() && other.trace_high.is_empty()) {
             self.trace_high.resize(self.trace_low.len(), 0);
             self.trace_high.extend(&other.trace_high);
@@ -241,10 +245,8 @@ impl Block {
         Ok(())
     }
 
-    fn append_values(&mut self, other: &Block, texts: &[u32]) {
-        let [before, numbers, bytes, blobs] =
-            [self.values.len(), self.numbers.len(), self.bytes.len(), self.bytes_end.len()]
-                .map(|len| len as u32);
+    fn append_values(&mut self, other: &Block, texts: &[u32], blobs: &[u32]) {
+        let [before, numbers] = [self.values.len(), self.numbers.len()].map(|len| len as u32);
         let mut at = 0;
         for (layout, end) in other.layout.iter().zip(&other.values_end) {
             let values = &other.values[at as usize..*end as usize];
@@ -253,14 +255,12 @@ impl Block {
                 ValueType::Str => texts[*value as usize],
                 ValueType::Int | ValueType::Double => value + numbers,
                 ValueType::Bool => *value,
-                ValueType::Bytes => value + blobs,
+                ValueType::Bytes => blobs[*value as usize],
             }));
             at = *end;
         }
         self.values_end.extend(other.values_end.iter().map(|end| end + before));
         self.numbers.extend(&other.numbers);
-        self.bytes.extend(&other.bytes);
-        self.bytes_end.extend(other.bytes_end.iter().map(|end| end + bytes));
     }
 
     /// How many spans there are.
@@ -292,14 +292,13 @@ impl Block {
             &self.layout,
             &self.values_end,
             &self.values,
-            &self.bytes_end,
             &self.annotations_end,
             &self.annotation_value,
         ];
         of_8.iter().map(|column| column.capacity() * 8).sum::<usize>()
             + of_4.iter().map(|column| column.capacity() * 4).sum::<usize>()
             + self.flags.capacity() * 2
-            + self.bytes.capacity()
+            + self.blobs.memory()
             + self.texts.memory()
             + self.endpoints.memory()
             + self.layouts.memory()
@@ -329,14 +328,13 @@ impl Block {
             &mut self.layout,
             &mut self.values_end,
             &mut self.values,
-            &mut self.bytes_end,
             &mut self.annotations_end,
             &mut self.annotation_value,
         ] {
             column.clear();
         }
         self.flags.clear();
-        self.bytes.clear();
+        self.blobs.clear();
         self.heaviest = 0;
     }
 
@@ -347,8 +345,15 @@ impl Block {
         scratch.tags.clear();
         scratch.tags.extend(self.tags(row));
         SpanRef {
-            trace_id: self.trace_id(row),
-            id: self.id(row),
+            annotations: &scratch.annotations,
+            tags: &scratch.tags,
+            ..self.span_without_lists(row)
+        }
+    }
+
+    /// A span without its annotations and tags, so that many can be held at once.
+    pub fn span_without_lists(&self, row: Row) -> SpanRef<'_> {
+        SpanRef {
             parent_id: self.parent_id(row),
             kind: self.kind(row),
             status: self.status(row),
@@ -359,8 +364,7 @@ impl Block {
             duration_ns: self.duration_ns(row),
             local: self.endpoint(self.local_id(row)),
             remote: self.endpoint(self.remote_id(row)),
-            annotations: &scratch.annotations,
-            tags: &scratch.tags,
+            ..SpanRef::new(self.trace_id(row), self.id(row))
         }
     }
 
@@ -441,10 +445,6 @@ impl Block {
     #[inline]
     pub fn is_error(&self, row: Row) -> bool {
         self.flags[row as usize] & ERROR != 0
-    }
-
-    pub(crate) fn flags(&self, row: Row) -> u16 {
-        self.flags[row as usize]
     }
 
     /// The number of its name.
@@ -585,7 +585,7 @@ impl Block {
             ValueType::Int => ValueRef::Int(number() as i64),
             ValueType::Double => ValueRef::Double(f64::from_bits(number())),
             ValueType::Bool => ValueRef::Bool(value != 0),
-            ValueType::Bytes => ValueRef::Bytes(&self.bytes[range(&self.bytes_end, value)]),
+            ValueType::Bytes => ValueRef::Bytes(self.blobs.get(value)),
         }
     }
 }
@@ -651,17 +651,5 @@ fn flags(span: &SpanRef<'_>) -> u16 {
 
 /// At least as much as a span adds to any of the columns.
 fn weight(span: &SpanRef<'_>) -> usize {
-    let value = |value: &ValueRef<'_>| match value {
-        ValueRef::Str(text) => text.len(),
-        ValueRef::Bytes(bytes) => bytes.len(),
-        _ => 0,
-    };
-    let tags: usize = span.tags.iter().map(|tag| tag.key.len() + value(&tag.value)).sum();
-    let annotations: usize = span.annotations.iter().map(|said| said.value.len()).sum();
-    1 + span.name.len()
-        + span.local.service.len()
-        + span.remote.service.len()
-        + tags
-        + annotations
-        + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
+    1 + span.text_bytes() + (span.tags.len() + span.annotations.len()) * ITEM_WEIGHT
 }

@@ -1,10 +1,12 @@
-//! Texts, each kept once, and known by a number from then on. Start at [`Texts`].
+//! Texts and byte strings, each kept once, and known by a number from then on. Start at
+//! [`Dictionary`].
 //!
 //! Hashes are seeded for each process, so that nobody can send texts that meet in one place of the table.
 
 use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 /// The number of a text in its block. 0 is the empty text.
 pub(crate) type TextId = u32;
@@ -34,26 +36,94 @@ impl Slot {
     }
 }
 
-pub(crate) struct Texts {
-    arena: String,
+/// Texts, each kept once.
+pub(crate) type Texts = Dictionary<String>;
+
+/// Byte strings, each kept once.
+pub(crate) type Blobs = Dictionary<Vec<u8>>;
+
+/// Values of one type, each kept once.
+pub(crate) struct Dictionary<A> {
+    arena: A,
     ends: Vec<u32>,
     table: HashTable<Slot>,
     state: RandomState,
 }
 
-impl Texts {
-    pub(crate) fn new() -> Texts {
-        let state = RandomState::default();
-        Texts { arena: String::new(), ends: vec![0], table: HashTable::new(), state }
+/// The memory in which the values of a dictionary lie behind each other.
+pub(crate) trait Arena: Default {
+    type Value: AsRef<[u8]> + Eq + ?Sized;
+
+    fn push(&mut self, value: &Self::Value);
+    fn get(&self, range: Range<usize>) -> &Self::Value;
+    fn len(&self) -> usize;
+    fn capacity(&self) -> usize;
+    fn clear(&mut self);
+}
+
+impl Arena for String {
+    type Value = str;
+
+    fn push(&mut self, value: &str) {
+        self.push_str(value);
     }
 
-    /// The number of a text, which is new or not. The caller has seen to it that there is room.
     #[inline]
-    pub(crate) fn intern(&mut self, text: &str) -> TextId {
-        if text.is_empty() {
+    fn get(&self, range: Range<usize>) -> &str {
+        &self[range]
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+impl Arena for Vec<u8> {
+    type Value = [u8];
+
+    fn push(&mut self, value: &[u8]) {
+        self.extend_from_slice(value);
+    }
+
+    #[inline]
+    fn get(&self, range: Range<usize>) -> &[u8] {
+        &self[range]
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn capacity(&self) -> usize {
+        self.capacity()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
+    }
+}
+
+impl<A: Arena> Dictionary<A> {
+    pub(crate) fn new() -> Dictionary<A> {
+        let state = RandomState::default();
+        Dictionary { arena: A::default(), ends: vec![0], table: HashTable::new(), state }
+    }
+
+    /// The number of a value, which is new or not. The caller has seen to it that there is room.
+    #[inline]
+    pub(crate) fn intern(&mut self, text: &A::Value) -> TextId {
+        if text.as_ref().is_empty() {
             return 0;
         }
-        let hash = self.state.hash_one(text.as_bytes()) as u32;
+        let hash = self.state.hash_one(text.as_ref()) as u32;
         let spread = Slot::spread(hash);
         let found = self
             .table
@@ -64,19 +134,19 @@ impl Texts {
         }
     }
 
-    fn add(&mut self, text: &str, hash: u32) -> TextId {
+    fn add(&mut self, text: &A::Value, hash: u32) -> TextId {
         let id = self.ends.len() as u32;
-        self.arena.push_str(text);
+        self.arena.push(text);
         self.ends.push(self.arena.len() as u32);
         self.table.insert_unique(Slot::spread(hash), Slot::new(hash, id), Slot::rehash);
         id
     }
 
-    pub(crate) fn find(&self, text: &str) -> Option<TextId> {
-        if text.is_empty() {
+    pub(crate) fn find(&self, text: &A::Value) -> Option<TextId> {
+        if text.as_ref().is_empty() {
             return Some(0);
         }
-        let hash = self.state.hash_one(text.as_bytes()) as u32;
+        let hash = self.state.hash_one(text.as_ref()) as u32;
         self.table
             .find(Slot::spread(hash), |slot| {
                 slot.has(hash) && get(&self.arena, &self.ends, slot.id) == text
@@ -85,7 +155,7 @@ impl Texts {
     }
 
     #[inline]
-    pub(crate) fn get(&self, id: TextId) -> &str {
+    pub(crate) fn get(&self, id: TextId) -> &A::Value {
         get(&self.arena, &self.ends, id)
     }
 
@@ -110,10 +180,10 @@ impl Texts {
 }
 
 #[inline]
-fn get<'a>(arena: &'a str, ends: &[u32], id: TextId) -> &'a str {
+fn get<'a, A: Arena>(arena: &'a A, ends: &[u32], id: TextId) -> &'a A::Value {
     let id = id as usize;
     let start = if id == 0 { 0 } else { ends[id - 1] as usize };
-    &arena[start..ends[id] as usize]
+    arena.get(start..ends[id] as usize)
 }
 
 /// A slot and a byte of control for each bucket, of which an eighth stays empty.

@@ -1,11 +1,16 @@
 //! The spans of several blocks in the order in which files hold them. Start at [`Sorted::of`].
 
 use crate::block::{Block, Row, Scratch};
-use blkkin_model::{AnnotationRef, EndpointRef, SpanRef, TagRef, ValueRef};
+use crate::layout::{Shape, ValueType};
+use blkkin_model::{SpanRef, ValueRef};
+use foldhash::fast::RandomState;
+use std::cell::RefCell;
 use std::cmp::Ordering;
+use std::collections::HashMap;
 
-/// The spans of several blocks, in order of the lower half of their request's id, its upper half, their start (those
-/// without one first), their id, and then of all that they say. Spans that say exactly the same are one.
+/// The spans of several blocks, in order of the lower half of their request's id, its upper half,
+/// their start (those without one first), their id, and then of all that they say, in the order of
+/// `blkkin_store::compare`. Spans that say exactly the same are one.
 pub struct Sorted<'b> {
     blocks: Vec<&'b Block>,
     /// Block and row.
@@ -66,11 +71,12 @@ impl<'b> Sorted<'b> {
         keys.sort_unstable_by_key(|key| key.low);
         let mut places = Vec::with_capacity(keys.len());
         let mut duplicates = 0;
+        let comparison = Comparison { blocks, known: RefCell::default() };
         for request in keys.chunk_by_mut(|a, b| a.low == b.low) {
-            request.sort_unstable_by(|a, b| compare(blocks, a, b));
+            request.sort_unstable_by(|a, b| comparison.compare(a, b));
             let mut before = None;
             for key in request {
-                let same = |before: &Key| compare(blocks, before, key) == Ordering::Equal;
+                let same = |before: &Key| comparison.compare(before, key).is_eq();
                 if before.as_ref().is_some_and(same) {
                     duplicates += 1;
                     continue;
@@ -141,68 +147,126 @@ impl<'b> Sorted<'b> {
     }
 }
 
-fn compare(blocks: &[&Block], a: &Key, b: &Key) -> Ordering {
-    let (of_a, of_b) = (blocks[a.block as usize], blocks[b.block as usize]);
-    of_a.trace_high(a.row)
-        .cmp(&of_b.trace_high(b.row))
-        .then_with(|| of_a.start_ns(a.row).cmp(&of_b.start_ns(b.row)))
-        .then_with(|| of_a.id(a.row).cmp(&of_b.id(b.row)))
-        .then_with(|| compare_rest(of_a, a.row, of_b, b.row))
+/// Longer values are compared once for each pair.
+const LONG_BYTES: usize = 256;
+
+/// Compares spans by what they say, and values by their numbers first: thousands of spans may share
+/// values of megabytes, whose bytes would otherwise be compared for each pair of spans.
+struct Comparison<'a, 'b> {
+    blocks: &'a [&'b Block],
+    /// The order of pairs of long values.
+    known: RefCell<HashMap<[Value; 2], Ordering, RandomState>>,
 }
 
-fn compare_rest(of_a: &Block, a: Row, of_b: &Block, b: Row) -> Ordering {
-    of_a.parent_id(a)
-        .cmp(&of_b.parent_id(b))
-        .then_with(|| of_a.duration_ns(a).cmp(&of_b.duration_ns(b)))
-        .then_with(|| of_a.flags(a).cmp(&of_b.flags(b)))
-        .then_with(|| of_a.text(of_a.name_id(a)).cmp(of_b.text(of_b.name_id(b))))
-        .then_with(|| {
-            let local = (of_a.endpoint(of_a.local_id(a)), of_b.endpoint(of_b.local_id(b)));
-            compare_endpoints(&local.0, &local.1)
+/// A text or a byte string: its block, its type and its number there.
+type Value = (u32, ValueType, u32);
+
+impl Comparison<'_, '_> {
+    fn compare(&self, a: &Key, b: &Key) -> Ordering {
+        let (of_a, of_b) = (self.blocks[a.block as usize], self.blocks[b.block as usize]);
+        of_a.trace_high(a.row)
+            .cmp(&of_b.trace_high(b.row))
+            .then_with(|| of_a.start_ns(a.row).cmp(&of_b.start_ns(b.row)))
+            .then_with(|| of_a.id(a.row).cmp(&of_b.id(b.row)))
+            .then_with(|| self.compare_rest(a, b))
+    }
+
+    fn compare_rest(&self, a: &Key, b: &Key) -> Ordering {
+        let fields = |key: &Key| {
+            let (block, row) = (self.blocks[key.block as usize], key.row);
+            let flags = (block.status(row), block.is_debug(row));
+            (block.is_shared(row), block.parent_id(row), block.kind(row), flags)
+        };
+        let (of_a, of_b) = (self.blocks[a.block as usize], self.blocks[b.block as usize]);
+        let text = |one: u32, other: u32| {
+            let kind = ValueType::Str;
+            self.compare_values((a.block, kind, one), (b.block, kind, other))
+        };
+        fields(a)
+            .cmp(&fields(b))
+            .then_with(|| text(of_a.name_id(a.row), of_b.name_id(b.row)))
+            .then_with(|| of_a.duration_ns(a.row).cmp(&of_b.duration_ns(b.row)))
+            .then_with(|| {
+                let ends = [
+                    (of_a.local_id(a.row), of_b.local_id(b.row)),
+                    (of_a.remote_id(a.row), of_b.remote_id(b.row)),
+                ];
+                ends.into_iter().fold(Ordering::Equal, |order, (one, other)| {
+                    let (one, other) = (of_a.endpoint_entry(one), of_b.endpoint_entry(other));
+                    order.then_with(|| text(one.service, other.service)).then_with(|| {
+                        (one.ipv4, one.ipv6, one.port).cmp(&(other.ipv4, other.ipv6, other.port))
+                    })
+                })
+            })
+            .then_with(|| {
+                let (of_a, of_b) = (of_a.annotation_ids(a.row), of_b.annotation_ids(b.row));
+                let (one, other) = (of_a.0.iter().zip(of_a.1), of_b.0.iter().zip(of_b.1));
+                compare_lists(one, other, |one, other| {
+                    one.0.cmp(other.0).then_with(|| text(*one.1, *other.1))
+                })
+            })
+            .then_with(|| self.compare_tags(a, b))
+    }
+
+    fn compare_tags(&self, a: &Key, b: &Key) -> Ordering {
+        let (of_a, of_b) = (self.blocks[a.block as usize], self.blocks[b.block as usize]);
+        let text = |one: u32, other: u32| {
+            let kind = ValueType::Str;
+            self.compare_values((a.block, kind, one), (b.block, kind, other))
+        };
+        let (one, other) = (tags(of_a, a.row), tags(of_b, b.row));
+        compare_lists(one, other, |(one, one_value), (other, other_value)| {
+            text(one.key, other.key)
+                .then_with(|| one.origin.cmp(&other.origin))
+                .then_with(|| one.value.cmp(&other.value))
+                .then_with(|| {
+                    let of_a = (a.block, one.value, *one_value);
+                    self.compare_values(of_a, (b.block, other.value, *other_value))
+                })
         })
-        .then_with(|| {
-            let remote = (of_a.endpoint(of_a.remote_id(a)), of_b.endpoint(of_b.remote_id(b)));
-            compare_endpoints(&remote.0, &remote.1)
-        })
-        .then_with(|| compare_annotations(of_a.annotations(a), of_b.annotations(b)))
-        .then_with(|| compare_tags(of_a.tags(a), of_b.tags(b)))
+    }
+
+    /// The order of two values of one type. Numbers are compared by their bits where they are not
+    /// whole: a zero is not the other, and what is not a number is itself.
+    fn compare_values(&self, a: Value, b: Value) -> Ordering {
+        let is_kept_once = matches!(a.1, ValueType::Str | ValueType::Bytes);
+        if a == b && is_kept_once {
+            return Ordering::Equal;
+        }
+        let value = |(block, kind, number): Value| self.blocks[block as usize].value(kind, number);
+        let (one, other) = match (value(a), value(b)) {
+            (ValueRef::Str(a), ValueRef::Str(b)) => (a.as_bytes(), b.as_bytes()),
+            (ValueRef::Bytes(a), ValueRef::Bytes(b)) => (a, b),
+            (ValueRef::Int(a), ValueRef::Int(b)) => return a.cmp(&b),
+            (ValueRef::Bool(a), ValueRef::Bool(b)) => return a.cmp(&b),
+            (ValueRef::Double(a), ValueRef::Double(b)) => return a.to_bits().cmp(&b.to_bits()),
+            (a, b) => return ValueType::of(&a).cmp(&ValueType::of(&b)),
+        };
+        if one.len().min(other.len()) < LONG_BYTES {
+            return one.cmp(other);
+        }
+        *self.known.borrow_mut().entry([a, b]).or_insert_with(|| one.cmp(other))
+    }
 }
 
-fn compare_endpoints(a: &EndpointRef<'_>, b: &EndpointRef<'_>) -> Ordering {
-    (a.service, a.ipv4, a.ipv6, a.port).cmp(&(b.service, b.ipv4, b.ipv6, b.port))
+/// The tags of a row, and what stands for their values.
+fn tags(block: &Block, row: Row) -> impl Iterator<Item = (&Shape, &u32)> {
+    block.layout(block.layout_id(row)).iter().zip(block.values(row))
 }
 
-fn compare_annotations<'a>(
-    a: impl Iterator<Item = AnnotationRef<'a>>,
-    b: impl Iterator<Item = AnnotationRef<'a>>,
+/// The order of two lists, of which a shorter one comes first if it is where the other begins.
+fn compare_lists<T>(
+    mut one: impl Iterator<Item = T>,
+    mut other: impl Iterator<Item = T>,
+    mut compare: impl FnMut(T, T) -> Ordering,
 ) -> Ordering {
-    a.cmp(b)
-}
-
-fn compare_tags<'a>(
-    a: impl Iterator<Item = TagRef<'a>>,
-    mut b: impl Iterator<Item = TagRef<'a>>,
-) -> Ordering {
-    for a in a {
-        let Some(b) = b.next() else { return Ordering::Greater };
-        let order = (a.key, a.origin)
-            .cmp(&(b.key, b.origin))
-            .then_with(|| compare_values(&a.value, &b.value));
-        if order != Ordering::Equal {
+    loop {
+        let order = match (one.next(), other.next()) {
+            (Some(one), Some(other)) => compare(one, other),
+            (one, other) => return one.is_some().cmp(&other.is_some()),
+        };
+        if order.is_ne() {
             return order;
         }
-    }
-    if b.next().is_some() { Ordering::Less } else { Ordering::Equal }
-}
-
-/// Numbers are compared by their bits: a zero is not the other, and what is not a number is itself.
-fn compare_values(a: &ValueRef<'_>, b: &ValueRef<'_>) -> Ordering {
-    match (a, b) {
-        (ValueRef::Str(a), ValueRef::Str(b)) => a.cmp(b),
-        (ValueRef::Int(a), ValueRef::Int(b)) => a.cmp(b),
-        (ValueRef::Bool(a), ValueRef::Bool(b)) => a.cmp(b),
-        (ValueRef::Double(a), ValueRef::Double(b)) => a.to_bits().cmp(&b.to_bits()),
-        (ValueRef::Bytes(a), ValueRef::Bytes(b)) => a.cmp(b),
-        _ => crate::ValueType::of(a).cmp(&crate::ValueType::of(b)),
     }
 }

@@ -503,6 +503,8 @@ impl Numbering {
     }
 }
 
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// A value as text, from which it can be read back.
 fn value_text(value: ValueRef<'_>, out: &mut String) {
     // Writing to a `String` does not fail.
@@ -518,7 +520,12 @@ fn value_text(value: ValueRef<'_>, out: &mut String) {
             write!(out, "{number:e}")
         }
         ValueRef::Double(number) => write!(out, "{number}"),
-        ValueRef::Bytes(bytes) => bytes.iter().try_for_each(|byte| write!(out, "{byte:02x}")),
+        ValueRef::Bytes(bytes) => {
+            out.reserve(2 * bytes.len());
+            let digits = |byte: &u8| [byte >> 4, byte & 15].map(|it| HEX[usize::from(it)]);
+            out.extend(bytes.iter().flat_map(digits).map(char::from));
+            Ok(())
+        }
     };
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use blkkin_columns::{Block, Refused, Scratch, Sorted};
-use blkkin_model::{Span, SpanId, SpanRef, TagRef, TraceId};
+use blkkin_model::{Span, SpanId, SpanRef, TagRef, TraceId, ValueRef};
 use proptest::prelude::*;
 use support::{said, spans};
 
@@ -83,4 +83,61 @@ fn what_is_too_large_is_refused_whole() {
     let span = SpanRef { tags: &tags, ..SpanRef::new(id.0, id.1) };
     assert_eq!(block.push(&span), Err(Refused::TooLarge));
     assert_eq!((block.len(), block.texts()), (0, 1));
+}
+
+#[test]
+fn byte_strings_are_kept_once() {
+    let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");
+    let (value, other) = (vec![1; 1 << 20], [2; 3]);
+    let keys: Vec<String> = (0..50).map(|number| format!("key {number}")).collect();
+    let mut one = Block::new();
+    // Each span has another layout, so that no value is the last one of the same layout.
+    for key in &keys {
+        let tag = |value| TagRef { value: ValueRef::Bytes(value), ..TagRef::text(key, "") };
+        for value in [&value[..], &other, &[]] {
+            let tags = [tag(value)];
+            one.push(&SpanRef { tags: &tags, ..SpanRef::new(id.0, id.1) }).expect("room");
+        }
+    }
+    let mut both = Block::new();
+    both.append(&one).expect("room");
+    both.append(&one).expect("room");
+    for block in [&one, &both] {
+        assert!(block.memory_bytes() < 4 << 20, "{block:?}");
+        for row in 0..block.len() as u32 {
+            let expected = [&value[..], &other, &[]][row as usize % 3];
+            let tag = block.tags(row).next().expect("a tag");
+            assert!(tag.value == ValueRef::Bytes(expected), "row {row}");
+        }
+    }
+}
+
+/// Thousands of spans that say the same but for their last tag, in two blocks.
+#[test]
+fn values_that_spans_share_are_compared_once() {
+    const SPANS: usize = 4000;
+    let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");
+    let texts = ["x".repeat(4 << 20) + "y", "x".repeat(4 << 20)];
+    let bytes = vec![7; 2 << 20];
+    let blocks: Vec<Block> = (0..2)
+        .map(|block| {
+            let mut of_block = Block::new();
+            for number in 0..SPANS {
+                let number = (number * 7919 % SPANS * 2 + block).to_string();
+                let tags = [
+                    TagRef { value: ValueRef::Bytes(&bytes), ..TagRef::text("a", "") },
+                    TagRef::text("b", &texts[number.len() % 2]),
+                    TagRef::text("c", &number),
+                ];
+                let span = SpanRef { tags: &tags, ..SpanRef::new(id.0, id.1) };
+                of_block.push(&span).expect("room");
+            }
+            of_block
+        })
+        .collect();
+    let begun = std::time::Instant::now();
+    let sorted = Sorted::of(&[&blocks[0], &blocks[1], &blocks[0]]);
+    let took = begun.elapsed();
+    assert_eq!((sorted.len(), sorted.duplicates()), (2 * SPANS, SPANS));
+    assert!(took < std::time::Duration::from_secs(3), "{took:?}");
 }

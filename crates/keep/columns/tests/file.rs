@@ -3,7 +3,7 @@
 mod support;
 
 use blkkin_columns::{Block, Column, File, Options, Scratch, Sorted, Writer};
-use blkkin_model::{Origin, Span};
+use blkkin_model::{Origin, Span, SpanId, SpanRef, TagRef, TraceId};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
@@ -177,4 +177,23 @@ fn damage_is_found() {
         assert!(read(damaged).is_err(), "byte {at} of {}", bytes.len());
         assert!(read(bytes[..at].to_vec()).is_err(), "cut at {at}");
     }
+}
+
+/// A page must not become larger than readers take, also where a block got its heavy spans from
+/// another one.
+#[test]
+fn heavy_spans_of_another_block_have_pages_of_their_own() {
+    let id = TraceId::from_number(1).zip(SpanId::from_number(1)).expect("not 0");
+    let (mut all, mut heavy) = (Block::new(), Block::new());
+    all.push(&SpanRef::new(id.0, id.1)).expect("room");
+    for number in 0..40 {
+        let text = format!("{number}").repeat(1 << 19);
+        let tags = [TagRef::text("key", &text)];
+        heavy.push(&SpanRef { tags: &tags, ..SpanRef::new(id.0, id.1) }).expect("room");
+    }
+    all.append(&heavy).expect("room");
+    let bytes = write(&[&Sorted::of(&[&all])], Options::default());
+    let file = File::open(bytes).expect("ours");
+    let mut read = Block::new();
+    assert_eq!(file.rows(0..file.len(), &mut read).expect("whole"), 41);
 }

@@ -23,8 +23,12 @@ pub(crate) struct Aside {
 /// Puts a damaged file of spans aside. False if it is still there under its name, as the system did not let us.
 pub(crate) fn put(spans: &dyn Disk, number: u64) -> bool {
     match spans.rename(&part::spans_name(number), &name(number)) {
-        // A manifest that is without the file would have it removed, if it were found under its name again.
-        Ok(()) => spans.sync().is_ok(),
+        // The next start would refuse the file, if it were found under its name again and no
+        // manifest named it.
+        Ok(()) => {
+            let _ = spans.remove(&part::index_name(number));
+            spans.sync().is_ok()
+        }
         // A file that is missing is no file to be kept.
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     }

@@ -34,6 +34,7 @@ pub(crate) use build::{Builder, Row};
 pub(crate) use directory::{Directory, Group, KeyValues, LAST_MINUTE, LinkCount};
 pub(crate) use read::{Entry, Index, OpenError, links, may_hold};
 
+use blkkin_journal::File;
 use blkkin_store::Durations;
 
 /// The bytes of an index, whose mark and checksums are made right.
@@ -48,6 +49,11 @@ pub(crate) fn with_checksums(bytes: &[u8]) -> Vec<u8> {
     header[16..20].copy_from_slice(&crc32c::crc32c(directory).to_le_bytes());
     header[20..24].copy_from_slice(&crc32c::crc32c(body).to_le_bytes());
     bytes
+}
+
+/// Whether a file begins as an index does.
+pub(crate) fn is_index(file: &dyn File) -> bool {
+    crate::bytes::read(file, 0..MAGIC.len() as u64).is_ok_and(|bytes| bytes == MAGIC)
 }
 
 const MAGIC: &[u8; 8] = b"blkkidx4";

@@ -10,14 +10,15 @@ use crate::head::Head;
 use crate::index::LinkCount;
 use crate::ledger::{Calls, Ledger};
 use crate::links::{Earlier, LinkTable, Linked};
-use crate::manifest::{Manifest, Totals};
+use crate::manifest::{FileEntry, Manifest, Totals};
+use crate::names::Names;
 use crate::part::{self, Part};
 use crate::record::{Gathered, Gathering, payloads};
 use crate::retain::Allowance;
 use crate::snapshot::Snapshot;
 use crate::{Error, Options, batch, links, merge, write};
 use blkkin_columns::Block;
-use blkkin_journal::{Directory, Disk, Item, Journal};
+use blkkin_journal::{Directory, Disk, Item, Journal, Lock};
 use blkkin_store::{Accepted, Batch, Counters, Done, Interval, Refusal};
 use blkkin_wire::{Decoder, End, Outcome};
 use std::ops::RangeInclusive;
@@ -141,7 +142,11 @@ impl Lake {
                 "{bytes} bytes at the end of the journal, perhaps never acknowledged"
             ));
         }
-        let mut manifest = match Manifest::read(&*root)? {
+        let names = Names::list(&*spans)?;
+        let read = Manifest::read(&*root)?;
+        let found = read.as_ref().map(|(manifest, _)| manifest);
+        names.check(&*spans, found, recovery.next_sequence > 0)?;
+        let mut manifest = match read {
             Some((manifest, is_damaged)) => {
                 if is_damaged {
                     opened.damage.push("one copy of the manifest, which is made again".to_owned());
@@ -150,17 +155,38 @@ impl Lake {
             }
             None => Manifest::default(),
         };
+        if recovery.next_sequence == 0 && manifest.journal_sequence > 0 {
+            opened.damage.push("the journal, which is missing or empty".to_owned());
+        }
+        manifest.next_file = manifest.next_file.max(names.next_number);
         // Records that were refused had numbers, too, which the journal gives again: what gets them is in no file.
         manifest.journal_sequence = manifest.journal_sequence.min(recovery.next_sequence);
+        if options.notes_retention {
+            manifest.retention = Some(options.retention);
+        }
         let cache = Arc::new(Cache::new(options.cache_bytes_max));
         let lost_before = manifest.totals.lost;
+        let named = manifest.named().count();
         let parts = open_parts(&spans, &cache, &mut manifest, &mut opened)?;
+        let are_all_open = parts.len() == named;
+        for part in parts.iter().filter(|part| !names.spans.contains(&part.entry.number)) {
+            let _ = part::publish(&*spans, part.entry.number);
+        }
+        if are_all_open {
+            // While a file of the store cannot be read, what it was made of is kept.
+            let left = |file: &FileEntry| !remove(&*spans, file.number);
+            let left: Vec<_> =
+                manifest.removing.iter().filter(|file| left(file)).cloned().collect();
+            if spans.sync().is_ok() {
+                manifest.removing = left;
+            }
+        }
         let is_more_lost = manifest.totals.lost > lost_before || !manifest.unread.is_empty();
         let mut ledger = Ledger::new(options.links_bytes_max);
         parts.iter().for_each(|part| ledger.add(&part.links().unwrap_or_default(), 1));
         manifest.commit += 1;
         manifest.write(&*root)?;
-        remove_others(&*spans, &manifest);
+        names.remove_unfinished(&*spans, &manifest);
         let mut aside = Aside::find(Arc::clone(&spans));
         aside.keep_to(options.aside_bytes_max);
         opened.files = parts.len();
@@ -239,7 +265,7 @@ impl Drop for Lake {
 
 /// Opens the files that a manifest names. One that is damaged is left out, and put aside; one that the system does not let
 /// us read, or put aside, is left out until the store is opened again.
-fn open_parts(
+pub(crate) fn open_parts(
     spans: &Arc<dyn Disk>,
     cache: &Arc<Cache>,
     manifest: &mut Manifest,
@@ -270,20 +296,20 @@ fn open_parts(
     Ok(parts)
 }
 
-/// Removes files that no manifest names: who wrote them ended before, or who should have removed them.
-fn remove_others(spans: &dyn Disk, manifest: &Manifest) {
-    let mut others = Vec::new();
-    // What stays takes room, and nothing else.
-    let _ = spans.list(&mut |name| {
-        let is_named = |number| manifest.named().any(|file| file.number == number);
-        others.extend(
-            part::number_of(name).filter(|&number| !is_named(number)).map(|_| name.to_owned()),
-        );
-        true
-    });
-    for name in others {
-        let _ = spans.remove(&name);
-    }
+/// Removes a file that the store gave up; whether it is gone.
+fn remove(spans: &dyn Disk, number: u64) -> bool {
+    [part::spans_name(number), part::index_name(number)]
+        .iter()
+        .all(|name| spans.remove(name).is_ok() || is_missing(spans, name))
+}
+
+/// Keeps all others from a store until what is returned is dropped.
+pub(crate) fn lock_store(journal: &dyn Disk) -> Result<Lock, Error> {
+    journal.lock(true).map_err(Error::io("journal"))?.ok_or(Error::InUse)
+}
+
+pub(crate) fn is_missing(disk: &dyn Disk, name: &str) -> bool {
+    disk.open(name).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
 impl Shared {
@@ -360,7 +386,9 @@ impl Shared {
     ) -> Result<(), Error> {
         let mut doubtful = lock(&self.doubtful);
         match next.write(&*self.root) {
-            Ok(()) => doubtful.drain(..).for_each(|number| self.remove_files(number)),
+            Ok(()) => {
+                doubtful.drain(..).for_each(|number| part::remove_unfinished(&*self.spans, number));
+            }
             Err(error) => {
                 doubtful.extend(new);
                 return Err(error);
@@ -376,17 +404,24 @@ impl Shared {
             return Ok(());
         }
         let mut manifest = lock(&self.manifest);
-        let next = manifest.next();
+        let next = self.next_manifest(&manifest);
         self.write_manifest(&next, [])?;
         *manifest = next;
         Ok(())
     }
 
-    /// Removes what no manifest names. What stays is removed when the store is opened the next time.
-    pub(crate) fn remove_files(&self, number: u64) {
-        let _ = self.spans.remove(&part::unfinished_name(number));
-        let _ = self.spans.remove(&part::spans_name(number));
-        let _ = self.spans.remove(&part::index_name(number));
+    /// The next manifest, which lists files as being removed as long as they are there.
+    pub(crate) fn next_manifest(&self, manifest: &Manifest) -> Manifest {
+        let mut next = manifest.next();
+        // Without this a power failure could bring a file back that no manifest lists any more.
+        if next.removing.is_empty() || self.spans.sync().is_err() {
+            return next;
+        }
+        next.removing.retain(|file| {
+            let names = [part::spans_name(file.number), part::index_name(file.number)];
+            names.iter().any(|name| !is_missing(&*self.spans, name))
+        });
+        next
     }
 
     /// What the head held becomes a part, or parts become others, and is counted. What was there before is returned:
@@ -475,7 +510,7 @@ impl Shared {
         let Totals { accepted, duplicates, expired, lost } = state.totals;
         let earlier = lock(&self.head_links).earlier.spans().memory_bytes();
         let in_memory = self.cache.bytes() + lock(&self.ledger).memory_bytes() + earlier;
-        let damaged = parts.iter().filter(|part| !part.is_good()).map(|part| part.entry.spans);
+        let damaged = parts.iter().filter(|part| part.is_damaged()).map(|part| part.entry.spans);
         let on_disk = parts.iter().map(|part| part.entry.bytes_on_disk());
         Counters {
             accepted,

@@ -17,6 +17,7 @@
 //! requests are put in order by what one file knows of them (the one that began last, or took longest), such a request
 //! can come a page late.
 
+mod adopt;
 mod ascending;
 mod aside;
 mod batch;
@@ -27,6 +28,7 @@ mod clock;
 mod error;
 mod head;
 mod index;
+mod inspect;
 mod judge;
 mod lake;
 mod latency;
@@ -36,6 +38,7 @@ mod listing;
 mod manifest;
 mod measure;
 mod merge;
+mod names;
 mod options;
 mod packed;
 mod pages;
@@ -47,14 +50,18 @@ mod retain;
 mod search;
 mod snapshot;
 mod store;
+mod stored;
 mod tags;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod write;
 
+pub use adopt::{Adopted, adopt, adopt_on};
 pub use clock::{Clock, SystemClock};
 pub use error::Error;
+pub use inspect::{Condition, InspectedFile, Inspection, inspect};
 pub use lake::{Lake, Opened};
 pub use listing::{Listing, Rest, SpanFile};
 pub use options::Options;
 pub use retain::Retention;
+pub use stored::Stored;

@@ -43,14 +43,27 @@ pub struct Rest<W> {
     pub is_behind: bool,
 }
 
+/// What reading a journal found beside spans.
+#[derive(Debug, Default)]
+pub(crate) struct JournalRead {
+    /// What could not be read: one line each.
+    pub(crate) damage: Vec<String>,
+    /// Whether records are missing that no file of the listing has.
+    pub(crate) is_behind: bool,
+}
+
 impl Listing {
     /// What the store in this directory consists of; `None` if it has never written a file.
     pub fn of(disk: &dyn Disk) -> Result<Option<Listing>, Error> {
         let read = Manifest::read(disk)?;
-        Ok(read.map(|(manifest, _)| Listing {
+        Ok(read.map(|(manifest, _)| Listing::of_manifest(Some(&manifest))))
+    }
+
+    pub(crate) fn of_manifest(manifest: Option<&Manifest>) -> Listing {
+        manifest.map_or_else(Listing::empty, |manifest| Listing {
             files: manifest.files.iter().map(span_file).collect(),
             journal_sequence: manifest.journal_sequence,
-        }))
+        })
     }
 
     /// That of a store that has only a journal.
@@ -65,12 +78,24 @@ impl Listing {
         journal: Arc<dyn Disk>,
         create: impl FnMut() -> io::Result<W>,
     ) -> Result<Rest<W>, Error> {
-        let options = Options::default();
-        let mut decoder = Decoder::new(options.limits);
+        let rest = Rest { files: Vec::new(), damage: Vec::new(), is_behind: false };
+        let (options, head) = (Options::default(), Head::default());
+        let mut files = Files { create, options, head, rest };
+        let read = self.journal_blocks(journal, &mut |blocks| files.add(blocks))?;
+        (files.rest.damage, files.rest.is_behind) = (read.damage, read.is_behind);
+        files.finish()
+    }
+
+    /// Hands over the spans that the journal has and none of these files.
+    pub(crate) fn journal_blocks(
+        &self,
+        journal: Arc<dyn Disk>,
+        each: &mut dyn FnMut(Vec<Block>) -> Result<(), Error>,
+    ) -> Result<JournalRead, Error> {
+        let mut decoder = Decoder::new(Options::default().limits);
+        let mut read = JournalRead::default();
         let mut reader = Reader::beside_writer(journal, self.journal_sequence)?;
         let mut gathered = Gathered::default();
-        let rest = Rest { files: Vec::new(), damage: Vec::new(), is_behind: false };
-        let mut files = Files { create, options, head: Head::default(), rest };
         while let Some(item) = reader.next()? {
             match item {
                 Item::Record(record) => match gathered.push(record.kind, record.payload) {
@@ -78,11 +103,11 @@ impl Listing {
                     Gathering::Batch(batch) => {
                         let (outcome, blocks) = batch::read(&mut decoder, &batch, &Block::new);
                         let damage = batch::damage(&batch, &outcome, record.sequence);
-                        files.rest.damage.extend(damage);
-                        files.add(blocks)?;
+                        read.damage.extend(damage);
+                        each(blocks)?;
                     }
                     Gathering::Unknown => {
-                        files.rest.damage.push(batch::unknown(record.sequence));
+                        read.damage.push(batch::unknown(record.sequence));
                     }
                 },
                 Item::Damage(damage) => {
@@ -90,19 +115,16 @@ impl Listing {
                     // What is being written looks so, too; and of a segment's header there are two copies.
                     if !damage.may_be_torn && damage.records != Some(0) {
                         let (bytes, offset, file) = (damage.bytes, damage.offset, damage.file());
-                        files
-                            .rest
-                            .damage
-                            .push(format!("{bytes} bytes at {offset} of journal/{file}"));
+                        read.damage.push(format!("{bytes} bytes at {offset} of journal/{file}"));
                     }
                 }
                 Item::Gone(_) => {
                     gathered.clear();
-                    files.rest.is_behind = true;
+                    read.is_behind = true;
                 }
             }
         }
-        files.finish()
+        Ok(read)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Which files there are, and up to where the journal is in them: what a store consists of, changed at once and durably.
 //!
-//! There are two copies, each written to a new file that is then given the copy's name; who opens takes the later one
-//! that is whole. What neither names is not part of the store, and nothing is removed before both do without it.
+//! There are two copies, each written to a new file that is then given the copy's name; who opens
+//! takes the later one that is whole. A file is removed only after both copies list it as being
+//! removed; a file that neither copy names is never touched.
 
-use crate::Error;
+use crate::{Error, Retention};
 use blkkin_journal::Disk;
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,14 @@ pub(crate) struct Manifest {
     /// as lost as long as they are here.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) unread: Vec<FileEntry>,
+    /// Files that were merged into others or have expired, until they are removed: a crash in
+    /// between must leave proof that the store itself gave them up.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) removing: Vec<FileEntry>,
+    /// How long spans are kept, as the store was last told: a start without options must not remove
+    /// more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<Retention>,
 }
 
 /// Spans since the store was made, up to the journal's sequence number.
@@ -75,16 +84,22 @@ impl Default for Manifest {
             totals: Totals::default(),
             files: Vec::new(),
             unread: Vec::new(),
+            removing: Vec::new(),
+            retention: None,
         }
     }
 }
 
 /// Why a copy is not used.
-enum Unusable {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unusable {
     Missing,
     Damaged,
     Newer,
 }
+
+/// The name of a copy, and its commit.
+type Copy = (&'static str, Result<u64, Unusable>);
 
 impl Manifest {
     /// The same, to be changed and written.
@@ -127,6 +142,13 @@ impl Manifest {
             None if damaged => Err(Error::Manifest),
             found => Ok(found.map(|manifest| (manifest, damaged))),
         }
+    }
+
+    /// The commit of each copy, or why it is not used, by name.
+    pub(crate) fn copies(disk: &dyn Disk) -> Result<[Copy; 2], Error> {
+        let copy = |name| read_copy(disk, name).map(|it| (name, it.map(|found| found.commit)));
+        let [one, other] = COPIES;
+        Ok([copy(one)?, copy(other)?])
     }
 
     /// Makes this what the store consists of.
@@ -184,7 +206,7 @@ pub(crate) fn is_read_as_written(json: &[u8]) -> bool {
 }
 
 /// Numbers that are counted up from stay below this.
-const GREATEST: u64 = 1 << 62;
+pub(crate) const GREATEST: u64 = 1 << 62;
 
 impl Manifest {
     /// Whether its numbers can be reckoned with, and each file has its own.
@@ -201,7 +223,8 @@ impl Manifest {
             accepted,
             duplicates.saturating_add(expired).saturating_add(lost),
         ];
-        let mut numbers: Vec<u64> = self.named().map(|file| file.number).collect();
+        let all = self.named().chain(&self.removing);
+        let mut numbers: Vec<u64> = all.map(|file| file.number).collect();
         numbers.sort_unstable();
         counts.into_iter().chain(sums).all(|count| count <= GREATEST)
             && numbers.windows(2).all(|pair| pair[0] != pair[1])

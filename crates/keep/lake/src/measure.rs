@@ -11,7 +11,7 @@ use crate::project::{Fault, WORDS, Word, scan_group, words_of};
 use crate::search::for_each_match;
 use crate::snapshot::Snapshot;
 use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
-use blkkin_store::{Area, Condition, Difference, Heat, Tally, Window};
+use blkkin_store::{Area, Cancel, Condition, Difference, Heat, Tally, Window, is_cancelled};
 use blkkin_sys::beside;
 use foldhash::fast::RandomState;
 use std::collections::HashMap;
@@ -65,7 +65,9 @@ pub(crate) fn difference(
             tally
         };
         let (some, others) = snapshot.parts.split_at(snapshot.parts.len() / 2);
-        let (mut tally, others) = beside(|| count_in(some), || count_in(others));
+        let cancel = Cancel::current();
+        let of_others = || cancel.run(|| count_in(others));
+        let (mut tally, others) = beside(|| cancel.run(|| count_in(some)), of_others);
         tally.merge(&others);
         for_each_in_head(snapshot, condition, |block, row, start, duration| {
             if block.trace_low(row).is_multiple_of(one_in) && is_asked_for(start, duration) {
@@ -84,7 +86,7 @@ pub(crate) fn difference(
     loop {
         let others = count(false, window, one_in);
         // They may be few, though the files have many.
-        if one_in == 1 || others.spans()[1] >= others_enough / OTHERS_LEAST {
+        if one_in == 1 || is_cancelled() || others.spans()[1] >= others_enough / OTHERS_LEAST {
             tally.merge(&others);
             return Difference { outside_one_in: one_in, ..tally.finish() };
         }

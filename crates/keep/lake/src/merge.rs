@@ -4,7 +4,7 @@ use crate::lake::{Expiry, Shared, State, lock};
 use crate::ledger::Ledger;
 use crate::links::{Earlier, LinkTable};
 use crate::manifest::{FileEntry, Manifest, Totals};
-use crate::part::{Part, PartWriter};
+use crate::part::{self, Part, PartWriter};
 use crate::tags::TagTable;
 use crate::{Error, Options};
 use blkkin_columns::{Block, Sorted};
@@ -49,7 +49,8 @@ pub(crate) fn run(shared: &Shared) {
             }
         }
         let parts = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
-        parts.iter().for_each(|part| part.examine());
+        let uptime = shared.memory.options.clock.uptime();
+        parts.iter().for_each(|part| part.examine(uptime));
         drop(parts);
         // All are tried again.
         let _ = expire(shared, &mut expiry);
@@ -71,7 +72,7 @@ fn expire(shared: &Shared, expiry: &mut Expiry) -> Result<(), Error> {
     drop(before);
     let expired: u64 = manifest.files[..count].iter().map(|file| file.spans).sum();
     let gone = Totals { expired, ..Totals::default() };
-    let mut next = manifest.next();
+    let mut next = shared.next_manifest(&manifest);
     next.files.drain(..count);
     next.totals.expired += expired;
     commit(shared, &mut manifest, next, gone, Vec::new(), |ledger, parts| match links {
@@ -113,12 +114,12 @@ fn merge(shared: &Shared) -> Result<(), Error> {
     // What was taken for what came is of no use to merging.
     blkkin_sys::trim_heaps();
     // What was not finished takes no room.
-    let (part, duplicates) =
-        merged(shared, merging, &before, number).inspect_err(|_| shared.remove_files(number))?;
+    let (part, duplicates) = merged(shared, merging, &before, number)
+        .inspect_err(|_| part::remove_unfinished(&*shared.spans, number))?;
 
     let mut manifest = lock(&shared.manifest);
     let is_merged = |file: &FileEntry| merging.iter().any(|part| part.entry.number == file.number);
-    let mut next = manifest.next();
+    let mut next = shared.next_manifest(&manifest);
     let Some(place) = next.files.iter().position(is_merged) else {
         part.goes();
         return Ok(());
@@ -266,13 +267,19 @@ fn earlier(parts: &[Arc<Part>], before: &[Arc<Part>]) -> Result<Earlier, Error> 
 fn commit(
     shared: &Shared,
     manifest: &mut Manifest,
-    next: Manifest,
+    mut next: Manifest,
     gone: Totals,
     new: Vec<Arc<Part>>,
     count: impl FnOnce(&mut Ledger, &[Arc<Part>]),
 ) -> Result<(), Error> {
+    let stays = |file: &FileEntry| next.files.iter().any(|other| other.number == file.number);
+    let removed = manifest.files.iter().filter(|file| !stays(file)).cloned();
+    next.removing = next.removing.iter().cloned().chain(removed).collect();
     shared.write_manifest(&next, new.iter().map(|part| part.entry.number))?;
     *manifest = next;
+    for part in &new {
+        let _ = part::publish(&*shared.spans, part.entry.number);
+    }
     let mut state = shared.memory.state();
     let before = Arc::clone(&shared.parts.read().unwrap_or_else(PoisonError::into_inner));
     let find = |number: u64| {

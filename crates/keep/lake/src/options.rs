@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Options {
     /// How long spans are kept, and how many.
     pub retention: Retention,
+    /// Whether the store notes that retention, for [`Retention::noted`].
+    pub notes_retention: bool,
     /// So many spans are gathered in memory, and then make a file.
     pub file_spans: usize,
     /// They make a file earlier if they take so much memory.
@@ -47,6 +49,7 @@ impl Default for Options {
                 age: Some(Duration::from_secs(7 * 86400)),
                 bytes: Some(50 << 30),
             },
+            notes_retention: false,
             file_spans: 512 << 10,
             file_memory_bytes: 80 << 20,
             file_after: Duration::from_secs(300),

@@ -4,8 +4,9 @@ use crate::Error;
 use crate::bytes::read_exact;
 use crate::cache::Cache;
 use crate::index::{self, Builder, Directory, Index, KeyValues, LinkCount, OpenError, Row};
+use crate::lake::lock;
 use crate::links::{Earlier, LinkTable, Linked};
-use crate::manifest::FileEntry;
+use crate::manifest::{FileEntry, GREATEST};
 use crate::tags::TagTable;
 use blkkin_columns::{Block, Column, Options, PageColumns, ReadAt, Sorted, Writer};
 use blkkin_journal::{Disk, File};
@@ -14,8 +15,9 @@ use blkkin_sys::beside;
 use std::fmt;
 use std::io::{self, BufWriter};
 use std::ops::{ControlFlow, Range, RangeInclusive};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// A file of spans and its index. Removed when nobody reads it any more, if that was said.
 pub(crate) struct Part {
@@ -25,6 +27,7 @@ pub(crate) struct Part {
     disk: Arc<dyn Disk>,
     cache: Arc<Cache>,
     health: AtomicU8,
+    retry: Mutex<Retry>,
     goes: AtomicBool,
 }
 
@@ -49,15 +52,35 @@ pub(crate) struct Loaded {
     fixed_bytes: usize,
 }
 
-type SpanFile = blkkin_columns::File<Input>;
+pub(crate) type SpanFile = blkkin_columns::File<Input>;
 
 /// What reading takes beside what a file says of itself.
 const READING_BYTES: usize = 512 << 10;
 
-/// Nothing is known against a file; or something could not be read; or that is not so by chance.
+/// Health of a file: no error so far; bytes that are wrong, to be verified; verified as damaged;
+/// the system refused to read it (too many open files, an I/O error); refused for
+/// [`LASTING_AFTER`].
 const GOOD: u8 = 0;
 const SUSPECT: u8 = 1;
 const DAMAGED: u8 = 2;
+const UNREADABLE: u8 = 3;
+const LASTING: u8 = 4;
+
+/// An unreadable file is verified again after this time, which doubles up to the maximum.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60);
+
+/// A file that is unreadable for this long counts as damaged, until it can be read again.
+const LASTING_AFTER: Duration = Duration::from_secs(60);
+
+/// When an unreadable file is verified again.
+#[derive(Default)]
+struct Retry {
+    /// Uptime of the first failed verification in a row.
+    since: Option<Duration>,
+    at: Duration,
+    after: Duration,
+}
 
 /// Makes a part.
 pub(crate) struct PartWriter {
@@ -84,15 +107,40 @@ pub(crate) fn index_name(number: u64) -> String {
     format!("{number:010}.index")
 }
 
-/// The name of a file of spans until it is whole, so that nobody who reads all of a directory's Parquet files comes across half of one.
+/// The name of a file of spans until a manifest names it. Readers of all Parquet files of the
+/// directory do not see half of a file, and an unfinished file that no manifest names holds nothing
+/// that is not elsewhere.
 pub(crate) fn unfinished_name(number: u64) -> String {
     format!("{number:010}.unfinished")
 }
 
-/// The number in a name of any kind.
+/// The number in a name that the store itself gives.
 pub(crate) fn number_of(name: &str) -> Option<u64> {
     let (stem, "parquet" | "index" | "unfinished") = name.split_once('.')? else { return None };
-    stem.parse().ok()
+    let number = stem.parse().ok().filter(|number| *number < GREATEST)?;
+    (format!("{number:010}") == stem).then_some(number)
+}
+
+/// Gives a file that the manifest names its final name. Failing that, the file is found under its
+/// unfinished name.
+pub(crate) fn publish(disk: &dyn Disk, number: u64) -> io::Result<()> {
+    match disk.open(&spans_name(number)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            disk.rename(&unfinished_name(number), &spans_name(number))
+        }
+        // A file that was copied in meanwhile is not replaced.
+        Ok(_) => Err(io::ErrorKind::AlreadyExists.into()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Opens a file of spans under either of its names. The unfinished name comes first: a file that is
+/// renamed between two tries would not be found in the other order.
+pub(crate) fn open_either(disk: &dyn Disk, number: u64) -> io::Result<Arc<dyn File>> {
+    match disk.open(&unfinished_name(number)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => disk.open(&spans_name(number)),
+        opened => opened,
+    }
 }
 
 impl Loaded {
@@ -133,6 +181,45 @@ impl Part {
             Ok(index) if u64::from(index.directory.rows) == entry.spans => index,
             _ => remake_index(&disk, entry.number, &file, before)?,
         };
+        Part::of(disk, cache, entry, file, index)
+    }
+
+    /// Makes a part of a whole file that no manifest names, with a new index of what it and the
+    /// files before it say.
+    pub(crate) fn adopt(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        number: u64,
+        received_ns: u64,
+        before: &[Arc<Part>],
+    ) -> Result<Part, Error> {
+        let file = open_spans(&*disk, number)?;
+        let index = remake_index(&disk, number, &file, before)?;
+        let size = |opened: io::Result<Arc<dyn File>>| opened.and_then(|file| file.size_bytes());
+        let options = crate::Options::default();
+        let parts = file.len() / options.file_spans as u64;
+        let entry = FileEntry {
+            number,
+            tier: parts.checked_ilog(options.merge_files as u64).unwrap_or(0),
+            spans: file.len(),
+            bytes: size(open_either(&*disk, number)).map_err(Error::io(spans_name(number)))?,
+            index_bytes: size(disk.open(&index_name(number)))
+                .map_err(Error::io(index_name(number)))?,
+            min_start_ns: index.directory.min_start_ns,
+            max_start_ns: index.directory.max_start_ns,
+            received_ns,
+        };
+        Part::of(disk, cache, entry, file, index)
+    }
+
+    fn of(
+        disk: Arc<dyn Disk>,
+        cache: Arc<Cache>,
+        entry: FileEntry,
+        file: SpanFile,
+        index: Index,
+    ) -> Result<Part, Error> {
+        let name = index_name(entry.number);
         let (directory, sections) = (&index.directory, &index.sections);
         let facts = Facts {
             all_have_times: directory.timed == directory.requests,
@@ -145,7 +232,8 @@ impl Part {
         let index_file = disk.open(&name).map_err(Error::io(&name))?;
         cache.put(entry.number, Arc::new(Loaded::new(index, file)));
         let (health, goes) = (AtomicU8::new(GOOD), AtomicBool::new(false));
-        Ok(Part { entry, facts, index: index_file, disk, cache, health, goes })
+        let retry = Mutex::default();
+        Ok(Part { entry, facts, index: index_file, disk, cache, health, retry, goes })
     }
 
     /// What is in memory of it while it is used.
@@ -195,14 +283,14 @@ impl Part {
             Column::ParentId => loaded.file.read_presence(page, column),
             _ => loaded.file.read_columns(page, &[column]),
         });
-        self.note(read.map_err(|error| self.error(error)))
+        self.note(read.map_err(|error| self.read_error(error)))
     }
 
     /// Whether there are spans of requests whose ids have this lower half, as far as can be read.
     pub(crate) fn holds(&self, low: u64) -> bool {
         let looked = || {
             let held = self.load()?.file.holds(low);
-            self.note(held.map_err(|error| self.error(error)))
+            self.note(held.map_err(|error| self.read_error(error)))
         };
         self.may_hold(low) && looked().unwrap_or(true)
     }
@@ -213,7 +301,7 @@ impl Part {
         self.note(match self.load()?.file.between(lows, to) {
             Ok(ControlFlow::Continue(())) => Ok(()),
             Ok(ControlFlow::Break(())) => Err(self.error("more than a block takes")),
-            Err(error) => Err(self.error(error)),
+            Err(error) => Err(self.read_error(error)),
         })
     }
 
@@ -224,7 +312,7 @@ impl Part {
         to: &mut impl SpanSink,
     ) -> Result<bool, Error> {
         let read = self.load()?.file.between(lows, to);
-        Ok(self.note(read.map_err(|error| self.error(error)))?.is_continue())
+        Ok(self.note(read.map_err(|error| self.read_error(error)))?.is_continue())
     }
 
     /// Hands over the spans of requests whose ids have this lower half, or of those the ones with an id.
@@ -236,31 +324,69 @@ impl Part {
     ) -> Result<(), Error> {
         let mut sink = Visit(each);
         let visited = self.load()?.file.between_of(low..=low, id, &mut sink);
-        self.note(visited.map(drop).map_err(|error| self.error(error)))
+        self.note(visited.map(drop).map_err(|error| self.read_error(error)))
     }
 
     /// What comes of reading; a file that could not be read is looked at.
     pub(crate) fn note<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
-        if result.is_err() {
-            let _ =
-                self.health.compare_exchange(GOOD, SUSPECT, Ordering::Relaxed, Ordering::Relaxed);
+        if let Err(error) = &result {
+            let may_pass = error.may_pass();
+            let worse = |health| match health {
+                GOOD => Some(if may_pass { UNREADABLE } else { SUSPECT }),
+                UNREADABLE | LASTING if !may_pass => Some(SUSPECT),
+                _ => None,
+            };
+            let _ = self.health.fetch_update(Ordering::Relaxed, Ordering::Relaxed, worse);
         }
         result
     }
 
-    /// Reads all of it, if something could not be read.
-    pub(crate) fn examine(&self) {
-        if self.health.load(Ordering::Relaxed) == SUSPECT {
-            let loaded = self.load();
-            let is_whole = loaded.is_ok_and(|loaded| loaded.file.verify().is_ok());
-            let is_whole = is_whole && self.links().is_ok();
-            self.health.store(if is_whole { GOOD } else { DAMAGED }, Ordering::Relaxed);
+    /// Verifies all of the file after an error. A file is damaged only if its bytes are wrong; one
+    /// that the system does not let us read is verified again later.
+    pub(crate) fn examine(&self, uptime: Duration) {
+        let mut retry = lock(&self.retry);
+        let is_due = match self.health.load(Ordering::Relaxed) {
+            SUSPECT => true,
+            UNREADABLE | LASTING => uptime >= retry.at,
+            _ => false,
+        };
+        if !is_due {
+            return;
         }
+        let verified = self.verify();
+        let health = match verified {
+            Ok(()) => GOOD,
+            Err(error) if error.may_pass() => {
+                let since = *retry.since.get_or_insert(uptime);
+                retry.after = (retry.after * 2).clamp(RETRY_AFTER, RETRY_AFTER_MAX);
+                retry.at = uptime + retry.after;
+                if uptime - since >= LASTING_AFTER { LASTING } else { UNREADABLE }
+            }
+            Err(_) => DAMAGED,
+        };
+        if matches!(health, GOOD | DAMAGED) {
+            *retry = Retry::default();
+        }
+        self.health.store(health, Ordering::Relaxed);
     }
 
-    /// Whether nothing is known against it.
+    fn verify(&self) -> Result<(), Error> {
+        self.load()?.file.verify().map_err(|error| self.read_error(error))?;
+        self.links().map(drop)
+    }
+
+    /// Whether no read has failed since the file was last verified.
     pub(crate) fn is_good(&self) -> bool {
         self.health.load(Ordering::Relaxed) == GOOD
+    }
+
+    /// Whether bytes of the file are wrong, or could not be read for long.
+    pub(crate) fn is_damaged(&self) -> bool {
+        matches!(self.health.load(Ordering::Relaxed), SUSPECT | DAMAGED | LASTING)
+    }
+
+    pub(crate) fn read_error(&self, error: blkkin_columns::Error) -> Error {
+        read_error(self.entry.number, error)
     }
 
     pub(crate) fn error(&self, error: impl fmt::Display) -> Error {
@@ -279,7 +405,7 @@ impl Drop for Part {
         if self.goes.load(Ordering::Relaxed) {
             // What is left is removed when the store is opened the next time.
             let _ = self.disk.remove(&spans_name(self.entry.number));
-            let _ = self.disk.remove(&index_name(self.entry.number));
+            remove_unfinished(&*self.disk, self.entry.number);
         }
     }
 }
@@ -292,7 +418,18 @@ impl PartWriter {
         options: Options,
     ) -> Result<PartWriter, Error> {
         let name = unfinished_name(number);
-        // What a process that ended left behind.
+        // The file's final name must be free: publishing it replaces what has that name. The next
+        // try has another number.
+        let last = spans_name(number);
+        match disk.open(&last) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            _ => {
+                return Err(Error::Spans(format!(
+                    "{last} is there already, and not of this store"
+                )));
+            }
+        }
+        // An earlier try with this number that a manifest never named.
         let _ = disk.remove(&name);
         let file = disk.create(&name).map_err(Error::io(&name))?;
         let output = Output { file, offset: 0 };
@@ -319,7 +456,7 @@ impl PartWriter {
         push_elsewhere(&mut self.builder, earlier);
     }
 
-    /// Makes it durable.
+    /// Makes it durable, under its unfinished name: [`publish`] follows when a manifest names it.
     pub(crate) fn finish(
         self,
         tier: u32,
@@ -333,7 +470,6 @@ impl PartWriter {
         let (output, _) = writer.finish().map_err(|error| spans_error(number, error))?;
         let output = output.into_inner().map_err(|error| Error::io(&name)(error.into_error()))?;
         output.file.sync().map_err(Error::io(&name))?;
-        disk.rename(&name, &spans_name(number)).map_err(Error::io(&name))?;
         let directory = write_index(&*disk, number, builder, links, keys)?;
         disk.sync().map_err(Error::io(""))?;
         let index_file = disk.open(&index_name(number)).map_err(Error::io(index_name(number)))?;
@@ -349,6 +485,13 @@ impl PartWriter {
         };
         Part::open(disk, cache, entry, &[])
     }
+}
+
+/// Removes a file that no manifest names. The index goes first: it is known as ours by the file
+/// beside it.
+pub(crate) fn remove_unfinished(disk: &dyn Disk, number: u64) {
+    let _ = disk.remove(&index_name(number));
+    let _ = disk.remove(&unfinished_name(number));
 }
 
 fn push_elsewhere(builder: &mut Builder, earlier: &Earlier) {
@@ -439,19 +582,24 @@ fn spans_error(number: u64, error: impl fmt::Display) -> Error {
 }
 
 /// Of reading: what the system refused is told apart from damage.
-fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
+pub(crate) fn read_error(number: u64, error: blkkin_columns::Error) -> Error {
     match error {
         blkkin_columns::Error::Io(source) => Error::io(spans_name(number))(source),
         error => spans_error(number, error),
     }
 }
 
-fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
-    let file = disk.open(&spans_name(number)).map_err(Error::io(spans_name(number)))?;
+pub(crate) fn open_spans(disk: &dyn Disk, number: u64) -> Result<SpanFile, Error> {
+    let file = open_either(disk, number).map_err(Error::io(spans_name(number)))?;
     SpanFile::open(Input(file)).map_err(|error| read_error(number, error))
 }
 
-fn read_rows(file: &SpanFile, number: u64, rows: Range<u32>, to: &mut Block) -> Result<(), Error> {
+pub(crate) fn read_rows(
+    file: &SpanFile,
+    number: u64,
+    rows: Range<u32>,
+    to: &mut Block,
+) -> Result<(), Error> {
     let wanted = u64::from(rows.start)..u64::from(rows.end);
     match file.rows(wanted.clone(), to) {
         Ok(read) if read == wanted.end - wanted.start => Ok(()),
@@ -477,7 +625,7 @@ impl SpanSink for Visit<'_> {
 }
 
 /// Where a file of spans is read from.
-struct Input(Arc<dyn File>);
+pub(crate) struct Input(pub(crate) Arc<dyn File>);
 
 impl ReadAt for Input {
     fn len(&self) -> io::Result<u64> {

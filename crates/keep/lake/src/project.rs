@@ -7,7 +7,7 @@ use blkkin_columns::{Column, PageColumns, Texts};
 use blkkin_model::{
     AnnotationRef, EndpointRef, Kind, Origin, SpanId, SpanRef, Status, TagRef, TraceId, ValueRef,
 };
-use blkkin_store::{Condition, TagTest, TextField, Topic, text_of};
+use blkkin_store::{Condition, TagTest, TextField, Topic, is_cancelled, text_of};
 use std::borrow::Cow;
 use std::hash::{Hash, Hasher};
 
@@ -59,12 +59,12 @@ pub(crate) fn for_each_holding(
     for group in 0..file.groups() {
         let sieve = part.note(
             Sieve::of(projection.condition, &|column| file.texts(group, column))
-                .map_err(|error| part.error(error)),
+                .map_err(|error| part.read_error(error)),
         )?;
         if sieve.lets_none_through() {
             continue;
         }
-        for mut page in file.pages_of_group(group) {
+        for mut page in file.pages_of_group(group).take_while(|_| !is_cancelled()) {
             part.read_columns(loaded, &mut page, &sieve.columns())?;
             let marks = sieve.marks(&page);
             if marks.as_ref().is_some_and(|marks| !marks.contains(&true)) {
@@ -101,7 +101,8 @@ pub(crate) fn scan_group<T>(
     mut visit: impl FnMut(&PageColumns, T) -> Result<(), Fault>,
 ) -> Result<(), Error> {
     let is_chosen = |page: &PageColumns| is_one_of(part.entry.number, page.first_row(), one_in);
-    for mut page in loaded.columns().pages_of_group(group).filter(is_chosen) {
+    let pages = loaded.columns().pages_of_group(group).take_while(|_| !is_cancelled());
+    for mut page in pages.filter(is_chosen) {
         part.read_columns(loaded, &mut page, columns)?;
         let chosen = choose(&page).map_err(|fault| fault_of(part, &page, fault));
         let Some(chosen) = part.note(chosen)? else { continue };
@@ -341,6 +342,9 @@ impl<'c> Projection<'c> {
 
     /// Whether the condition holds for a row of a page of which its columns were read.
     pub(crate) fn holds(&self, page: &PageColumns, row: usize) -> Result<bool, Fault> {
+        if is_cancelled() {
+            return Ok(false);
+        }
         let mut values = Vec::new();
         if !self.keys.is_empty() || self.has_all_keys {
             for_each_tag(page, row, |key, letter, text, origin| {

@@ -1,10 +1,15 @@
 //! Which files go, as they are too old or too many. Start at [`Retention::expired`].
 
-use crate::manifest::FileEntry;
+use crate::Error;
+use crate::manifest::{FileEntry, Manifest};
+use blkkin_journal::Directory;
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 /// How long spans are kept, and how many.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retention {
     /// After this time they go, whatever room there is.
     pub age: Option<Duration>,
@@ -28,6 +33,29 @@ pub(crate) struct Allowance {
 }
 
 impl Retention {
+    /// All spans are kept.
+    pub const ALL: Retention = Retention { age: None, bytes: None };
+
+    /// The retention that the store in a directory was last told, if there is a store and it was
+    /// told.
+    pub fn noted(directory: &Path) -> Result<Option<Retention>, Error> {
+        let disk = match Directory::open(directory) {
+            Ok(disk) => disk,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io(directory.display().to_string())(error)),
+        };
+        Ok(Manifest::read(&disk)?.and_then(|(manifest, _)| manifest.retention))
+    }
+
+    /// Whether it removes spans that another retention keeps.
+    pub fn is_shorter_than(&self, other: &Retention) -> bool {
+        let is_less = |one: Option<u128>, other: Option<u128>| {
+            one.unwrap_or(u128::MAX) < other.unwrap_or(u128::MAX)
+        };
+        is_less(self.age.map(|age| age.as_nanos()), other.age.map(|age| age.as_nanos()))
+            || is_less(self.bytes.map(u128::from), other.bytes.map(u128::from))
+    }
+
     /// How many of the files, the oldest first, go now, where others take so many bytes. `now_ns` is the time of day,
     /// `uptime` that of a clock that does not jump.
     pub(crate) fn expired(

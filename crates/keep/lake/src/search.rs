@@ -17,11 +17,14 @@ use crate::part::{Loaded, Part};
 use crate::plan::{Common, Residual, Truth};
 use crate::project::{Projection, fault_of, for_each_holding, span, trace_id};
 use crate::snapshot::Snapshot;
-use blkkin_columns::{Block, Column, PageColumns, Row, Scratch};
-use blkkin_model::{Held, Span, SpanRef, TraceId};
-use blkkin_store::{Condition, Durations, Order, Page, Place, Query, Summary, began_ns, root_of};
+use blkkin_columns::{Block, Column, PageColumns, Row, Scratch, Sorted};
+use blkkin_model::{SpanRef, Status, TraceId};
+use blkkin_store::{
+    Condition, Durations, Order, Page, Place, Query, Summary, began_ns, is_cancelled, root_of,
+};
 use foldhash::fast::RandomState;
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::ops::{ControlFlow, Range};
 
 /// What summaries are made of, beside the request's id.
@@ -36,6 +39,9 @@ const SUMMARY: [Column; 6] = [
 
 /// What tells which of two spans that start at once is the root.
 const TIES: [Column; 3] = [Column::SpanId, Column::Shared, Column::Kind];
+
+/// What tells how long requests took, and which they are.
+const TIMES: [Column; 3] = [Column::TraceId, Column::StartTime, Column::Duration];
 
 /// When one request for each so many rows of a file was read in vain, its columns are read instead: that takes about as
 /// long again.
@@ -52,6 +58,10 @@ const FILES_TO_ESTIMATE: usize = 16;
 
 /// So many of the requests of a file are looked at first, and four times as many each time that was not enough.
 const SOME_ORDINALS: u32 = 4096;
+
+/// Most requests of one file that took about as long and are read one by one, for each so many rows
+/// of the file. Of more of them the columns are read, which say how long each took.
+const ROWS_OF_ALIKE: usize = 256;
 
 /// So many of those that may be asked for are put in order at first, and four times as many each time that was not
 /// enough.
@@ -86,13 +96,14 @@ pub(crate) fn search(snapshot: &Snapshot, query: &Query, in_vain_max: u32) -> Re
         are_whole: snapshot.parts.iter().all(|part| part.facts.is_whole),
         kept_ordinals: 0,
         head_lows: None,
+        alike: Vec::new(),
     };
     search.run(parts);
-    let mut summaries: HashMap<_, _> =
-        search.found.iter().map(|(place, summary)| (place.trace_id, summary.clone())).collect();
-    let (places, next) = query.page(search.found.iter().map(|(place, _)| *place).collect());
-    let requests = places.iter().filter_map(|place| summaries.remove(&place.trace_id));
-    Ok(Page { requests: requests.collect(), next })
+    // They are in order, and none is of a page before.
+    let (places, mut requests): (Vec<Place>, Vec<Summary>) = search.found.into_iter().unzip();
+    let (places, next) = query.page(places);
+    requests.truncate(places.len());
+    Ok(Page { requests, next })
 }
 
 struct Search<'q> {
@@ -112,6 +123,8 @@ struct Search<'q> {
     kept_ordinals: usize,
     /// The lower halves of the ids of requests in memory, once they are asked for.
     head_lows: Option<HashSet<u64, RandomState>>,
+    /// Requests of a file that took about as long, in order: the file's place, and their ordinals.
+    alike: Vec<(usize, Vec<u32>)>,
 }
 
 /// A request that may be asked for.
@@ -184,9 +197,11 @@ impl Times {
 /// back.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum At {
-    Low(u64),
+    Memory(TraceId),
     /// Of a file, by its place.
     Ordinal(usize, u32),
+    /// Very many of a file that took about as long, by their place in [`Search::alike`].
+    Alike(usize),
 }
 
 impl<'q> Search<'q> {
@@ -195,7 +210,7 @@ impl<'q> Search<'q> {
         match self.query.order {
             Order::Newest => {
                 self.look_at_head();
-                parts.sort_by_key(|part| std::cmp::Reverse(part.entry.max_start_ns));
+                parts.sort_by_key(|part| Reverse(part.entry.max_start_ns));
                 for part in parts {
                     if self.is_enough(part.entry.max_start_ns) {
                         break;
@@ -211,16 +226,25 @@ impl<'q> Search<'q> {
                 let mut looks: Vec<Look<'_>> = parts.iter().map(|part| Look::of(part)).collect();
                 greatest_first(
                     &mut all,
-                    |candidate| (candidate.rank_ns, std::cmp::Reverse(candidate.at)),
+                    |candidate| (candidate.rank_ns, Reverse(candidate.at)),
                     |candidate| {
                         let is_short = candidate.rank_ns < *self.query.durations.start();
                         if is_short || self.is_enough(candidate.rank_ns) {
                             return ControlFlow::Break(());
                         }
                         match candidate.at {
-                            At::Low(low) => self.try_low(low),
+                            At::Memory(id) => {
+                                let rank_ns = candidate.rank_ns;
+                                if !self.is_behind(Place { rank_ns, trace_id: id }) {
+                                    self.try_low(id.low());
+                                }
+                            }
                             At::Ordinal(place, ordinal) => {
                                 let _ = self.try_ordinal(&mut looks[place], ordinal);
+                            }
+                            At::Alike(at) => {
+                                let (place, ordinals) = std::mem::take(&mut self.alike[at]);
+                                let _ = self.try_alike(&mut looks[place], &ordinals);
                             }
                         }
                         ControlFlow::Continue(())
@@ -230,10 +254,42 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Whether what has at most this rank cannot be on the page any more.
+    /// Whether what has at most this rank cannot be on the page any more, or nobody wants the page.
     fn is_enough(&self, rank_ns: u64) -> bool {
+        if is_cancelled() {
+            return true;
+        }
         let behind_page = self.query.limit;
         self.found.get(behind_page).is_some_and(|(place, _)| place.rank_ns > rank_ns)
+    }
+
+    /// Whether a place is behind the page.
+    fn is_behind(&self, place: Place) -> bool {
+        let last = self.found.get(self.query.limit);
+        last.is_some_and(|(last, _)| self.query.order.compare(last, &place).is_lt())
+    }
+
+    /// Tries requests of a file that took about as long, the slowest first. Columns say how long
+    /// each took and its id, so that no more of them are read than it takes to fill the page, also
+    /// where all took the same time.
+    fn try_alike(&mut self, look: &mut Look<'q>, ordinals: &[u32]) -> Result<(), Error> {
+        let mut after = self.query.after;
+        let mut some = SOME_MATCHES.max(self.query.limit.saturating_add(1));
+        loop {
+            let places = first_places(look.part, ordinals, after, some)?;
+            for &(place, ordinal) in &places {
+                if is_cancelled() || self.is_behind(place) {
+                    return Ok(());
+                }
+                // The others may be well.
+                let _ = self.try_ordinal(look, ordinal);
+            }
+            if places.len() < some {
+                return Ok(());
+            }
+            after = places.last().map(|(place, _)| *place);
+            some = some.saturating_mul(4);
+        }
     }
 
     /// Tries the requests in memory, the newest first, until there are enough.
@@ -271,7 +327,7 @@ impl<'q> Search<'q> {
         while end > all.start {
             let start = end.saturating_sub(some).max(all.start);
             for &ordinal in self.ordinals(part, start..end)?.iter().rev() {
-                let is_full = self.found.len() > self.query.limit;
+                let is_full = self.found.len() > self.query.limit || is_cancelled();
                 let began = || part.load()?.index.start_ns(ordinal).map_err(io_error);
                 if is_full && self.is_enough(began()?) {
                     return Ok(());
@@ -347,8 +403,10 @@ impl<'q> Search<'q> {
         let is_elsewhere = snapshot.batches.iter().any(|batch| batch.holds(id.low()))
             || others.any(|other| other.holds(id.low()));
         if is_elsewhere {
-            let spans = snapshot.spans_of(id.low(), |it| it == id)?;
-            return Ok(self.try_request(&spans));
+            let request = snapshot.request(id.low())?;
+            let sorted = request.sorted();
+            let rows = requests_of(&sorted).find(|rows| trace_of(&sorted, rows) == id);
+            return Ok(rows.is_some_and(|rows| self.try_request(&sorted, rows)));
         }
         if !self.all_hold(part, loaded, &rows)? {
             return Ok(false);
@@ -395,18 +453,32 @@ impl<'q> Search<'q> {
     /// Reads requests in memory, and keeps those that are asked for.
     fn try_low(&mut self, low: u64) {
         // What of it cannot be read is counted.
-        let spans = self.snapshot.spans_of(low, |_| true).unwrap_or_default();
-        for request in spans.chunk_by(|one, other| one.trace_id == other.trace_id) {
-            if self.seen.insert(request[0].trace_id) {
-                self.try_request(request);
+        let Ok(request) = self.snapshot.request(low) else { return };
+        let sorted = request.sorted();
+        for rows in requests_of(&sorted) {
+            if self.seen.insert(trace_of(&sorted, &rows)) {
+                self.try_request(&sorted, rows);
             }
         }
     }
 
-    fn try_request(&mut self, request: &[Span]) -> bool {
-        let held: Vec<Held<'_>> = request.iter().map(Span::hold).collect();
-        let spans: Vec<SpanRef<'_>> = held.iter().map(Held::as_ref).collect();
-        self.query.holds(&spans) && self.keep(found_of(self.query, &spans))
+    /// Keeps a request if it is asked for. Its spans are borrowed one after the other: they may
+    /// share megabytes.
+    fn try_request(&mut self, sorted: &Sorted<'_>, rows: Range<usize>) -> bool {
+        let mut unmet: Vec<&Condition> = self.query.conditions.iter().collect();
+        let mut scratch = Scratch::default();
+        for index in rows.clone() {
+            if unmet.is_empty() || is_cancelled() {
+                break;
+            }
+            let span = sorted.span(index, &mut scratch);
+            unmet.retain(|condition| !condition.holds(&span));
+        }
+        if !unmet.is_empty() {
+            return false;
+        }
+        let spans: Vec<SpanRef<'_>> = rows.map(|index| summary_span(sorted, index)).collect();
+        self.keep(found_of(self.query, &spans))
     }
 
     /// Keeps a request that is asked for.
@@ -462,19 +534,40 @@ impl<'q> Search<'q> {
     fn head_candidates(&self) -> Vec<Candidate> {
         let requests = self.head_requests().into_iter();
         requests
-            .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Low(id.low()) })
+            .map(|(id, times)| Candidate { rank_ns: times.length(), at: At::Memory(id) })
             .collect()
     }
 
-    fn part_candidates(&self, place: usize, part: &Part) -> Result<Vec<Candidate>, Error> {
+    fn part_candidates(&mut self, place: usize, part: &Part) -> Result<Vec<Candidate>, Error> {
         let ordinals = self.ordinals(part, self.within(part)?)?;
-        let codes = part.note(part.load()?.index.length_codes().map_err(io_error))?;
-        let candidate = |ordinal: u32| {
+        let loaded = part.load()?;
+        let codes = part.note(loaded.index.length_codes().map_err(io_error))?;
+        let mut elsewhere =
+            part.note(loaded.index.ordinals_elsewhere().map_err(io_error))?.into_iter().peekable();
+        let mut candidates = Vec::new();
+        let mut by_rank: HashMap<u64, Vec<u32>, RandomState> = HashMap::default();
+        for ordinal in ordinals {
             let code = codes.get(ordinal as usize).copied();
             let rank_ns = code.filter(|&code| code != NO_DURATION).map_or(0, Durations::greatest);
-            Candidate { rank_ns, at: At::Ordinal(place, ordinal) }
-        };
-        Ok(ordinals.into_iter().map(candidate).collect())
+            while elsewhere.next_if(|&other| other < ordinal).is_some() {}
+            if elsewhere.peek() == Some(&ordinal) {
+                // Columns of this file do not say how long it took.
+                candidates.push(Candidate { rank_ns, at: At::Ordinal(place, ordinal) });
+            } else {
+                by_rank.entry(rank_ns).or_default().push(ordinal);
+            }
+        }
+        let some = SOME_MATCHES.max(loaded.index.directory.rows as usize / ROWS_OF_ALIKE);
+        for (rank_ns, ordinals) in by_rank {
+            if ordinals.len() > some {
+                candidates.push(Candidate { rank_ns, at: At::Alike(self.alike.len()) });
+                self.alike.push((place, ordinals));
+                continue;
+            }
+            let one = |ordinal| Candidate { rank_ns, at: At::Ordinal(place, ordinal) };
+            candidates.extend(ordinals.into_iter().map(one));
+        }
+        Ok(candidates)
     }
 
     /// Requests of a file that began in the window.
@@ -513,7 +606,7 @@ fn greatest_first<T: Copy, K: Ord>(
     key: impl Fn(&T) -> K,
     mut each: impl FnMut(T) -> ControlFlow<()>,
 ) {
-    let key = |one: &T| std::cmp::Reverse(key(one));
+    let key = |one: &T| Reverse(key(one));
     let (mut left, mut some) = (all, SOME_MATCHES);
     while !left.is_empty() {
         some = some.min(left.len());
@@ -525,6 +618,98 @@ fn greatest_first<T: Copy, K: Ord>(
         }
         (left, some) = (rest, some.saturating_mul(4));
     }
+}
+
+/// The first ones of requests of a file by how long its columns say that they took, behind a place.
+fn first_places(
+    part: &Part,
+    ordinals: &[u32],
+    after: Option<Place>,
+    count_max: usize,
+) -> Result<Vec<(Place, u32)>, Error> {
+    let loaded = part.load()?;
+    let requests = loaded.index.requests(0..loaded.index.directory.timed);
+    let requests = part.note(requests.map_err(io_error))?;
+    let mut wanted = ordinals.iter().copied().peekable();
+    let mut rows: Vec<(Range<u32>, u32)> = requests
+        .iter()
+        .filter(|(ordinal, _)| wanted.next_if_eq(ordinal).is_some())
+        .map(|(ordinal, rows)| (rows, ordinal))
+        .collect();
+    rows.sort_unstable_by_key(|(rows, _)| rows.start);
+    let key = |place: &Place| (Reverse(place.rank_ns), place.trace_id);
+    // The last one of those that are kept is on top.
+    let mut first: BinaryHeap<((Reverse<u64>, TraceId), u32)> = BinaryHeap::new();
+    let mut left = rows.into_iter().peekable();
+    // The earliest start and the latest end of a request, which may go on on the next page.
+    let mut times: Option<(u64, u64)> = None;
+    for group in 0..loaded.columns().groups() {
+        for mut page in loaded.columns().pages_of_group(group) {
+            if is_cancelled() {
+                return Ok(Vec::new());
+            }
+            let start = page.first_row() as u32;
+            let end = start.saturating_add(page.rows() as u32);
+            if left.peek().is_none_or(|(rows, _)| rows.start >= end) {
+                continue;
+            }
+            part.read_columns(&loaded, &mut page, &TIMES)?;
+            while let Some((rows, ordinal)) = left.peek().filter(|(rows, _)| rows.start < end) {
+                for row in rows.start.max(start)..rows.end.min(end) {
+                    let row = (row - start) as usize;
+                    if let Some(start) = page.number(Column::StartTime, row) {
+                        let lasted = page.number(Column::Duration, row).unwrap_or(0);
+                        let end = start.saturating_add(lasted);
+                        let (first, last) = times.unwrap_or((start, end));
+                        times = Some((first.min(start), last.max(end)));
+                    }
+                }
+                if rows.end > end {
+                    break;
+                }
+                let last_row = rows.end.saturating_sub(1).max(start) - start;
+                if let Some((earliest, latest)) = times.take() {
+                    let id = trace_id(&page, last_row as usize);
+                    let id = part.note(id.map_err(|fault| fault_of(part, &page, fault)))?;
+                    let place = (Reverse(latest - earliest), id);
+                    if after.is_none_or(|after| key(&after) < place) {
+                        first.push((place, *ordinal));
+                        if first.len() > count_max {
+                            first.pop();
+                        }
+                    }
+                }
+                left.next();
+            }
+        }
+    }
+    let place = |((Reverse(rank_ns), trace_id), ordinal)| (Place { rank_ns, trace_id }, ordinal);
+    Ok(first.into_sorted_vec().into_iter().map(place).collect())
+}
+
+/// The requests of spans in order, as ranges of them.
+fn requests_of(sorted: &Sorted<'_>) -> impl Iterator<Item = Range<usize>> {
+    let mut start = 0;
+    std::iter::from_fn(move || {
+        let first = start;
+        let id = (first < sorted.len()).then(|| trace_of(sorted, &(first..first + 1)))?;
+        while start < sorted.len() && trace_of(sorted, &(start..start + 1)) == id {
+            start += 1;
+        }
+        Some(first..start)
+    })
+}
+
+fn trace_of(sorted: &Sorted<'_>, rows: &Range<usize>) -> TraceId {
+    let (block, row) = sorted.row(rows.start);
+    block.trace_id(row)
+}
+
+/// A span as a summary needs it: without its tags, of which the status takes the place.
+fn summary_span<'b>(sorted: &Sorted<'b>, index: usize) -> SpanRef<'b> {
+    let (block, row) = sorted.row(index);
+    let status = if block.is_error(row) { Status::Error } else { Status::Ok };
+    SpanRef { status, ..block.span_without_lists(row) }
 }
 
 /// The place and the summary of a request that meets all conditions, if it began in the window and is not on a page
@@ -689,7 +874,9 @@ pub(crate) fn for_each_match(
             let holds = match residual.truth(code, block.is_error(row)) {
                 Truth::No => false,
                 Truth::Yes => true,
-                Truth::Maybe => condition.holds(&block.span(row, &mut Scratch::default())),
+                Truth::Maybe => {
+                    !is_cancelled() && condition.holds(&block.span(row, &mut Scratch::default()))
+                }
             };
             if holds {
                 each(row);

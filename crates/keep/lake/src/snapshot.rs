@@ -5,7 +5,9 @@ use crate::head::Batch;
 use crate::links::Earlier;
 use crate::part::Part;
 use blkkin_columns::{Block, Scratch, Sorted};
-use blkkin_model::{Span, SpanId, SpanRef, TraceId};
+use blkkin_model::{SpanId, SpanRef, SpanSink};
+use blkkin_store::is_cancelled;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// All that is there at a moment. It stays, whatever comes and goes.
@@ -35,29 +37,29 @@ impl Snapshot {
         Sorted::of_some(&blocks, holds)
     }
 
-    /// The spans of all requests whose ids have this lower half, each once, in order of the upper half and of start.
-    pub(crate) fn spans_of(
-        &self,
-        low: u64,
-        is_wanted: impl Fn(TraceId) -> bool,
-    ) -> Result<Vec<Span>, Error> {
-        let mut found = Vec::new();
-        for batch in self.batches.iter().filter(|batch| batch.may_hold(low)) {
-            take(batch, low, &is_wanted, &mut found);
-        }
-        let mut block = Block::new();
+    /// What there is of all requests whose ids have this lower half. Spans stay in columns, where
+    /// values that they share are there once.
+    pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
+        let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
+        let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
+        let mut read = Vec::new();
         let mut unread = None;
         for part in self.parts.iter().filter(|part| part.may_hold(low)) {
-            block.clear();
-            match part.between(low..=low, &mut block) {
-                Ok(()) => take(&block, low, &is_wanted, &mut found),
+            if is_cancelled() {
+                break;
+            }
+            let mut block = Block::new();
+            match part.hand_over(low..=low, &mut Taking(&mut block)) {
+                Ok(is_whole) if is_whole || is_cancelled() => read.push(block),
+                Ok(_) => unread = Some(part.error("more than a block takes")),
                 Err(error) => unread = Some(error),
             }
         }
+        let request = Request { low, in_memory, read };
         // What is left of a request is better than nothing, and the file is counted.
         match unread {
-            Some(error) if found.is_empty() => Err(error),
-            _ => Ok(in_order(found)),
+            Some(error) if request.sorted().is_empty() => Err(error),
+            _ => Ok(request),
         }
     }
 
@@ -72,17 +74,20 @@ impl Snapshot {
         let mut count = 0u64;
         let mut each = |span: &SpanRef<'_>| {
             count += 1;
-            each(span);
+            if !is_cancelled() {
+                each(span);
+            }
         };
         for batch in self.batches.iter().filter(|batch| batch.may_hold(low)) {
             let mut scratch = Scratch::default();
-            let rows = (0..).zip(batch.trace_lows()).filter(|(_, it)| **it == low);
+            let rows =
+                (0..).zip(batch.trace_lows()).filter(|(_, it)| **it == low && !is_cancelled());
             for (row, _) in rows.filter(|(row, _)| id.is_none_or(|id| batch.id(*row) == id)) {
                 each(&batch.span(row, &mut scratch));
             }
         }
         let mut unread = None;
-        for part in self.parts.iter().filter(|part| part.may_hold(low)) {
+        for part in self.parts.iter().filter(|part| !is_cancelled() && part.may_hold(low)) {
             unread = part.visit(low, id, &mut each).err().or(unread);
         }
         // What is left of a request is better than nothing, and the file is counted.
@@ -93,23 +98,26 @@ impl Snapshot {
     }
 }
 
-/// In order of id, and of what they say of their start, each once.
-fn in_order(mut spans: Vec<Span>) -> Vec<Span> {
-    let compare = |one: &Span, other: &Span| {
-        let ids = one.trace_id.cmp(&other.trace_id);
-        ids.then_with(|| blkkin_store::compare(&one.hold().as_ref(), &other.hold().as_ref()))
-    };
-    spans.sort_by(compare);
-    spans.dedup_by(|one, other| compare(one, other).is_eq());
-    spans
+/// Takes spans into a block, as long as the question is not cancelled.
+struct Taking<'b>(&'b mut Block);
+
+impl SpanSink for Taking<'_> {
+    fn span(&mut self, span: &SpanRef<'_>) -> ControlFlow<()> {
+        if is_cancelled() { ControlFlow::Break(()) } else { self.0.span(span) }
+    }
 }
 
-fn take(block: &Block, low: u64, is_wanted: impl Fn(TraceId) -> bool, found: &mut Vec<Span>) {
-    let mut scratch = Scratch::default();
-    for (row, _) in block.trace_lows().iter().enumerate().filter(|(_, it)| **it == low) {
-        let row = row as u32;
-        if is_wanted(block.trace_id(row)) {
-            found.push(block.span(row, &mut scratch).to_owned());
-        }
+/// What there is of all requests whose ids have a lower half.
+pub(crate) struct Request<'s> {
+    low: u64,
+    in_memory: Vec<&'s Block>,
+    read: Vec<Block>,
+}
+
+impl Request<'_> {
+    /// Their spans, each once, in order of id and start.
+    pub(crate) fn sorted(&self) -> Sorted<'_> {
+        let blocks: Vec<&Block> = self.in_memory.iter().copied().chain(&self.read).collect();
+        Sorted::of_some(&blocks, |low| low == self.low)
     }
 }

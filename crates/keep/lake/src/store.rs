@@ -8,13 +8,14 @@ use crate::measure;
 use crate::part::{Loaded, Part, ROWS_AT_ONCE};
 use crate::search::search;
 use crate::snapshot::Snapshot;
-use blkkin_columns::{Block, Row};
-use blkkin_model::{Span, SpanId, SpanRef, TraceId};
+use blkkin_columns::{Block, Row, Scratch};
+use blkkin_model::{SpanId, SpanRef};
 use blkkin_store::{
     Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link, Page, Query,
-    SpanStore, TagField, Window, text_of,
+    SpanStore, TagField, Window, check, is_cancelled, text_of,
 };
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::ControlFlow;
 
 /// Values of a tag are looked for in so many files, the newest ones, if they are too many to be known.
 const FILES_FOR_VALUES: usize = 2;
@@ -30,12 +31,21 @@ impl SpanStore for Lake {
         self.shared.accept(&batch, done);
     }
 
-    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
-        Ok(self.shared.snapshot().spans_of(id.low(), |it| it == id)?)
-    }
-
-    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
-        Ok(self.shared.snapshot().spans_of(low, |_| true)?)
+    fn each_span(
+        &self,
+        low: u64,
+        each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        let snapshot = self.shared.snapshot();
+        let request = snapshot.request(low)?;
+        let sorted = request.sorted();
+        let mut scratch = Scratch::default();
+        for index in 0..sorted.len() {
+            if is_cancelled() || each(&sorted.span(index, &mut scratch)).is_break() {
+                break;
+            }
+        }
+        check()
     }
 
     fn visit(
@@ -44,41 +54,43 @@ impl SpanStore for Lake {
         id: Option<SpanId>,
         each: &mut dyn FnMut(&SpanRef<'_>),
     ) -> Result<(), Error> {
-        Ok(self.shared.snapshot().visit(low, id, each)?)
+        self.shared.snapshot().visit(low, id, each)?;
+        check()
     }
 
     fn search(&self, query: &Query) -> Result<Page, Error> {
         let in_vain_max = self.shared.memory.options.in_vain_max;
-        Ok(search(&self.shared.snapshot(), query, in_vain_max)?)
+        let page = search(&self.shared.snapshot(), query, in_vain_max)?;
+        check().map(|()| page)
     }
 
     fn services(&self) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut texts = BTreeSet::new();
-        for_each_triple(&snapshot, |[service, _, _]| insert(&mut texts, service));
-        Ok(texts.into_iter().collect())
+        let mut texts = Smallest::new(usize::MAX);
+        for_each_triple(&snapshot, |[service, _, _]| texts.add(service));
+        texts.finish()
     }
 
     fn span_names(&self, service: &str) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut texts = BTreeSet::new();
+        let mut texts = Smallest::new(usize::MAX);
         for_each_triple(&snapshot, |[of, name, _]| {
             if of.eq_ignore_ascii_case(service) {
-                insert(&mut texts, name);
+                texts.add(name);
             }
         });
-        Ok(texts.into_iter().collect())
+        texts.finish()
     }
 
     fn remote_services(&self, service: &str) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut texts = BTreeSet::new();
+        let mut texts = Smallest::new(usize::MAX);
         for_each_triple(&snapshot, |[of, _, remote]| {
             if of.eq_ignore_ascii_case(service) {
-                insert(&mut texts, remote);
+                texts.add(remote);
             }
         });
-        Ok(texts.into_iter().collect())
+        texts.finish()
     }
 
     fn tag_keys(&self) -> Result<Vec<TagField>, Error> {
@@ -107,7 +119,7 @@ impl SpanStore for Lake {
 
     fn tag_values(&self, key: &str, limit: usize) -> Result<Vec<String>, Error> {
         let snapshot = self.shared.snapshot();
-        let mut values = BTreeSet::new();
+        let mut values = Smallest::new(limit);
         for batch in &snapshot.batches {
             add_values(batch, key, &mut values);
         }
@@ -117,13 +129,13 @@ impl SpanStore for Lake {
             let keys = &loaded.index.directory.keys;
             let Ok(at) = keys.binary_search_by(|tags| tags.key.as_str().cmp(key)) else { continue };
             if !keys[at].values.is_empty() {
-                values.extend(keys[at].values.iter().filter(|value| !value.is_empty()).cloned());
+                keys[at].values.iter().for_each(|value| values.add(value));
             } else if to_read > 0 {
                 to_read -= 1;
                 let _ = add_values_of(part, &loaded, key, &mut values);
             }
         }
-        Ok(values.into_iter().take(limit).collect())
+        values.finish()
     }
 
     fn links(&self, window: Window) -> Result<Vec<Link>, Error> {
@@ -138,12 +150,16 @@ impl SpanStore for Lake {
         sum.add_head(&snapshot, window, condition);
         for part in snapshot.parts.iter() {
             let entry = &part.entry;
+            if is_cancelled() {
+                break;
+            }
             if entry.min_start_ns <= window.end_ns && window.start_ns <= entry.max_start_ns {
                 // What cannot be read is counted; the others answer.
                 let _ = sum.add_part(part, window, condition);
             }
         }
-        Ok(sum.finish(condition))
+        let latency = sum.finish(condition);
+        check().map(|()| latency)
     }
 
     fn starts(&self) -> Result<Option<Window>, Error> {
@@ -152,7 +168,7 @@ impl SpanStore for Lake {
 
     fn heat(&self, condition: &Condition, cells: &mut Heat) -> Result<(), Error> {
         measure::heat(&self.shared.snapshot(), condition, cells);
-        Ok(())
+        check()
     }
 
     fn difference(
@@ -162,7 +178,9 @@ impl SpanStore for Lake {
         area: &Area,
     ) -> Result<Difference, Error> {
         let enough = self.shared.memory.options.others_enough.max(1);
-        Ok(measure::difference(&self.shared.snapshot(), window, condition, area, enough))
+        let difference =
+            measure::difference(&self.shared.snapshot(), window, condition, area, enough);
+        check().map(|()| difference)
     }
 
     fn counters(&self) -> Counters {
@@ -174,9 +192,40 @@ impl SpanStore for Lake {
     }
 }
 
-fn insert(texts: &mut BTreeSet<String>, text: &str) {
-    if !text.is_empty() && !texts.contains(text) {
-        texts.insert(text.to_owned());
+/// Most bytes of texts that an answer lists.
+const TEXTS_BYTES_MAX: usize = 16 << 20;
+
+/// The first ones of texts, in order, each once. The others are not kept, however many there are.
+struct Smallest {
+    texts: BTreeSet<String>,
+    count_max: usize,
+    bytes: usize,
+    /// The first text that there was no room for; no text from it on is kept.
+    end: Option<String>,
+}
+
+impl Smallest {
+    fn new(count_max: usize) -> Smallest {
+        Smallest { texts: BTreeSet::new(), count_max, bytes: 0, end: None }
+    }
+
+    /// Adds a text, unless it is empty.
+    fn add(&mut self, text: &str) {
+        let is_behind = self.end.as_deref().is_some_and(|end| text >= end);
+        if text.is_empty() || is_behind || self.texts.contains(text) {
+            return;
+        }
+        self.texts.insert(text.to_owned());
+        self.bytes += text.len();
+        while self.texts.len() > self.count_max || self.bytes > TEXTS_BYTES_MAX {
+            self.end = self.texts.pop_last();
+            self.bytes -= self.end.as_deref().map_or(0, str::len);
+        }
+    }
+
+    fn finish(self) -> Result<Vec<String>, Error> {
+        check()?;
+        Ok(self.texts.into_iter().collect())
     }
 }
 
@@ -197,9 +246,10 @@ fn for_each_triple(snapshot: &Snapshot, mut each: impl FnMut([&str; 3])) {
 }
 
 /// Adds the values that spans have of a tag.
-fn add_values(block: &Block, key: &str, values: &mut BTreeSet<String>) {
+fn add_values(block: &Block, key: &str, values: &mut Smallest) {
     if block.text_id(key).is_some() {
-        (0..block.len() as Row).for_each(|row| add_value(block, row, key, values));
+        let rows = (0..block.len() as Row).take_while(|_| !is_cancelled());
+        rows.for_each(|row| add_value(block, row, key, values));
     }
 }
 
@@ -208,12 +258,12 @@ fn add_values_of(
     part: &Part,
     loaded: &Loaded,
     key: &str,
-    values: &mut BTreeSet<String>,
+    values: &mut Smallest,
 ) -> Result<(), LakeError> {
     let end = loaded.index.directory.rows;
     let mut block = Block::new();
     let mut start = 0;
-    while start < end {
+    while start < end && !is_cancelled() {
         let next = end.min(start.saturating_add(ROWS_AT_ONCE));
         block.clear();
         part.rows_of(loaded, start..next, &mut block)?;
@@ -223,11 +273,8 @@ fn add_values_of(
     Ok(())
 }
 
-fn add_value(block: &Block, row: Row, key: &str, values: &mut BTreeSet<String>) {
-    let last = block.tags(row).filter(|tag| tag.key == key).last();
-    if let Some(text) = last.map(|tag| text_of(tag.value)).filter(|text| !text.is_empty())
-        && !values.contains(&*text)
-    {
-        values.insert(text.into_owned());
+fn add_value(block: &Block, row: Row, key: &str, values: &mut Smallest) {
+    if let Some(tag) = block.tags(row).filter(|tag| tag.key == key).last() {
+        values.add(&text_of(tag.value));
     }
 }

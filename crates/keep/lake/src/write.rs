@@ -6,7 +6,7 @@ use crate::index::LinkCount;
 use crate::lake::{Shared, State, lock};
 use crate::links::{LinkTable, Linked};
 use crate::manifest::Totals;
-use crate::part::{Part, PartWriter};
+use crate::part::{self, Part, PartWriter};
 use crate::tags::TagTable;
 use blkkin_columns::{Block, Sorted};
 use std::sync::{Arc, PoisonError};
@@ -89,8 +89,8 @@ fn write(shared: &Shared) -> Result<u64, Error> {
         true => (None, Vec::new(), 0),
         false => {
             // What was not finished takes no room.
-            let (part, links, duplicates) =
-                part_of(shared, &batches, number).inspect_err(|_| shared.remove_files(number))?;
+            let (part, links, duplicates) = part_of(shared, &batches, number)
+                .inspect_err(|_| part::remove_unfinished(&*shared.spans, number))?;
             (Some(Arc::new(part)), links, duplicates)
         }
     };
@@ -98,13 +98,17 @@ fn write(shared: &Shared) -> Result<u64, Error> {
 
     let mut manifest = lock(&shared.manifest);
     let gone = Totals { duplicates, ..Totals::default() };
-    let mut next = manifest.next();
+    let mut next = shared.next_manifest(&manifest);
     next.journal_sequence = sequence;
     next.totals.accepted = accepted;
     next.totals.duplicates += duplicates;
     next.files.extend(part.as_ref().map(|part| part.entry.clone()));
     shared.write_manifest(&next, part.as_ref().map(|part| part.entry.number))?;
     *manifest = next;
+    if let Some(part) = &part {
+        // What cannot be renamed now is found under its other name, and renamed at the next start.
+        let _ = part::publish(&*shared.spans, part.entry.number);
+    }
 
     let (written, before) = {
         let mut state = shared.memory.state();

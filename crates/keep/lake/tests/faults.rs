@@ -33,13 +33,17 @@ fn options() -> Options {
     }
 }
 
+fn trace_id(number: u64) -> TraceId {
+    let id = u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    TraceId::from_number(id).expect("not 0")
+}
+
 /// The batch of a number of requests.
 fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
     let services = ["guest", "nbd", "disk"];
     let mut spans = Vec::new();
     for number in numbers {
-        let trace_id =
-            TraceId::from_number(u128::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let trace_id = trace_id(number);
         for place in 0..SPANS {
             let id = SpanId::from_number(number * SPANS + place + 1).expect("not 0");
             spans.push(SpanRef {
@@ -51,7 +55,7 @@ fn batch(numbers: std::ops::Range<u64>) -> Vec<u8> {
                 parent_id: (place > 0)
                     .then(|| SpanId::from_number(number * SPANS + place))
                     .flatten(),
-                ..SpanRef::new(trace_id.expect("not 0"), id)
+                ..SpanRef::new(trace_id, id)
             });
         }
     }
@@ -571,4 +575,30 @@ fn room_is_made_by_the_oldest_files() {
     drop(lake);
     let (lake, _) = open(&disk).expect("opened");
     assert_eq!(lake.links(blkkin_store::Window::ALL).expect("an answer"), links);
+}
+
+/// A file that the system does not let us read for a moment is not damaged: it is tried again, and
+/// merged with the others when it can be read.
+#[test]
+fn a_moment_without_reads_is_no_damage() {
+    let disk = SimulatedDisk::new(16);
+    let files = cut_files(&disk, 3, |_| false);
+    let merging = Options { merge_files: 4, ..options() };
+    let (lake, _) = Lake::open_on(Arc::new(disk.clone()), merging).expect("opened");
+    disk.set_unreadable(&files[1], 0..u64::MAX);
+    let failed = (0..20).filter(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        assert_eq!(lake.counters().damaged, 0);
+        lake.trace(trace_id(25)).is_err()
+    });
+    assert!(failed.count() > 10, "the file was read");
+    disk.set_unreadable("", 0..0);
+    accept(&lake, &batch(60..80)).expect("accepted");
+    lake.write_files().expect("written");
+    let merged = (0..1000).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        span_files(&disk).len() == 1
+    });
+    assert!(merged && lake.counters().damaged == 0, "{:?}", disk.names());
+    assert_eq!(found(&lake).len(), 80);
 }

@@ -5,6 +5,7 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+use crate::is_cancelled;
 use blkkin_filter::Glob;
 use blkkin_model::{Kind, SpanRef, ValueRef};
 use std::borrow::Cow;
@@ -101,9 +102,10 @@ impl Condition {
             Condition::Annotation(test) => span
                 .annotations
                 .iter()
-                .any(|annotation| test.holds_of(annotation.value, Case::Counts)),
+                // One span may have megabytes of them, and a condition thousands of patterns.
+                .any(|annotation| !is_cancelled() && test.holds_of(annotation.value, Case::Counts)),
             Condition::AnyText(test) => {
-                let is_like = |text: &str| test.holds_of(text, Case::Ignored);
+                let is_like = |text: &str| !is_cancelled() && test.holds_of(text, Case::Ignored);
                 [span.local.service, span.remote.service, span.name].into_iter().any(is_like)
                     || span.annotations.iter().any(|it| is_like(it.value))
                     || span.tags.iter().any(|it| is_like(&text_of(it.value)))

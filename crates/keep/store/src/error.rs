@@ -10,14 +10,20 @@ pub enum Error {
     Question(String),
     /// It takes too long, or more memory than a question may take.
     TooLarge(String),
+    /// It was cancelled: it ran for too long, or nobody waits for the answer any more.
+    Cancelled,
     /// What is kept cannot be read. Says what, and where.
     Damaged(String),
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Error::Question(text) | Error::TooLarge(text) | Error::Damaged(text)) = self;
-        f.write_str(text)
+        match self {
+            Error::Question(text) | Error::TooLarge(text) | Error::Damaged(text) => {
+                f.write_str(text)
+            }
+            Error::Cancelled => f.write_str("the question was cancelled"),
+        }
     }
 }
 

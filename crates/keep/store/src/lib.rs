@@ -12,6 +12,7 @@
 //! which page it is on, and the [`Linker`]. A [`MemoryStore`] puts it together in the plainest way.
 
 mod accept;
+mod cancel;
 mod condition;
 mod difference;
 mod error;
@@ -29,6 +30,7 @@ pub mod testing;
 pub mod zipkin;
 
 pub use accept::{Accepted, Batch, Done, Policy, Refusal};
+pub use cancel::{Cancel, check, is_cancelled};
 pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};
 pub use difference::{Area, Difference, Spoken, Tally, Topic, words_of};
 pub use error::Error;

@@ -6,11 +6,12 @@
 use crate::{
     Accepted, Area, Batch, Condition, Counters, Difference, Done, Durations, Error, Example, Heat,
     Interval, Latency, Link, Linker, Page, Place, Policy, Query, SpanStore, Summary, TagField,
-    Tally, Window, began_ns, compare, fingerprint, text_of, time_of_day_ns,
+    Tally, Window, began_ns, compare, fingerprint, is_cancelled, text_of, time_of_day_ns,
 };
 use blkkin_model::{Held, Span, SpanId, SpanRef, TraceId, Value};
 use blkkin_wire::{Decoder, End, Limits, Outcome};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::ops::ControlFlow;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Examples for each power of two of a duration.
@@ -77,10 +78,10 @@ impl MemoryStore {
         self.read().requests.iter().map(|(id, request)| (*id, request.clone())).collect()
     }
 
-    /// Those of some requests, in order.
-    fn spans_of(&self, wanted: impl Fn(TraceId) -> bool) -> Vec<Span> {
+    /// Those of all requests whose ids have a lower half, in order.
+    fn spans_of(&self, low: u64) -> Vec<Span> {
         let requests = self.requests();
-        let wanted = requests.iter().filter(|(id, _)| wanted(*id));
+        let wanted = requests.iter().filter(|(id, _)| id.low() == low);
         sorted(wanted.flat_map(|(_, request)| request.spans.iter().cloned()).collect())
     }
 
@@ -95,7 +96,7 @@ impl MemoryStore {
 
     /// Looks at spans that meet a condition and have a start and a duration.
     fn visit_like(&self, condition: &Condition, mut look: impl FnMut(&SpanRef<'_>, u64, u64)) {
-        for (_, request) in self.requests() {
+        for (_, request) in self.requests().into_iter().take_while(|_| !is_cancelled()) {
             request.visit(|span| {
                 if let (Some(start), Some(duration)) = (span.start_ns, span.duration_ns)
                     && condition.holds(span)
@@ -108,7 +109,8 @@ impl MemoryStore {
 
     /// Looks at those that begin in a window and for which all holds.
     fn find(&self, query: &Query) -> Vec<(Place, Summary)> {
-        let found = self.requests().into_iter().filter_map(|(id, request)| {
+        let requests = self.requests().into_iter().take_while(|_| !is_cancelled());
+        let found = requests.filter_map(|(id, request)| {
             request.borrowed(|spans| {
                 let began = began_ns(spans)?;
                 let summary = Summary::of(spans).filter(|_| query.holds(spans))?;
@@ -134,12 +136,14 @@ impl SpanStore for MemoryStore {
         done(Ok(Accepted { outcome }));
     }
 
-    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
-        Ok(self.spans_of(|it| it == id))
-    }
-
-    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
-        Ok(self.spans_of(|it| it.low() == low))
+    fn each_span(
+        &self,
+        low: u64,
+        each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        // Whether `each` broke off does not matter.
+        let _ = self.spans_of(low).iter().try_for_each(|span| each(&span.hold().as_ref()));
+        Ok(())
     }
 
     fn visit(
@@ -387,7 +391,10 @@ fn bytes_of(span: &Span) -> u64 {
 }
 
 fn sorted(mut spans: Vec<Span>) -> Vec<Span> {
-    spans.sort_by(|one, other| compare(&one.hold().as_ref(), &other.hold().as_ref()));
+    spans.sort_by(|one, other| {
+        let ids = one.trace_id.cmp(&other.trace_id);
+        ids.then_with(|| compare(&one.hold().as_ref(), &other.hold().as_ref()))
+    });
     spans
 }
 

@@ -5,6 +5,7 @@ use crate::{
     Window,
 };
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
+use std::ops::ControlFlow;
 
 /// Keeps spans, and finds them. All can be called from any thread, and none waits for another one's question.
 ///
@@ -15,11 +16,31 @@ pub trait SpanStore: Send + Sync {
     /// cannot be taken.
     fn accept(&self, batch: Batch<'_>, done: Done);
 
+    /// Hands over the spans of all requests whose ids have this lower half, each once, in order of
+    /// id and then of [`compare`](crate::compare), until `each` breaks off. However many there are,
+    /// they are not held at once.
+    fn each_span(
+        &self,
+        low: u64,
+        each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error>;
+
     /// The spans of a request, in order of start, those without one first; empty if none is known.
-    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error>;
+    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
+        let mut spans = self.traces_of_low(id.low())?;
+        spans.retain(|span| span.trace_id == id);
+        Ok(spans)
+    }
 
     /// The spans of all requests whose ids have this lower half, whatever the upper one is.
-    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error>;
+    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
+        let mut spans = Vec::new();
+        self.each_span(low, &mut |span| {
+            spans.push(span.to_owned());
+            ControlFlow::Continue(())
+        })?;
+        Ok(spans)
+    }
 
     /// Hands over the spans of all requests whose ids have this lower half, or those that have an id of a span too, one
     /// after the other and in whatever order, however many there are. A span that was sent again may come again.

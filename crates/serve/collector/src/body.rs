@@ -107,6 +107,12 @@ impl Drop for Buffer {
 }
 
 impl Message {
+    /// A message that is in memory already, and counts there.
+    #[cfg(test)]
+    pub(crate) fn of(bytes: Bytes, buffers: &Buffers) -> Message {
+        Message { store: Memory::One(bytes, buffers.budget.hold()), skipped: 0 }
+    }
+
     /// Without its first bytes.
     pub(crate) fn skip(mut self, bytes: usize) -> Message {
         self.skipped += bytes;

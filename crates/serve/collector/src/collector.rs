@@ -2,8 +2,8 @@
 
 use crate::body::{Buffers, Message, read};
 use crate::counters::{Tally, add};
-use crate::gunzip::gunzip;
 use crate::trouble::Trouble;
+use crate::unpack::{KNOWN, Packing, unpack};
 use crate::{Budget, Counters, Settings, Transport};
 use blkkin_store::{Accepted, Batch, Policy, Refusal, SpanStore};
 use blkkin_wire::{End, Format};
@@ -11,12 +11,16 @@ use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body::Body;
 use std::fmt::Display;
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
-use tokio::sync::{Semaphore, oneshot};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 
-/// Batches of up to so many bytes are read where they are received; to hand them to another thread takes longer.
-const SMALL_BYTES: usize = 8 << 10;
+/// How long a refusal by the store answers further batches while all workers are busy. The store waits at most two
+/// seconds for room before it refuses, so the workers renew the refusal in time.
+const REFUSAL_AGE_MAX: Duration = Duration::from_secs(5);
+
+/// How long a refusal without another batch says that the store cannot take any.
+const REASON_AGE_MAX: Duration = Duration::from_secs(60);
 
 /// Takes spans, and gives them to a store.
 pub struct Collector {
@@ -24,14 +28,8 @@ pub struct Collector {
     pub(crate) settings: Settings,
     buffers: Arc<Buffers>,
     workers: Arc<Semaphore>,
+    last_refusal: Arc<LastRefusal>,
     tallies: [Tally; Transport::ALL.len()],
-}
-
-/// How a message is packed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Packing {
-    None,
-    Gzip,
 }
 
 /// A message on its way.
@@ -51,6 +49,7 @@ impl Collector {
             settings,
             buffers: Arc::new(Buffers::new(settings.flight_bytes)),
             workers: Arc::new(Semaphore::new(settings.workers.max(1))),
+            last_refusal: Arc::default(),
             tallies: Default::default(),
         }
     }
@@ -63,6 +62,15 @@ impl Collector {
     /// The bytes that all messages share.
     pub fn budget(&self) -> &Arc<Budget> {
         self.buffers.budget()
+    }
+
+    pub(crate) fn buffers(&self) -> &Buffers {
+        &self.buffers
+    }
+
+    /// Why the store refused the last batch, if it did, unless that was long ago.
+    pub fn refusal(&self) -> Option<String> {
+        self.last_refusal.reason()
     }
 
     /// Takes a batch that is in memory, and waits until it is stored.
@@ -80,9 +88,8 @@ impl Collector {
         });
         self.store.accept(Batch { format, bytes: batch, policy }, done);
         let result = told.recv().unwrap_or_else(|_| Err(silent()));
-        let wrong = result
-            .clone()
-            .map_err(|Refusal { reason, retry_after }| Trouble::Busy { reason, retry_after });
+        self.last_refusal.note(&result);
+        let wrong = result.clone().map_err(Trouble::from);
         self.count(transport, batch.len(), &wrong);
         result
     }
@@ -120,16 +127,15 @@ impl Collector {
         check: fn(Format, &[u8]) -> Result<(), String>,
     ) -> Result<Accepted, Trouble> {
         let Load { transport, format, policy, packing, message } = load;
+        let permit = self.worker().await.inspect_err(|trouble| {
+            self.count_trouble(transport, trouble);
+        })?;
         let (store, buffers) = (self.store.clone(), self.buffers.clone());
+        let last_refusal = self.last_refusal.clone();
         let limit = self.settings.message_bytes;
         let (tell, told) = oneshot::channel();
-        let is_small = packing == Packing::None && message.len() <= SMALL_BYTES;
         let work = move || {
-            let unpacked = match packing {
-                Packing::None => Ok(message),
-                Packing::Gzip => gunzip(&message, limit, &buffers),
-            };
-            let checked = unpacked.and_then(|batch| {
+            let checked = unpack(packing, message, limit, &buffers).and_then(|batch| {
                 if !batch.is_empty() {
                     check(format, &batch).map_err(Trouble::Bad)?;
                 }
@@ -148,29 +154,33 @@ impl Collector {
                 return;
             }
             let done = Box::new(move |result: Result<Accepted, Refusal>| {
-                let result = result.map_err(|refusal| Trouble::Busy {
-                    reason: refusal.reason,
-                    retry_after: refusal.retry_after,
-                });
-                let _ = tell.send((len, result));
+                last_refusal.note(&result);
+                let _ = tell.send((len, result.map_err(Trouble::from)));
             });
             store.accept(Batch { format, bytes: &batch, policy }, done);
         };
-        if is_small {
+        // Also for small batches: the store may wait for room, which would stop the runtime's thread and all that it
+        // serves. `told` reports the end of the work.
+        drop(tokio::task::spawn_blocking(move || {
             work();
-        } else if let Ok(permit) = self.workers.clone().acquire_owned().await {
-            // Its end is seen by what it tells.
-            drop(tokio::task::spawn_blocking(move || {
-                work();
-                drop(permit);
-            }));
-        }
-        let (len, result) = told.await.unwrap_or_else(|_| {
-            let Refusal { reason, retry_after } = silent();
-            (0, Err(Trouble::Busy { reason, retry_after }))
-        });
+            drop(permit);
+        }));
+        let (len, result) = told.await.unwrap_or_else(|_| (0, Err(silent().into())));
         self.count(transport, len, &result);
         result
+    }
+
+    /// Waits for a worker, but not behind others that wait while the store has no room: those batches are refused at
+    /// once. The batches that do have a worker find out whether there is room again.
+    async fn worker(&self) -> Result<OwnedSemaphorePermit, Trouble> {
+        if let Ok(permit) = self.workers.clone().try_acquire_owned() {
+            return Ok(permit);
+        }
+        self.last_refusal.check()?;
+        let acquired = self.workers.clone().acquire_owned().await;
+        let permit = acquired.map_err(|_| Trouble::from(silent()))?;
+        self.last_refusal.check()?;
+        Ok(permit)
     }
 
     fn tally(&self, transport: Transport) -> &Tally {
@@ -206,17 +216,42 @@ impl Collector {
     }
 }
 
+/// The last batch's refusal by the store, if the store refused it.
+#[derive(Debug, Default)]
+struct LastRefusal(Mutex<Option<(Instant, Refusal)>>);
+
+impl LastRefusal {
+    fn note(&self, result: &Result<Accepted, Refusal>) {
+        let refusal = result.as_ref().err().map(|refusal| (Instant::now(), refusal.clone()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = refusal;
+    }
+
+    fn reason(&self) -> Option<String> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((time, refusal)) if time.elapsed() < REASON_AGE_MAX => {
+                Some(refusal.reason.clone())
+            }
+            _ => None,
+        }
+    }
+
+    fn check(&self) -> Result<(), Trouble> {
+        match &*self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some((time, refusal)) if time.elapsed() < REFUSAL_AGE_MAX => {
+                Err(refusal.clone().into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// How the body of a request is packed.
 pub(crate) fn packing(headers: &HeaderMap) -> Result<Packing, Trouble> {
     let Some(value) = headers.get(header::CONTENT_ENCODING) else { return Ok(Packing::None) };
-    let value = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
-    match value.as_str() {
-        "" | "identity" => Ok(Packing::None),
-        value if value.contains("gzip") => Ok(Packing::Gzip),
-        value => Err(Trouble::Unknown(format!(
-            "content encoding {value:?} is not known here; gzip is, and none"
-        ))),
-    }
+    let value = value.to_str().unwrap_or("?");
+    Packing::of(value).ok_or_else(|| {
+        Trouble::Unknown(format!("content encoding {value:?} is not known here; {KNOWN} are"))
+    })
 }
 
 /// The type of a request's body, in lower case, without what is said behind it.

@@ -1,18 +1,20 @@
-//! The two calls of gRPC that bring spans: OpenTelemetry's `TraceService/Export` and Zipkin's `SpanService/Report`.
-//! Start at [`Collector::grpc`].
+//! The two calls of gRPC that bring spans, OpenTelemetry's `TraceService/Export` and Zipkin's `SpanService/Report`, and
+//! the one by which probes ask for the server's health, `grpc.health.v1.Health/Check`. Start at [`Collector::grpc`].
 //!
-//! Both are one message and one answer over HTTP/2, and their messages are read by `export/wire`. So all that is needed
+//! All are one message and one answer over HTTP/2, and their messages are read by `export/wire`. So all that is needed
 //! of gRPC is here: five bytes before a message (whether it is packed, and its length in 32 bits, the highest byte
 //! first), and the status behind the answer.
 
-use crate::collector::{Load, Packing};
+use crate::body::read;
+use crate::collector::Load;
 use crate::content::{Answer, Content};
 use crate::otlp::{
-    DEADLINE_EXCEEDED, INVALID_ARGUMENT, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED, response,
-    status, whole,
+    DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNAVAILABLE, UNIMPLEMENTED,
+    response, status, whole,
 };
 use crate::protobuf::Fields;
 use crate::trouble::Trouble;
+use crate::unpack::{KNOWN, Packing};
 use crate::zipkin::told;
 use crate::{Collector, Transport};
 use base64::Engine;
@@ -26,6 +28,20 @@ use std::fmt::{Display, Write};
 
 const OTLP: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
 const ZIPKIN: &str = "/zipkin.proto3.SpanService/Report";
+
+/// The path of the call for the health of a service. `Watch` is not known here, and probes do without.
+pub const HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+/// What can be healthy: the server, and its two services.
+const SERVICES: [&str; 3] =
+    ["", "opentelemetry.proto.collector.trace.v1.TraceService", "zipkin.proto3.SpanService"];
+
+/// A status of health.
+const SERVING: u64 = 1;
+const NOT_SERVING: u64 = 2;
+
+/// Most bytes of a question for health.
+const QUESTION_BYTES: usize = 1 << 10;
 
 /// Before each message.
 const PREFIX: usize = 5;
@@ -46,6 +62,7 @@ impl Collector {
         let result = match head.uri.path() {
             OTLP => self.export(&head.headers, body).await,
             ZIPKIN => self.report(&head.headers, body).await,
+            HEALTH => return self.health(&head.headers, body).await,
             path => Err(Trouble::Unknown(format!("there is no {path}"))),
         };
         match result {
@@ -73,6 +90,26 @@ impl Collector {
         match outcome.first_refusal() {
             Some(refusal) => Err(Trouble::Bad(told(format, refusal, outcome.given))),
             None => Ok(Fields::default()),
+        }
+    }
+
+    /// Whether spans can be sent now.
+    async fn health<B>(&self, headers: &HeaderMap, body: B) -> Answer
+    where
+        B: Body<Data = Bytes, Error: Display>,
+    {
+        let read = read(body, QUESTION_BYTES, self.buffers(), &self.settings).await;
+        let service = read.and_then(|body| match frame(&body, headers)? {
+            Packing::None => Ok(service(&body[PREFIX..])),
+            _ => Err(Trouble::Unknown("questions for health are not packed".to_owned())),
+        });
+        match service {
+            Ok(Some(service)) if SERVICES.contains(&service.as_str()) => {
+                let status = if self.refusal().is_some() { NOT_SERVING } else { SERVING };
+                succeeded(Fields::default().number(1, status))
+            }
+            Ok(_) => failure(NOT_FOUND, "there is no such service"),
+            Err(trouble) => failed(&trouble),
         }
     }
 
@@ -110,10 +147,25 @@ fn frame(body: &[u8], headers: &HeaderMap) -> Result<Packing, Trouble> {
     let encoding = headers.get(ENCODING).map_or("identity", |value| value.to_str().unwrap_or("?"));
     match (flag, encoding) {
         (0, _) => Ok(Packing::None),
-        (1, "gzip") => Ok(Packing::Gzip),
-        (1, other) => Err(Trouble::Unknown(format!("encoding {other:?} is not known here"))),
+        (1, encoding) => match Packing::of(encoding) {
+            None | Some(Packing::None) => {
+                Err(Trouble::Unknown(format!("encoding {encoding:?} is not known here")))
+            }
+            Some(packing) => Ok(packing),
+        },
         _ => bad("flag before message is neither 0 nor 1"),
     }
+}
+
+/// The service that a question for health names; none if the question makes no sense.
+fn service(message: &[u8]) -> Option<String> {
+    // Field 1, text. Its length has one byte: no name of a service is longer.
+    let name = match message {
+        [] => &[][..],
+        [0x0a, len, name @ ..] if usize::from(*len) == name.len() && *len < 0x80 => name,
+        _ => return None,
+    };
+    std::str::from_utf8(name).ok().map(str::to_owned)
 }
 
 fn succeeded(message: Fields) -> Answer {
@@ -135,12 +187,8 @@ fn failed(trouble: &Trouble) -> Answer {
         Trouble::Busy { .. } => UNAVAILABLE,
     };
     let text = trouble.to_string();
-    let mut answer = call_answer(Content::default());
+    let mut answer = failure(code, &text);
     let headers = answer.headers_mut();
-    headers.insert(STATUS, HeaderValue::from(u16::from(code)));
-    if let Ok(value) = HeaderValue::try_from(escaped(&text)) {
-        headers.insert(MESSAGE, value);
-    }
     if let Trouble::Busy { retry_after, .. } = trouble {
         let delay = Fields::default()
             .number(1, retry_after.as_secs())
@@ -156,11 +204,21 @@ fn failed(trouble: &Trouble) -> Answer {
     answer
 }
 
+fn failure(code: u8, text: &str) -> Answer {
+    let mut answer = call_answer(Content::default());
+    let headers = answer.headers_mut();
+    headers.insert(STATUS, HeaderValue::from(u16::from(code)));
+    if let Ok(value) = HeaderValue::try_from(escaped(text)) {
+        headers.insert(MESSAGE, value);
+    }
+    answer
+}
+
 fn call_answer(content: Content) -> Answer {
     let mut answer = Response::new(content);
     let headers = answer.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    headers.insert(ACCEPTED_ENCODING, HeaderValue::from_static("identity,gzip"));
+    headers.insert(ACCEPTED_ENCODING, HeaderValue::from_static(KNOWN));
     answer
 }
 

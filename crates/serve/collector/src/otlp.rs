@@ -20,6 +20,7 @@ use std::fmt::Display;
 /// Codes of `google.rpc.Code`.
 pub(crate) const INVALID_ARGUMENT: u8 = 3;
 pub(crate) const DEADLINE_EXCEEDED: u8 = 4;
+pub(crate) const NOT_FOUND: u8 = 5;
 pub(crate) const RESOURCE_EXHAUSTED: u8 = 8;
 pub(crate) const UNIMPLEMENTED: u8 = 12;
 pub(crate) const UNAVAILABLE: u8 = 14;

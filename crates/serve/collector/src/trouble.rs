@@ -1,5 +1,6 @@
 //! Why a message is not taken. Each protocol says it in its own way. Start at [`Trouble`].
 
+use blkkin_store::Refusal;
 use std::fmt;
 use std::time::Duration;
 
@@ -28,6 +29,12 @@ impl Trouble {
     pub(crate) fn no_room() -> Trouble {
         let reason = "too many bytes are being received at the moment".to_owned();
         Trouble::Busy { reason, retry_after: Duration::from_secs(1) }
+    }
+}
+
+impl From<Refusal> for Trouble {
+    fn from(Refusal { reason, retry_after }: Refusal) -> Trouble {
+        Trouble::Busy { reason, retry_after }
     }
 }
 

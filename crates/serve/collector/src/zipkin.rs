@@ -1,8 +1,9 @@
 //! Spans as Zipkin's senders post them. Start at [`Collector::zipkin`].
 
-use crate::collector::{Load, Packing, kind, packing};
+use crate::collector::{Load, kind, packing};
 use crate::content::answer;
 use crate::trouble::{Trouble, seconds};
+use crate::unpack::Packing;
 use crate::{Answer, Collector, Transport, sniff};
 use blkkin_store::Accepted;
 use blkkin_wire::{Format, Reason, Refusal};

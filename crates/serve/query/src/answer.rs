@@ -1,7 +1,6 @@
 //! What is answered. Start at [`Answer`].
 
 use blkkin_store::Error;
-use serde::Serialize;
 
 /// What is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,14 +28,6 @@ pub enum Kind {
 pub(crate) type Result<T> = std::result::Result<T, Answer>;
 
 impl Answer {
-    /// This, as JSON.
-    pub fn json(body: &impl Serialize) -> Answer {
-        match serde_json::to_vec(body) {
-            Ok(body) => Answer::bytes(body),
-            Err(error) => Answer::failed(500, format!("cannot write answer: {error}")),
-        }
-    }
-
     /// JSON that is written already.
     pub fn bytes(body: Vec<u8>) -> Answer {
         Answer { status: 200, kind: Kind::Json, good_for: None, body }

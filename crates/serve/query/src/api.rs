@@ -2,8 +2,11 @@
 
 use crate::Params;
 use crate::answer::{Answer, Result};
-use blkkin_model::TraceId;
+use blkkin_model::{SpanRef, TraceId};
 use blkkin_store::SpanStore;
+use serde::Serialize;
+use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// Answers questions about what a store keeps.
@@ -54,6 +57,60 @@ impl Api {
             return Ok(());
         }
         Err(Answer::bad(format!("answer would be larger than {limit} bytes; ask for less")))
+    }
+
+    /// An answer as JSON, which is not written further than it may be large.
+    pub(crate) fn json(&self, body: &impl Serialize) -> Result<Answer> {
+        let mut bytes = Vec::new();
+        self.append_json(body, &mut bytes)?;
+        Ok(Answer::bytes(bytes))
+    }
+
+    /// The same of a part of one.
+    pub(crate) fn append_json(&self, part: &impl Serialize, to: &mut Vec<u8>) -> Result<()> {
+        let mut bounded = Bounded { bytes: to, bytes_max: self.settings.answer_bytes };
+        match serde_json::to_writer(&mut bounded, part) {
+            Err(error) if error.is_io() => self.check_size(usize::MAX),
+            Err(error) => Err(Answer::failed(500, format!("cannot write answer: {error}"))),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Hands over the spans of a request, each once and in order, until `each` fails.
+    pub(crate) fn each_span(
+        &self,
+        id: TraceId,
+        mut each: impl FnMut(&SpanRef<'_>) -> Result<()>,
+    ) -> std::result::Result<Result<()>, blkkin_store::Error> {
+        let is_strict = self.settings.strict_trace_id;
+        let mut told = Ok(());
+        self.store.each_span(id.low(), &mut |span| {
+            if !is_strict || span.trace_id == id {
+                told = each(span);
+            }
+            if told.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(told)
+    }
+}
+
+/// Bytes that must not become more.
+struct Bounded<'a> {
+    bytes: &'a mut Vec<u8>,
+    bytes_max: usize,
+}
+
+impl io::Write for Bounded<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if bytes.len() > self.bytes_max.saturating_sub(self.bytes.len()) {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 

@@ -4,7 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use blkkin_model::{Endpoint, Kind, Origin, Span, Status, Tag, Value};
+use blkkin_model::{EndpointRef, Kind, Origin, SpanRef, Status, TagRef, ValueRef};
 use serde::{Serialize, Serializer};
 
 /// Whole numbers up to this are numbers in JavaScript too.
@@ -79,8 +79,8 @@ enum ValueJson<'a> {
     Double(f64),
 }
 
-impl<'a> From<&'a Span> for SpanJson<'a> {
-    fn from(span: &'a Span) -> SpanJson<'a> {
+impl<'a> From<&SpanRef<'a>> for SpanJson<'a> {
+    fn from(span: &SpanRef<'a>) -> SpanJson<'a> {
         SpanJson {
             trace_id: span.trace_id,
             id: span.id,
@@ -98,10 +98,10 @@ impl<'a> From<&'a Span> for SpanJson<'a> {
                 Status::Ok => Some("ok"),
                 Status::Error => Some("error"),
             },
-            is_error: span.hold().as_ref().is_error(),
+            is_error: span.is_error(),
             debug: span.debug,
             shared: span.shared,
-            name: &span.name,
+            name: span.name,
             start_ns: span.start_ns.map(|time| time.to_string()),
             duration_ns: span.duration_ns,
             local: endpoint(&span.local),
@@ -111,7 +111,7 @@ impl<'a> From<&'a Span> for SpanJson<'a> {
                 .iter()
                 .map(|annotation| AnnotationJson {
                     time_ns: annotation.time_ns.to_string(),
-                    value: &annotation.value,
+                    value: annotation.value,
                 })
                 .collect(),
             tags: span.tags.iter().map(tag).collect(),
@@ -119,33 +119,33 @@ impl<'a> From<&'a Span> for SpanJson<'a> {
     }
 }
 
-fn endpoint(endpoint: &Endpoint) -> Option<EndpointJson<'_>> {
-    (!endpoint.as_ref().is_none()).then(|| EndpointJson {
-        service: &endpoint.service,
+fn endpoint<'a>(endpoint: &EndpointRef<'a>) -> Option<EndpointJson<'a>> {
+    (!endpoint.is_none()).then(|| EndpointJson {
+        service: endpoint.service,
         ipv4: endpoint.ipv4.map(|address| address.to_string()),
         ipv6: endpoint.ipv6.map(|address| address.to_string()),
         port: (endpoint.port != 0).then_some(endpoint.port),
     })
 }
 
-fn tag(tag: &Tag) -> TagJson<'_> {
-    let (kind, value) = match &tag.value {
-        Value::Str(text) => ("string", ValueJson::Text(text)),
-        Value::Int(number) if number.unsigned_abs() > EXACT_MAX => {
+fn tag<'a>(tag: &TagRef<'a>) -> TagJson<'a> {
+    let (kind, value) = match tag.value {
+        ValueRef::Str(text) => ("string", ValueJson::Text(text)),
+        ValueRef::Int(number) if number.unsigned_abs() > EXACT_MAX => {
             ("int", ValueJson::Made(number.to_string()))
         }
-        Value::Int(number) => ("int", ValueJson::Int(*number)),
-        Value::Bool(flag) => ("bool", ValueJson::Bool(*flag)),
-        Value::Double(number) if number.is_finite() => ("double", ValueJson::Double(*number)),
-        Value::Double(number) => ("double", ValueJson::Made(number.to_string())),
-        Value::Bytes(bytes) => ("bytes", ValueJson::Made(STANDARD.encode(bytes))),
+        ValueRef::Int(number) => ("int", ValueJson::Int(number)),
+        ValueRef::Bool(flag) => ("bool", ValueJson::Bool(flag)),
+        ValueRef::Double(number) if number.is_finite() => ("double", ValueJson::Double(number)),
+        ValueRef::Double(number) => ("double", ValueJson::Made(number.to_string())),
+        ValueRef::Bytes(bytes) => ("bytes", ValueJson::Made(STANDARD.encode(bytes))),
     };
     let origin = match tag.origin {
         Origin::Resource => "resource",
         Origin::Scope => "scope",
         Origin::Span => "span",
     };
-    TagJson { key: &tag.key, value, kind, origin }
+    TagJson { key: tag.key, value, kind, origin }
 }
 
 fn is_false(flag: &bool) -> bool {

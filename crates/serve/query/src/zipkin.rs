@@ -5,7 +5,7 @@
 use crate::Params;
 use crate::answer::{Answer, Result};
 use crate::api::{Api, Question, trace_id};
-use blkkin_model::{Span, TraceId};
+use blkkin_model::TraceId;
 use blkkin_store::zipkin::{Parameters, conditions};
 use blkkin_store::{Query, Window};
 use blkkin_wire::{Encoder, Format};
@@ -18,6 +18,10 @@ const LOOKBACK_MS: i64 = 86_400_000;
 
 /// Requests that are told if nothing else is said.
 const LIMIT: i32 = 10;
+
+/// Requests that are told at most. Zipkin's server takes any number of 32 bits; who asks for more
+/// gets these.
+const LIMIT_MAX: u64 = 10_000;
 
 /// With fewer services than that, new ones are to be seen at once.
 const FEW: usize = 3;
@@ -51,7 +55,7 @@ impl Api {
             "traces" => self.zipkin_traces(question),
             "traceMany" => self.trace_many(question),
             "dependencies" => self.dependencies(question),
-            "autocompleteKeys" => Ok(self.autocomplete_keys()),
+            "autocompleteKeys" => self.autocomplete_keys(),
             "autocompleteValues" => self.autocomplete_values(question),
             path => match path.strip_prefix("trace/") {
                 Some(id) if !id.is_empty() && !id.contains('/') => self.zipkin_trace(id),
@@ -63,7 +67,7 @@ impl Api {
 
     fn service_names(&self) -> Result<Answer> {
         let names = lower(self.store.services()?);
-        Ok(Answer::json(&names).good_if(names.len() > FEW))
+        Ok(self.json(&names)?.good_if(names.len() > FEW))
     }
 
     fn names_of(
@@ -74,12 +78,12 @@ impl Api {
         let service = question.params.need("serviceName")?.to_lowercase();
         let names = if service.is_empty() { BTreeSet::new() } else { lower(ask(&service)?) };
         let are_many = lower(self.store.services()?).len() > FEW;
-        Ok(Answer::json(&names).good_if(are_many))
+        Ok(self.json(&names)?.good_if(are_many))
     }
 
-    fn autocomplete_keys(&self) -> Answer {
+    fn autocomplete_keys(&self) -> Result<Answer> {
         let keys: BTreeSet<&String> = self.settings.autocomplete_keys.iter().collect();
-        Answer::json(&keys).good_if(true)
+        Ok(self.json(&keys)?.good_if(true))
     }
 
     fn autocomplete_values(&self, question: &Question<'_>) -> Result<Answer> {
@@ -91,7 +95,7 @@ impl Api {
         if self.settings.autocomplete_keys.iter().any(|known| known == key) {
             values = self.store.tag_values(key, VALUES_MAX)?;
         }
-        Ok(Answer::json(&values).good_if(values.len() > FEW))
+        Ok(self.json(&values)?.good_if(values.len() > FEW))
     }
 
     fn zipkin_traces(&self, question: &Question<'_>) -> Result<Answer> {
@@ -122,13 +126,11 @@ impl Api {
     fn zipkin_trace(&self, text: &str) -> Result<Answer> {
         let text = percent_decode_str(text).decode_utf8_lossy();
         let id = trace_id(text.trim()).map_err(Answer::bad)?;
-        let spans = self.spans(id)?;
-        if spans.is_empty() {
-            return Err(Answer::failed(404, format!("{id} not found")));
-        }
         let mut body = Vec::new();
-        self.write(&spans, &mut body)?;
-        Ok(Answer::bytes(body))
+        match self.append_request(id, &mut body)? {
+            Ok(()) if body.is_empty() => Err(Answer::failed(404, format!("{id} not found"))),
+            written => written.map(|()| Answer::bytes(body)),
+        }
     }
 
     fn trace_many(&self, question: &Question<'_>) -> Result<Answer> {
@@ -161,42 +163,43 @@ impl Api {
             if !self.settings.strict_trace_id && !lows.insert(id.low()) {
                 continue;
             }
-            let spans = match self.kept(id) {
-                Err(blkkin_store::Error::Damaged(_)) => continue,
-                kept => kept?,
-            };
-            if spans.is_empty() {
-                continue;
-            }
-            if body.len() > 1 {
+            let before = body.len();
+            if before > 1 {
                 body.push(b',');
             }
-            self.write(&spans, &mut body)?;
+            let start = body.len();
+            match self.append_request(id, &mut body) {
+                Ok(written) => written?,
+                Err(blkkin_store::Error::Damaged(_)) => body.truncate(start),
+                Err(error) => return Err(error.into()),
+            }
+            if body.len() == start {
+                body.truncate(before);
+            }
         }
         body.push(b']');
         Ok(Answer::bytes(body))
     }
 
-    pub(crate) fn spans(&self, id: TraceId) -> Result<Vec<Span>> {
-        Ok(self.kept(id)?)
-    }
-
-    fn kept(&self, id: TraceId) -> std::result::Result<Vec<Span>, blkkin_store::Error> {
-        match self.settings.strict_trace_id {
-            true => self.store.trace(id),
-            false => self.store.traces_of_low(id.low()),
-        }
-    }
-
-    fn write(&self, spans: &[Span], body: &mut Vec<u8>) -> Result<()> {
+    /// Writes the spans of a request as a list, or nothing if there is none.
+    fn append_request(
+        &self,
+        id: TraceId,
+        body: &mut Vec<u8>,
+    ) -> std::result::Result<Result<()>, blkkin_store::Error> {
         let before = body.len();
         let mut encoder = Encoder::new(Format::ZipkinJson, body);
-        for span in spans {
-            encoder.span(&span.hold().as_ref());
-            self.check_size(before + encoder.size())?;
-        }
+        let mut spans = 0;
+        let written = self.each_span(id, |span| {
+            spans += 1;
+            encoder.span(span);
+            self.check_size(before + encoder.size())
+        })?;
         encoder.finish();
-        Ok(())
+        if spans == 0 {
+            body.truncate(before);
+        }
+        Ok(written)
     }
 
     fn dependencies(&self, question: &Question<'_>) -> Result<Answer> {
@@ -221,7 +224,7 @@ impl Api {
                 error_count,
             })
             .collect();
-        Ok(Answer::json(&links))
+        self.json(&links)
     }
 }
 
@@ -231,7 +234,7 @@ fn limit(params: &Params<'_>) -> Result<usize> {
         return Err(Answer::bad("limit is empty"));
     }
     let limit = at_least_one("limit", params.number::<i32>("limit")?.unwrap_or(LIMIT).into())?;
-    Ok(usize::try_from(limit).unwrap_or(usize::MAX))
+    Ok(limit.min(LIMIT_MAX) as usize)
 }
 
 /// A number that makes no sense if it is smaller.
@@ -251,4 +254,18 @@ fn window(end_ms: u64, lookback_ms: u64) -> Window {
 
 fn lower(names: Vec<String>) -> BTreeSet<String> {
     names.iter().map(|name| name.to_lowercase()).filter(|name| !name.is_empty()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_requests_are_told_than_there_is_room_for() {
+        let of = |query| limit(&Params::parse(query)).ok();
+        assert_eq!(of(""), Some(10));
+        assert_eq!(of("limit=9999"), Some(9999));
+        assert_eq!(of("limit=2147483647"), Some(10_000));
+        assert_eq!(of("limit=0"), None);
+    }
 }

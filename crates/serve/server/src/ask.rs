@@ -3,17 +3,27 @@
 use crate::shared::{Count, Shared};
 use blkkin_collector::{Answer, Content};
 use blkkin_query::{Api, Kind};
+use blkkin_store::Cancel;
 use flate2::{Compression, write::GzEncoder};
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use std::io::Write;
 use std::sync::Arc;
-use tokio::time::{Instant, timeout_at};
+use std::time::Duration;
+use tokio::time::{Instant, timeout, timeout_at};
 
 /// Smaller answers are not packed.
 const PACKED_MIN: usize = 2 << 10;
 
-/// Has a question answered. Who waits for too long is told `late`; the thread goes on meanwhile, and nobody else gets
-/// its place before it is done.
+/// While a question waits for a place, how often those that have had their share look whether to
+/// give up theirs.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Has a question answered. One that takes too long is answered with `late` and cancelled, as it is
+/// when its client leaves; its thread keeps its place until it sees that, and nobody else gets the
+/// place before.
+///
+/// As long as places are free, a question has all of its time. When others wait for a place, half
+/// of it is its share.
 pub(crate) async fn ask(
     shared: &Arc<Shared>,
     headers: &HeaderMap,
@@ -23,24 +33,54 @@ pub(crate) async fn ask(
     let end = Instant::now() + shared.settings.question_time;
     let packs = accepts_gzip(headers);
     let (api, questions) = (shared.api.clone(), shared.questions.clone());
+    // This future ends when the question is answered, is late, or its client has left.
+    let at_end = AtEnd(Cancel::default());
+    let cancel = at_end.0.clone();
+    let share = shared.settings.question_time / 2;
     let work = async move {
         let place = questions.acquire_owned().await.ok()?;
-        let work = tokio::task::spawn_blocking(move || {
-            let answer = question(&api);
+        let free = shared.questions.available_permits();
+        let mut answering = tokio::task::spawn_blocking(move || {
+            let answer = cancel.run(|| question(&api));
             let packed = (packs && answer.body.len() > PACKED_MIN).then(|| pack(&answer.body));
             drop(place);
             (answer, packed.flatten())
         });
-        work.await.ok()
+        // Questions that began together do not look together, so that one gives up its place for
+        // one that waits.
+        let mut look = share + LOOK * u32::try_from(free).unwrap_or(0);
+        loop {
+            match timeout(look, &mut answering).await {
+                Ok(done) => return done.ok().map(Some),
+                Err(_) if is_waited_for(shared) => return Some(None),
+                Err(_) => look = LOOK * shared.settings.questions_max.max(1) as u32,
+            }
+        }
     };
     match timeout_at(end, work).await {
-        Ok(Some((answer, packed))) => written(shared, answer, packed),
+        Ok(Some(Some((answer, packed)))) => written(shared, answer, packed),
         Ok(None) => text(StatusCode::INTERNAL_SERVER_ERROR, "the question could not be answered"),
-        Err(_) => {
+        Ok(Some(None)) | Err(_) => {
             shared.counts.add(Count::QuestionsLate);
             text(late, "the question takes too long")
         }
     }
+}
+
+/// Cancels a question when it is dropped.
+struct AtEnd(Cancel);
+
+impl Drop for AtEnd {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// Whether questions wait for a place. Each question that has a place or waits for one has a clone
+/// of the semaphore.
+fn is_waited_for(shared: &Shared) -> bool {
+    let running = shared.settings.questions_max.max(1) - shared.questions.available_permits();
+    Arc::strong_count(&shared.questions) - 1 > running
 }
 
 /// A line of text.

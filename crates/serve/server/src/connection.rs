@@ -23,6 +23,9 @@ use tokio::time::{interval, timeout};
 /// So long for the parties of TLS to agree.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
+/// How long a connection without a place is looked at for a request that has already been sent.
+const FAREWELL: Duration = Duration::from_millis(20);
+
 /// Bytes that are read ahead of a request or its body.
 const AHEAD_BYTES: usize = 128 << 10;
 
@@ -36,11 +39,17 @@ pub(crate) async fn serve(
     let Ok(local) = stream.local_addr() else { return };
     let _ = stream.set_nodelay(true);
     let connection = place.connection.clone();
-    let Some(tls) = &shared.tls else {
+    let Some(tls) = shared.tls() else {
         let io = Watched { io: stream, connection: connection.clone() };
         return converse(&shared, io, connection, local.ip(), &mut stop).await;
     };
-    match timeout(HANDSHAKE, tls.accept(stream)).await {
+    let handshake = timeout(HANDSHAKE, tls.accept(stream));
+    let handshake = tokio::select! {
+        handshake = handshake => handshake,
+        () = connection.leave.notified() => return,
+        _ = stop.wait_for(|stop| *stop) => return,
+    };
+    match handshake {
         Ok(Ok(stream)) => {
             let io = Watched { io: stream, connection: connection.clone() };
             converse(&shared, io, connection, local.ip(), &mut stop).await;
@@ -64,8 +73,12 @@ async fn converse<S>(
     let service = service_fn(|request: Request<Incoming>| {
         let underway = this.begin();
         let shared = shared.clone();
+        let is_leaving = this.is_leaving();
         async move {
-            let answer = route::answer(&shared, request, local).await;
+            let answer = match is_leaving {
+                true => route::no_place(),
+                false => route::answer(&shared, request, local).await,
+            };
             drop(underway);
             Ok::<_, Infallible>(answer)
         }
@@ -85,10 +98,7 @@ async fn converse<S>(
                 is_leaving = true;
                 conversation.as_mut().graceful_shutdown();
             }
-            () = connection.leave.notified() => {
-                shared.counts.add(Count::MadeRoom);
-                return;
-            }
+            () = connection.leave.notified() => break,
             _ = look.tick() => {
                 if connection.is_idle(idle) {
                     // It is told first, so that it does not ask while it is being closed.
@@ -101,6 +111,12 @@ async fn converse<S>(
                 }
             }
         }
+    }
+    let Some(_farewell) = shared.connections.farewell() else { return };
+    if timeout(FAREWELL, &mut conversation).await.is_err() && !connection.is_quiet() {
+        // A request that began before the connection lost its place.
+        conversation.as_mut().graceful_shutdown();
+        let _ = conversation.await;
     }
 }
 

@@ -2,12 +2,18 @@
 //!
 //! Where there is no room for another one, the one that has been quiet for longest makes some: a connection is quiet
 //! while no request on it is under way. So those who open many and say nothing hurt only each other.
+//!
+//! A connection that has to leave, or finds no place, may still answer the request that it has received: with 503. At
+//! most a sixteenth of all connections do so at the same time, the others are closed at once.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+
+/// Sockets beside those that have a place, however few places there are: each listener has one in advance.
+const SOCKETS_MIN: usize = 8;
 
 /// All connections of the server.
 #[derive(Debug)]
@@ -16,6 +22,10 @@ pub(crate) struct Connections {
     start: Instant,
     open: Mutex<HashMap<u64, Arc<Connection>>>,
     next: AtomicU64,
+    /// Connections without a place that are being answered.
+    farewells: AtomicUsize,
+    /// Descriptors of connections, also of those that have lost their place and are being closed.
+    sockets: Arc<Semaphore>,
 }
 
 /// One connection.
@@ -26,8 +36,9 @@ pub(crate) struct Connection {
     active: AtomicUsize,
     /// When something last happened that was asked for, in milliseconds since `start`.
     stirred_ms: AtomicU64,
-    /// Somebody else needs its place.
+    /// Another connection has its place.
     pub(crate) leave: Notify,
+    is_leaving: AtomicBool,
 }
 
 /// A place among the connections, which is free again when this is dropped.
@@ -36,7 +47,13 @@ pub(crate) struct Place {
     id: u64,
     connections: Arc<Connections>,
     pub(crate) connection: Arc<Connection>,
+    /// Whether another connection had to leave for this one.
+    pub(crate) made_room: bool,
 }
+
+/// The permission to answer on a connection without a place.
+#[derive(Debug)]
+pub(crate) struct Farewell<'c>(&'c Connections);
 
 /// A request that is under way.
 #[derive(Debug)]
@@ -44,32 +61,62 @@ pub(crate) struct Underway(Arc<Connection>);
 
 impl Connections {
     pub(crate) fn new(max: usize) -> Arc<Connections> {
-        let start = Instant::now();
-        Arc::new(Connections { max: max.max(1), start, open: Mutex::default(), next: 0.into() })
+        let max = max.max(1);
+        Arc::new(Connections {
+            max,
+            start: Instant::now(),
+            open: Mutex::default(),
+            next: 0.into(),
+            farewells: 0.into(),
+            sockets: Arc::new(Semaphore::new(max + max / 8 + SOCKETS_MIN)),
+        })
     }
 
-    /// Lets a connection in. Who has to leave for it is told; if nobody can, there is no place.
-    pub(crate) fn enter(self: &Arc<Connections>) -> Option<Place> {
-        let mut open = self.lock();
-        if open.len() >= self.max {
-            // Of those of one millisecond, the one that came first.
-            let quiet = open.iter().filter(|(_, one)| one.is_quiet());
-            let (&id, _) =
-                quiet.min_by_key(|&(&id, one)| (one.stirred_ms.load(Ordering::Relaxed), id))?;
-            if let Some(one) = open.remove(&id) {
-                one.leave.notify_one();
-            }
-        }
+    /// Waits until there may be one more socket, which is as long as it takes to close others. `None` never happens:
+    /// the semaphore is not closed.
+    pub(crate) async fn socket(&self) -> Option<OwnedSemaphorePermit> {
+        self.sockets.clone().acquire_owned().await.ok()
+    }
+
+    /// Admits a connection, and has the quietest one leave if there is no place left. `Err` is a connection without a
+    /// place: all others are busy.
+    pub(crate) fn enter(self: &Arc<Connections>) -> Result<Place, Place> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let connection = Arc::new(Connection {
             start: self.start,
             active: AtomicUsize::new(0),
             stirred_ms: AtomicU64::new(0),
             leave: Notify::new(),
+            is_leaving: AtomicBool::new(false),
         });
         connection.stir();
-        open.insert(id, connection.clone());
-        Some(Place { id, connections: self.clone(), connection })
+        let mut place = Place { id, connections: self.clone(), connection, made_room: false };
+        let mut open = self.lock();
+        if open.len() >= self.max {
+            // Of those of one millisecond, the one that came first.
+            let quiet = open.iter().filter(|(_, one)| one.is_quiet());
+            let quietest =
+                quiet.min_by_key(|&(&id, one)| (one.stirred_ms.load(Ordering::Relaxed), id));
+            let Some(id) = quietest.map(|(&id, _)| id) else {
+                drop(open);
+                place.connection.dismiss();
+                return Err(place);
+            };
+            if let Some(one) = open.remove(&id) {
+                one.dismiss();
+            }
+            place.made_room = true;
+        }
+        open.insert(id, place.connection.clone());
+        drop(open);
+        Ok(place)
+    }
+
+    /// Permits a connection without a place to answer, unless too many do so already.
+    pub(crate) fn farewell(&self) -> Option<Farewell<'_>> {
+        let farewell = Farewell(self);
+        let others = self.farewells.fetch_add(1, Ordering::Relaxed);
+        (others < self.max.div_ceil(16)).then_some(farewell)
     }
 
     /// How many there are.
@@ -89,7 +136,23 @@ impl Drop for Place {
     }
 }
 
+impl Drop for Farewell<'_> {
+    fn drop(&mut self) {
+        self.0.farewells.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Connection {
+    fn dismiss(&self) {
+        self.is_leaving.store(true, Ordering::Relaxed);
+        self.leave.notify_one();
+    }
+
+    /// Whether the connection has no place (any more).
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.is_leaving.load(Ordering::Relaxed)
+    }
+
     /// Something happens that was asked for.
     pub(crate) fn stir(&self) {
         let now = self.start.elapsed().as_millis() as u64;
@@ -108,7 +171,7 @@ impl Connection {
         self.is_quiet() && self.start.elapsed().saturating_sub(stirred) >= time
     }
 
-    fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.active.load(Ordering::Relaxed) == 0
     }
 }
@@ -134,14 +197,24 @@ mod tests {
         let third = connections.enter().expect("the second one's place");
         assert_eq!(connections.count(), 2);
         let busy = [first.connection.begin(), third.connection.begin()];
-        assert!(connections.enter().is_none(), "all are busy");
+        assert!(connections.enter().is_err(), "all are busy");
         drop(second);
         assert_eq!(connections.count(), 2, "its place was gone");
         drop(busy);
         assert!(first.connection.is_idle(Duration::ZERO));
         drop(first);
         assert_eq!(connections.count(), 1);
-        assert!(connections.enter().is_some());
+        assert!(connections.enter().is_ok());
+    }
+
+    #[test]
+    fn farewells_are_limited() {
+        let connections = Connections::new(20);
+        let two = [connections.farewell(), connections.farewell()];
+        assert!(two.iter().all(Option::is_some));
+        assert!(connections.farewell().is_none());
+        drop(two);
+        assert!(connections.farewell().is_some());
     }
 
     #[test]

@@ -9,14 +9,35 @@ use http::uri::Authority;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Version, header, request};
 use std::fs;
 use std::net::IpAddr;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 use subtle::{Choice, ConstantTimeEq};
 
 /// Knows who is let in.
 #[derive(Debug)]
 pub(crate) struct Guard {
-    tokens: Option<Vec<Token>>,
+    tokens: RwLock<Arc<Tokens>>,
     hosts: Vec<String>,
     origins: Vec<String>,
+}
+
+/// What a request needs a token for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing.
+    Open,
+    /// Asking for what is kept.
+    Read,
+    /// Sending spans.
+    Write,
+}
+
+/// The tokens of all files; none if there are no files.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    both: Vec<Token>,
+    read: Vec<Token>,
+    write: Vec<Token>,
 }
 
 /// What is not to be shown.
@@ -37,43 +58,38 @@ pub(crate) enum Denied {
     Origin,
     /// It has no token that is known.
     Token,
+    /// Its token is for something else.
+    Access,
     /// It does not say to whom it is sent.
     NoHost,
 }
 
 impl Guard {
     pub(crate) fn new(settings: &Settings) -> Result<Guard, StartError> {
-        let tokens = match &settings.token_file {
-            None => None,
-            Some(path) => {
-                let unusable = |reason| StartError::File { path: path.clone(), reason };
-                let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
-                let tokens: Vec<Token> = text
-                    .lines()
-                    .map(str::trim)
-                    .filter(|line| !line.is_empty())
-                    .map(|line| Token(line.as_bytes().to_vec()))
-                    .collect();
-                if tokens.is_empty() {
-                    return Err(unusable("has no token".to_owned()));
-                }
-                Some(tokens)
-            }
-        };
         let lower = |names: &[String]| names.iter().map(|name| name.to_ascii_lowercase()).collect();
+        let tokens = RwLock::new(Arc::new(Tokens::read(settings)?));
         Ok(Guard { tokens, hosts: lower(&settings.hosts), origins: lower(&settings.origins) })
     }
 
-    pub(crate) fn has_tokens(&self) -> bool {
-        self.tokens.is_some()
+    /// Replaces the tokens from now on.
+    pub(crate) fn set_tokens(&self, tokens: Tokens) {
+        *self.tokens.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(tokens);
     }
 
-    /// Whether a request that came to this address is answered. What is `open` needs no token.
+    fn tokens(&self) -> Arc<Tokens> {
+        self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn has_tokens(&self) -> bool {
+        !self.tokens().is_empty()
+    }
+
+    /// Whether a request that came to this address is answered.
     pub(crate) fn check(
         &self,
         head: &request::Parts,
         local: IpAddr,
-        open: bool,
+        access: Access,
     ) -> Result<(), Denied> {
         let host = host(head)?;
         let target = head.uri.authority().map(Authority::as_str);
@@ -88,10 +104,15 @@ impl Guard {
             return Err(Denied::Origin);
         }
         // Browsers ask it without what the page has to say of itself.
-        if !open && head.method != Method::OPTIONS && !self.knows(&head.headers) {
-            return Err(Denied::Token);
+        if head.method == Method::OPTIONS {
+            return Ok(());
         }
-        Ok(())
+        self.tokens().check(&head.headers, access)
+    }
+
+    /// Whether a request's token permits more than it has asked for.
+    pub(crate) fn permits(&self, headers: &HeaderMap, access: Access) -> bool {
+        self.tokens().check(headers, access).is_ok()
     }
 
     /// The origin to name as one whose pages may read the answer.
@@ -128,16 +149,65 @@ impl Guard {
         let text = origin.to_str().unwrap_or_default().to_ascii_lowercase();
         self.origins.iter().any(|known| *known == text || known == "*")
     }
+}
+
+impl Tokens {
+    /// Reads the files. No file has tokens for one access only while the other needs none.
+    pub(crate) fn read(settings: &Settings) -> Result<Tokens, StartError> {
+        let Settings { token_file, read_token_file, write_token_file, .. } = settings;
+        match (token_file, read_token_file, write_token_file) {
+            (None, Some(_), None) => return Err(StartError::Tokens { missing: "writing" }),
+            (None, None, Some(_)) => return Err(StartError::Tokens { missing: "reading" }),
+            _ => {}
+        }
+        Ok(Tokens {
+            both: read(token_file.as_deref())?,
+            read: read(read_token_file.as_deref())?,
+            write: read(write_token_file.as_deref())?,
+        })
+    }
+
+    fn is_empty(&self) -> bool {
+        [&self.both, &self.read, &self.write].iter().all(|tokens| tokens.is_empty())
+    }
 
     /// Compares with all tokens, each to its end, so that how long it takes says nothing of them but their lengths.
-    fn knows(&self, headers: &HeaderMap) -> bool {
-        let Some(tokens) = &self.tokens else { return true };
+    fn check(&self, headers: &HeaderMap, access: Access) -> Result<(), Denied> {
+        if access == Access::Open || self.is_empty() {
+            return Ok(());
+        }
         let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], HeaderValue::as_bytes);
         let told = match value.split_at_checked(7) {
             Some((scheme, told)) if scheme.eq_ignore_ascii_case(b"Bearer ") => told.trim_ascii(),
             _ => b"",
         };
-        tokens.iter().fold(Choice::from(0), |known, token| known | token.0.ct_eq(told)).into()
+        let knows = |tokens: &[Token]| {
+            tokens.iter().fold(Choice::from(0), |known, token| known | token.0.ct_eq(told))
+        };
+        let (both, read, write) = (knows(&self.both), knows(&self.read), knows(&self.write));
+        let permitted = if access == Access::Write { write } else { read };
+        match (bool::from(both | permitted), bool::from(read | write)) {
+            (true, _) => Ok(()),
+            (false, true) => Err(Denied::Access),
+            (false, false) => Err(Denied::Token),
+        }
+    }
+}
+
+/// Reads the tokens of a file, at least one.
+fn read(path: Option<&Path>) -> Result<Vec<Token>, StartError> {
+    let Some(path) = path else { return Ok(Vec::new()) };
+    let unusable = |reason| StartError::File { path: path.to_owned(), reason };
+    let text = fs::read_to_string(path).map_err(|error| unusable(error.to_string()))?;
+    let tokens: Vec<Token> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .map(|line| Token(line.as_bytes().to_vec()))
+        .collect();
+    match tokens.is_empty() {
+        true => Err(unusable("has no token".to_owned())),
+        false => Ok(tokens),
     }
 }
 
@@ -177,6 +247,7 @@ impl Denied {
                 "pages of this origin may not do that; see blkkin server --origin",
             ),
             Denied::Token => (StatusCode::UNAUTHORIZED, "a token is needed: Authorization: Bearer"),
+            Denied::Access => (StatusCode::FORBIDDEN, "this token does not permit that"),
             Denied::NoHost => (StatusCode::BAD_REQUEST, "request does not say to which host"),
         }
     }
@@ -229,7 +300,7 @@ mod tests {
             let found = guard(&["Trace.example"], &[]).check(
                 &request("GET", &[("host", host)]),
                 local,
-                false,
+                Access::Read,
             );
             assert_eq!(found.is_ok(), expected, "{local} {host} {found:?}");
         }
@@ -280,13 +351,13 @@ mod tests {
     fn one_host_is_named() {
         let local = "127.0.0.1".parse().expect("an address");
         let check = |headers: &[(&str, &str)]| {
-            guard(&[], &[]).check(&request("GET", headers), local, false)
+            guard(&[], &[]).check(&request("GET", headers), local, Access::Read)
         };
         assert_eq!(check(&[]), Err(Denied::NoHost));
         assert_eq!(check(&[("host", "localhost"), ("host", "localhost")]), Err(Denied::NoHost));
         let mut head = request("GET", &[("host", "localhost")]);
         head.uri = "http://evil.example/".parse().expect("an address");
-        assert_eq!(guard(&[], &[]).check(&head, local, true), Err(Denied::Host));
+        assert_eq!(guard(&[], &[]).check(&head, local, Access::Open), Err(Denied::Host));
     }
 
     #[test]
@@ -294,7 +365,7 @@ mod tests {
         fn check(method: &str, origin: &str, origins: &[&str], expected: bool) {
             let head = request(method, &[("host", "localhost:9411"), ("origin", origin)]);
             let local = "127.0.0.1".parse().expect("an address");
-            let found = guard(&[], origins).check(&head, local, false);
+            let found = guard(&[], origins).check(&head, local, Access::Read);
             assert_eq!(found.is_ok(), expected, "{method} {origin} {found:?}");
         }
         let ours = "http://localhost:9411";
@@ -321,9 +392,9 @@ mod tests {
         let check = |value: &str, expected: bool| {
             let headers = [("host", "localhost"), ("authorization", value)];
             let local = "127.0.0.1".parse().expect("an address");
-            let found = guard.check(&request("GET", &headers), local, false);
+            let found = guard.check(&request("GET", &headers), local, Access::Read);
             assert_eq!(found.is_ok(), expected, "{value} {found:?}");
-            let found = guard.check(&request("GET", &headers), local, true);
+            let found = guard.check(&request("GET", &headers), local, Access::Open);
             assert_eq!(found, Ok(()), "{value}");
         };
         check("Bearer first-secret", true);
@@ -343,5 +414,44 @@ mod tests {
         assert!(!format!("{guard:?}").contains("secret"));
         std::fs::write(file.path(), "\n \n").expect("written");
         assert!(Guard::new(&settings).is_err(), "no token at all");
+    }
+
+    #[test]
+    fn tokens_are_for_reading_or_writing() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = |name: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, format!("{name}-secret")).expect("written");
+            Some(path)
+        };
+        let settings = Settings {
+            token_file: file("both"),
+            read_token_file: file("read"),
+            write_token_file: file("write"),
+            ..Settings::default()
+        };
+        let local = "127.0.0.1".parse().expect("an address");
+        let check = |token: &str, access: Access, expected: Result<(), Denied>| {
+            let value = format!("Bearer {token}-secret");
+            let headers = [("host", "localhost"), ("authorization", value.as_str())];
+            let guard = Guard::new(&settings).expect("files with tokens");
+            let found = guard.check(&request("GET", &headers), local, access);
+            assert_eq!(found, expected, "{token} {access:?}");
+        };
+        for access in [Access::Read, Access::Write] {
+            check("both", access, Ok(()));
+            check("other", access, Err(Denied::Token));
+        }
+        check("read", Access::Read, Ok(()));
+        check("read", Access::Write, Err(Denied::Access));
+        check("write", Access::Write, Ok(()));
+        check("write", Access::Read, Err(Denied::Access));
+        check("other", Access::Open, Ok(()));
+        let one = Settings { read_token_file: file("read"), ..Settings::default() };
+        assert!(Guard::new(&one).is_err(), "nobody would need a token for writing");
+        let one = Settings { write_token_file: file("write"), ..Settings::default() };
+        assert!(Guard::new(&one).is_err(), "nobody would need a token for reading");
+        let two = Settings { read_token_file: file("read"), ..one };
+        assert!(Guard::new(&two).is_ok());
     }
 }

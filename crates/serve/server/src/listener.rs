@@ -26,21 +26,34 @@ pub(crate) async fn listen(
 ) {
     let mut conversations = JoinSet::new();
     while !*stop.borrow_and_update() {
+        let accepting = async {
+            let socket = shared.connections.socket().await;
+            (socket, listener.accept().await)
+        };
         tokio::select! {
             _ = stop.changed() => break,
             Some(_) = conversations.join_next() => {}
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => {
+            (socket, accepted) = accepting => match accepted {
+                Ok((stream, peer)) => {
                     shared.counts.add(Count::Accepted);
-                    match shared.connections.enter() {
-                        Some(place) => {
-                            let serving =
-                                connection::serve(shared.clone(), stream, place, stop.clone());
-                            conversations.spawn(serving);
-                        }
-                        // It is closed at once.
-                        None => shared.counts.add(Count::NoPlace),
+                    if !shared.settings.trusts(peer.ip()) {
+                        shared.counts.add(Count::DeniedNetwork);
+                        continue;
                     }
+                    let (Ok(place) | Err(place)) = shared
+                        .connections
+                        .enter()
+                        .inspect(|place| {
+                            if place.made_room {
+                                shared.counts.add(Count::MadeRoom);
+                            }
+                        })
+                        .inspect_err(|_| shared.counts.add(Count::NoPlace));
+                    let serving = connection::serve(shared.clone(), stream, place, stop.clone());
+                    conversations.spawn(async move {
+                        serving.await;
+                        drop(socket);
+                    });
                 }
                 Err(_) => {
                     shared.counts.add(Count::AcceptsFailed);

@@ -1,6 +1,7 @@
 //! What the server has counted, for Prometheus and as Zipkin says it. Start at [`prometheus`].
 
 use crate::exposition::{Exposition, Type};
+use crate::process::process;
 use crate::shared::{Count, Shared};
 use blkkin_collector::{Counters, Transport};
 use blkkin_store::Interval;
@@ -128,7 +129,7 @@ fn drops(shared: &Shared) -> Vec<Lost> {
     ] {
         drops.push(Lost { place: Place::Store, what, count, interval });
     }
-    for (count, what) in Count::ALL.into_iter().filter(|(count, _)| count.is_loss()) {
+    for (count, what, _) in Count::ALL.into_iter().filter(|(count, ..)| count.is_loss()) {
         let (interval, count) = (shared.counts.interval(count), shared.counts.get(count));
         drops.push(Lost { place: Place::Server, what, count, interval });
     }
@@ -175,9 +176,9 @@ pub(crate) fn prometheus(shared: &Shared) -> String {
         }
     }
     stored(shared, &mut out);
-    for (count, name) in Count::ALL {
+    for (count, name, help) in Count::ALL {
         let name = format!("blkkin_server_{name}_total");
-        out.family(&name, Type::Counter, "Of the server itself");
+        out.family(&name, Type::Counter, help);
         out.number(&name, &[], shared.counts.get(count));
     }
     for (name, help, number) in [
@@ -189,6 +190,9 @@ pub(crate) fn prometheus(shared: &Shared) -> String {
         out.family(&name, Type::Gauge, help);
         out.number(&name, &[], number);
     }
+    out.family("blkkin_build_info", Type::Gauge, "The version of the server");
+    out.number("blkkin_build_info", &[("version", &env!("CARGO_PKG_VERSION"))], 1);
+    process(&mut out);
     dated(shared, &mut out);
     timed(shared, &mut out);
     out.into_text()
@@ -296,7 +300,7 @@ pub(crate) fn own(shared: &Shared) -> Value {
     }
     let counts: Map<String, Value> = Count::ALL
         .iter()
-        .map(|&(count, name)| (camel(name), json!(shared.counts.get(count))))
+        .map(|&(count, name, _)| (camel(name), json!(shared.counts.get(count))))
         .collect();
     let drops: Vec<Value> = drops(shared)
         .iter()

@@ -1,6 +1,7 @@
 //! What is said of the server itself. Start at [`page`].
 
 use crate::ask::typed;
+use crate::guard::Access;
 use crate::metrics;
 use crate::shared::Shared;
 use blkkin_collector::{Answer, Content};
@@ -13,6 +14,8 @@ const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Health,
+    /// Whether spans can be sent now, by the answer's status.
+    Readiness,
     Info,
     /// Numbers for Prometheus, or for who wants JSON, as Zipkin says them.
     Metrics,
@@ -28,10 +31,15 @@ pub(crate) enum Page {
 /// A page.
 pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
     match page {
-        Page::Health => pretty(&json!({
-            "status": "UP",
-            "zipkin": { "status": "UP", "details": { "BlkKin{}": { "status": "UP" } } },
-        })),
+        // The server lives and answers questions, so who restarts servers by this must not do it.
+        Page::Health => health(shared, headers),
+        Page::Readiness => {
+            let mut answer = health(shared, headers);
+            if shared.collector.refusal().is_some() {
+                *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            }
+            answer
+        }
         Page::Info => pretty(&json!({
             "zipkin": { "version": env!("CARGO_PKG_VERSION"), "commit": "unknown" },
         })),
@@ -47,10 +55,42 @@ pub(crate) fn page(shared: &Shared, page: Page, headers: &HeaderMap) -> Answer {
             "uptimeSeconds": shared.start.elapsed().as_secs(),
             "connections": shared.connections.count(),
             "connectionsMax": shared.settings.connections_max,
-            "tls": shared.tls.is_some(),
+            "tls": shared.settings.tls.is_some(),
             "tokens": shared.guard.has_tokens(),
         })),
     }
+}
+
+/// Zipkin's answer, and what is the matter.
+fn health(shared: &Shared, headers: &HeaderMap) -> Answer {
+    let refusal = shared.collector.refusal();
+    let counters = shared.store.counters();
+    // `DOWN` would say that nothing is answered.
+    let status = if refusal.is_some() { "OUT_OF_SERVICE" } else { "UP" };
+    let mut troubles = Vec::new();
+    if let Some(reason) = refusal {
+        // It may name files.
+        let reason = Some(reason).filter(|_| shared.guard.permits(headers, Access::Read));
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        troubles.push(format!("the store refuses batches{reason}"));
+    }
+    for (count, what) in [
+        (counters.lost, "spans lost with files that cannot be read"),
+        (counters.damaged, "spans in files of which something cannot be read"),
+        (counters.damages, "places found damaged at the start"),
+    ] {
+        if count > 0 {
+            troubles.push(format!("{count} {what}"));
+        }
+    }
+    let mut health = json!({
+        "status": status,
+        "zipkin": { "status": status, "details": { "BlkKin{}": { "status": status } } },
+    });
+    if !troubles.is_empty() {
+        health["troubles"] = troubles.into();
+    }
+    pretty(&health)
 }
 
 /// What Zipkin's page asks for when it starts.

@@ -2,11 +2,11 @@
 
 use crate::ask::{ask, text};
 use crate::assets::FileId;
-use crate::guard::{Denied, protect};
+use crate::guard::{Access, Denied, protect};
 use crate::metrics::Kind;
 use crate::pages::{Page, page};
 use crate::shared::{Count, Shared};
-use blkkin_collector::{Answer, Version};
+use blkkin_collector::{Answer, HEALTH, Version};
 use blkkin_query::{Params, Question};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri, header, request};
@@ -22,6 +22,7 @@ enum Target<'p> {
     Zipkin(Version),
     Otlp,
     Grpc,
+    GrpcHealth,
     /// A question of Zipkin's API.
     ZipkinApi(&'p str),
     /// A question of BlkKin's own.
@@ -45,7 +46,7 @@ where
     let method = method(&head.method);
     let target = target(&head);
     let uri = template(target);
-    let mut answer = match shared.guard.check(&head, local, is_open(target)) {
+    let mut answer = match shared.guard.check(&head, local, access(target)) {
         Err(denied) => denial(shared, denied),
         Ok(()) if head.method == Method::OPTIONS => preflight(&head.headers, reader.as_ref()),
         Ok(()) => match allowed(target) {
@@ -79,7 +80,7 @@ where
     match target {
         Target::Zipkin(version) => collector.zipkin(version, request).await,
         Target::Otlp => collector.otlp(request).await,
-        Target::Grpc => collector.grpc(request).await,
+        Target::Grpc | Target::GrpcHealth => collector.grpc(request).await,
         Target::ZipkinApi(path) | Target::OwnApi(path) => {
             let path = path.to_owned();
             let query = request.uri().query().unwrap_or_default().to_owned();
@@ -109,9 +110,18 @@ where
     }
 }
 
-/// Whether something is nobody's secret.
-fn is_open(target: Target<'_>) -> bool {
-    matches!(target, Target::File(_) | Target::ZipkinPages)
+/// What a token is needed for. Probes and monitoring have none.
+fn access(target: Target<'_>) -> Access {
+    match target {
+        Target::Zipkin(_) | Target::Otlp | Target::Grpc => Access::Write,
+        Target::File(_) | Target::ZipkinPages | Target::GrpcHealth => Access::Open,
+        Target::Page(
+            Page::Health | Page::Readiness | Page::Metrics | Page::Prometheus | Page::ZipkinMetrics,
+        ) => Access::Open,
+        Target::Page(_) | Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Nothing => {
+            Access::Read
+        }
+    }
 }
 
 fn target(head: &request::Parts) -> Target<'_> {
@@ -119,10 +129,13 @@ fn target(head: &request::Parts) -> Target<'_> {
 }
 
 fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
+    // Senders put `/api/v2/spans` behind a base address that may end with a slash.
+    let slashes = path.len() - path.trim_start_matches('/').len();
+    let path = &path[slashes.saturating_sub(1)..];
     let is_post = head.method == Method::POST;
     let kind = head.headers.get(header::CONTENT_TYPE).map_or(&b""[..], HeaderValue::as_bytes);
     if is_post && kind.starts_with(b"application/grpc") {
-        return Target::Grpc;
+        return if path == HEALTH { Target::GrpcHealth } else { Target::Grpc };
     }
     match path {
         "/zipkin" | "/zipkin/" | "/zipkin/dependency" => return Target::ZipkinPages,
@@ -133,6 +146,9 @@ fn find<'p>(path: &'p str, head: &request::Parts) -> Target<'p> {
         "/api/blkkin/v1/counters" => return Target::Page(Page::Counters),
         "/api/blkkin/v1/status" => return Target::Page(Page::Status),
         "/health" | "/actuator/health" => return Target::Page(Page::Health),
+        "/health/readiness" | "/actuator/health/readiness" => {
+            return Target::Page(Page::Readiness);
+        }
         "/info" | "/actuator/info" => return Target::Page(Page::Info),
         "/metrics" => return Target::Page(Page::Metrics),
         "/prometheus" | "/actuator/prometheus" => return Target::Page(Page::Prometheus),
@@ -163,7 +179,7 @@ fn place_of_zipkin_page(uri: &Uri) -> String {
 /// The methods that something is asked for with.
 fn allowed(target: Target<'_>) -> Option<&'static [&'static str]> {
     match target {
-        Target::Zipkin(_) | Target::Otlp | Target::Grpc => Some(&["POST"]),
+        Target::Zipkin(_) | Target::Otlp | Target::Grpc | Target::GrpcHealth => Some(&["POST"]),
         Target::ZipkinApi(_) | Target::OwnApi(_) | Target::Page(_) => Some(&["GET", "HEAD"]),
         Target::File(_) | Target::ZipkinPages => Some(&["GET", "HEAD"]),
         Target::Nothing => None,
@@ -177,6 +193,7 @@ fn template(target: Target<'_>) -> &'static str {
         Target::Zipkin(Version::V2) => "/api/v2/spans",
         Target::Otlp => "/v1/traces",
         Target::Grpc => "grpc",
+        Target::GrpcHealth => "grpc health",
         Target::ZipkinApi(path) => match path {
             "services" => "/api/v2/services",
             "spans" => "/api/v2/spans",
@@ -203,6 +220,7 @@ fn template(target: Target<'_>) -> &'static str {
         },
         Target::Page(page) => match page {
             Page::Health => "/health",
+            Page::Readiness => "/health/readiness",
             Page::Info => "/info",
             Page::Metrics => "/metrics",
             Page::Prometheus => "/prometheus",
@@ -231,7 +249,7 @@ fn denial(shared: &Shared, denied: Denied) -> Answer {
     match denied {
         Denied::Host => shared.counts.add(Count::DeniedHost),
         Denied::Origin => shared.counts.add(Count::DeniedOrigin),
-        Denied::Token => shared.counts.add(Count::DeniedToken),
+        Denied::Token | Denied::Access => shared.counts.add(Count::DeniedToken),
         Denied::NoHost => {}
     }
     let (status, words) = denied.told();
@@ -240,6 +258,16 @@ fn denial(shared: &Shared, denied: Denied) -> Answer {
         let scheme = HeaderValue::from_static("Bearer");
         answer.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
     }
+    answer
+}
+
+/// The answer of a connection without a place.
+pub(crate) fn no_place() -> Answer {
+    let mut answer = text(StatusCode::SERVICE_UNAVAILABLE, "too many connections at the moment");
+    let headers = answer.headers_mut();
+    headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+    protect(headers);
     answer
 }
 

@@ -8,12 +8,12 @@ use crate::metrics::Requests;
 use crate::settings::{Settings, StartError};
 use crate::shared::{Counts, Shared};
 use crate::tls;
-use blkkin_collector::{Budget, Collector, ScribeSpans};
+use blkkin_collector::{Budget, Collector, Counters, ScribeSpans, Transport};
 use blkkin_query::Api;
 use blkkin_scribe::ServerOptions;
 use blkkin_store::SpanStore;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 use tokio::net::TcpListener;
 use tokio::runtime::{Builder, Runtime};
@@ -35,6 +35,7 @@ pub struct Running {
     /// For OpenTelemetry's over gRPC.
     pub otlp_grpc: Vec<SocketAddr>,
     scribe: Vec<blkkin_scribe::Running<ScribeSpans>>,
+    shared: Arc<Shared>,
     stop: watch::Sender<bool>,
     listeners: JoinSet<()>,
     runtime: Runtime,
@@ -57,7 +58,7 @@ impl Server {
         let addresses = settings.listen.clone();
         let shared = Arc::new(Shared {
             guard,
-            tls,
+            tls: RwLock::new(tls),
             collector: Arc::new(Collector::new(store.clone(), settings.collector)),
             api: Arc::new(Api::new(store.clone(), settings.query.clone())),
             assets: Assets::new(),
@@ -89,8 +90,11 @@ impl Server {
         let mut scribe = Vec::new();
         for &address in &addresses.scribe {
             let failed = |error| StartError::Listen { address, error };
-            let server =
-                blkkin_scribe::Server::bind(address, ServerOptions::default()).map_err(failed)?;
+            let options = ServerOptions {
+                connections_max: shared.settings.scribe_connections_max,
+                ..ServerOptions::default()
+            };
+            let server = blkkin_scribe::Server::bind(address, options).map_err(failed)?;
             let spans = ScribeSpans(shared.collector.clone());
             scribe.push(server.start(spans).map_err(failed)?);
         }
@@ -100,14 +104,50 @@ impl Server {
             listeners
                 .spawn_on(listen(shared.clone(), listening, stopped.clone()), runtime.handle());
         }
-        Ok(Running { web, otlp_http, otlp_grpc, scribe, stop, listeners, runtime })
+        Ok(Running { web, otlp_http, otlp_grpc, scribe, shared, stop, listeners, runtime })
+    }
+}
+
+/// How the server is doing, for logs.
+#[derive(Clone)]
+pub struct Conditions(Arc<Shared>);
+
+impl Conditions {
+    /// Messages that were turned away for want of room, before the store or by it.
+    pub fn turned_away(&self) -> u64 {
+        self.sum(|counters| counters.messages_turned_away)
+    }
+
+    /// Messages that were refused, as something was wrong with them.
+    pub fn dropped(&self) -> u64 {
+        self.sum(|counters| counters.messages_dropped)
+    }
+
+    /// Why the store refused the last batch, if it did.
+    pub fn refusal(&self) -> Option<String> {
+        self.0.collector.refusal()
+    }
+
+    fn sum(&self, count: fn(&Counters) -> u64) -> u64 {
+        Transport::ALL.iter().map(|&transport| count(&self.0.collector.counters(transport))).sum()
     }
 }
 
 impl Running {
+    /// How the server is doing, also after it has ended.
+    pub fn conditions(&self) -> Conditions {
+        Conditions(self.shared.clone())
+    }
+
     /// Where it listens for Scribe's protocol.
     pub fn scribe(&self) -> Vec<SocketAddr> {
         self.scribe.iter().map(|running| running.address()).collect()
+    }
+
+    /// Reads the certificate, its key and the tokens again: they count for new connections and requests. If any of the
+    /// files cannot be used, all that is in use stays.
+    pub fn reload(&self) -> Result<(), StartError> {
+        self.shared.reload()
     }
 
     /// Takes no more connections, answers what was asked, and ends. Whether all was answered in time.
@@ -127,7 +167,7 @@ impl Running {
     }
 }
 
-/// A port that others than this machine's users reach needs a certificate and tokens.
+/// A port that others than this machine's users reach needs a certificate and tokens, or a network that is trusted.
 fn check_open(settings: &Settings) -> Result<(), StartError> {
     let listen = &settings.listen;
     let is_open = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
@@ -135,9 +175,10 @@ fn check_open(settings: &Settings) -> Result<(), StartError> {
         let missing = "Scribe has neither TLS nor tokens";
         return Err(StartError::Open { address, missing });
     }
-    let missing = match (&settings.tls, &settings.token_file) {
+    let missing = match (&settings.tls, settings.has_tokens()) {
+        _ if !settings.trusted_networks.is_empty() => return Ok(()),
         (None, _) => "there is no TLS: give --tls-cert and --tls-key",
-        (_, None) => "there are no tokens: give --token-file",
+        (_, false) => "there are no tokens: give --token-file",
         _ => return Ok(()),
     };
     let mut all = listen.web.iter().chain(&listen.otlp_http).chain(&listen.otlp_grpc);

@@ -2,13 +2,14 @@
 
 use crate::assets::Assets;
 use crate::connections::Connections;
-use crate::guard::Guard;
+use crate::guard::{Guard, Tokens};
 use crate::metrics::Requests;
-use crate::settings::Settings;
+use crate::settings::{Settings, StartError};
+use crate::tls;
 use blkkin_collector::{Budget, Collector};
 use blkkin_query::Api;
 use blkkin_store::{DatedCounter, Interval, SpanStore};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Instant;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
@@ -17,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
     pub(crate) guard: Guard,
-    pub(crate) tls: Option<TlsAcceptor>,
+    pub(crate) tls: RwLock<Option<TlsAcceptor>>,
     pub(crate) store: Arc<dyn SpanStore>,
     pub(crate) collector: Arc<Collector>,
     pub(crate) api: Arc<Api>,
@@ -30,6 +31,22 @@ pub(crate) struct Shared {
     pub(crate) counts: Counts,
     pub(crate) requests: Requests,
     pub(crate) start: Instant,
+}
+
+impl Shared {
+    /// What new connections talk TLS with, if they do.
+    pub(crate) fn tls(&self) -> Option<TlsAcceptor> {
+        self.tls.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Reads the certificate, its key and the tokens again. Keeps those in use if any of the files is bad.
+    pub(crate) fn reload(&self) -> Result<(), StartError> {
+        let tokens = Tokens::read(&self.settings)?;
+        let tls = self.settings.tls.as_ref().map(tls::acceptor).transpose()?;
+        self.guard.set_tokens(tokens);
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = tls;
+        Ok(())
+    }
 }
 
 /// What is counted of the server itself.
@@ -45,6 +62,8 @@ pub(crate) enum Count {
     MadeRoom,
     /// Connections that were closed as nothing happened.
     Idle,
+    /// Connections from networks that are not trusted.
+    DeniedNetwork,
     /// Connections that did not come to terms on TLS.
     HandshakesFailed,
     /// Requests sent to another host.
@@ -60,18 +79,32 @@ pub(crate) enum Count {
 }
 
 impl Count {
-    pub(crate) const ALL: [(Count, &'static str); 11] = [
-        (Count::Accepted, "connections_accepted"),
-        (Count::AcceptsFailed, "connections_failed"),
-        (Count::NoPlace, "connections_without_place"),
-        (Count::MadeRoom, "connections_made_room"),
-        (Count::Idle, "connections_idle"),
-        (Count::HandshakesFailed, "handshakes_failed"),
-        (Count::DeniedHost, "requests_denied_host"),
-        (Count::DeniedOrigin, "requests_denied_origin"),
-        (Count::DeniedToken, "requests_denied_token"),
-        (Count::QuestionsLate, "questions_late"),
-        (Count::AnswersTurnedAway, "answers_turned_away"),
+    /// All of them, with their names and what they are.
+    pub(crate) const ALL: [(Count, &'static str, &'static str); 12] = [
+        (Count::Accepted, "connections_accepted", "Connections that came"),
+        (
+            Count::AcceptsFailed,
+            "connections_failed",
+            "Connections that could not be taken, mostly for want of descriptors",
+        ),
+        (Count::NoPlace, "connections_without_place", "Connections that found all places busy"),
+        (Count::MadeRoom, "connections_made_room", "Connections that were closed for newer ones"),
+        (Count::Idle, "connections_idle", "Connections that were closed as nothing happened"),
+        (
+            Count::DeniedNetwork,
+            "connections_denied_network",
+            "Connections from networks that are not trusted",
+        ),
+        (
+            Count::HandshakesFailed,
+            "handshakes_failed",
+            "Connections that did not come to terms on TLS",
+        ),
+        (Count::DeniedHost, "requests_denied_host", "Requests that were sent to another host"),
+        (Count::DeniedOrigin, "requests_denied_origin", "Requests of other sites' pages"),
+        (Count::DeniedToken, "requests_denied_token", "Requests without a token that permits them"),
+        (Count::QuestionsLate, "questions_late", "Questions that took too long"),
+        (Count::AnswersTurnedAway, "answers_turned_away", "Answers for which there was no room"),
     ];
 
     /// Whether somebody did not get what they came for.

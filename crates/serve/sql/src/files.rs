@@ -38,6 +38,8 @@ pub(crate) struct SpanFile {
     pub(crate) name: String,
     pub(crate) spans: u64,
     pub(crate) bytes: u64,
+    /// Its length by the manifest, if that names it.
+    bytes_named: Option<u64>,
     file: Arc<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,
 }
@@ -87,6 +89,12 @@ impl Snapshot {
         let listing = Listing::of(disk).map_err(|error| Trouble::Lasting(cannot(&error)))?;
         let listing = match (listing, &journal) {
             (Some(listing), _) => listing,
+            (None, Ok(_)) if has_files(directory) => {
+                return Err(Trouble::Lasting(
+                    cannot(&"there are files in spans/, and no manifest")
+                        .hint("`blkkin store adopt --data DIR` makes a store of them"),
+                ));
+            }
             (None, Ok(_)) => Listing::empty(),
             (None, Err(_)) => return Err(Trouble::Lasting(cannot(&"there is no manifest in it"))),
         };
@@ -105,7 +113,7 @@ impl Snapshot {
         for (number, (file, spans)) in rest.files.into_iter().enumerate() {
             let name = format!("journal/{number}");
             files.push(
-                SpanFile::new(name, spans, file.0)
+                SpanFile::new(name, spans, None, file.0)
                     .map_err(|error| Trouble::Lasting(cannot(&error)))?,
             );
         }
@@ -144,16 +152,28 @@ fn allow_descriptors() {
     }
 }
 
+/// Whether the directory has files of spans, named by a manifest or not.
+fn has_files(directory: &Path) -> bool {
+    let entries = std::fs::read_dir(directory.join("spans"));
+    let mut names = entries.into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.any(|name| Path::new(&name).extension().is_some_and(|it| it == "parquet"))
+}
+
 fn cannot_read(directory: &Path, error: &dyn std::fmt::Display) -> Error {
     Error::failed(format!("cannot read the store in {}: {error}", directory.display()))
         .hint("--data names the directory that `blkkin server --data` was started with")
 }
 
 fn open(directory: &Path, file: &blkkin_lake::SpanFile) -> Result<Arc<SpanFile>, Trouble> {
-    let opened = File::open(directory.join(&file.path));
-    let opened = opened.and_then(|opened| SpanFile::new(file.path.clone(), file.spans, opened));
+    let path = directory.join(&file.path);
+    let opened = File::open(&path).or_else(|error| match error.kind() {
+        // The manifest names a file before it has its final name.
+        ErrorKind::NotFound => File::open(path.with_extension("unfinished")).map_err(|_| error),
+        _ => Err(error),
+    });
+    let opened = opened
+        .and_then(|opened| SpanFile::new(file.path.clone(), file.spans, Some(file.bytes), opened));
     opened.map_err(|error| {
-        let path = directory.join(&file.path);
         let told = Error::failed(format!("cannot open {}: {error}", path.display()));
         match error.kind() {
             ErrorKind::NotFound => Trouble::Passing(told),
@@ -185,10 +205,27 @@ impl Write for MemoryFile {
 }
 
 impl SpanFile {
-    fn new(name: String, spans: u64, file: File) -> io::Result<Arc<SpanFile>> {
+    fn new(
+        name: String,
+        spans: u64,
+        bytes_named: Option<u64>,
+        file: File,
+    ) -> io::Result<Arc<SpanFile>> {
         let bytes = file.metadata()?.len();
         let (file, footer) = (Arc::new(file), OnceLock::new());
-        Ok(Arc::new(SpanFile { name, spans, bytes, file, footer }))
+        Ok(Arc::new(SpanFile { name, spans, bytes, bytes_named, file, footer }))
+    }
+
+    /// Whether it is as long as the manifest says; if not, what is wrong. The query engine passes
+    /// over an empty file without an error.
+    pub(crate) fn check_size(&self) -> Result<(), String> {
+        let (name, bytes) = (&self.name, self.bytes);
+        match self.bytes_named {
+            Some(named) if named != bytes => {
+                Err(format!("{name} is damaged: it has {bytes} bytes, and {named} by the manifest"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Its bytes in a range.
@@ -230,6 +267,7 @@ impl SpanFile {
 
     /// Whether all of its pages are as they were written; if not, what is wrong.
     pub(crate) fn check(self: &Arc<SpanFile>) -> Result<(), String> {
+        self.check_size()?;
         self.check_pages().map_err(|error| match error {
             ParquetError::General(text) if text.starts_with(&self.name) => text,
             error => format!("{} is damaged: {error}", self.name),

@@ -89,6 +89,9 @@ pub fn run<W: Write>(
     if let (Some(damaged), false) = (snapshot.damage().first(), options.skip_damaged) {
         return Err(damage(format!("cannot be read: {damaged}")));
     }
+    if let Some(damaged) = snapshot.files.iter().find_map(|file| file.check_size().err()) {
+        return Err(damage(damaged));
+    }
     let snapshot = Arc::new(snapshot);
     let mut summary = Summary { files: snapshot.files.len(), left_out, ..Summary::default() };
     let bytes_read = Arc::new(AtomicU64::new(0));

@@ -6,6 +6,7 @@ mod exit;
 mod habits;
 mod input;
 mod interrupt;
+mod limits;
 mod losses;
 #[cfg(test)]
 mod man;
@@ -38,7 +39,8 @@ use std::process::ExitCode;
         blkkin cut --begin 12:30 --end 12:31 TRACE -o minute\n  \
         blkkin session create web && blkkin event enable 'zipkin:*' && blkkin session start\n  \
         blkkin status --watch                          what is recorded now, and lost\n  \
-        blkkin server --memory                         collect requests of all nodes, and find them",
+        blkkin server --memory                         collect requests of all nodes, and find them\n  \
+        blkkin store check                             what a store on disk holds, and what is wrong",
     after_help = EXIT_HELP,
     subcommand_required = true,
     arg_required_else_help = true,
@@ -101,13 +103,20 @@ enum Command {
     Agent(commands::agent::Args),
     Scribe(commands::scribe::Args),
     Server(commands::server::Args),
+    Store(commands::store::Args),
 }
 
 fn main() -> ExitCode {
     if let Some(exit) = commands::completions::offer(Cli::command) {
         return exit;
     }
-    let cli = match Cli::try_parse() {
+    let words = std::env::args_os().collect();
+    let variable = |name: &str| std::env::var_os(name);
+    let words = match commands::server::options::complete(words, &Cli::command(), variable) {
+        Ok(words) => words,
+        Err(error) => return error.report().into(),
+    };
+    let cli = match Cli::try_parse_from(words) {
         Ok(cli) => cli,
         Err(mut error) => {
             habits::mend(&mut error);
@@ -123,6 +132,7 @@ fn main() -> ExitCode {
         Command::Scribe(args) => commands::scribe::run(args),
         Command::Send(args) => commands::send::run(args),
         Command::Server(args) => commands::server::run(args),
+        Command::Store(args) => commands::store::run(args),
         Command::Query(args) => commands::query::run(args),
         Command::View(args) => commands::view::run(args),
         Command::Spans(args) => commands::spans::run(args),

@@ -4,7 +4,7 @@ use blkkin_reader::Progress;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
@@ -24,6 +24,23 @@ impl ProgressLine {
     /// Shows `progress` towards `total` bytes, if standard error is a terminal and the output
     /// does not go there too.
     pub(crate) fn start(progress: Arc<Progress>, total: u64, quiet: bool) -> ProgressLine {
+        let looked_at = Arc::clone(&progress);
+        let bytes = move || looked_at.bytes.load(Ordering::Relaxed);
+        let message = move || format!("{} events", progress.events.load(Ordering::Relaxed));
+        ProgressLine::show(bytes, message, total, quiet)
+    }
+
+    /// Shows how many bytes of `total` are done.
+    pub(crate) fn of_bytes(done: Arc<AtomicU64>, total: u64) -> ProgressLine {
+        ProgressLine::show(move || done.load(Ordering::Relaxed), String::new, total, false)
+    }
+
+    fn show(
+        bytes: impl Fn() -> u64 + Send + 'static,
+        message: impl Fn() -> String + Send + 'static,
+        total: u64,
+        quiet: bool,
+    ) -> ProgressLine {
         if quiet || !std::io::stderr().is_terminal() {
             return ProgressLine { stop: None, thread: None };
         }
@@ -41,8 +58,8 @@ impl ProgressLine {
                 bar.set_style(style);
             }
             while stopped.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                bar.set_position(progress.bytes.load(Ordering::Relaxed).min(total));
-                bar.set_message(format!("{} events", progress.events.load(Ordering::Relaxed)));
+                bar.set_position(bytes().min(total));
+                bar.set_message(message());
             }
             bar.finish_and_clear();
         });

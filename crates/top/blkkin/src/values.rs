@@ -130,6 +130,21 @@ pub(crate) fn size_text(size: u64) -> String {
     }
 }
 
+/// As [`bytes`] reads it.
+pub(crate) fn bytes_text(bytes: u64) -> String {
+    let units = [(40, "T"), (30, "G"), (20, "M"), (10, "K")];
+    let unit = units.into_iter().find(|(shift, _)| bytes > 0 && bytes.is_multiple_of(1 << shift));
+    unit.map_or_else(|| bytes.to_string(), |(shift, unit)| format!("{}{unit}", bytes >> shift))
+}
+
+/// As [`age`] reads it.
+pub(crate) fn age_text(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let units = [(86400, "d"), (3600, "h"), (60, "m")];
+    let unit = units.into_iter().find(|(unit, _)| seconds > 0 && seconds.is_multiple_of(*unit));
+    unit.map_or_else(|| format!("{seconds}s"), |(of, unit)| format!("{}{unit}", seconds / of))
+}
+
 /// A context: its word, LTTng's word for it, or what a program supplies as `provider:name`.
 pub(crate) fn context(text: &str) -> Result<Context, String> {
     let word = match text {

@@ -2,12 +2,17 @@
 
 mod support;
 
+use blkkin_sys::testing::Mounted;
 use flate2::{Compression, write::GzEncoder};
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
+use std::time::Duration;
 use support::server::{Server, on_free_ports};
-use support::{Scratch, blkkin, run};
+use support::{Scratch, blkkin, run, skip, with_limit};
 
 /// Without files, and with few ports.
 fn quiet(command: &mut Command) -> &mut Command {
@@ -99,7 +104,13 @@ fn tokens_are_never_printed() {
     let server = Server::start(quiet(&mut blkkin(&scratch.0)).args(["--token-file", "tokens"]));
     for (token, status) in [("planted-secret", "200"), ("other-secret", "401")] {
         let header = format!("authorization: Bearer {token}\r\n");
-        for path in ["/health", "/metrics", "/api/blkkin/v1/status"] {
+        for (path, status) in [
+            ("/health", "200"),
+            ("/metrics", "200"),
+            ("/info", status),
+            ("/api/blkkin/v1/counters", status),
+            ("/api/blkkin/v1/status", status),
+        ] {
             let reply = server.ask("GET", path, &header, b"");
             assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
             assert!(!reply.contains("secret"), "{reply}");
@@ -121,8 +132,193 @@ fn it_does_not_start_where_anybody_could_come_in() {
     check(&["--listen", "0.0.0.0:0"], 1, "there is no TLS: give --tls-cert and --tls-key");
     check(&["--scribe", "0.0.0.0:0"], 1, "Scribe has neither TLS nor tokens");
     check(&["--token-file", "nothing"], 1, "nothing");
+    check(&["--read-token-file", "nothing"], 1, "tokens for writing are missing");
+    check(&["--trusted-network", "10.0.0.0/8", "--scribe", "0.0.0.0:0"], 1, "Scribe has neither");
+    check(&["--trusted-network", "10.0.0.0/99"], 2, "not a network, such as 10.0.0.0/8");
     check(&["--tls-cert", "cert.pem"], 2, "--tls-key");
     check(&["--data", "kept"], 2, "cannot be used with");
     check(&["--keep", "1y"], 2, "not a time, such as");
     check(&["--listen", "nowhere"], 2, "not an address and port");
+}
+
+/// The soft limit of descriptors, which is 1024 for most shells and services, is raised to the hard one, and connections
+/// leave some for files: idle ones, more than there are descriptors, keep nobody out.
+#[test]
+fn descriptors_are_raised_and_shared_out() {
+    let scratch = Scratch::new("server-descriptors");
+    let mut command = blkkin(&scratch.0);
+    on_free_ports(&mut command).args(["--data", "kept"]);
+    let server = Server::start(&mut with_limit("-S -n 64 && ulimit -H -n 256", &command));
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.child.id())).expect("limits");
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    assert_eq!(line.split_whitespace().skip(3).take(2).collect::<Vec<_>>(), ["256", "256"]);
+    let idle = |to| (0..300).map(|_| TcpStream::connect(to)).collect::<Vec<_>>();
+    let held = [idle(server.address("Scribe")), idle(server.web)];
+    let kind = "content-type: application/json\r\n";
+    for round in 1..=20_u32 {
+        let spans = format!(r#"[{{"traceId":"{round}","id":"b"}}]"#);
+        let reply = server.ask("POST", "/api/v2/spans", kind, spans.as_bytes());
+        assert!(reply.starts_with("HTTP/1.1 202 "), "{reply}");
+    }
+    let reply = server.ask("GET", "/metrics", "", b"");
+    assert!(reply.contains("\nblkkin_server_connections_failed_total 0\n"), "{reply}");
+    let files = fs::read_dir(format!("/proc/{}/fd", server.child.id())).expect("files").count();
+    assert!(files <= 256 - 64, "{files} descriptors");
+    drop(held);
+    server.end();
+}
+
+/// SIGHUP has it read its tokens again, and never ends it; a bad file changes nothing but the log.
+#[test]
+fn hangups_reload() {
+    let scratch = Scratch::new("server-hangup");
+    let tokens = scratch.0.join("tokens");
+    fs::write(&tokens, "first\n").expect("written");
+    let mut server = Server::start(quiet(&mut blkkin(&scratch.0)).args(["--token-file", "tokens"]));
+    let pid = Pid::from_child(&server.child);
+    let status = |server: &Server, token: &str| {
+        let header = format!("authorization: Bearer {token}\r\n");
+        server.ask("GET", "/info", &header, b"")[9..12].to_owned()
+    };
+    let statuses = |server: &Server| [status(server, "first"), status(server, "second")];
+    assert_eq!(statuses(&server), ["200", "401"]);
+    for (content, expected, said) in [
+        ("\n", ["200", "401"], "stay as they are: tokens: has no token"),
+        ("second\n", ["401", "200"], "certificate and tokens were read again"),
+    ] {
+        fs::write(&tokens, content).expect("written");
+        kill_process(pid, Signal::HUP).expect("it lives");
+        server.until(said);
+        assert_eq!(statuses(&server), expected, "{content}");
+    }
+    server.end();
+}
+
+/// Scribe knows no tokens: where there are some, its port is open only by choice.
+#[test]
+fn scribe_is_off_where_there_are_tokens() {
+    let scratch = Scratch::new("server-scribe");
+    fs::write(scratch.0.join("tokens"), "secret\n").expect("written");
+    let ports = ["--listen", "0", "--otlp-http", "off", "--otlp-grpc", "off"];
+    let mut command = blkkin(&scratch.0);
+    command.args(["server", "--memory", "--token-file", "tokens"]).args(ports);
+    let server = Server::start_until(&mut command, "listening on 127.0.0.1");
+    assert!(server.told.contains("not listening for Scribe"), "{}", server.told);
+    let told = server.end();
+    assert!(!told.contains(": Scribe\n"), "{told}");
+    let server = Server::start(command.args(["--scribe", "0"]));
+    assert!(
+        server.told.contains("WARN blkkin server: Scribe's port needs no token"),
+        "{}",
+        server.told
+    );
+    server.end();
+}
+
+#[test]
+fn lines_can_be_json() {
+    let scratch = Scratch::new("server-json");
+    let mut command = blkkin(&scratch.0);
+    quiet(&mut command).args(["--log-format", "json"]);
+    let server = Server::start_until(&mut command, ": Scribe\"");
+    let told = server.end();
+    let lines: Vec<serde_json::Value> =
+        told.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    assert!(lines.len() >= 3, "{told}");
+    for line in lines {
+        assert_eq!(
+            (line["level"].as_str(), line["program"].as_str()),
+            (Some("info"), Some("blkkin server"))
+        );
+        let time = line["time"].as_str().expect("text");
+        assert!(time.starts_with("20") && time.ends_with('Z') && time.len() == 24, "{time}");
+    }
+}
+
+/// Options of a file and the environment, and systemd's word that it is ready.
+#[test]
+fn it_runs_as_a_service() {
+    let scratch = Scratch::new("server-service");
+    let manager = UnixDatagram::bind(scratch.0.join("notify")).expect("a socket");
+    manager.set_read_timeout(Some(Duration::from_secs(30))).expect("a timeout");
+    let said = || {
+        let mut bytes = [0; 100];
+        let len = manager.recv(&mut bytes).expect("a word");
+        String::from_utf8_lossy(&bytes[..len]).into_owned()
+    };
+    let file = "# Ports of this machine.\nlisten = 0\notlp-http = off\notlp-grpc = off\nlog-format = json\n";
+    fs::write(scratch.0.join("server.conf"), file).expect("written");
+    let mut command = blkkin(&scratch.0);
+    command.args(["server", "--scribe", "0"]);
+    command.env("BLKKIN_SERVER_CONFIG", "server.conf").env("BLKKIN_SERVER_MEMORY", "true");
+    command.env("BLKKIN_SERVER_LOG_FORMAT", "text").env("NOTIFY_SOCKET", "notify");
+    let server = Server::start(&mut command);
+    assert_eq!(said(), "READY=1");
+    assert!(server.ask("GET", "/health", "", b"").starts_with("HTTP/1.1 200 "));
+    let told = server.end();
+    assert_eq!(said(), "STOPPING=1");
+    assert!(told.contains(" INFO blkkin server: ") && !told.contains("4318"), "{told}");
+    let output = run(blkkin(&scratch.0).args(["server", "--config", "none"]));
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    fs::write(scratch.0.join("server.conf"), "listens = 0\n").expect("written");
+    let output = run(blkkin(&scratch.0).args(["server", "--config=server.conf"]));
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("server.conf, line 1: there is no option `listens`"), "{told}");
+}
+
+/// One bad span does not cost the others of its batch, unless that is asked for.
+#[test]
+fn good_spans_are_taken_from_bad_ones() {
+    let scratch = Scratch::new("server-spans-each");
+    let tags: Vec<String> = (0..1025).map(|tag| format!(r#""{tag}":"""#)).collect();
+    let spans = format!(
+        r#"[{{"traceId":"a","id":"b"}},{{"traceId":"a","id":"c","tags":{{{}}}}},{{"traceId":"a","id":"d"}}]"#,
+        tags.join(",")
+    );
+    for (argument, kept) in [(None, "HTTP/1.1 200 "), (Some("--whole-batches"), "HTTP/1.1 404 ")] {
+        let server = Server::start(quiet(&mut blkkin(&scratch.0)).args(argument));
+        let kind = "content-type: application/json\r\n";
+        let reply = server.ask("POST", "//api/v2/spans", kind, spans.as_bytes());
+        assert!(reply.starts_with("HTTP/1.1 400 ") && reply.contains("(span 1, "), "{reply}");
+        assert_eq!(reply.ends_with("; 2 others were taken)"), argument.is_none(), "{reply}");
+        let reply = server.ask("GET", "/api/v2/trace/a", "", b"");
+        assert!(reply.starts_with(kept), "{reply}");
+        server.end();
+    }
+}
+
+/// A full file system is in the log and in the server's health, with its reason, and so is its end.
+#[test]
+fn a_full_disk_is_told() {
+    let Ok(mounted) = Mounted::in_memory(1024) else {
+        return skip("a_full_disk_is_told", "only root can mount one");
+    };
+    let scratch = Scratch::new("server-full");
+    let data = mounted.path().join("data");
+    let mut server = Server::start(on_free_ports(&mut blkkin(&scratch.0)).arg("--data").arg(data));
+    let kind = "content-type: application/json\r\n";
+    let send = |server: &Server| {
+        let spans = br#"[{"traceId":"a","id":"b"}]"#;
+        server.ask("POST", "/api/v2/spans", kind, spans)[9..12].to_owned()
+    };
+    // There is no room for the journal's first segment.
+    assert_eq!(send(&server), "503");
+    server.until("ERROR blkkin server: 1 messages turned away, whose senders should try again: ");
+    let line = server.told.lines().last().expect("a line");
+    assert!(line.contains("No space left on device"), "{line}");
+    let health = server.ask("GET", "/health", "", b"");
+    assert!(health.contains("OUT_OF_SERVICE") && health.contains("No space left"), "{health}");
+    assert!(health.starts_with("HTTP/1.1 200 "), "{health}");
+    let ready = |server: &Server| server.ask("GET", "/health/readiness", "", b"")[9..12].to_owned();
+    assert_eq!(ready(&server), "503");
+    mounted.resize(300 << 10);
+    while send(&server) != "202" {
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    server.until("INFO blkkin server: the store takes batches again");
+    assert_eq!(ready(&server), "200");
+    let health = server.ask("GET", "/health", "", b"");
+    assert!(health.contains(r#""status": "UP""#) && !health.contains("troubles"), "{health}");
+    server.end();
 }

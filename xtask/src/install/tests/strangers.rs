@@ -191,26 +191,33 @@ fn only_the_unit_knows_the_prefix() {
             assert!(is_program || !has("@PREFIX@") && !has("@VERSION@"), "{}", path.display());
         }
     }
-    assert_eq!(knowing, [Path::new("lib/systemd/system/blkkin-agent.service")]);
+    knowing.sort();
+    assert_eq!(knowing, UNITS.map(|(unit, _)| Path::new("lib/systemd/system").join(unit)));
 }
 
+/// The units, and the commands that they start.
+const UNITS: [(&str, &str); 2] =
+    [("blkkin-agent.service", "agent"), ("blkkin-server.service", "server")];
+
 #[test]
-fn the_unit_is_a_unit() {
+fn the_units_are_units() {
     if !have("install-unit", &["systemd-analyze"]) {
         return;
     }
     let scratch = Scratch::new("install-unit");
-    let unit = installed().join("lib/systemd/system/blkkin-agent.service");
-    let unit = fs::read_to_string(unit).expect("the unit");
-    assert!(unit.contains(&format!("\nExecStart={PREFIX}/bin/blkkin agent\n")), "{unit}");
-    // Where the program is, and without its manual, which is not where man looks for it.
-    let unit = unit
-        .replace(PREFIX, &installed().to_string_lossy())
-        .replace("Documentation=man:blkkin-agent(1)\n", "");
-    let path = scratch.0.join("blkkin-agent.service");
-    fs::write(&path, unit).expect("to write");
-    let output = succeed(Command::new("systemd-analyze").arg("verify").arg(&path));
-    assert_eq!(text(&output.stderr), "");
+    for (name, command) in UNITS {
+        let unit = installed().join("lib/systemd/system").join(name);
+        let unit = fs::read_to_string(unit).expect("the unit");
+        assert!(unit.contains(&format!("\nExecStart={PREFIX}/bin/blkkin {command}\n")), "{unit}");
+        // Where the program is, and without its manual, which is not where man looks for it.
+        let unit = unit
+            .replace(PREFIX, &installed().to_string_lossy())
+            .replace(&format!("Documentation=man:blkkin-{command}(1)\n"), "");
+        let path = scratch.0.join(name);
+        fs::write(&path, unit).expect("to write");
+        let output = succeed(Command::new("systemd-analyze").arg("verify").arg(&path));
+        assert_eq!(text(&output.stderr), "");
+    }
 }
 
 #[test]

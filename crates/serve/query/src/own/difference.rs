@@ -49,7 +49,7 @@ impl Api {
         let words = self.store.difference(window(params)?, &condition(params)?, &area)?;
         let Difference { inside, outside, outside_one_in, left_out, .. } = words;
         let values = most_telling(words, limit);
-        Ok(Answer::json(&DifferenceJson { inside, outside, outside_one_in, values, left_out }))
+        self.json(&DifferenceJson { inside, outside, outside_one_in, values, left_out })
     }
 }
 

@@ -33,7 +33,7 @@ impl Api {
                 let keys = self.store.tag_keys()?.into_iter().filter(|field| fits(&field.key));
                 let keys =
                     keys.take(limit).map(|field| KeyJson { key: field.key, spans: field.spans });
-                return Ok(Answer::json(&ValuesJson { values: keys.collect() }));
+                return self.json(&ValuesJson { values: keys.collect() });
             }
             other => {
                 let known = "services, names, remoteServices, keys, values";
@@ -41,6 +41,6 @@ impl Api {
             }
         };
         let values = values.into_iter().filter(|value| fits(value)).take(limit).collect();
-        Ok(Answer::json(&ValuesJson { values }))
+        self.json(&ValuesJson { values })
     }
 }

@@ -48,7 +48,7 @@ impl Api {
         }
         let window = heat.window();
         let cells = heat.cells().map(|(column, row, count)| (column, places[row - lowest], count));
-        Ok(Answer::json(&HeatJson {
+        self.json(&HeatJson {
             start_ns: window.start_ns.to_string(),
             end_ns: window.end_ns.to_string(),
             column_ns: heat.column_ns(),
@@ -56,6 +56,6 @@ impl Api {
             spans: heat.spans(),
             rows: told,
             cells: cells.collect(),
-        }))
+        })
     }
 }

@@ -55,6 +55,6 @@ impl Api {
                 }
             }
         }
-        Ok(Answer::json(&LatenciesJson { latencies, left_out }))
+        self.json(&LatenciesJson { latencies, left_out })
     }
 }

@@ -50,11 +50,11 @@ impl Api {
             id: example.id,
             duration_ns: example.duration_ns,
         });
-        Ok(Answer::json(&LatencyJson {
+        self.json(&LatencyJson {
             spans: durations.count(),
             percentiles_ns: percentiles(durations),
             histogram: histogram.collect(),
             examples: examples.collect(),
-        }))
+        })
     }
 }

@@ -40,12 +40,12 @@ impl Api {
             errors: link.errors,
             percentiles_ns: percentiles(&link.durations),
         });
-        Ok(Answer::json(&LinksJson {
+        self.json(&LinksJson {
             start_ns: known.start_ns.to_string(),
             end_ns: known.end_ns.to_string(),
             first_ns: starts.map(|starts| starts.start_ns.to_string()),
             last_ns: starts.map(|starts| starts.end_ns.to_string()),
             links: links.collect(),
-        }))
+        })
     }
 }

@@ -67,9 +67,7 @@ impl Api {
         if rows.spans == 0 {
             return Err(Answer::failed(404, format!("{id} not found")));
         }
-        let answer = Answer::json(&outline(id, &rows, limit));
-        self.check_size(answer.body.len())?;
-        Ok(answer)
+        self.json(&outline(id, &rows, limit))
     }
 }
 

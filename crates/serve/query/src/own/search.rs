@@ -67,7 +67,7 @@ impl Api {
         let page = self.store.search(&query)?;
         let requests = page.requests.iter().map(summary).collect();
         let next = page.next.map(|place| token(order, place));
-        Ok(Answer::json(&PageJson { requests, next }))
+        self.json(&PageJson { requests, next })
     }
 }
 

@@ -15,14 +15,6 @@ const ALIKE_MAX: usize = 1000;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TraceJson<'a> {
-    #[serde(serialize_with = "display")]
-    trace_id: TraceId,
-    spans: Vec<SpanJson<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
 struct FoundJson {
     #[serde(serialize_with = "display")]
     trace_id: TraceId,
@@ -44,37 +36,52 @@ impl Api {
             return Err(Answer::failed(404, format!("{trace_id} not found")));
         }
         let ids = ids.iter().map(SpanId::to_string).collect();
-        let answer = Answer::json(&FoundJson { trace_id, ids });
-        self.check_size(answer.body.len())?;
-        Ok(answer)
+        let mut body = Vec::new();
+        self.append_json(&FoundJson { trace_id, ids }, &mut body)?;
+        Ok(Answer::bytes(body))
     }
 
     pub(super) fn trace(&self, question: &Question<'_>, text: &str) -> Result<Answer> {
         let id = request_id(text)?;
-        let (spans, what) = match question.params.get("span") {
-            None | Some("") => (self.spans(id)?, id.to_string()),
+        let mut body = format!("{{\"traceId\":\"{id}\",\"spans\":[").into_bytes();
+        let start = body.len();
+        let mut append = |span: &SpanRef<'_>| {
+            if body.len() > start {
+                body.push(b',');
+            }
+            self.append_json(&SpanJson::from(span), &mut body)
+        };
+        let what = match question.params.get("span") {
+            None | Some("") => {
+                self.each_span(id, append)??;
+                id.to_string()
+            }
             Some(text) => {
                 let span = span_id(text)?;
-                (self.spans_of_id(id, span)?, format!("span {span} of {id}"))
+                let spans = self.spans_of_id(id, span)?;
+                spans.iter().try_for_each(|span| append(&span.hold().as_ref()))?;
+                format!("span {span} of {id}")
             }
         };
-        if spans.is_empty() {
+        if body.len() == start {
             return Err(Answer::failed(404, format!("{what} not found")));
         }
-        let spans = spans.iter().map(SpanJson::from).collect();
-        let answer = Answer::json(&TraceJson { trace_id: id, spans });
-        self.check_size(answer.body.len())?;
-        Ok(answer)
+        body.extend_from_slice(b"]}");
+        Ok(Answer::bytes(body))
     }
 
     /// The spans of a request that have an id, in order of start.
     fn spans_of_id(&self, id: TraceId, span: SpanId) -> Result<Vec<Span>> {
         let mut spans: Vec<Span> = Vec::new();
+        let mut bytes = 0;
         self.visit(id, Some(span), |span| {
-            if spans.len() < ALIKE_MAX {
+            bytes += span.text_bytes();
+            if spans.len() < ALIKE_MAX && bytes <= self.settings.answer_bytes {
                 spans.push(span.to_owned());
             }
         })?;
+        // The JSON of spans is larger than their text.
+        self.check_size(if spans.len() < ALIKE_MAX { bytes } else { 0 })?;
         let order =
             |one: &Span, other: &Span| compare(&one.hold().as_ref(), &other.hold().as_ref());
         spans.sort_by(order);

@@ -78,7 +78,7 @@ fn pages_need_no_token() {
         let reply = get(&tested, path, &[("host", "evil.example")]);
         assert_eq!(reply.status, 421, "{path}");
     }
-    for path in ["/api/blkkin/v1/search", "/api/v2/services", "/metrics", "/nothing"] {
+    for path in ["/api/blkkin/v1/search", "/api/v2/services", "/info", "/nothing"] {
         assert_eq!(get(&tested, path, &[]).status, 401, "{path}");
     }
 }

@@ -1,7 +1,7 @@
 //! Spans that come over gRPC: what is sent and answered, byte by byte.
 
 use crate::calls::{OTLP, ZIPKIN, call, framed};
-use crate::support::{gzip, start, start_with};
+use crate::support::{gzip, request, start, start_with};
 use blkkin_model::{SpanId, SpanRef, TraceId};
 use blkkin_wire::{Format, encode};
 use std::sync::atomic::Ordering;
@@ -53,7 +53,9 @@ fn what_is_no_call_is_refused() {
     check(OTLP, &[], [framed(0, b""), framed(0, b"")].concat(), "3", "more than one message");
     check(OTLP, &[], framed(2, b""), "3", "neither 0 nor 1");
     check(OTLP, &[], framed(1, b""), "12", "encoding \"identity\" is not known");
-    check(OTLP, &[("grpc-encoding", "zstd")], framed(1, b""), "12", "\"zstd\" is not known");
+    check(OTLP, &[("grpc-encoding", "snappy")], framed(1, b""), "12", "\"snappy\" is not known");
+    check(OTLP, &[("grpc-encoding", "zstd")], framed(1, b"x"), "3", "Cannot decompress");
+    check(OTLP, &[("grpc-encoding", "deflate")], framed(1, b"x"), "3", "Cannot inflate");
     check(OTLP, &[("grpc-encoding", "gzip")], framed(1, b"x"), "3", "Cannot gunzip");
     check(OTLP, &[], framed(0, b"\x0a\x05x"), "3", "span 0");
     check(OTLP, &[], framed(0, &[0; 10_000]), "8", "larger than 10000 bytes");
@@ -105,4 +107,68 @@ fn calls_need_tokens_too() {
     assert_eq!(call(address, OTLP, &[], framed(0, b"")).http, 401);
     let known = [("authorization", "Bearer known")];
     assert_eq!(call(address, OTLP, &known, framed(0, b"")).status, "0");
+}
+
+/// Probes ask for health without a token, of the server or of one of its services.
+#[test]
+fn health_is_told() {
+    let mut file = tempfile::NamedTempFile::new().expect("a file");
+    std::io::Write::write_all(&mut file, b"known").expect("written");
+    let path = Some(file.path().to_owned());
+    let tested = start_with(|settings| settings.token_file = path);
+    let address = tested.running.otlp_grpc[0];
+    let check = |service: &str, expected: (&str, &[u8])| {
+        let mut question = Vec::new();
+        if !service.is_empty() {
+            question.extend([0x0a, service.len() as u8]);
+            question.extend(service.as_bytes());
+        }
+        let ended = call(address, "/grpc.health.v1.Health/Check", &[], framed(0, &question));
+        assert_eq!((ended.status.as_str(), ended.message.as_slice()), expected, "{ended:?}");
+    };
+    let serving = ("0", &framed(0, &[8, 1])[..]);
+    for service in
+        ["", "zipkin.proto3.SpanService", "opentelemetry.proto.collector.trace.v1.TraceService"]
+    {
+        check(service, serving);
+    }
+    check("other.Service", ("5", b""));
+    for nonsense in [&b"\x0a"[..], b"\x0a\x05x", b"\x08\x01", b"\x0a\xff\xff", b"\x0a\x01\xff"] {
+        let ended = call(address, "/grpc.health.v1.Health/Check", &[], framed(0, nonsense));
+        assert_eq!(ended.status, "5", "{ended:?}");
+    }
+    tested.store.refuses.store(true, Ordering::SeqCst);
+    let known = [("authorization", "Bearer known")];
+    let spans = framed(0, &batch(Format::OtlpProto, [1]));
+    assert_eq!(call(address, OTLP, &known, spans.clone()).status, "14");
+    check("", ("0", &framed(0, &[8, 2])));
+    tested.store.refuses.store(false, Ordering::SeqCst);
+    assert_eq!(call(address, OTLP, &known, spans).status, "0");
+    check("", serving);
+}
+
+/// Each packing that is known, for gRPC and HTTP.
+#[test]
+fn packed_spans_are_taken() {
+    let tested = start();
+    let plain = batch(Format::OtlpProto, 1..100);
+    let zlib = {
+        let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, &plain).expect("to memory");
+        encoder.finish().expect("to memory")
+    };
+    let zstd = zstd::stream::encode_all(&plain[..], 3).expect("to memory");
+    for (name, packed) in [("gzip", gzip(&plain)), ("deflate", zlib), ("zstd", zstd)] {
+        let ended = call(tested.web(), OTLP, &[("grpc-encoding", name)], framed(1, &packed));
+        assert_eq!(ended.status, "0", "{name} {ended:?}");
+        let headers = [("content-type", "application/x-protobuf"), ("content-encoding", name)];
+        let reply = request(tested.web(), "POST", "/v1/traces", &headers, &packed);
+        assert_eq!(reply.status, 200, "{name} {reply:?}");
+    }
+    assert_eq!(tested.metric("zipkin_collector_spans_total{transport=\"otlp-grpc\"}"), 3 * 99);
+    assert_eq!(tested.metric("zipkin_collector_spans_total{transport=\"otlp-http\"}"), 3 * 99);
+    let headers = [("content-type", "application/x-protobuf"), ("content-encoding", "snappy")];
+    let reply = request(tested.web(), "POST", "/v1/traces", &headers, b"x");
+    assert_eq!(reply.status, 415);
+    assert!(reply.text().contains("identity,gzip,deflate,zstd are"), "{}", reply.text());
 }

@@ -128,6 +128,35 @@ fn those_who_only_hold_connections_hurt_nobody() {
     assert_eq!(closed.count(), 100, "the first of them had to leave");
 }
 
+/// All places are taken by requests under way, so the next connection is refused in HTTP's words.
+#[test]
+fn a_connection_without_a_place_is_answered() {
+    let tested = start_with(|settings| settings.connections_max = 4);
+    let (web, stuck) = (tested.web(), tested.store.services.lock().expect("no panic"));
+    std::thread::scope(|scope| {
+        let asking = [1, 2, 3, 4].map(|number| {
+            let asking = scope.spawn(|| tested.get("/api/v2/services").status);
+            // With the one that asks for the metric, there are never more than four.
+            if number < 4 {
+                let is_here = || tested.metric("blkkin_server_connections") == number + 1;
+                until("the question is asked", is_here);
+            }
+            asking
+        });
+        let refused = || request(web, "GET", "/health", &[], b"");
+        // The last question may be on its way, and would have to make room.
+        std::thread::sleep(Duration::from_millis(500));
+        for _ in 0..20 {
+            let reply = refused();
+            assert_eq!((reply.status, reply.header("retry-after")), (503, "1"), "{reply:?}");
+            assert_eq!(reply.header("connection"), "close");
+        }
+        drop(stuck);
+        assert_eq!(asking.map(|asking| asking.join().expect("no panic")), [200; 4]);
+    });
+    assert!(tested.metric("blkkin_server_connections_without_place_total") >= 20);
+}
+
 #[test]
 fn questions_take_their_time_and_no_more() {
     let tested = start_with(|settings| {

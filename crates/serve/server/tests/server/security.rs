@@ -1,11 +1,15 @@
 //! Who is let in, and what browsers are told. The rules are in the tests of `guard`; here it is that they are asked.
 
+use crate::calls::{OTLP, call, framed};
 use crate::support::{Reply, any_port, connect, head, request, start, start_with};
 use blkkin_server::{Listen, Server, Settings, StartError, Tls};
 use blkkin_store::MemoryStore;
+use blkkin_sys::testing::skip;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{ErrorKind, Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 const SECRET: &str = "planted-secret-4711";
 
@@ -183,8 +187,8 @@ fn tokens_are_asked_for_and_never_shown() {
         request(tested.web(), "GET", path, headers, b"")
     };
     let paths = [
-        "/health",
-        "/metrics",
+        "/info",
+        "/zipkin/config.json",
         "/api/v2/services",
         "/api/blkkin/v1/status",
         "/api/blkkin/v1/counters",
@@ -201,22 +205,29 @@ fn tokens_are_asked_for_and_never_shown() {
         assert_ne!(reply.status, 401, "{path}");
         told += &format!("{:?} {}", reply.headers, reply.text());
     }
+    // Probes and monitoring have none.
+    for path in ["/health", "/metrics", "/prometheus", "/actuator/metrics"] {
+        for token in ["", "wrong-secret", SECRET] {
+            let reply = ask(path, token);
+            assert_eq!(reply.status, 200, "{path}");
+            told += &format!("{:?} {}", reply.headers, reply.text());
+        }
+    }
     assert!(!told.contains("secret"), "{told}");
-    assert!(ask("/metrics", SECRET).text().contains("requests_denied_token_total 24\n"));
+    assert!(ask("/metrics", "").text().contains("requests_denied_token_total 24\n"));
     for addresses in [&tested.running.otlp_http, &tested.running.otlp_grpc] {
         assert_eq!(request(addresses[0], "POST", "/v1/traces", &[], b"").status, 401);
     }
 }
 
-#[test]
-fn with_tls_nothing_is_said_in_the_open() {
-    let files = Files::new();
-    let tls = files.tls();
-    let tested = start_with(|settings| settings.tls = Some(tls));
+/// Connects with TLS to a server that must have this certificate.
+fn tls_stream(
+    certificate: &str,
+    to: SocketAddr,
+) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     use rustls::pki_types::pem::PemObject;
-    let certificate =
-        rustls::pki_types::CertificateDer::from_pem_slice(files.certificate.as_bytes());
+    let certificate = rustls::pki_types::CertificateDer::from_pem_slice(certificate.as_bytes());
     roots.add(certificate.expect("a certificate")).expect("a root");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
@@ -226,7 +237,15 @@ fn with_tls_nothing_is_said_in_the_open() {
         .with_no_client_auth();
     let name = "localhost".try_into().expect("a name");
     let connection = rustls::ClientConnection::new(Arc::new(config), name).expect("a client");
-    let mut stream = rustls::StreamOwned::new(connection, connect(tested.web()));
+    rustls::StreamOwned::new(connection, connect(to))
+}
+
+#[test]
+fn with_tls_nothing_is_said_in_the_open() {
+    let files = Files::new();
+    let tls = files.tls();
+    let tested = start_with(|settings| settings.tls = Some(tls));
+    let mut stream = tls_stream(&files.certificate, tested.web());
     let asked = head(tested.web(), "GET", "/health", &[("host", "localhost")], 0);
     stream.write_all(asked.as_bytes()).expect("sent");
     let mut bytes = Vec::new();
@@ -238,4 +257,151 @@ fn with_tls_nothing_is_said_in_the_open() {
     let mut bytes = Vec::new();
     let _ = plain.read_to_end(&mut bytes);
     assert!(!String::from_utf8_lossy(&bytes).contains("HTTP/1.1"), "{bytes:?}");
+}
+
+/// Connections that never begin TLS's handshake make room as others do, long before the handshake's time is up.
+#[test]
+fn handshakes_count_as_connections() {
+    let files = Files::new();
+    let tls = files.tls();
+    let tested = start_with(|settings| {
+        settings.tls = Some(tls);
+        settings.connections_max = 10;
+    });
+    let mut silent: Vec<_> = (0..60).map(|_| connect(tested.web())).collect();
+    let begun = Instant::now();
+    for stream in &mut silent[..50] {
+        let read = stream.read(&mut [0]);
+        assert!(
+            matches!(read, Ok(0))
+                || read.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset)
+        );
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// A server with TLS does not wait for handshakes when it ends.
+#[test]
+fn handshakes_do_not_keep_the_server() {
+    let files = Files::new();
+    let tls = files.tls();
+    let tested = start_with(|settings| settings.tls = Some(tls));
+    let _silent = connect(tested.web());
+    std::thread::sleep(Duration::from_millis(200));
+    let begun = Instant::now();
+    assert!(tested.running.stop());
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+}
+
+/// Which token is for which path. The rules are in the tests of `guard`.
+#[test]
+fn tokens_can_be_for_one_purpose() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = |name: &str| {
+        let path = directory.path().join(name);
+        fs::write(&path, name).expect("written");
+        Some(path)
+    };
+    let (readers, writers) = (file("reader"), file("writer"));
+    let tested = start_with(|settings| {
+        settings.read_token_file = readers;
+        settings.write_token_file = writers;
+    });
+    let ask = |method: &str, path: &str, kind: &str, token: &str| {
+        let value = format!("Bearer {token}");
+        let headers = [("authorization", value.as_str()), ("content-type", kind)];
+        request(tested.web(), method, path, &headers, b"[]").status
+    };
+    for path in ["/api/v2/spans", "/api/v1/spans", "//api/v2/spans"] {
+        assert_eq!(ask("POST", path, "application/json", "writer"), 202, "{path}");
+        assert_eq!(ask("POST", path, "application/json", "reader"), 403, "{path}");
+    }
+    for path in
+        ["/api/v2/services", "/api/blkkin/v1/status", "/info", "/api/v2/spans?serviceName=a"]
+    {
+        assert_eq!(ask("GET", path, "", "reader"), 200, "{path}");
+        assert_eq!(ask("GET", path, "", "writer"), 403, "{path}");
+    }
+    assert_eq!(ask("POST", "/v1/traces", "application/json", "reader"), 403);
+    assert_eq!(ask("POST", OTLP, "application/grpc", "reader"), 403);
+    let writer = [("authorization", "Bearer writer")];
+    assert_eq!(call(tested.web(), OTLP, &writer, framed(0, b"")).status, "0");
+}
+
+/// Tokens and the certificate, while requests go on; a file that is bad changes nothing.
+#[test]
+fn files_are_read_again() {
+    let files = Files::new();
+    let path = |name: &str| files.directory.path().join(name);
+    let (tls, tokens) = (files.tls(), path("tokens"));
+    let tested = start_with(|settings| {
+        settings.tls = Some(tls);
+        settings.token_file = Some(tokens);
+    });
+    let status = |certificate: &str, token: &str| {
+        let mut stream = tls_stream(certificate, tested.web());
+        let value = format!("Bearer {token}");
+        let headers = [("host", "localhost"), ("authorization", value.as_str())];
+        let asked = head(tested.web(), "GET", "/info", &headers, 0);
+        stream.write_all(asked.as_bytes()).ok()?;
+        let mut bytes = Vec::new();
+        stream.read_to_end(&mut bytes).ok()?;
+        Some(Reply::parse(&bytes).status)
+    };
+    let old = files.certificate.as_str();
+    assert_eq!(status(old, SECRET), Some(200));
+    let other = Files::new();
+    for name in ["cert.pem", "key.pem"] {
+        fs::copy(other.directory.path().join(name), path(name)).expect("copied");
+    }
+    fs::write(path("tokens"), "\n").expect("written");
+    let error = tested.running.reload().expect_err("no token").to_string();
+    assert!(error.ends_with("tokens: has no token"), "{error}");
+    assert_eq!(status(old, SECRET), Some(200), "neither the certificate nor the tokens changed");
+    fs::write(path("tokens"), "another").expect("written");
+    fs::write(path("key.pem"), "no key").expect("written");
+    assert!(tested.running.reload().is_err());
+    assert_eq!((status(old, SECRET), status(old, "another")), (Some(200), Some(401)));
+    fs::copy(other.directory.path().join("key.pem"), path("key.pem")).expect("copied");
+    tested.running.reload().expect("good files");
+    let new = other.certificate.as_str();
+    assert_eq!((status(new, "another"), status(new, SECRET)), (Some(200), Some(401)));
+    assert_eq!(status(old, "another"), None, "the old certificate is shown no more");
+}
+
+/// The first address of this machine that others reach, if it has one.
+fn outer_address() -> Option<IpAddr> {
+    // Nothing is sent.
+    let socket = UdpSocket::bind("0.0.0.0:0").and_then(|socket| {
+        socket.connect("192.0.2.1:9")?;
+        socket.local_addr()
+    });
+    socket.ok().map(|address| address.ip()).filter(|address| !address.is_loopback())
+}
+
+/// Beyond this machine without TLS and tokens, and only for those networks.
+#[test]
+fn trusted_networks_are_let_in_and_no_others() {
+    let Some(outer) = outer_address() else {
+        return skip("trusted_networks_are_let_in_and_no_others", "this machine has no network");
+    };
+    let start = |network: &str| {
+        let network = network.parse().expect("a network");
+        start_with(|settings| {
+            settings.listen.web = vec![SocketAddr::new(outer, 0)];
+            settings.trusted_networks = vec![network];
+        })
+    };
+    let tested = start(&outer.to_string());
+    assert_eq!(tested.get("/api/v2/services").status, 200);
+    drop(tested);
+    let tested = start("198.51.100.0/24");
+    let mut stream = connect(tested.web());
+    let _ = stream.write_all(head(tested.web(), "GET", "/health", &[], 0).as_bytes());
+    let mut bytes = Vec::new();
+    let _ = stream.read_to_end(&mut bytes);
+    assert_eq!(String::from_utf8_lossy(&bytes), "", "closed without an answer");
+    // This machine itself is let in.
+    let reply = request(tested.running.otlp_http[0], "GET", "/metrics", &[], b"").text();
+    assert!(reply.contains("blkkin_server_connections_denied_network_total 1\n"), "{reply}");
 }

@@ -1,6 +1,6 @@
 //! A server to test, a client that does nothing on its own, and a store that can be told to misbehave.
 
-use blkkin_model::{Span, SpanId, SpanRef, TraceId};
+use blkkin_model::{SpanId, SpanRef};
 use blkkin_server::{Listen, Running, Server, Settings};
 use blkkin_store::{
     Accepted, Area, Batch, Condition, Counters, Difference, Done, Error, Heat, Latency, Link,
@@ -9,6 +9,7 @@ use blkkin_store::{
 use blkkin_wire::Limits;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -66,12 +67,12 @@ impl SpanStore for Wayward {
         }
     }
 
-    fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {
-        self.inner.trace(id)
-    }
-
-    fn traces_of_low(&self, low: u64) -> Result<Vec<Span>, Error> {
-        self.inner.traces_of_low(low)
+    fn each_span(
+        &self,
+        low: u64,
+        each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.inner.each_span(low, each)
     }
 
     fn visit(

@@ -323,3 +323,15 @@ fn connections_are_used_again() {
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert_eq!(text.matches("HTTP/1.1 200 OK").count(), 2, "{text}");
 }
+
+#[test]
+fn the_process_has_metrics() {
+    let tested = start();
+    let text = tested.get("/metrics").text();
+    let version = format!("\nblkkin_build_info{{version=\"{}\"}} 1\n", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&version), "{text}");
+    assert!(tested.metric("process_resident_memory_bytes") > 1 << 20);
+    assert!(tested.metric("process_open_fds") >= 4);
+    assert!(tested.metric("process_max_fds") >= tested.metric("process_open_fds"));
+    assert!(text.contains("\nprocess_start_time_seconds 1"), "{text}");
+}

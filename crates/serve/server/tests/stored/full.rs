@@ -1,7 +1,11 @@
 //! D4, D7: a file system that fills up is a state: the server lives and says so, and goes on by itself when there is room.
 
 use crate::life::{Sent, ask, start};
+use blkkin_lake::{Lake, Options};
+use blkkin_server::{Listen, Server, Settings};
 use blkkin_sys::testing::{Mounted, amount, deadline, figure, skip};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// How soon it goes on when there is room.
@@ -64,4 +68,57 @@ fn d4_a_full_file_system_is_a_state_that_ends() {
             slowest.as_millis()
         ),
     );
+}
+
+/// D7: senders of small batches meet a store whose memory stays full, so that each batch that reaches the store waits
+/// there for a second. Everybody else is answered meanwhile, and senders are refused at once.
+#[test]
+fn d7_a_store_without_room_does_not_stop_the_server() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let hour = Duration::from_secs(3600);
+    let options = Options { memory_bytes_max: 1, file_after: hour, ..Options::default() };
+    let (lake, _) = Lake::open(directory.path(), options).expect("a store");
+    let web = vec![([127, 0, 0, 1], 0).into()];
+    let listen = Listen { web, ..Listen::default() };
+    let settings = Settings { listen, ..Settings::default() };
+    let running = Server::start(Arc::new(lake), settings).expect("a server");
+    let web = running.web[0];
+    assert_eq!(Sent::default().send_one(web), Some(202));
+    let is_over = AtomicBool::new(false);
+    let (mut slowest, mut refused) = (Duration::ZERO, 0);
+    std::thread::scope(|scope| {
+        let senders: Vec<_> = (1..=16)
+            .map(|sender| {
+                let is_over = &is_over;
+                scope.spawn(move || {
+                    let mut sent = Sent::from(sender * 1_000_000);
+                    while !is_over.load(Relaxed) {
+                        assert_eq!(sent.send_one(web), Some(503));
+                        std::thread::sleep(Duration::from_millis(10));
+                    }
+                    sent.statuses[&503]
+                })
+            })
+            .collect();
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_secs(4) {
+            let asked = Instant::now();
+            let (status, _) = ask(web, "GET", "/health", "").expect("an answer");
+            assert!(matches!(status, 200 | 503), "{status}");
+            slowest = slowest.max(asked.elapsed());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        is_over.store(true, Relaxed);
+        refused = senders.into_iter().map(|sender| sender.join().expect("no panic")).sum::<u64>();
+    });
+    running.stop();
+    figure(
+        "D7",
+        &format!(
+            "no room in the store: /health answers after {slowest:?}, {refused} refusals in 4 s"
+        ),
+    );
+    assert!(slowest < deadline(Duration::from_millis(90)), "{slowest:?}, {refused} refusals");
+    // At a second each, two workers would refuse eight or nine.
+    assert!(refused > 100, "{refused}");
 }

@@ -1,6 +1,7 @@
 //! What has no answer is refused in words that help, and what takes too much is stopped.
 
-use crate::support::{Store, asked, requests};
+use crate::support::{Store, asked, requests, span, tag};
+use blkkin_model::{Origin, Value};
 use blkkin_sql::{Format, Options};
 use std::fs;
 use std::path::Path;
@@ -226,6 +227,54 @@ fn damaged_files_are_named_and_left_out_by_choice() {
         let left_out = summary.expect("an answer").left_out;
         assert!(left_out.len() == 1 && left_out[0].starts_with("spans/0000000002"), "{left_out:?}");
     }
+}
+
+/// The query engine passes over a file of no bytes where it cuts files into parts, which it does
+/// from 10 MB on: the answer was of all others, without an error.
+#[test]
+fn empty_files_beside_large_ones_are_named() {
+    let mut random = 1_u64;
+    let texts = (1..=20_000_u64).map(|number| {
+        let mut large = span(number, number, 0, "disk", "read");
+        let digits = (0..40).map(|_| {
+            random = random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            format!("{random:016x}")
+        });
+        large.tags = vec![tag("text", Value::Str(digits.collect()), Origin::Span)];
+        large
+    });
+    let mut store = Store::of(&texts.collect::<Vec<_>>());
+    store.add(2, &requests());
+    fs::write(store.file(2), "").expect("cut");
+    let error = store.error("SELECT count(*) FROM spans");
+    assert!(error.to_string().starts_with("spans/0000000002.parquet is damaged"), "{error}");
+}
+
+#[test]
+fn files_of_another_length_are_named() {
+    let requests = requests();
+    for length in [0, 1, 100] {
+        let mut store = Store::of(&requests[..10]);
+        store.add(2, &requests[10..]);
+        let file = fs::OpenOptions::new().write(true).open(store.file(2)).expect("opened");
+        file.set_len(length).expect("cut");
+        let sql = "SELECT count(*) FROM spans";
+        let error = store.error(sql);
+        assert!(error.to_string().starts_with("spans/0000000002.parquet is damaged"), "{error}");
+        let options = Options { skip_damaged: true, ..store.options() };
+        let (answer, summary) = asked(&options, Format::Csv, sql);
+        assert_eq!(answer.expect("an answer").lines().last(), Some("10"));
+        assert_eq!(summary.expect("an answer").left_out.len(), 1);
+    }
+}
+
+#[test]
+fn files_without_a_manifest_are_refused() {
+    let store = Store::of(&requests());
+    fs::create_dir(store.path().join("journal")).expect("made");
+    fs::remove_file(store.path().join("manifest")).expect("removed");
+    let error = store.error("SELECT count(*) FROM spans");
+    assert!(error.what_to_do().is_some_and(|hint| hint.contains("store adopt")), "{error}");
 }
 
 #[test]

@@ -54,9 +54,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
         log,
     };
     // Sockets and files of many programs.
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    crate::limits::raise_descriptors();
     let path = options.socket.display().to_string();
     let mut agent = Agent::bind(options).map_err(|error| {
         let told = Error::failed(error.to_string());

@@ -21,5 +21,6 @@ pub(crate) mod spans;
 #[cfg(feature = "sql")]
 pub(crate) mod sql;
 pub(crate) mod status;
+pub(crate) mod store;
 pub(crate) mod view;
 mod write;

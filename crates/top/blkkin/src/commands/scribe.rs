@@ -75,9 +75,7 @@ pub(crate) fn run(args: Args) -> Result<Exit, Error> {
     let listen = args.listen(&plan)?;
     let directory = args.directory()?;
     // Sockets of many clients, and the journals of many categories.
-    let mut limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
-    limit.current = limit.maximum;
-    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, limit);
+    crate::limits::raise_descriptors();
     let directory = std::path::absolute(&directory).unwrap_or(directory);
     let shown = directory.display().to_string();
     let failed = |error: io::Error| Error::failed(format!("the daemon cannot go on: {error}"));

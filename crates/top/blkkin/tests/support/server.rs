@@ -1,5 +1,6 @@
 //! `blkkin server` as a process, and questions over HTTP to it or to others. Start at [`Server`].
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -27,14 +28,33 @@ pub fn on_free_ports(command: &mut Command) -> &mut Command {
 
 impl Server {
     pub fn start(command: &mut Command) -> Server {
+        Server::start_until(command, ": Scribe\n")
+    }
+
+    /// Starts one that is ready when it has printed this.
+    pub fn start_until(command: &mut Command, ready: &str) -> Server {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("a server");
         let mut err = BufReader::new(child.stderr.take().expect("a pipe"));
         let mut told = String::new();
-        while !told.contains("Scribe") {
+        while !told.contains(ready) {
             assert_ne!(err.read_line(&mut told).expect("text"), 0, "it ended: {told}");
         }
         let web = listening(&told, "Zipkin");
         Server { child, err, told, web }
+    }
+
+    /// Waits until it has printed this.
+    pub fn until(&mut self, said: &str) {
+        let patience = rustix::time::Timespec { tv_sec: HANG.as_secs() as i64, tv_nsec: 0 };
+        while !self.told.contains(said) {
+            if self.err.buffer().is_empty() {
+                let mut more = [PollFd::new(self.err.get_ref(), PollFlags::IN)];
+                let ready = poll(&mut more, Some(&patience)).expect("a pipe");
+                assert_ne!(ready, 0, "it never said {said}: {}", self.told);
+            }
+            let read = self.err.read_line(&mut self.told).expect("text");
+            assert_ne!(read, 0, "it ended before it said {said}: {}", self.told);
+        }
     }
 
     /// Where it listens for what a line names.

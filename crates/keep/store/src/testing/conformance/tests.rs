@@ -8,6 +8,7 @@ use crate::{
 };
 use blkkin_model::{Span, SpanId, SpanRef, TraceId};
 use blkkin_wire::Format;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -116,6 +117,14 @@ impl SpanStore for Broken {
             return done(Ok(crate::Accepted { outcome }));
         }
         self.inner.accept(batch, done);
+    }
+
+    fn each_span(
+        &self,
+        low: u64,
+        each: &mut dyn FnMut(&SpanRef<'_>) -> ControlFlow<()>,
+    ) -> Result<(), Error> {
+        self.inner.each_span(low, each)
     }
 
     fn trace(&self, id: TraceId) -> Result<Vec<Span>, Error> {

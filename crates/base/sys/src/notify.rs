@@ -1,5 +1,5 @@
-//! What a service manager that started the agent is told, as systemd wants it: a datagram to the socket
-//! that it named. Nobody waits for it, and nothing depends on it.
+//! Tells the service manager that started a daemon how the daemon is, by systemd's protocol: a datagram to the socket
+//! that `NOTIFY_SOCKET` names. Nobody waits for it, and nothing depends on it.
 
 use std::ffi::OsStr;
 use std::io;
@@ -7,13 +7,13 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Programs and commands can connect.
-pub(crate) const READY: &str = "READY=1";
-/// What is in the rings is being written.
-pub(crate) const STOPPING: &str = "STOPPING=1";
+/// The daemon can be used.
+pub const READY: &str = "READY=1";
+/// The daemon ends what it has begun.
+pub const STOPPING: &str = "STOPPING=1";
 
-/// Tells the socket `to`, a path or (with `@` in front) an abstract name.
-pub(crate) fn notify(to: &OsStr, state: &str) -> io::Result<()> {
+/// Sends a state to the socket `to`, a path or (with `@` in front) an abstract name.
+pub fn notify(to: &OsStr, state: &str) -> io::Result<()> {
     let address = match to.as_bytes().strip_prefix(b"@") {
         Some(name) => SocketAddr::from_abstract_name(name)?,
         None => SocketAddr::from_pathname(to)?,
@@ -24,9 +24,10 @@ pub(crate) fn notify(to: &OsStr, state: &str) -> io::Result<()> {
     Ok(())
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "testing"))]
 mod tests {
     use super::*;
+    use crate::testing::Scratch;
 
     #[track_caller]
     fn check(bound: &SocketAddr, name: &OsStr) {
@@ -42,8 +43,8 @@ mod tests {
 
     #[test]
     fn sockets_of_both_kinds_are_told() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("notify");
+        let folder = Scratch::new("notify");
+        let path = folder.0.join("notify");
         check(&SocketAddr::from_pathname(&path).unwrap(), path.as_os_str());
         let name = format!("blkkin-notify-{}", std::process::id());
         check(&SocketAddr::from_abstract_name(&name).unwrap(), format!("@{name}").as_ref());
@@ -51,8 +52,8 @@ mod tests {
 
     #[test]
     fn what_is_no_socket_is_an_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let full = folder.path().join("full");
+        let folder = Scratch::new("notify-full");
+        let full = folder.0.join("full");
         let _kept = UnixDatagram::bind(&full).unwrap();
         while notify(full.as_os_str(), READY).is_ok() {}
         assert_eq!(
@@ -60,7 +61,7 @@ mod tests {
             io::ErrorKind::WouldBlock,
             "a manager that does not listen must not stop the agent"
         );
-        assert!(notify(folder.path().join("none").as_os_str(), READY).is_err());
+        assert!(notify(folder.0.join("none").as_os_str(), READY).is_err());
         assert!(notify(OsStr::new(&"x".repeat(200)), READY).is_err());
         assert!(notify(OsStr::new(&format!("@{}", "x".repeat(200))), READY).is_err());
     }

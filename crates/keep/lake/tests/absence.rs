@@ -1,0 +1,347 @@
+//! D9: absence is not emptiness. A store whose control files are missing, older than its files or
+//! joined by others is refused with the name of the command that repairs it, and no file of spans
+//! is removed.
+
+use blkkin_journal::Disk;
+use blkkin_journal::testing::SimulatedDisk;
+use blkkin_lake::{Adopted, Lake, Opened, Options, Retention, adopt_on};
+use blkkin_model::{EndpointRef, SpanId, SpanRef, TraceId};
+use blkkin_store::{Batch, Policy, Query, SpanStore};
+use blkkin_wire::{Format, encode};
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+fn options() -> Options {
+    Options {
+        retention: Retention { age: None, bytes: None },
+        merge_files: usize::MAX,
+        journal: blkkin_journal::Options {
+            segment_bytes: 64 << 10,
+            total_bytes_max: 1 << 20,
+            payload_bytes_max: 16 << 10,
+            ..blkkin_journal::Options::default()
+        },
+        ..Options::default()
+    }
+}
+
+fn open(disk: &SimulatedDisk) -> Result<(Lake, Opened), blkkin_lake::Error> {
+    Lake::open_on(Arc::new(disk.clone()), options())
+}
+
+/// Sends requests of one span each, and waits until they are durable.
+fn send(lake: &Lake, numbers: std::ops::Range<u64>) {
+    let spans = numbers.map(|number| {
+        let id = SpanId::from_number(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let id = id.expect("not 0");
+        SpanRef {
+            name: "read",
+            start_ns: Some(1_700_000_000_000_000_000 + number),
+            duration_ns: Some(1000),
+            local: EndpointRef { service: "disk", ..EndpointRef::NONE },
+            ..SpanRef::new(TraceId::from(id), id)
+        }
+    });
+    let mut bytes = Vec::new();
+    encode(Format::ZipkinProto, spans, &mut bytes);
+    let (tell, told) = mpsc::channel();
+    let batch = Batch { format: Format::ZipkinProto, bytes: &bytes, policy: Policy::Whole };
+    lake.accept(batch, Box::new(move |result| tell.send(result).expect("the test waits")));
+    told.recv_timeout(Duration::from_secs(30)).expect("an answer").expect("accepted");
+}
+
+/// A store of three files of ten spans, and ten more spans that only the journal has.
+fn store() -> SimulatedDisk {
+    let disk = SimulatedDisk::new(1);
+    let (lake, _) = open(&disk).expect("opened");
+    for file in 0..3 {
+        send(&lake, file * 10..file * 10 + 10);
+        lake.write_files().expect("written");
+    }
+    send(&lake, 30..40);
+    drop(lake);
+    disk
+}
+
+fn spans_found(lake: &Lake) -> usize {
+    let page = lake.search(&Query::new(100_000)).expect("found");
+    assert!(page.requests.iter().all(|request| request.spans == 1), "{page:?}");
+    page.requests.len()
+}
+
+/// The bytes of all files of spans, by name.
+fn files(disk: &SimulatedDisk) -> BTreeMap<String, Vec<u8>> {
+    let names = disk.names().into_iter().filter(|name| name.ends_with(".parquet"));
+    names.map(|name| (name.clone(), disk.bytes(&name).expect("is there"))).collect()
+}
+
+const COPIES: [&str; 2] = ["manifest", "manifest.copy"];
+
+/// Opening is refused, names the command and leaves all files of spans as they are.
+#[track_caller]
+fn check_refused(disk: &SimulatedDisk, why: &str) {
+    let before = files(disk);
+    for _ in 0..2 {
+        let Err(error) = open(disk) else {
+            panic!("{why}: opened, {} of {} files left", files(disk).len(), before.len())
+        };
+        assert!(error.to_string().contains("blkkin store adopt"), "{why}: {error}");
+        assert!(files(disk) == before, "{why}: {:?}", disk.names());
+    }
+}
+
+#[test]
+fn d9_without_a_manifest_nothing_is_removed() {
+    let disk = store();
+    COPIES.iter().for_each(|name| disk.remove(name).expect("removed"));
+    check_refused(&disk, "no manifest");
+}
+
+#[test]
+fn d9_with_an_older_manifest_nothing_is_removed() {
+    let disk = SimulatedDisk::new(1);
+    let (lake, _) = open(&disk).expect("opened");
+    send(&lake, 0..10);
+    lake.write_files().expect("written");
+    let older: Vec<_> = COPIES.iter().map(|name| disk.bytes(name).expect("is there")).collect();
+    send(&lake, 10..20);
+    lake.write_files().expect("written");
+    drop(lake);
+    COPIES.iter().zip(older).for_each(|(name, bytes)| disk.set_bytes(name, bytes));
+    check_refused(&disk, "an older manifest");
+}
+
+#[test]
+fn d9_a_file_that_was_copied_in_is_not_removed() {
+    let disk = store();
+    let name = files(&disk).into_keys().next().expect("a file");
+    let copy = name.replace("0000000001", "0000000077");
+    disk.set_bytes(&copy, disk.bytes(&name).expect("is there"));
+    check_refused(&disk, "a copied file");
+    disk.set_bytes(&copy, b"no file of spans".to_vec());
+    check_refused(&disk, "a foreign file");
+}
+
+/// A file system that is not mounted looks like a store without files.
+#[test]
+fn d9_without_any_file_the_manifest_stays() {
+    let disk = store();
+    let all = files(&disk);
+    all.keys().for_each(|name| disk.remove(name).expect("removed"));
+    check_refused(&disk, "no file");
+    all.into_iter().for_each(|(name, bytes)| disk.set_bytes(&name, bytes));
+    let (lake, opened) = open(&disk).expect("opened");
+    assert_eq!((spans_found(&lake), opened.damage.len()), (40, 0));
+}
+
+#[test]
+fn d9_a_missing_journal_is_reported() {
+    let disk = store();
+    for name in disk.names().iter().filter(|name| name.starts_with("journal/")) {
+        disk.remove(name).expect("removed");
+    }
+    let (lake, opened) = open(&disk).expect("opened");
+    assert!(opened.damage.iter().any(|line| line.contains("journal")), "{opened:?}");
+    assert_eq!(spans_found(&lake), 30);
+}
+
+/// Unfinished files hold nothing that is not elsewhere, so a crash does not fill the disk.
+#[test]
+fn unfinished_files_are_removed() {
+    let disk = store();
+    let before = disk.names();
+    let index = disk.bytes("spans/0000000001.index").expect("is there");
+    disk.set_bytes("spans/0000000050.unfinished", b"PAR1".to_vec());
+    disk.set_bytes("spans/0000000050.index", index.clone());
+    disk.set_bytes("spans/0000000051.index", index);
+    let foreign = ["spans/0000000052.index", "spans/notes.parquet", "spans/7.parquet"];
+    foreign.iter().for_each(|name| disk.set_bytes(name, b"foreign".to_vec()));
+    let (lake, _) = open(&disk).expect("opened");
+    assert_eq!(spans_found(&lake), 40);
+    let mut expected: Vec<String> =
+        before.into_iter().filter(|it| it.starts_with("spans/")).collect();
+    expected.extend(foreign.iter().map(|name| (*name).to_owned()));
+    expected.sort();
+    let mut names = disk.names();
+    names.retain(|name| name.starts_with("spans/"));
+    names.sort();
+    assert_eq!(names, expected);
+}
+
+/// A file that is copied in while the store runs, under the name that the next file would get.
+#[test]
+fn a_foreign_file_is_not_overwritten() {
+    let disk = store();
+    let (lake, _) = open(&disk).expect("opened");
+    let foreign = disk.bytes("spans/0000000001.parquet").expect("is there");
+    let name = (4..9).map(|number| format!("spans/{number:010}.parquet"));
+    name.clone().for_each(|name| disk.set_bytes(&name, foreign.clone()));
+    let written = (0..200).any(|_| {
+        std::thread::sleep(Duration::from_millis(10));
+        lake.write_files().is_ok()
+    });
+    assert!(written && files(&disk).len() == 3 + 5 + 1, "{:?}", disk.names());
+    name.for_each(|name| assert_eq!(disk.bytes(&name).as_deref(), Some(&foreign[..])));
+}
+
+fn adopt(disk: &SimulatedDisk) -> Adopted {
+    adopt_on(Arc::new(disk.clone()), &AtomicU64::new(0)).expect("adopted")
+}
+
+fn copy_of(disk: &SimulatedDisk) -> SimulatedDisk {
+    let copy = SimulatedDisk::new(1);
+    for name in disk.names() {
+        copy.set_bytes(&name, disk.bytes(&name).expect("is there"));
+    }
+    copy
+}
+
+/// The spans of a store that opens, whose numbers add up.
+fn spans_kept(disk: &SimulatedDisk) -> usize {
+    let (lake, _) = open(disk).expect("opened");
+    lake.write_files().expect("written");
+    let found = spans_found(&lake);
+    assert_eq!(lake.counters().kept as usize, found, "{:?}", lake.counters());
+    found
+}
+
+#[test]
+fn adopting_finds_each_span_once() {
+    let disk = store();
+    let stored = disk.bytes("manifest").expect("is there");
+    // No manifest.
+    COPIES.iter().for_each(|name| disk.remove(name).expect("removed"));
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (3, 30, 0));
+    assert!(adopted.keeps_all && adopted.damage.is_empty(), "{adopted:?}");
+    assert_eq!(spans_kept(&copy_of(&disk)), 40);
+
+    // The file's spans are there already, and the file stays under another name.
+    let (one, copy) = ("spans/0000000001.parquet", "spans/0000000077.parquet");
+    disk.set_bytes(copy, disk.bytes(one).expect("is there"));
+    disk.set_bytes("spans/mine.parquet", disk.bytes(one).expect("is there"));
+    disk.set_bytes("spans/0000000078.parquet", b"no file of spans".to_vec());
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (3, 0, 20));
+    let names = disk.names();
+    let aside = ["77.parquet.duplicate", "78.parquet.unreadable", "79.parquet.duplicate"];
+    for name in aside.map(|name| format!("spans/00000000{name}")) {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    assert_eq!(adopted.set_aside.len(), 4);
+    assert_eq!(spans_kept(&copy_of(&disk)), 40);
+
+    // An older manifest: the file that it does not name is adopted, and what the journal had is not
+    // there twice.
+    let (lake, _) = open(&disk).expect("opened");
+    lake.write_files().expect("written");
+    drop(lake);
+    COPIES.iter().for_each(|name| disk.set_bytes(name, stored.clone()));
+    check_refused(&disk, "an older manifest");
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (4, 10, 0));
+    assert_eq!(spans_kept(&disk), 40);
+}
+
+/// A file that has some spans that others have, and some that they do not.
+#[test]
+fn adopting_takes_what_is_new_of_a_file() {
+    let disk = store();
+    let other = SimulatedDisk::new(2);
+    let (lake, _) = open(&other).expect("opened");
+    send(&lake, 5..15);
+    send(&lake, 100..110);
+    lake.write_files().expect("written");
+    drop(lake);
+    let file = other.bytes("spans/0000000001.parquet").expect("is there");
+    disk.set_bytes("spans/0000000077.parquet", file);
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (4, 10, 10));
+    assert!(disk.names().contains(&"spans/0000000077.parquet.duplicate".to_owned()));
+    assert_eq!(spans_kept(&disk), 50);
+}
+
+/// A file of few requests beside one that has very many between them.
+#[test]
+fn adopting_compares_with_large_files() {
+    let large = Options { retention: Retention::ALL, ..Options::default() };
+    let write = |seed, numbers: [std::ops::Range<u64>; 2]| {
+        let disk = SimulatedDisk::new(seed);
+        let (lake, _) = Lake::open_on(Arc::new(disk.clone()), large.clone()).expect("opened");
+        numbers.into_iter().for_each(|numbers| send(&lake, numbers));
+        lake.write_files().expect("written");
+        drop(lake);
+        disk
+    };
+    let (disk, other) = (write(1, [0..25_000, 25_000..50_000]), write(2, [0..30, 60_000..60_020]));
+    let file = other.bytes("spans/0000000001.parquet").expect("is there");
+    disk.set_bytes("spans/0000000077.parquet", file);
+    let adopted = adopt(&disk);
+    assert_eq!((adopted.files, adopted.adopted_spans, adopted.duplicate_spans), (2, 20, 30));
+}
+
+/// What happens to control files: each is removed, replaced by an older one, or copied over another
+/// one of its kind, alone and in pairs. No file of spans is removed, and what does not open names
+/// the command after which it does.
+#[test]
+fn d9_control_files_in_pairs() {
+    let disk = SimulatedDisk::new(1);
+    let (lake, _) = open(&disk).expect("opened");
+    send(&lake, 0..10);
+    lake.write_files().expect("written");
+    drop(lake);
+    let older = copy_of(&disk);
+    let (lake, _) = open(&disk).expect("opened");
+    send(&lake, 10..20);
+    lake.write_files().expect("written");
+    send(&lake, 20..30);
+    drop(lake);
+    let is_control = |name: &String| !name.ends_with(".parquet");
+    let controls: Vec<String> = disk.names().into_iter().filter(is_control).collect();
+    let kind = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+    let mut changes: Vec<(String, Option<Vec<u8>>)> = Vec::new();
+    for name in &controls {
+        changes.push((name.clone(), None));
+        changes.extend(older.bytes(name).map(|bytes| (name.clone(), Some(bytes))));
+        let others = controls.iter().filter(|other| *other != name && kind(other) == kind(name));
+        changes.extend(others.map(|other| (name.clone(), disk.bytes(other))));
+    }
+    let before = files(&disk);
+    let (mut cases, mut refused) = (0, 0);
+    for (at, one) in changes.iter().enumerate() {
+        for other in &changes[at..] {
+            let copy = copy_of(&disk);
+            for (name, bytes) in [one, other] {
+                match bytes {
+                    Some(bytes) => copy.set_bytes(name, bytes.clone()),
+                    None => drop(copy.remove(name)),
+                }
+            }
+            let why = format!("{} and {} are changed", one.0, other.0);
+            let result = open(&copy).map(drop);
+            cases += 1;
+            if let Err(error) = result {
+                refused += 1;
+                // The journal names its own.
+                let is_told = error.to_string().contains("blkkin store adopt")
+                    || matches!(error, blkkin_lake::Error::Journal(_));
+                assert!(is_told, "{why}: {error}");
+                assert!(files(&copy) == before, "{why}: {:?}", copy.names());
+                if matches!(error, blkkin_lake::Error::Journal(_)) {
+                    continue;
+                }
+                adopt(&copy);
+                open(&copy).unwrap_or_else(|error| panic!("{why}, adopted: {error}"));
+            }
+            let left = files(&copy);
+            let is_left = |(name, bytes): (&String, &Vec<u8>)| left.get(name) == Some(bytes);
+            assert!(before.iter().all(is_left), "{why}: {:?}", copy.names());
+            let (lake, _) = open(&copy).expect("opened again");
+            assert!(spans_found(&lake) >= 20, "{why}");
+        }
+    }
+    // Both copies of the manifest removed or aged, in each combination.
+    assert!(cases > 50 && refused == 4, "{refused} of {cases} refused");
+}

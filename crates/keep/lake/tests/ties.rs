@@ -1,0 +1,87 @@
+//! The slowest requests are found soon, also where very many took the same time.
+
+use blkkin_lake::{Lake, Options};
+use blkkin_model::{SpanId, SpanRef, TraceId};
+use blkkin_store::{Batch, Condition, Order, Policy, Query, SpanStore};
+use blkkin_wire::{Format, encode};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+const REQUESTS: u64 = 300_000;
+
+/// How long a page may take.
+const TOOK_MAX: Duration = Duration::from_secs(1);
+
+/// A request: its id, how long it took, and its name.
+type Request = (TraceId, Option<u64>, &'static str);
+
+/// Requests in no order of their ids, with as many different durations as is said; with none, they
+/// have none. Some have an upper half of their id.
+fn requests(durations: u64) -> Vec<Request> {
+    let request = |number: u64| {
+        let low = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let high = u128::from(number % 3 / 2 * (number % 5)) << 64;
+        let id = TraceId::from_number(high | u128::from(low)).expect("not 0");
+        let duration = number.checked_rem(durations).map(|more| 1_000_000 + more);
+        (id, duration, if number.is_multiple_of(10) { "some" } else { "most" })
+    };
+    (1..=REQUESTS).map(request).collect()
+}
+
+fn give(lake: &Lake, requests: &[Request]) {
+    for some in requests.chunks(50_000) {
+        let spans = some.iter().zip(1..).map(|(&(trace_id, duration_ns, name), number)| {
+            let id = SpanId::from_number(number).expect("not 0");
+            let start_ns = Some(1_000_000_000 + trace_id.low() % 1000);
+            SpanRef { name, start_ns, duration_ns, ..SpanRef::new(trace_id, id) }
+        });
+        let mut bytes = Vec::new();
+        encode(Format::OtlpProto, spans, &mut bytes);
+        let (tell, told) = mpsc::channel();
+        let batch = Batch { format: Format::OtlpProto, bytes: &bytes, policy: Policy::Whole };
+        lake.accept(batch, Box::new(move |outcome| drop(tell.send(outcome))));
+        told.recv().expect("an answer").expect("taken");
+    }
+}
+
+/// Asks for some pages, and compares them with what all requests say.
+fn check(lake: &Lake, requests: &[Request], filter: &str, what: &str) {
+    let conditions = match filter {
+        "" => Vec::new(),
+        filter => vec![Condition::parse(filter).expect("a filter")],
+    };
+    let is_asked_for = |name: &str| filter.is_empty() || filter.contains(name);
+    let mut expected: Vec<(u64, TraceId)> = requests
+        .iter()
+        .filter(|(_, _, name)| is_asked_for(name))
+        .map(|(id, duration, _)| (duration.unwrap_or(0), *id))
+        .collect();
+    expected.sort_by_key(|(duration, id)| (std::cmp::Reverse(*duration), *id));
+    let mut query = Query { order: Order::Slowest, conditions, ..Query::new(20) };
+    for number in 0..3 {
+        let begun = Instant::now();
+        let page = lake.search(&query).expect("found");
+        let took = begun.elapsed();
+        let found: Vec<(u64, TraceId)> =
+            page.requests.iter().map(|it| (it.duration_ns, it.trace_id)).collect();
+        assert_eq!(found, expected[number * 20..number * 20 + 20], "{what} {filter:?} {number}");
+        assert!(took < TOOK_MAX, "{what}, {filter:?}: {took:?}");
+        query.after = page.next;
+    }
+}
+
+#[test]
+fn the_slowest_of_many_alike_are_found_soon() {
+    for durations in [0, 1, 7] {
+        let directory = tempfile::tempdir().expect("a folder");
+        let (lake, _) = Lake::open(directory.path(), Options::default()).expect("opened");
+        let all = requests(durations);
+        give(&lake, &all);
+        let filters = ["", "name == \"some\""];
+        let memory = format!("{durations} durations in memory");
+        filters.iter().for_each(|filter| check(&lake, &all, filter, &memory));
+        lake.write_files().expect("written");
+        let file = format!("{durations} durations in a file");
+        filters.iter().for_each(|filter| check(&lake, &all, filter, &file));
+    }
+}

@@ -1,0 +1,219 @@
+//! Logs what the server's counters say: refusals, damage, losses, and what retention removed. Start at [`start`].
+//!
+//! The first of its kind is logged within a second; more of the same are gathered for a minute, so that a sender who
+//! is refused all the time does not fill the log.
+
+use super::log::{Level, Log};
+use blkkin_server::Conditions;
+use blkkin_store::{Counters, SpanStore};
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Between two looks at the counters.
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// Between two lines of a kind.
+const PAUSE: Duration = Duration::from_secs(60);
+
+/// What is counted at a moment.
+#[derive(Clone, Debug, Default)]
+struct Sample {
+    store: Counters,
+    /// Messages that were turned away before or by the store.
+    turned_away: u64,
+    /// Messages that had something wrong with them.
+    dropped: u64,
+    /// Why the store refused the last batch, if it did.
+    refusal: Option<String>,
+}
+
+/// Something that is logged when its counter grows.
+struct Kind {
+    level: Level,
+    count: fn(&Sample) -> u64,
+    what: &'static str,
+    /// Whether the store's refusal is the reason.
+    has_reason: bool,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind {
+        level: Level::Error,
+        count: |sample| sample.turned_away,
+        what: "messages turned away, whose senders should try again",
+        has_reason: true,
+    },
+    Kind {
+        level: Level::Warn,
+        count: |sample| sample.dropped,
+        what: "messages refused, as something was wrong with them",
+        has_reason: false,
+    },
+    Kind {
+        level: Level::Warn,
+        count: |sample| sample.store.refused,
+        what: "spans refused, as something was wrong with them",
+        has_reason: false,
+    },
+    Kind {
+        level: Level::Info,
+        count: |sample| sample.store.expired,
+        what: "spans removed, as they were older than --keep or took more than --keep-bytes",
+        has_reason: false,
+    },
+    Kind {
+        level: Level::Error,
+        count: |sample| sample.store.lost,
+        what: "spans lost with files that cannot be read",
+        has_reason: false,
+    },
+    Kind {
+        level: Level::Error,
+        count: |sample| sample.store.damaged,
+        what: "spans in files of which something cannot be read: answers may be without them",
+        has_reason: false,
+    },
+    Kind {
+        level: Level::Error,
+        count: |sample| sample.store.aside_removed,
+        what: "damaged files removed, as there was no room to keep them",
+        has_reason: false,
+    },
+];
+
+/// A thread that looks at the counters until this is dropped.
+pub(super) struct Watching {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Starts to log what is counted beyond `before`.
+pub(super) fn start(
+    log: Log,
+    store: Arc<dyn SpanStore>,
+    conditions: Conditions,
+    before: Counters,
+) -> io::Result<Watching> {
+    let (stop, stopped) = mpsc::channel();
+    let sample = move || Sample {
+        store: store.counters(),
+        turned_away: conditions.turned_away(),
+        dropped: conditions.dropped(),
+        refusal: conditions.refusal(),
+    };
+    let mut watch = Watch::new(Sample { store: before, ..Sample::default() });
+    let thread = Builder::new().name("watch".to_owned()).spawn(move || {
+        let mut is_over = false;
+        while !is_over {
+            is_over = stopped.recv_timeout(INTERVAL) != Err(RecvTimeoutError::Timeout);
+            // What is left at the end is logged whenever the last line was.
+            let lines = watch.step(sample(), Instant::now(), is_over);
+            lines.iter().for_each(|(level, line)| log.line(*level, line));
+        }
+    })?;
+    Ok(Watching { stop: Some(stop), thread: Some(thread) })
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+struct Watch {
+    /// What has been logged, and when.
+    logged: [(u64, Option<Instant>); KINDS.len()],
+    refusal: Option<String>,
+}
+
+impl Watch {
+    fn new(before: Sample) -> Watch {
+        Watch { logged: KINDS.map(|kind| ((kind.count)(&before), None)), refusal: None }
+    }
+
+    /// Returns the lines for what has been counted since the last ones.
+    fn step(&mut self, sample: Sample, now: Instant, is_last: bool) -> Vec<(Level, String)> {
+        let mut lines = Vec::new();
+        let refusal = sample.refusal.clone();
+        for (kind, (logged, time)) in KINDS.iter().zip(&mut self.logged) {
+            let count = (kind.count)(&sample);
+            let waits = time.is_some_and(|time| now.duration_since(time) < PAUSE) && !is_last;
+            if count <= *logged || waits {
+                // Spans that are found damaged may be fewer later.
+                *logged = count.min(*logged);
+                continue;
+            }
+            let mut line = format!("{} {}", count - *logged, kind.what);
+            if let Some(why) = refusal.as_ref().filter(|_| kind.has_reason) {
+                line = format!("{line}: {why}");
+            }
+            lines.push((kind.level, line));
+            (*logged, *time) = (count, Some(now));
+        }
+        if self.refusal.is_some() && refusal.is_none() {
+            lines.push((Level::Info, "the store takes batches again".to_owned()));
+        }
+        self.refusal = refusal;
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[track_caller]
+    fn check(watch: &mut Watch, sample: Sample, now: Instant, expected: &[&str]) {
+        let lines = watch.step(sample, now, false);
+        let lines: Vec<&str> = lines.iter().map(|(_, line)| line.as_str()).collect();
+        assert_eq!(lines, expected);
+    }
+
+    #[test]
+    fn the_first_is_logged_at_once_and_more_are_gathered() {
+        let begun = Instant::now();
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let expired = |expired| Sample {
+            store: Counters { expired, ..Counters::default() },
+            ..Sample::default()
+        };
+        let removed = |spans| {
+            format!(
+                "{spans} spans removed, as they were older than --keep or took more than --keep-bytes"
+            )
+        };
+        let mut watch = Watch::new(expired(100));
+        check(&mut watch, expired(100), at(0), &[]);
+        check(&mut watch, expired(107), at(1), &[&removed(7)]);
+        for second in 2..61 {
+            check(&mut watch, expired(107 + second), at(second), &[]);
+        }
+        check(&mut watch, expired(200), at(61), &[&removed(93)]);
+        check(&mut watch, expired(200), at(200), &[]);
+        let last = watch.step(expired(201), at(201), true);
+        assert_eq!(last, [(Level::Info, removed(1))]);
+    }
+
+    #[test]
+    fn refusals_have_their_reason_and_their_end() {
+        let now = Instant::now();
+        let mut watch = Watch::new(Sample::default());
+        let full = Sample {
+            turned_away: 3,
+            refusal: Some("no space left".to_owned()),
+            ..Sample::default()
+        };
+        let line = "3 messages turned away, whose senders should try again: no space left";
+        check(&mut watch, full.clone(), now, &[line]);
+        check(&mut watch, full.clone(), now, &[]);
+        let good = Sample { refusal: None, ..full };
+        check(&mut watch, good.clone(), now, &["the store takes batches again"]);
+        check(&mut watch, good, now, &[]);
+    }
+}
