@@ -114,8 +114,13 @@ impl Cursor {
             self.machine.clock = packet.clock_before;
         }
         let header_size = packet.packet.first_event.div_ceil(8) as usize;
+        // Events before a mark are not read.
+        let is_header_enough = packet.mark.is_some();
         self.packet = Some(packet);
-        self.fill(header_size)?;
+        match is_header_enough {
+            true => self.hold(header_size)?,
+            false => self.fill(header_size)?,
+        }
         self.machine_header(data)?;
         self.header.clear();
         self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
@@ -424,6 +429,12 @@ impl Cursor {
     /// Drops the bytes before the current event, and reads more: to the window's size, and at
     /// least `least` bytes in all, as far as the packet has them.
     fn fill(&mut self, least: usize) -> Result<(), Problem> {
+        self.hold(self.window.max(least))
+    }
+
+    /// Drops the bytes before the current event, and reads more until `size` bytes are held, as far
+    /// as the packet has them.
+    fn hold(&mut self, size: usize) -> Result<(), Problem> {
         let Some(packet) = &self.packet else { return Ok(()) };
         let done = ((self.event_start / 8) as usize).min(self.held);
         if done > 0 {
@@ -436,7 +447,7 @@ impl Cursor {
         let content = packet.content_bits.div_ceil(8).min(packet.size);
         let at = self.base + self.held as u64;
         let rest = content.saturating_sub(at);
-        let room = self.window.max(least).saturating_sub(self.held);
+        let room = size.saturating_sub(self.held);
         let want = rest.min(room as u64) as usize;
         if self.buffer.len() < self.held + want {
             self.buffer.resize(self.held + want, 0);

@@ -207,13 +207,25 @@ impl Piece {
 
     /// The piece of these bytes.
     pub fn new(bytes: &[u8]) -> Piece {
-        let chunk = |part: &[u8]| {
-            let mut chunk = [0; CHUNK];
-            chunk[..part.len()].copy_from_slice(part);
-            chunk
-        };
-        let chunks = bytes.chunks(CHUNK).map(chunk).collect();
-        Piece { chunks, padding: bytes.len().next_multiple_of(CHUNK) - bytes.len() }
+        let mut piece = Piece::default();
+        piece.set([bytes]);
+        piece
+    }
+
+    /// Makes it the piece of these parts, in the memory that it has.
+    pub fn set<const N: usize>(&mut self, parts: [&[u8]; N]) {
+        let mut size = 0;
+        self.chunks.clear();
+        for byte in parts.into_iter().flatten() {
+            if size % CHUNK == 0 {
+                self.chunks.push([0; CHUNK]);
+            }
+            if let Some(chunk) = self.chunks.last_mut() {
+                chunk[size % CHUNK] = *byte;
+            }
+            size += 1;
+        }
+        self.padding = size.next_multiple_of(CHUNK) - size;
     }
 }
 

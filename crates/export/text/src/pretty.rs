@@ -127,16 +127,22 @@ struct ClassText {
     comma_before_fields: bool,
 }
 
-/// What the last line of a stream had between its time and its fields: the next line's is the
-/// same, unless packet or event class have changed.
+/// What lines of a stream have in common while its packet stays the same.
 #[derive(Debug, Default)]
 struct StreamText {
     /// The trace's id: while a recording is followed, streams may get other numbers.
     trace: usize,
     packet: u64,
-    class: usize,
     packet_context: Text,
-    /// What comes before it, and itself.
+    /// By event class, as events of several classes take turns in most streams.
+    lines: Vec<LineText>,
+}
+
+/// What a stream's lines of an event class have between time and fields, in one packet.
+#[derive(Debug, Default)]
+struct LineText {
+    /// Trace and packet that it was made for, if it was made.
+    made_for: Option<(usize, u64)>,
     text: Piece,
     program: Option<Arc<Program>>,
 }
@@ -171,10 +177,9 @@ impl Printer {
         Printer { options, colors, time, usual_start, traces, streams }
     }
 
-    /// Makes what the lines of the event's stream have in common, after packet or event class
-    /// have changed.
+    /// Makes what the lines of the event's class and stream have in common in its packet.
     #[inline(never)]
-    fn change(&mut self, number: usize, event: &mut Event<'_>) {
+    fn begin_lines(&mut self, number: usize, event: &mut Event<'_>) {
         let trace = event.trace();
         let trace_text =
             crate::place(&mut self.traces, trace.id).get_or_insert_with(|| TraceText {
@@ -183,8 +188,9 @@ impl Printer {
             });
         let stream = crate::place(&mut self.streams, number);
         let styles = &trace_text.styles;
-        if (stream.trace, stream.packet) != (trace.id, event.packet_number()) {
-            (stream.trace, stream.packet) = (trace.id, event.packet_number());
+        let packet = (trace.id, event.packet_number());
+        if (stream.trace, stream.packet) != packet {
+            (stream.trace, stream.packet) = packet;
             let context = &mut stream.packet_context;
             context.clear();
             context.append(|context| {
@@ -192,15 +198,15 @@ impl Printer {
                 event.visit_packet_context(&mut fields);
             });
         }
-        stream.class = event.class_index();
-        let class = trace_text.classes[event.stream().class][stream.class]
+        let number = event.class_index();
+        let class = trace_text.classes[event.stream().class][number]
             .get_or_insert_with(|| ClassText::new(event, styles, &self.options, &self.colors));
-        stream.program = class.program.clone();
-        let mut text = [&class.head[..], &stream.packet_context].concat();
-        if class.comma_before_fields && !stream.packet_context.is_empty() {
-            text.extend_from_slice(b", ");
-        }
-        stream.text = Piece::new(&text);
+        let line = crate::place(&mut stream.lines, number);
+        line.made_for = Some(packet);
+        line.program = class.program.clone();
+        let has_comma = class.comma_before_fields && !stream.packet_context.is_empty();
+        let comma: &[u8] = if has_comma { b", " } else { b"" };
+        line.text.set([&class.head[..], &stream.packet_context, comma]);
     }
 
     #[inline(never)]
@@ -361,19 +367,19 @@ impl LinePrinter for Printer {
             Some(ns) => self.print_time(out, ns, event.cycles()),
             None => 0..0,
         };
-        let number = event.stream_number();
-        let (packet, class) = (event.packet_number(), event.class_index());
-        let trace = event.trace().id;
-        let is_current = |stream: &StreamText| {
-            (stream.packet, stream.class, stream.trace) == (packet, class, trace)
+        let (number, class) = (event.stream_number(), event.class_index());
+        let packet = Some((event.trace().id, event.packet_number()));
+        let is_made = |stream: &StreamText| {
+            stream.lines.get(class).is_some_and(|line| line.made_for == packet)
         };
-        if !self.streams.get(number).is_some_and(is_current) {
-            self.change(number, event);
+        if !self.streams.get(number).is_some_and(is_made) {
+            self.begin_lines(number, event);
         }
         let stream = &self.streams[number];
-        out.push_piece(&stream.text);
+        let line = &stream.lines[class];
+        out.push_piece(&line.text);
         let start = out.len();
-        let whole = match &stream.program {
+        let whole = match &line.program {
             Some(program) => event.read_plain(|bytes| {
                 out.truncate(start);
                 program.print::<CQuotes>(out, bytes)
