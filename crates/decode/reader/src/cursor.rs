@@ -26,13 +26,14 @@ struct Skipped {
     count: u64,
     stop: Option<Stop>,
     at_end: bool,
+    went_back: bool,
 }
 
 impl Skipped {
     fn of(skipping: Skipping<'_>) -> Skipped {
         let at_end = skipping.is_at_end();
-        let Skipping { position, count, stop, .. } = skipping;
-        Skipped { position, count, stop, at_end }
+        let Skipping { position, count, stop, went_back, .. } = skipping;
+        Skipped { position, count, stop, at_end, went_back }
     }
 }
 
@@ -228,48 +229,90 @@ impl Cursor {
     /// may be more; `None` if times go back, so that no event behind tells what was before it.
     /// A problem ends the packet.
     pub(crate) fn skip_some(&mut self, data: &TraceData, size: usize) -> Option<(Mark, bool)> {
-        self.event_start = self.next_start.unwrap_or(self.event_start);
-        let mut is_part = true;
-        loop {
-            let all = View::new(&self.buffer[..self.held], self.base, self.end_bits);
-            let stream = self.packet.as_ref()?.packet.stream;
-            let end = (self.event_start / 8) as usize + size;
-            is_part &= end < all.whole_bytes().len();
-            let view = match is_part {
-                true => View::new(&self.buffer[..end], self.base, end as u64 * 8),
-                false => all,
-            };
-            let machine = &mut self.machine;
-            let mut skipping =
-                Skipping::new(&data.decoder, stream, view, self.event_start, machine);
+        if let Some(mut skipping) = self.skipping_part(data, size) {
             skipping.run();
-            let went_back = skipping.went_back;
             let skipped = Skipped::of(skipping);
-            if went_back {
+            if let Some(moved) = self.after_part(&skipped) {
+                return moved;
+            }
+        }
+        self.skip_held(data)
+    }
+
+    /// Does the same in two packets at the same time.
+    pub(crate) fn skip_some_together(
+        (a, data_a): (&mut Cursor, &TraceData),
+        (b, data_b): (&mut Cursor, &TraceData),
+        size: usize,
+    ) -> [Option<(Mark, bool)>; 2] {
+        let parts = a.skipping_part(data_a, size).zip(b.skipping_part(data_b, size));
+        let Some((mut of_a, mut of_b)) = parts else {
+            return [a.skip_some(data_a, size), b.skip_some(data_b, size)];
+        };
+        Skipping::run_two(&mut of_a, &mut of_b);
+        of_a.run();
+        of_b.run();
+        let (of_a, of_b) = (Skipped::of(of_a), Skipped::of(of_b));
+        let moved_a = a.after_part(&of_a).unwrap_or_else(|| a.skip_held(data_a));
+        let moved_b = b.after_part(&of_b).unwrap_or_else(|| b.skip_held(data_b));
+        [moved_a, moved_b]
+    }
+
+    /// A walk over `size` of the bytes that are held; `None` if no more are.
+    fn skipping_part<'c>(&'c mut self, data: &'c TraceData, size: usize) -> Option<Skipping<'c>> {
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        let all = View::new(&self.buffer[..self.held], self.base, self.end_bits);
+        let end = (self.event_start / 8) as usize + size;
+        if end >= all.whole_bytes().len() {
+            return None;
+        }
+        let view = View::new(&self.buffer[..end], self.base, end as u64 * 8);
+        let stream = self.packet.as_ref()?.packet.stream;
+        Some(Skipping::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
+    }
+
+    /// What came of a walk over a part, as [`Cursor::skip_some`] gives it; `None` if an event is
+    /// larger than the part.
+    fn after_part(&mut self, skipped: &Skipped) -> Option<Option<(Mark, bool)>> {
+        if skipped.went_back {
+            return Some(None);
+        }
+        if skipped.count == 0 {
+            return None;
+        }
+        self.event_start = skipped.position;
+        self.next_start = Some(self.event_start);
+        Some(Some((self.mark(), true)))
+    }
+
+    /// Moves over all events that are held, as [`Cursor::skip_some`] does.
+    fn skip_held(&mut self, data: &TraceData) -> Option<(Mark, bool)> {
+        self.event_start = self.next_start.unwrap_or(self.event_start);
+        loop {
+            let mut skipping = self.skipping(data)?;
+            skipping.run();
+            let skipped = Skipped::of(skipping);
+            if skipped.went_back {
                 return None;
             }
-            let clock = self.machine.clock;
-            let position = self.base * 8 + skipped.position;
-            let mark = Mark { position, clock, ns: i64::MIN };
-            if is_part && skipped.count == 0 {
-                // An event larger than the part.
-                is_part = false;
-                continue;
-            }
-            let more = if is_part {
-                self.event_start = skipped.position;
-                true
-            } else {
-                let is_stopped = skipped.count == 0 && skipped.stop.is_some();
-                match self.after_skipping(skipped) {
-                    // There are more bytes of the event now.
-                    Ok(true) if is_stopped => continue,
-                    more => matches!(more, Ok(true)),
+            self.event_start = skipped.position;
+            let mark = self.mark();
+            let is_stopped = skipped.count == 0 && skipped.stop.is_some();
+            match self.after_skipping(skipped) {
+                // There are more bytes of the event now.
+                Ok(true) if is_stopped => {}
+                more => {
+                    self.next_start = Some(self.event_start);
+                    return Some((mark, matches!(more, Ok(true))));
                 }
-            };
-            self.next_start = Some(self.event_start);
-            return Some((mark, more));
+            }
         }
+    }
+
+    /// The place of the next event.
+    fn mark(&self) -> Mark {
+        let position = self.base * 8 + self.event_start;
+        Mark { position, clock: self.machine.clock, ns: i64::MIN }
     }
 
     /// Moves over the events of two packets at the same time, until one of them is at its end or
