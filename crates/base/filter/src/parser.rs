@@ -296,10 +296,21 @@ impl<'t> Parser<'t> {
                 path.push(Step::Name(name));
                 self.advance()?;
             } else if self.accept("[")? {
-                let Token { kind: TokenKind::Integer(index), .. } = self.token else {
-                    return Err(Fault::new(self.token.span, "an index is a number, 0 or more"));
-                };
-                path.push(Step::Index(index));
+                path.push(match &self.token.kind {
+                    TokenKind::Integer(index) => Step::Index(*index),
+                    // Another way to write `."name"`.
+                    TokenKind::Text(pieces) => {
+                        Step::Name(quoted_name(pieces).ok_or_else(|| {
+                            Fault::new(self.token.span, "a quoted name is UTF-8 without `*`")
+                        })?)
+                    }
+                    _ => {
+                        return Err(Fault::new(
+                            self.token.span,
+                            "an index is a number, 0 or more, or a name in quotes",
+                        ));
+                    }
+                });
                 self.advance()?;
                 span = span.to(self.token.span);
                 if !self.accept("]")? {

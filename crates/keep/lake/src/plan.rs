@@ -78,6 +78,8 @@ impl Residual {
             Condition::Error => Residual::Error,
             Condition::Kind(_)
             | Condition::Root
+            | Condition::StatusOk
+            | Condition::TraceId(_)
             | Condition::Start(..)
             | Condition::Tag(..)
             | Condition::Annotation(_)

@@ -141,11 +141,16 @@ pub(crate) fn span(
         text => span_id(text)?,
     };
     let has_parent = page.has(Column::ParentId) && !page.values(Column::ParentId, row).is_empty();
-    let is_error = number(Column::Error) == Some(1);
+    let status = match (number(Column::Error), page.has(Column::Status)) {
+        (Some(1), _) => Status::Error,
+        (_, true) if text(Column::Status) != "ok" => Status::Unset,
+        // Without the column it is enough that it has not failed.
+        _ => Status::Ok,
+    };
     Ok(SpanRef {
         parent_id: has_parent.then_some(some_id),
         kind: kind(text(Column::Kind))?,
-        status: if is_error { Status::Error } else { Status::Ok },
+        status,
         shared: number(Column::Shared) == Some(1),
         name: text(Column::Name),
         start_ns: number(Column::StartTime),
@@ -327,6 +332,8 @@ impl<'c> Projection<'c> {
             Condition::Text(TextField::Name, _) => Column::Name,
             Condition::Kind(_) => Column::Kind,
             Condition::Error => Column::Error,
+            Condition::StatusOk => Column::Status,
+            Condition::TraceId(_) => Column::TraceId,
             Condition::Root => Column::ParentId,
             Condition::Duration(..) => Column::Duration,
             Condition::Start(..) => Column::StartTime,
@@ -365,8 +372,11 @@ impl<'c> Projection<'c> {
         } else {
             Vec::new()
         };
-        // Whose it is does not matter here.
-        let trace_id = TraceId::from_number(1).ok_or("an id is 0")?;
+        let trace_id = match page.has(Column::TraceId) {
+            true => trace_id(page, row)?,
+            // The condition does not ask for it.
+            false => TraceId::from_number(1).ok_or("an id is 0")?,
+        };
         let span = span(page, row, trace_id)?;
         Ok(self.condition.holds(&SpanRef { annotations: &annotations, tags: &tags, ..span }))
     }

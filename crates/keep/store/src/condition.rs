@@ -5,9 +5,11 @@ mod parse;
 #[cfg(test)]
 mod tests;
 
+pub use parse::doubts;
+
 use crate::is_cancelled;
 use blkkin_filter::Glob;
-use blkkin_model::{Kind, SpanRef, ValueRef};
+use blkkin_model::{Kind, SpanRef, Status, TraceId, ValueRef};
 use std::borrow::Cow;
 
 /// What a span must be, as a tree whose leaves are about one thing each, so that a store can look at that alone.
@@ -25,6 +27,10 @@ pub enum Condition {
     Kind(Kind),
     /// It failed.
     Error,
+    /// Its sender said that it ended well, which spans that did not fail need not have.
+    StatusOk,
+    /// It is of this request. Of an id of 64 bits, the lower half of a longer one counts.
+    TraceId(TraceId),
     /// It has no parent.
     Root,
     /// It took from so many nanoseconds to so many, both included. Without a duration it does not hold.
@@ -91,6 +97,11 @@ impl Condition {
             Condition::Text(field, test) => test.holds_of(field.of(span), Case::Ignored),
             Condition::Kind(kind) => span.kind == *kind,
             Condition::Error => span.is_error(),
+            Condition::StatusOk => span.status == Status::Ok,
+            Condition::TraceId(id) => {
+                let is_short = !id.is_wide() || !span.trace_id.is_wide();
+                span.trace_id == *id || is_short && span.trace_id.low() == id.low()
+            }
             Condition::Root => span.parent_id.is_none(),
             Condition::Duration(least, greatest) => {
                 span.duration_ns.is_some_and(|duration| (*least..=*greatest).contains(&duration))

@@ -31,7 +31,7 @@ pub mod zipkin;
 
 pub use accept::{Accepted, Batch, Done, Policy, Refusal};
 pub use cancel::{Cancel, check, is_cancelled};
-pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, text_of};
+pub use condition::{Case, Condition, Number, TagTest, TextField, TextTest, doubts, text_of};
 pub use difference::{Area, Difference, Spoken, Tally, Topic, words_of};
 pub use error::Error;
 pub use heat::Heat;

@@ -170,7 +170,7 @@ hint: write `has(FIELD)`
     check(
         "seq[i]",
         r#"
-an index is a number, 0 or more
+an index is a number, 0 or more, or a name in quotes
   seq[i]
       ^
 "#,
@@ -183,7 +183,7 @@ an index is a number, 0 or more
         ("a->1", "expected the name of a field"),
         ("a.5", "expected an operator here"),
         ("a[1", "expected `]` after the index"),
-        ("a[-1]", "an index is a number, 0 or more"),
+        ("a[-1]", "an index is a number, 0 or more, or a name in quotes"),
         ("has(a", "expected `)` after the field of `has`"),
         ("has()", "`has` needs a field"),
         ("a && || b", "expected a field or value before `||`"),

@@ -1,7 +1,7 @@
 //! What a filter can ask of a span, by name. Start at [`Field`].
 
 use super::TextField;
-use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step};
+use blkkin_filter::{Filter, FilterError, Operand, OperandKind, Pseudo, Step, suggest};
 use blkkin_model::Kind;
 
 /// What a filter can ask of a span.
@@ -14,6 +14,9 @@ pub(super) enum Field {
     /// `start` or `time`.
     Start,
     Error,
+    /// `status`: error, ok or unset.
+    Status,
+    TraceId,
     Root,
     Annotation,
     /// `any`: each of a span's texts.
@@ -32,6 +35,34 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
     ("producer", Kind::Producer),
     ("consumer", Kind::Consumer),
 ];
+
+/// The words for how a span ended.
+pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
+
+/// Names of fields that a filter can ask for.
+const NAMES: [&str; 11] = [
+    "service",
+    "remote",
+    "name",
+    "kind",
+    "duration",
+    "start",
+    "error",
+    "status",
+    "trace_id",
+    "root",
+    "annotation",
+];
+
+/// The field that was probably meant by an operand that is taken for a tag, as any name is.
+pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
+    match (operand.kind, operand.path.as_slice()) {
+        (OperandKind::Payload, [Step::Name(name)]) if !NAMES.contains(&name.as_str()) => {
+            suggest(name, NAMES)
+        }
+        _ => None,
+    }
+}
 
 impl Field {
     /// What an operand of a filter means.
@@ -65,6 +96,8 @@ impl Field {
             ["duration"] => Field::Duration,
             ["start" | "time"] => Field::Start,
             ["error"] => Field::Error,
+            ["status"] => Field::Status,
+            ["trace_id"] => Field::TraceId,
             ["root"] => Field::Root,
             ["annotation"] => Field::Annotation,
             ["any"] => Field::AnyText,

@@ -1,10 +1,10 @@
 //! From a filter's text to a [`Condition`]. Start at [`Condition::parse`].
 
-use super::field::{Field, KINDS, kind_of};
+use super::field::{Field, KINDS, STATUSES, kind_of, probably_meant};
 use super::{Condition, Number, TagTest, TextTest};
 use blkkin_filter::tree::{BinaryOp, CompareOp, Expr, Node, Span};
-use blkkin_filter::{Filter, FilterError, Glob, Step, suggest};
-use blkkin_model::Kind;
+use blkkin_filter::{Filter, FilterError, Glob, Operand, Step, suggest};
+use blkkin_model::{Kind, TraceId};
 use std::ops::RangeInclusive;
 
 /// Between them are all numbers.
@@ -16,7 +16,7 @@ impl Condition {
     ///
     /// Its fields are `service`, `remote` (or `remote_service`), `name`, `kind` (client, server, producer, consumer,
     /// internal), `duration` and `start` (or `time`) in nanoseconds, `annotation`, of which one must be like it, and
-    /// `error` and `root`, which stand alone. `any` is each text of a span: service, remote, name, annotations, values
+    /// `error` and `root`, which stand alone. `status` is error, ok or unset; `trace_id` is the request's, hexadecimal. `any` is each text of a span: service, remote, name, annotations, values
     /// of tags; one of them must be like it, in any case. `tag.KEY`, with dots or without, is a tag, and so is any other name.
     /// Tags compare with numbers if they are numbers or their text is one, and with text.
     ///
@@ -38,6 +38,16 @@ impl Condition {
         let condition = if parts.len() == 1 { parts.remove(0) } else { Condition::All(parts) };
         Ok((condition, durations))
     }
+}
+
+/// What to ask whoever finds nothing with this filter: whether a name that is taken for a tag is a field's.
+pub fn doubts(text: &str) -> Vec<String> {
+    let Ok(filter) = Filter::parse(text) else { return Vec::new() };
+    let doubt = |operand: &Operand| {
+        let meant = probably_meant(operand)?;
+        Some(format!("`{operand}` is taken for a tag; did you mean `{meant}`?"))
+    };
+    filter.operands().iter().filter_map(doubt).collect()
 }
 
 struct Parser<'f> {
@@ -144,6 +154,8 @@ impl<'f> Parser<'f> {
             Field::Tag(key) => Ok(tag_number(key, CompareOp::NotEqual, Number::Int(0))),
             Field::Text(_)
             | Field::Kind
+            | Field::Status
+            | Field::TraceId
             | Field::Annotation
             | Field::AnyText
             | Field::TraceDuration => {
@@ -168,16 +180,16 @@ impl<'f> Parser<'f> {
     ) -> Result<Condition, FilterError> {
         match (&left.expr, &right.expr) {
             (Expr::Operand(one), Expr::Operand(other)) => {
-                if let Ok(Field::Kind) = self.field(*one) {
-                    self.kind_word(op, self.word(*other), right.span)
-                } else if let Ok(Field::Kind) = self.field(*other) {
-                    self.kind_word(op, self.word(*one), left.span)
-                } else {
-                    self.refuse(
+                match (self.field(*one), self.field(*other)) {
+                    (Ok(Field::Kind), _) => self.kind_word(op, self.word(*other), right.span),
+                    (_, Ok(Field::Kind)) => self.kind_word(op, self.word(*one), left.span),
+                    (Ok(Field::Status), _) => self.status_word(op, self.word(*other), right.span),
+                    (_, Ok(Field::Status)) => self.status_word(op, self.word(*one), left.span),
+                    _ => self.refuse(
                         span,
                         "two fields cannot be compared",
                         "if one of them is text, put it in quotes",
-                    )
+                    ),
                 }
             }
             (Expr::Operand(operand), _) => self.compare(op, *operand, right, span),
@@ -237,6 +249,14 @@ impl<'f> Parser<'f> {
         span: Span,
     ) -> Result<Condition, FilterError> {
         match field {
+            Field::TraceId => {
+                self.refuse(span, "an id is text", "put it in quotes; it is hexadecimal")
+            }
+            Field::Status => self.refuse(
+                span,
+                format!("a status is {}", STATUSES.join(", ")),
+                "the tag of that name is `tag.status`",
+            ),
             Field::Duration => Ok(within(op, number, Condition::Duration)),
             Field::Start => Ok(within(op, number, Condition::Start)),
             Field::Tag(key) => Ok(tag_number(key, op, number.number())),
@@ -284,6 +304,17 @@ impl<'f> Parser<'f> {
         let equal = match (field, &literal.expr) {
             (Field::Kind, Expr::Str(word)) => {
                 return self.kind_word(op, std::str::from_utf8(word).ok(), literal.span);
+            }
+            (Field::Status, Expr::Str(word)) => {
+                return self.status_word(op, std::str::from_utf8(word).ok(), literal.span);
+            }
+            (Field::TraceId, Expr::Str(text)) => self.trace_id(text, literal.span)?,
+            (Field::Status | Field::TraceId, _) => {
+                return self.refuse(
+                    literal.span,
+                    "neither ids nor statuses have patterns",
+                    "write it without `*`",
+                );
             }
             (Field::Kind, Expr::Glob(glob)) => {
                 let glob = in_lower_case(glob);
@@ -360,6 +391,48 @@ impl<'f> Parser<'f> {
             CompareOp::NotEqual => Condition::All(vec![present(&Field::Kind), not(equal)]),
             _ => equal,
         })
+    }
+
+    fn status_word(
+        &self,
+        op: CompareOp,
+        word: Option<&str>,
+        span: Span,
+    ) -> Result<Condition, FilterError> {
+        if !op.is_equality() {
+            let message = format!("a status cannot be compared by `{}`", op.symbol());
+            return self.refuse(span, message, "use `==` or `!=`");
+        }
+        let equal = match word.map(str::to_ascii_lowercase).as_deref() {
+            Some("error") => Condition::Error,
+            Some("ok") => Condition::StatusOk,
+            Some("unset") => not(has_status()),
+            _ => {
+                let hint = match suggest(word.unwrap_or_default(), STATUSES) {
+                    Some(nearest) => format!("did you mean `{nearest}`?"),
+                    None => {
+                        format!("there are {}; a tag is `tag.status`", STATUSES.join(", "))
+                    }
+                };
+                return self.refuse(span, "unknown status", hint);
+            }
+        };
+        Ok(if op == CompareOp::NotEqual { not(equal) } else { equal })
+    }
+
+    fn trace_id(&self, text: &[u8], span: Span) -> Result<Condition, FilterError> {
+        let digits = std::str::from_utf8(text)
+            .ok()
+            .filter(|text| text.len() <= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
+        match number.and_then(TraceId::from_number) {
+            Some(id) => Ok(Condition::TraceId(id)),
+            None => self.refuse(
+                span,
+                "this is no id of a trace",
+                "an id is 1 to 32 hexadecimal digits, not all of them 0",
+            ),
+        }
     }
 
     fn refuse_calculation<T>(&self, node: &Node) -> Result<T, FilterError> {
@@ -454,11 +527,18 @@ fn present(field: &Field) -> Condition {
         Field::Duration => Condition::Duration(0, u64::MAX),
         Field::Start => Condition::Start(0, u64::MAX),
         Field::Error => Condition::Error,
+        Field::Status => has_status(),
+        Field::TraceId => Condition::All(Vec::new()),
         Field::Root => Condition::Root,
         Field::Annotation => Condition::Annotation(TextTest::Present),
         Field::AnyText | Field::TraceDuration => Condition::AnyText(TextTest::Present),
         Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Present),
     }
+}
+
+/// That a span has failed, or that its sender said that it has not.
+fn has_status() -> Condition {
+    Condition::Any(vec![Condition::Error, Condition::StatusOk])
 }
 
 /// That there is text which could be another one.

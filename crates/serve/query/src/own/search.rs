@@ -5,7 +5,7 @@ use crate::answer::{Answer, Result};
 use crate::api::{Api, Question};
 use crate::span::display;
 use blkkin_model::TraceId;
-use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary};
+use blkkin_store::{Condition, Order, Place, Query, ServiceSpans, Summary, doubts};
 use serde::Serialize;
 
 /// Requests of a page, if nothing is said, and at most.
@@ -17,6 +17,9 @@ struct PageJson<'a> {
     requests: Vec<SummaryJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
+    /// Why there may be none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    hints: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -67,7 +70,9 @@ impl Api {
         let page = self.store.search(&query)?;
         let requests = page.requests.iter().map(summary).collect();
         let next = page.next.map(|place| token(order, place));
-        self.json(&PageJson { requests, next })
+        let is_empty = page.requests.is_empty() && after.is_none();
+        let hints = params.get("filter").filter(|_| is_empty).map(doubts).unwrap_or_default();
+        self.json(&PageJson { requests, next, hints })
     }
 }
 

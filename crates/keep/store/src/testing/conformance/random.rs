@@ -14,7 +14,7 @@ const SERVICES: [&str; 5] = ["", "guest", "qemu", "osd.1", "osd.2"];
 const NAMES: [&str; 4] = ["", "read", "write", "flush"];
 const KINDS: [Kind; 5] =
     [Kind::Unspecified, Kind::Client, Kind::Server, Kind::Producer, Kind::Consumer];
-const FILTERS: [&str; 24] = [
+const FILTERS: [&str; 28] = [
     r#"service == "osd.*""#,
     r#"service == "guest""#,
     r#"service != "qemu""#,
@@ -27,6 +27,10 @@ const FILTERS: [&str; 24] = [
     "has(kind)",
     "error",
     "root",
+    "status == ok",
+    "status == unset",
+    r#"trace_id == "3""#,
+    r#"trace_id != "3""#,
     "has(duration)",
     "duration > 3ms",
     "duration <= 2ms",

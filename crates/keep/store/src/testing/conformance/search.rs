@@ -343,6 +343,10 @@ pub(super) fn filters_are_found(subject: &Subject) {
     check("error", &[3]);
     check("!error", &[5, 4, 2, 1]);
     check("root", &[5, 2, 1]);
+    check("status == error", &[3]);
+    check("status == unset", &[5, 4, 2, 1]);
+    check(r#"trace_id == "4""#, &[4]);
+    check(r#"trace_id == "4" && root"#, &[]);
     check("!root", &[4, 3]);
     check("offset >= 4096", &[1]);
     check("offset < 4096", &[3]);
