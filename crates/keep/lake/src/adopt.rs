@@ -108,7 +108,7 @@ pub(crate) fn bring_in(
     for part in &parts {
         bytes_done.fetch_add(part.entry.bytes, Ordering::Relaxed);
     }
-    let mut candidates = names.unnamed(&*spans, &manifest);
+    let mut candidates = names.unnamed(&manifest);
     if parts.len() < named {
         // Spans of a missing file may be in those that it was made of.
         let removing = manifest.removing.drain(..).map(|file| file.number);

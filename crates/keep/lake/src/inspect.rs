@@ -182,7 +182,7 @@ fn files(
         files.push(InspectedFile { name, spans, bytes: entry.bytes, condition });
         bytes_done.fetch_add(entry.bytes, Ordering::Relaxed);
     }
-    let unnamed = names.unnamed(spans, manifest);
+    let unnamed = names.unnamed(manifest);
     let is_named = |number: u64| manifest.named().any(|file| file.number == number);
     for &number in names.spans.iter().filter(|number| !is_named(**number)) {
         let name = part::spans_name(number);

@@ -10,7 +10,7 @@ use crate::head::Head;
 use crate::index::LinkCount;
 use crate::ledger::{Calls, Ledger};
 use crate::links::{Earlier, LinkTable, Linked};
-use crate::manifest::{FileEntry, Manifest, Totals};
+use crate::manifest::{Manifest, Totals};
 use crate::names::Names;
 use crate::part::{self, Part};
 use crate::record::{Gathered, Gathering, payloads};
@@ -145,7 +145,7 @@ impl Lake {
         let names = Names::list(&*spans)?;
         let read = Manifest::read(&*root)?;
         let found = read.as_ref().map(|(manifest, _)| manifest);
-        names.check(&*spans, found, recovery.next_sequence > 0)?;
+        names.check(found, recovery.next_sequence > 0)?;
         let mut manifest = match read {
             Some((manifest, is_damaged)) => {
                 if is_damaged {
@@ -174,9 +174,19 @@ impl Lake {
         }
         if are_all_open {
             // While a file of the store cannot be read, what it was made of is kept.
-            let left = |file: &FileEntry| !remove(&*spans, file.number);
-            let left: Vec<_> =
-                manifest.removing.iter().filter(|file| left(file)).cloned().collect();
+            let mut left = Vec::new();
+            for file in &manifest.removing {
+                let name = part::spans_name(file.number);
+                if has_another_size(&*spans, &name, file.bytes) {
+                    opened.damage.push(format!(
+                        "spans/{name}, which is not the file that the store gave up: its spans are elsewhere, and it is \
+                         left alone"
+                    ));
+                    left.push(file.clone());
+                } else if !remove(&*spans, file.number) {
+                    left.push(file.clone());
+                }
+            }
             if spans.sync().is_ok() {
                 manifest.removing = left;
             }
@@ -301,6 +311,11 @@ fn remove(spans: &dyn Disk, number: u64) -> bool {
     [part::spans_name(number), part::index_name(number)]
         .iter()
         .all(|name| spans.remove(name).is_ok() || is_missing(spans, name))
+}
+
+/// Whether a file is there, and has not so many bytes.
+fn has_another_size(spans: &dyn Disk, name: &str, bytes: u64) -> bool {
+    spans.open(name).and_then(|file| file.size_bytes()).is_ok_and(|size| size != bytes)
 }
 
 /// Keeps all others from a store until what is returned is dropped.

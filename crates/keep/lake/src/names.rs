@@ -47,23 +47,15 @@ impl Names {
     }
 
     /// Parquet files that are no part of the store.
-    pub(crate) fn unnamed(&self, spans: &dyn Disk, manifest: &Manifest) -> Vec<u64> {
-        let named: BTreeSet<u64> = manifest.named().map(|file| file.number).collect();
-        let is_removed = |number| {
-            let entry = manifest.removing.iter().find(|file| file.number == number);
-            entry.is_some_and(|entry| {
-                let size = spans.open(&part::spans_name(number)).and_then(|file| file.size_bytes());
-                size.is_ok_and(|size| size == entry.bytes)
-            })
-        };
-        let others = self.spans.iter().copied();
-        others.filter(|number| !named.contains(number) && !is_removed(*number)).collect()
+    pub(crate) fn unnamed(&self, manifest: &Manifest) -> Vec<u64> {
+        let own = manifest.named().chain(&manifest.removing);
+        let own: BTreeSet<u64> = own.map(|file| file.number).collect();
+        self.spans.iter().copied().filter(|number| !own.contains(number)).collect()
     }
 
     /// Refuses a directory that is not what its manifest says, before anything in it is changed.
     pub(crate) fn check(
         &self,
-        spans: &dyn Disk,
         manifest: Option<&Manifest>,
         journal_has_records: bool,
     ) -> Result<(), Error> {
@@ -73,9 +65,9 @@ impl Names {
                 false => Err(Error::NoManifest { files: self.spans.len() }),
             };
         };
-        if let [first, ..] = self.unnamed(spans, manifest)[..] {
-            let files = self.unnamed(spans, manifest).len();
-            return Err(Error::Unnamed { first: part::spans_name(first), files });
+        let unnamed = self.unnamed(manifest);
+        if let [first, ..] = unnamed[..] {
+            return Err(Error::Unnamed { first: part::spans_name(first), files: unnamed.len() });
         }
         let files = manifest.files.len();
         if files > 0 && !manifest.files.iter().any(|file| self.has(file.number)) {

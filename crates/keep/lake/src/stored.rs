@@ -41,7 +41,7 @@ impl Stored {
         let spans = root.directory("spans").map_err(Error::io("spans"))?;
         let journal = root.directory("journal").map_err(Error::io("journal"))?;
         let lock = lock_store(&*journal)?;
-        Names::list(&*spans)?.check(&*spans, manifest.as_ref(), true)?;
+        Names::list(&*spans)?.check(manifest.as_ref(), true)?;
         let manifest = manifest.ok_or(Error::NoStore)?;
         let numbers = manifest.files.iter().map(|file| file.number).collect();
         let listing = Listing::of(&root)?.ok_or(Error::NoStore)?;
