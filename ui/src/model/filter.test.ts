@@ -23,7 +23,8 @@ it('names what words of spans are', () => {
   expect(condition('kind', 'server')).toBe('kind == server');
   expect(condition('kind', 'x || error')).toBeNull();
   expect(condition('status', 'error')).toBe('error');
-  expect(condition('status', 'ok')).toBeNull();
+  expect(condition('status', 'ok')).toBe('status == ok');
+  expect(condition('status', '200')).toBeNull();
   expect(condition('disk.state', 'bad')).toBe('tag.disk.state == "bad"');
   expect(condition('a-b', 'c')).toBe('tag."a-b" == "c"');
   expect(condition('', 'c')).toBeNull();

@@ -7,17 +7,20 @@ export const FIELDS: { name: string; about: string; then: string }[] = [
   { name: 'duration', about: 'of the span: 5ms, 2s', then: ' > ' },
   { name: 'trace.duration', about: 'of the trace’s root span', then: ' > ' },
   { name: 'error', about: 'the span failed', then: ' ' },
+  { name: 'status', about: 'error, ok, unset', then: ' == ' },
   { name: 'kind', about: 'client, server …', then: ' == ' },
   { name: 'remote', about: 'service at the other end', then: ' == "' },
   { name: 'root', about: 'span without a parent', then: ' ' },
   { name: 'any', about: 'any text of the span', then: ' == "' },
   { name: 'annotation', about: 'text of an event', then: ' == "' },
+  { name: 'trace_id', about: 'hexadecimal', then: ' == "' },
   { name: 'start', about: 'nanoseconds since 1970', then: ' >= ' },
 ];
 
 export const KINDS = ['client', 'server', 'producer', 'consumer', 'internal'];
+export const STATUSES = ['error', 'ok', 'unset'];
 const OPERATORS = ['==', '!=', '>', '>=', '<', '<='];
-const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'kind', 'any'];
+const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'kind', 'any', 'status', 'trace_id'];
 
 /** Text as the language quotes it. A star is a star, and not anything. */
 export function quote(text: string): string {
@@ -58,7 +61,8 @@ export function tagField(key: string): string {
 export function condition(key: string, value: string): string | null {
   if (key === 'service' || key === 'name') return `${key} == ${quote(value)}`;
   if (key === 'kind') return KINDS.includes(value) ? `kind == ${value}` : null;
-  if (key === 'status') return value === 'error' ? 'error' : null;
+  if (key === 'status' && value === 'error') return 'error';
+  if (key === 'status') return STATUSES.includes(value) ? `status == ${value}` : null;
   return key === '' ? null : `${tagField(key)} == ${quote(value)}`;
 }
 
@@ -84,6 +88,7 @@ export function wanted(before: string): Wanted {
   const compared = /([\w.$]+)\s*(?:==|!=|<=|>=|<|>)\s*([\w.]*)$/.exec(before);
   if (compared) {
     const from = before.length - compared[2].length;
+    if (compared[1] === 'status') return { what: 'word', words: STATUSES, prefix: compared[2], from };
     if (compared[1] === 'kind') return { what: 'word', words: KINDS, prefix: compared[2], from };
     if (compared[1].endsWith('duration')) {
       const number = /^\d+$/.exec(compared[2]);

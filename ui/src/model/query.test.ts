@@ -23,6 +23,7 @@ it('takes words for text of spans, and the rest for a filter', () => {
 it('names tags in a filter', () => {
   expect(tagsIn('service == "serviec" && kind == server && error')).toEqual([]);
   expect(tagsIn('serviec == "x" || has(pool) && tag.http.method != "GET" && duration > 5ms')).toEqual(['serviec', 'pool', 'http.method']);
+  expect(tagsIn('tag["k8s.io/name"] == "a" && status == ok && trace_id == "7"')).toEqual(['k8s.io/name']);
   expect(tagsIn('tag."user-agent" == "a" && trace.duration > 1s && $event.name == "x" && any == "*y*"')).toEqual(['user-agent']);
 });
 

@@ -1,7 +1,7 @@
 // What somebody means by what stands in the search box: the id of a trace, words that a span has, or a filter. Start at
 // meaningOf().
 
-import { FIELDS, KINDS, quote } from './filter';
+import { FIELDS, KINDS, STATUSES, quote } from './filter';
 
 export type Meaning =
   | { what: 'nothing' }
@@ -51,14 +51,16 @@ function wordsIn(text: string): string[] | null {
 const pattern = (word: string): string => `"*${quote(word).slice(1, -1)}*"`;
 
 /** Strings, numbers with their units, names with their parts, and single signs. */
-const TOKEN = /"(?:[^"\\]|\\.)*"|\d[\w.]*|\$?[\p{L}_](?:[\p{L}\p{N}_:]|\.(?=[\p{L}_])|\."(?:[^"\\]|\\.)*")*|./gsu;
+const TOKEN = /"(?:[^"\\]|\\.)*"|\d[\w.]*|\$?[\p{L}_](?:[\p{L}\p{N}_:]|\.(?=[\p{L}_])|\."(?:[^"\\]|\\.)*"|\["(?:[^"\\]|\\.)*"\])*|./gsu;
 
 /** Names in a filter that are no fields of spans, and thus those of tags. */
 export function tagsIn(filter: string): string[] {
-  const known = [...FIELDS.map((field) => field.name), ...KINDS, 'has', 'time', 'remote_service', 'tag'];
+  const known = [...FIELDS.map((field) => field.name), ...KINDS, ...STATUSES, 'has', 'time', 'remote_service', 'tag'];
   const names = (filter.match(TOKEN) ?? []).filter((token) => /^[\p{L}_]/u.test(token) && !known.includes(token));
+  // `a["b"]` is another way to write `a."b"`.
+  const bare = (name: string) => name.replace(/\[("(?:[^"\\]|\\.)*")\]/g, '.$1');
   const unquoted = (name: string) => name.replace(/"((?:[^"\\]|\\.)*)"/g, (_, key: string) => key.replace(/\\(.)/g, '$1'));
-  return [...new Set(names.map((name) => unquoted(name.replace(/^tag\./, ''))))];
+  return [...new Set(names.map((name) => unquoted(bare(name)).replace(/^tag\./, '')))];
 }
 
 /** The word that is nearest to one that does not exist; none if all are far. */
