@@ -283,6 +283,8 @@ pub(super) const TRIALS: &[Trial] = &[
     ),
     part("D3", "damaged files of a store are put aside", "blkkin-lake", "faults", &["damage"], &[]),
     part("D3", "bytes of a journal are flipped", "blkkin-journal", "", &["damage"], &[]),
+    part("D9", "files of a store are missing or foreign", "blkkin-lake", "absence", &[], &[]),
+    part("D9", "commands on damaged stores", "blkkin", "store", &[], &[]),
     part("D4", "journals on full file systems", "blkkin-journal", "full", &[], &[]),
     part("D5", "each operation of a journal fails", "blkkin-journal", "", &["faults"], &[]),
     part(
@@ -333,6 +335,8 @@ pub(super) const TRIALS: &[Trial] = &[
         &["n9_"],
         &[],
     ),
+    part("N9", "slow questions to a server", "blkkin-server", "slow", &[], &[]),
+    part("N7", "what spans share, in memory", "blkkin-lake", "expanded", &[], &[]),
     part("N9", "snapshots of wild rings", "blkkin-agent", "", &["n9_"], &[]),
     end_to_end(
         "K2",
