@@ -71,11 +71,14 @@ impl Reading<'_> {
         let mut stats = thread::scope(|scope| {
             let print = || self.print_slices(&turns, make());
             let workers: Vec<_> = (1..self.threads).map(|_| scope.spawn(print)).collect();
-            let mut stats = print();
+            let mut all = print();
             for worker in workers {
-                stats.add(worker.join().unwrap_or_else(|panic| resume_unwind(panic)));
+                let of_worker = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+                all.known.add(of_worker.known);
+                all.open.extend(of_worker.open);
             }
-            stats
+            all.settle(|number| turns.counts(number));
+            all.known
         });
         stats.problems.append(&mut turns.take_problems());
         stats.drop_repeated_problems();
@@ -83,13 +86,13 @@ impl Reading<'_> {
     }
 
     /// Prints slices until there are none left.
-    fn print_slices<P, S>(&self, turns: &Turns<'_, S>, printer: P) -> Stats
+    fn print_slices<P, S>(&self, turns: &Turns<'_, S>, printer: P) -> SliceStats
     where
         P: LinePrinter,
         S: FnMut(Target, &[u8]) -> ControlFlow<()>,
     {
         let _guard = PanicGuard(turns);
-        let mut stats = Stats::default();
+        let mut stats = SliceStats::default();
         let mut lanes: Vec<_> = (0..self.stream_count()).map(|n| self.empty_lane(n)).collect();
         let mut text = SliceText::new(printer, turns);
         while let Some(slice) = turns.next_slice() {
@@ -102,11 +105,33 @@ impl Reading<'_> {
             }
             let part;
             (part, lanes) = self.ordered_lanes(lanes, &mut text);
-            if text.end() {
-                stats.add(part);
-            }
+            text.end();
+            stats.open.push((slice.number, part));
+            stats.settle(|number| turns.counts(number));
         }
         stats
+    }
+}
+
+/// Stats of the slices that a thread has printed.
+#[derive(Default)]
+struct SliceStats {
+    /// Of those that are known to count.
+    known: Stats,
+    /// Of those that an earlier slice may still go on into, by number.
+    open: Vec<(usize, Stats)>,
+}
+
+impl SliceStats {
+    /// Adds those that are known to count by now, and drops those that are known not to.
+    fn settle(&mut self, counts: impl Fn(usize) -> Option<bool>) {
+        for (number, stats) in std::mem::take(&mut self.open) {
+            match counts(number) {
+                Some(true) => self.known.add(stats),
+                Some(false) => {}
+                None => self.open.push((number, stats)),
+            }
+        }
     }
 }
 

@@ -1,4 +1,7 @@
 //! Whose turn it is: text of slices is passed on in the order of the slices.
+//!
+//! A thread that has printed its slice before its turn leaves the text to the thread whose turn it is, which passes it
+//! on behind its own, and goes on with another slice.
 
 use super::slicer::{Slice, Slicer};
 use super::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
@@ -8,6 +11,7 @@ use crate::loss::Loss;
 use crate::reading::{Consumer, Reading};
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
+use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -15,6 +19,8 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING_SIZE: usize = 24 << 20;
 /// … and at least on each of them.
 const WAITING_SIZE_MIN: usize = 4 << 20;
+/// Bytes of text of slices that are left to others.
+const LEFT_SIZE_MAX: usize = 12 << 20;
 
 /// What the threads share.
 pub(super) struct Turns<'r, S> {
@@ -37,6 +43,20 @@ struct State {
     last: usize,
     /// Whether a thread has panicked, whose slice's turn will never end.
     has_panicked: bool,
+    /// Slices that are left to the threads whose turns end before theirs begin, by number.
+    left: BTreeMap<usize, LeftSlice>,
+    /// Bytes of their text.
+    left_size: usize,
+}
+
+/// The text of a whole slice.
+struct LeftSlice {
+    blocks: Vec<Block>,
+    size: usize,
+    /// The first delta, which depends on the slice before.
+    first: Option<(u64, Range<usize>)>,
+    /// What the next slice's first delta refers to.
+    last: Option<u64>,
 }
 
 struct Output<S> {
@@ -50,7 +70,13 @@ impl<'r, S> Turns<'r, S> {
         let slicer = Slicer::new(reading);
         Turns {
             slicer: Mutex::new(slicer),
-            state: Mutex::new(State { turn: 0, last: usize::MAX, has_panicked: false }),
+            state: Mutex::new(State {
+                turn: 0,
+                last: usize::MAX,
+                has_panicked: false,
+                left: BTreeMap::new(),
+                left_size: 0,
+            }),
             changed: Condvar::new(),
             output: Mutex::new(Output { sink, last: None }),
             waiting_size: (WAITING_SIZE / (reading.threads - 1).max(1)).max(WAITING_SIZE_MIN),
@@ -64,6 +90,10 @@ impl<'r, S> Turns<'r, S> {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn output(&self) -> MutexGuard<'_, Output<S>> {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spare(&self) -> MutexGuard<'_, Vec<Block>> {
@@ -104,16 +134,35 @@ impl<'r, S> Turns<'r, S> {
         }
     }
 
-    /// Makes the slice whose turn it is the last one.
+    /// Makes the slice whose turn it is the last one. Those behind it do not count.
     fn end_with(&self, number: usize) {
-        self.lock().last = number;
+        let mut state = self.lock();
+        state.last = number;
+        state.left.clear();
+        state.left_size = 0;
+        drop(state);
         self.changed.notify_all();
     }
 
-    /// Ends a slice's turn.
-    fn pass(&self, number: usize) {
-        self.lock().turn = number + 1;
+    /// Ends a slice's turn, and gives the slice whose turn it is then, if its text is left to be passed on.
+    fn pass(&self, number: usize) -> Option<LeftSlice> {
+        let mut state = self.lock();
+        state.turn = number + 1;
+        let left = state.left.remove(&(number + 1));
+        state.left_size -= left.as_ref().map_or(0, |left| left.size);
+        drop(state);
         self.changed.notify_all();
+        left
+    }
+
+    /// Whether a slice counts, as far as is known: `None` while it may still turn out that an earlier one is the last.
+    pub(super) fn counts(&self, number: usize) -> Option<bool> {
+        let state = self.lock();
+        match () {
+            () if state.last < number => Some(false),
+            () if state.turn > number || state.last == number => Some(true),
+            () => None,
+        }
     }
 }
 
@@ -194,33 +243,54 @@ where
         }
     }
 
-    /// Passes on what is left of the slice; `false` if the slice does not count, because an
-    /// earlier one was the last.
-    pub(super) fn end(&mut self) -> bool {
-        if !self.is_broken && self.wait().is_continue() && self.pass_on().is_continue() {
-            self.turns.pass(self.number);
+    /// Passes on what has not been passed on of the slice, or leaves it to others.
+    pub(super) fn end(&mut self) {
+        if self.is_broken || self.leave() {
+            return;
         }
-        self.turns.lock().last >= self.number
+        if self.wait().is_break() || self.pass_on().is_break() {
+            return;
+        }
+        let mut number = self.number;
+        while let Some(mut left) = self.turns.pass(number) {
+            number += 1;
+            let LeftSlice { blocks, first, last, .. } = &mut left;
+            let mut output = self.turns.output();
+            let flow = output.pass_on(&self.printer, blocks.iter_mut(), first, *last);
+            drop(output);
+            if flow.is_break() {
+                self.is_broken = true;
+                return self.turns.end_with(number);
+            }
+            self.waiting.append(blocks);
+            self.keep_spare();
+        }
+    }
+
+    /// Leaves the slice's text to the thread whose turn it is; `false` if it is this slice's turn, or if too much is left.
+    fn leave(&mut self) -> bool {
+        let size = self.waiting_size + self.block.text.room();
+        let mut state = self.turns.lock();
+        let is_late = state.turn == self.number || state.last < self.number || state.has_panicked;
+        if is_late || state.left_size + size > LEFT_SIZE_MAX {
+            return false;
+        }
+        let mut blocks = std::mem::take(&mut self.waiting);
+        blocks.push(std::mem::replace(&mut self.block, Block::empty()));
+        let left = LeftSlice { blocks, size, first: self.first.take(), last: self.last };
+        state.left.insert(self.number, left);
+        state.left_size += size;
+        drop(state);
+        self.block = self.turns.spare().pop().unwrap_or_else(Block::new);
+        true
     }
 
     /// Passes on what has been printed, in the slice's turn.
     fn pass_on(&mut self) -> ControlFlow<()> {
         let turns = self.turns;
-        let mut output = turns.output.lock().unwrap_or_else(PoisonError::into_inner);
-        let last = output.last;
-        let printer = &self.printer;
-        let mut flow = ControlFlow::Continue(());
-        for block in self.waiting.iter_mut().chain([&mut self.block]) {
-            if let Some((now, place)) = self.first.take() {
-                block.set_delta(printer, place, now, last);
-            }
-            if flow.is_continue() {
-                flow = block.pass_on(&mut output.sink);
-            }
-            block.clear();
-        }
+        let blocks = self.waiting.iter_mut().chain([&mut self.block]);
+        let flow = turns.output().pass_on(&self.printer, blocks, &mut self.first, self.last);
         self.keep_spare();
-        output.last = self.last.or(last);
         if flow.is_break() {
             self.is_broken = true;
             turns.end_with(self.number);
@@ -251,7 +321,37 @@ where
     }
 }
 
+impl<S: FnMut(Target, &[u8]) -> ControlFlow<()>> Output<S> {
+    /// Passes on a slice's blocks, which are empty then. `first` is the delta that was left open in the first of them,
+    /// and `last` what the next delta refers to.
+    fn pass_on<'b>(
+        &mut self,
+        printer: &impl LinePrinter,
+        blocks: impl Iterator<Item = &'b mut Block>,
+        first: &mut Option<(u64, Range<usize>)>,
+        last: Option<u64>,
+    ) -> ControlFlow<()> {
+        let mut flow = ControlFlow::Continue(());
+        for block in blocks {
+            if let Some((now, place)) = first.take() {
+                block.set_delta(printer, place, now, self.last);
+            }
+            if flow.is_continue() {
+                flow = block.pass_on(&mut self.sink);
+            }
+            block.clear();
+        }
+        self.last = last.or(self.last);
+        flow
+    }
+}
+
 impl Block {
+    /// A block without room.
+    fn empty() -> Block {
+        Block { text: Text::default(), pieces: Vec::new() }
+    }
+
     /// A block with room for all lines that it is likely to have.
     fn new() -> Block {
         Block { text: Text::with_room(BLOCK_SIZE + BLOCK_SIZE / 8), pieces: Vec::new() }
