@@ -4,6 +4,9 @@ use crate::number;
 use blkkin_reader::Text;
 use jiff::civil;
 use jiff::tz::TimeZone;
+use std::env::VarError;
+use std::fs::File;
+use std::io::Read;
 
 /// How to print times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,7 +172,37 @@ impl TimePoint {
 }
 
 fn zone(utc: bool) -> TimeZone {
-    if utc { TimeZone::UTC } else { TimeZone::system() }
+    if utc { TimeZone::UTC } else { local_zone().unwrap_or_else(TimeZone::system) }
+}
+
+/// The local zone, from its file. [`TimeZone::system`] looks through the names of all zones first, which takes
+/// milliseconds, as long as `blkkin view` needs to start.
+fn local_zone() -> Option<TimeZone> {
+    match std::env::var("TZ") {
+        _ if std::env::var_os("TZDIR").is_some() => None,
+        Err(VarError::NotPresent) => read_zone("/etc/localtime"),
+        Ok(name) if is_name(&name) => read_zone(&format!("/usr/share/zoneinfo/{name}")),
+        _ => None,
+    }
+}
+
+fn read_zone(path: &str) -> Option<TimeZone> {
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(ZONE_SIZE_MAX).read_to_end(&mut bytes).ok()?;
+    TimeZone::tzif(path, &bytes).ok()
+}
+
+/// Most bytes of a zone's file; the largest have a few thousand.
+const ZONE_SIZE_MAX: u64 = 64 << 10;
+
+/// Whether a zone's name leads to a file below the folder of zones.
+fn is_name(name: &str) -> bool {
+    let is_part = |part: &str| {
+        let is_letter =
+            |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+');
+        !part.is_empty() && part.bytes().all(is_letter)
+    };
+    name.split('/').all(is_part)
 }
 
 /// When a day begins, in nanoseconds since 1970.
@@ -253,6 +286,22 @@ mod tests {
         check("+2", TimePoint::Relative(2 * NS));
         for wrong in ["", "noon", "25:00", "1.2.3", "+", "+5 weeks", "12:61", "1e9", "-", "::"] {
             assert!(TimePoint::parse(wrong, true).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn zones_are_those_of_the_database() {
+        for name in ["Europe/Berlin", "America/St_Johns", "Etc/GMT+12", "UTC"] {
+            assert!(is_name(name));
+            let Ok(expected) = TimeZone::get(name) else { continue };
+            let zone = read_zone(&format!("/usr/share/zoneinfo/{name}")).expect(name);
+            for day in (-20_000..40_000).step_by(7) {
+                let time = jiff::Timestamp::from_second(day * 86_400 + 5 * day).expect("in range");
+                assert_eq!(zone.to_offset(time), expected.to_offset(time), "{name} {time}");
+            }
+        }
+        for name in ["", "/etc/shadow", "../x", "a//b", "CET-1CEST,M3.5.0", ":UTC", "a/"] {
+            assert!(!is_name(name), "{name}");
         }
     }
 
