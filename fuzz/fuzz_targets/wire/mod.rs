@@ -49,6 +49,7 @@ fn strict(format: Format, batch: &[u8], spans: &[Span], outcome: &Outcome) {
 fn limited(format: Format, batch: &[u8]) {
     let limits = Limits {
         batch_bytes: 4096,
+        expanded_bytes: 100,
         spans: 3,
         tags: 4,
         shared_tags: 2,
@@ -62,6 +63,8 @@ fn limited(format: Format, batch: &[u8]) {
     if batch.len() > 4096 {
         assert!(spans.is_empty() && matches!(outcome.end, End::Broken(_)));
     }
+    let expanded: usize = spans.iter().map(|span| span.hold().as_ref().text_bytes()).sum();
+    assert!(expanded <= 100 + 8 * batch.len());
     for span in spans {
         // What a sender has dropped and an error's text are said beside the tags it has.
         assert!(span.tags.len() <= 5 && span.annotations.len() <= 3);
