@@ -196,10 +196,16 @@ fn descriptors_in_all() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// One user of a public agent leaves something for others, and nobody takes the descriptors of the agent's own work.
-fn limits_of(options: &Options) -> Limits {
+/// Those of them that users may take, without those for the agent's own work.
+fn descriptors_of_users() -> u64 {
     let all = descriptors_in_all();
-    let most = if options.is_public { all / 4 * 3 } else { all - own_descriptors(all) };
+    all - own_descriptors(all)
+}
+
+/// One user of a public agent leaves something for others.
+fn limits_of(options: &Options) -> Limits {
+    let all = descriptors_of_users();
+    let most = if options.is_public { all / 4 * 3 } else { all };
     Limits { descriptors: options.limits.descriptors.min(most), ..options.limits }
 }
 
@@ -295,7 +301,7 @@ impl Agent {
         let door = Door::open(listener, &epoll, DOOR)?;
         let group = group_number(&options.group);
         let mut accounts =
-            Accounts::new(limits_of(&options), options.is_public.then(descriptors_in_all));
+            Accounts::new(limits_of(&options), options.is_public.then(descriptors_of_users));
         let notes = saved::read(&path, &mut accounts).unwrap_or_else(|error| {
             (options.log)(&format!("cannot go on with sessions of an earlier agent: {error}"));
             Notes::default()
@@ -549,7 +555,8 @@ impl Agent {
         let mut decoder = Decoder::new();
         let is_open = connection.receive(&mut decoder).unwrap_or(false);
         match decoder.take() {
-            Ok(None) if is_open => {}
+            // What it has handed over already is not held.
+            Ok(None) if is_open && decoder.waiting().1 == 0 => {}
             taken => {
                 if is_program(&taken) {
                     self.count_turned_away(peer, reason);
@@ -559,6 +566,7 @@ impl Agent {
         }
         let account = self.accounts.of(peer.uid);
         let Ok(holds) = Holds::new(&account) else { return };
+        self.refused_openings.retain(|id| self.peers.contains_key(id));
         while self.refused_openings.len() >= REFUSED_OPENINGS_MAX
             && let Some(oldest) = self.refused_openings.pop_front()
         {

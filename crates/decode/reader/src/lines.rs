@@ -1,9 +1,9 @@
 //! Lines of text, in order of time, made on several threads.
 //!
 //! Time is cut into slices, and each thread prints one slice after the other, in order of time as
-//! a reading on one thread would. Whose turn it is passes its text on, the others keep theirs
-//! until it is their turn. So nothing is left for one thread to do alone, and text is passed on
-//! where it was printed.
+//! a reading on one thread would. The thread whose slice comes first passes its text on. The others
+//! keep theirs until it is their turn, or leave the text of a whole slice to the thread before. So
+//! nothing is left for one thread to do alone.
 
 use crate::event::Event;
 use crate::loss::Loss;

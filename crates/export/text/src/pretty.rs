@@ -136,7 +136,12 @@ struct StreamText {
     packet_context: Text,
     /// By event class, as events of several classes take turns in most streams.
     lines: Vec<LineText>,
+    /// Bytes that their texts took since all of them were dropped last.
+    lines_size: usize,
 }
+
+/// Bytes of a stream's line texts: packets may have contexts of megabytes, and thousands of event classes.
+const LINES_SIZE_MAX: usize = 256 << 10;
 
 /// What a stream's lines of an event class have between time and fields, in one packet.
 #[derive(Debug, Default)]
@@ -201,6 +206,11 @@ impl Printer {
         let number = event.class_index();
         let class = trace_text.classes[event.stream().class][number]
             .get_or_insert_with(|| ClassText::new(event, styles, &self.options, &self.colors));
+        stream.lines_size += class.head.len() + stream.packet_context.len();
+        if stream.lines_size > LINES_SIZE_MAX {
+            stream.lines.clear();
+            stream.lines_size = 0;
+        }
         let line = crate::place(&mut stream.lines, number);
         line.made_for = Some(packet);
         line.program = class.program.clone();

@@ -179,8 +179,8 @@ impl Lake {
                 let name = part::spans_name(file.number);
                 if has_another_size(&*spans, &name, file.bytes) {
                     opened.damage.push(format!(
-                        "spans/{name}, which is not the file that the store gave up: its spans are elsewhere, and it is \
-                         left alone"
+                        "spans/{name}, which has another size than the file that the store gave up under this \
+                         name, and is left alone"
                     ));
                     left.push(file.clone());
                 } else if !remove(&*spans, file.number) {

@@ -49,12 +49,19 @@ struct State {
     left_size: usize,
 }
 
+/// The first delta of a slice, which depends on the slice before, and is left open until then.
+struct FirstDelta {
+    /// Number of its block among those that wait. Only lines of losses are in the ones before.
+    block: usize,
+    now: u64,
+    place: Range<usize>,
+}
+
 /// The text of a whole slice.
 struct LeftSlice {
     blocks: Vec<Block>,
     size: usize,
-    /// The first delta, which depends on the slice before.
-    first: Option<(u64, Range<usize>)>,
+    first: Option<FirstDelta>,
     /// What the next slice's first delta refers to.
     last: Option<u64>,
 }
@@ -195,8 +202,7 @@ pub(super) struct SliceText<'t, 'r, P, S> {
     waiting: Vec<Block>,
     /// Bytes that these take.
     waiting_size: usize,
-    /// The first delta of the slice, which depends on the slice before; it is in the first block.
-    first: Option<(u64, Range<usize>)>,
+    first: Option<FirstDelta>,
     /// What the next line's delta refers to, if a line in this slice.
     last: Option<u64>,
     /// Whether the sink broke, or an earlier slice was the last one.
@@ -322,19 +328,19 @@ where
 }
 
 impl<S: FnMut(Target, &[u8]) -> ControlFlow<()>> Output<S> {
-    /// Passes on a slice's blocks, which are empty then. `first` is the delta that was left open in the first of them,
-    /// and `last` what the next delta refers to.
+    /// Passes on a slice's blocks, which are empty then. `first` is the delta that was left open in one of them, and
+    /// `last` what the next delta refers to.
     fn pass_on<'b>(
         &mut self,
         printer: &impl LinePrinter,
         blocks: impl Iterator<Item = &'b mut Block>,
-        first: &mut Option<(u64, Range<usize>)>,
+        first: &mut Option<FirstDelta>,
         last: Option<u64>,
     ) -> ControlFlow<()> {
         let mut flow = ControlFlow::Continue(());
-        for block in blocks {
-            if let Some((now, place)) = first.take() {
-                block.set_delta(printer, place, now, self.last);
+        for (number, block) in blocks.enumerate() {
+            if let Some(first) = first.take_if(|first| first.block == number) {
+                block.set_delta(printer, first.place, first.now, self.last);
             }
             if flow.is_continue() {
                 flow = block.pass_on(&mut self.sink);
@@ -403,7 +409,10 @@ where
         if let Some(now) = now {
             match self.last.replace(now) {
                 last @ Some(_) => set_delta(&self.printer, out, delta, now, last),
-                None => self.first = Some((now, delta)),
+                None => {
+                    let block = self.waiting.len();
+                    self.first = Some(FirstDelta { block, now, place: delta });
+                }
             }
         }
         if out.len() < BLOCK_SIZE { ControlFlow::Continue(()) } else { self.block_is_full() }

@@ -16,7 +16,8 @@ impl Condition {
     ///
     /// Its fields are `service`, `remote` (or `remote_service`), `name`, `kind` (client, server, producer, consumer,
     /// internal), `duration` and `start` (or `time`) in nanoseconds, `annotation`, of which one must be like it, and
-    /// `error` and `root`, which stand alone. `status` is error, ok or unset; `trace_id` is the request's, hexadecimal. `any` is each text of a span: service, remote, name, annotations, values
+    /// `error` and `root`, which stand alone. `status` is error, ok or unset; `trace_id` is the request's,
+    /// hexadecimal. `any` is each text of a span: service, remote, name, annotations, values
     /// of tags; one of them must be like it, in any case. `tag.KEY`, with dots or without, is a tag, and so is any other name.
     /// Tags compare with numbers if they are numbers or their text is one, and with text.
     ///
@@ -44,6 +45,11 @@ impl Condition {
 pub fn doubts(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
+        let is_word = |word: &str| operand.to_string().eq_ignore_ascii_case(word);
+        if STATUSES.into_iter().chain(KINDS.map(|(word, _)| word)).any(is_word) {
+            // As `status` and `kind` are compared with.
+            return None;
+        }
         let meant = probably_meant(operand)?;
         Some(format!("`{operand}` is taken for a tag; did you mean `{meant}`?"))
     };

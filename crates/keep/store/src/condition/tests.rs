@@ -227,6 +227,7 @@ fn a_mistyped_field_is_doubted() {
     );
     check(r#"service == "nbd" && offset > 5 && tag.serviec == "x" && kind == server"#, &[]);
     check("serviec ==", &[]);
+    check("status == Error || kind == Server", &[]);
 }
 
 #[test]
