@@ -18,7 +18,7 @@ const QUIET: Duration = Duration::from_secs(10);
 /// Most descriptors that are kept for own work. Of few, it is a quarter.
 const KEPT_MAX: u64 = 1024;
 
-/// Of `all` descriptors, those that are kept for own work.
+/// Number of descriptors that the agent keeps for its own files, out of `all`.
 pub(crate) fn own_descriptors(all: u64) -> u64 {
     KEPT_MAX.min(all / 4)
 }

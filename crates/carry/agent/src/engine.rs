@@ -196,7 +196,7 @@ fn descriptors_in_all() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Those of them that users may take, without those for the agent's own work.
+/// Descriptors that users may take: all but the agent's own.
 fn descriptors_of_users() -> u64 {
     let all = descriptors_in_all();
     all - own_descriptors(all)
@@ -555,7 +555,7 @@ impl Agent {
         let mut decoder = Decoder::new();
         let is_open = connection.receive(&mut decoder).unwrap_or(false);
         match decoder.take() {
-            // What it has handed over already is not held.
+            // A connection that has passed descriptors is closed at once.
             Ok(None) if is_open && decoder.waiting().1 == 0 => {}
             taken => {
                 if is_program(&taken) {

@@ -271,7 +271,7 @@ impl Cursor {
         Some(Skipping::new(&data.decoder, stream, view, self.event_start, &mut self.machine))
     }
 
-    /// What came of a walk over a part, as [`Cursor::skip_some`] gives it; `None` if an event is
+    /// Result of a walk over a part, as [`Cursor::skip_some`] gives it; `None` if an event is
     /// larger than the part.
     fn after_part(&mut self, skipped: &Skipped) -> Option<Option<(Mark, bool)>> {
         if skipped.went_back {

@@ -116,9 +116,9 @@ impl Reading<'_> {
 /// Stats of the slices that a thread has printed.
 #[derive(Default)]
 struct SliceStats {
-    /// Of those that are known to count.
+    /// Slices that are known to count.
     known: Stats,
-    /// Of those that an earlier slice may still go on into, by number.
+    /// Slices that an earlier one may still replace, by number.
     open: Vec<(usize, Stats)>,
 }
 

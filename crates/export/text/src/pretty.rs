@@ -127,7 +127,7 @@ struct ClassText {
     comma_before_fields: bool,
 }
 
-/// What lines of a stream have in common while its packet stays the same.
+/// Text that all lines of a stream share within one packet.
 #[derive(Debug, Default)]
 struct StreamText {
     /// The trace's id: while a recording is followed, streams may get other numbers.
@@ -143,7 +143,7 @@ struct StreamText {
 /// Bytes of a stream's line texts: packets may have contexts of megabytes, and thousands of event classes.
 const LINES_SIZE_MAX: usize = 256 << 10;
 
-/// What a stream's lines of an event class have between time and fields, in one packet.
+/// Text between time and fields, for one stream, packet and event class.
 #[derive(Debug, Default)]
 struct LineText {
     /// Trace and packet that it was made for, if it was made.

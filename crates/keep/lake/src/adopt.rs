@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The ending of a file whose spans are all in other files.
 const DUPLICATE: &str = ".duplicate";
-/// The ending of a file that is none of spans, or damaged.
+/// File name extension of a file that is damaged or holds no spans.
 const UNREADABLE: &str = ".unreadable";
 
 /// Spans that are compared with other files together.

@@ -38,11 +38,11 @@ pub struct InspectedFile {
     pub spans: u64,
     /// Its length in bytes.
     pub bytes: u64,
-    /// How it is.
+    /// Result of the check.
     pub condition: Condition,
 }
 
-/// How a file is.
+/// Result of checking a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Condition {
     /// All bytes are as they were written.
@@ -75,14 +75,14 @@ impl Condition {
         }
     }
 
-    /// Whether something is wrong.
+    /// Whether the file is missing, damaged, or not named by the manifest.
     pub fn is_wrong(&self) -> bool {
         matches!(self, Condition::Missing | Condition::Damaged(_) | Condition::Unnamed)
     }
 }
 
 impl Inspection {
-    /// Whether nothing is wrong.
+    /// Whether manifest, files and journal agree and can be read.
     pub fn is_good(&self) -> bool {
         self.manifest.iter().all(|(_, copy)| copy.is_ok())
             && self.files.iter().all(|file| !file.condition.is_wrong())

@@ -48,7 +48,7 @@ pub struct Rest<W> {
 pub(crate) struct JournalRead {
     /// What could not be read: one line each.
     pub(crate) damage: Vec<String>,
-    /// Whether records are missing that no file of the listing has.
+    /// Whether the journal lacks records that are in no file of the listing.
     pub(crate) is_behind: bool,
 }
 

@@ -254,7 +254,7 @@ impl<'q> Search<'q> {
         }
     }
 
-    /// Whether what has at most this rank cannot be on the page any more, or nobody wants the page.
+    /// Whether the page is full of requests above this rank, or the question is cancelled.
     fn is_enough(&self, rank_ns: u64) -> bool {
         if is_cancelled() {
             return true;

@@ -37,8 +37,8 @@ impl Snapshot {
         Sorted::of_some(&blocks, holds)
     }
 
-    /// What there is of all requests whose ids have this lower half. Spans stay in columns, where
-    /// values that they share are there once.
+    /// Spans of all requests whose trace ids have this lower half. They stay in columns, so that a
+    /// shared value is held once.
     pub(crate) fn request(&self, low: u64) -> Result<Request<'_>, Error> {
         let batches = self.batches.iter().filter(|batch| batch.may_hold(low));
         let in_memory: Vec<&Block> = batches.map(|batch| &***batch).collect();
@@ -107,7 +107,7 @@ impl SpanSink for Taking<'_> {
     }
 }
 
-/// What there is of all requests whose ids have a lower half.
+/// Spans of all requests whose trace ids have the same lower half.
 pub(crate) struct Request<'s> {
     low: u64,
     in_memory: Vec<&'s Block>,

@@ -99,8 +99,8 @@ struct Scout {
     number: u64,
     /// When it begins and ends.
     span: (i64, i64),
-    /// Where it is and where it was before, the last place first; no event before a mark counts as
-    /// later than the mark's time. `None`: before the first event.
+    /// The last positions, newest first; `None` before the first step. No event before a mark is
+    /// later than the mark's time.
     marks: [Option<Mark>; MARKS],
     /// Whether there are more events.
     is_active: bool,

@@ -41,7 +41,7 @@ impl Condition {
     }
 }
 
-/// What to ask whoever finds nothing with this filter: whether a name that is taken for a tag is a field's.
+/// Hints for a filter that finds nothing: names that are read as tags but nearly match a field.
 pub fn doubts(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
@@ -542,7 +542,7 @@ fn present(field: &Field) -> Condition {
     }
 }
 
-/// That a span has failed, or that its sender said that it has not.
+/// A span with a status: failed, or marked as successful by its sender.
 fn has_status() -> Condition {
     Condition::Any(vec![Condition::Error, Condition::StatusOk])
 }
