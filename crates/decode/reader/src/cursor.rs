@@ -20,6 +20,19 @@ const AHEAD: usize = 16 << 10;
 /// Largest event.
 pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
 
+/// Bytes of a packet that one cursor has read and hands to the cursor that comes after it.
+#[derive(Debug)]
+pub(crate) struct ReadBytes {
+    /// The packet's number.
+    packet: u64,
+    /// The first `held` bytes are those of the packet from byte `base` on.
+    buffer: Vec<u8>,
+    base: u64,
+    held: usize,
+    /// Whether they reach to the end of the packet's content.
+    complete: bool,
+}
+
 /// What came of skipping events in the window.
 struct Skipped {
     position: u64,
@@ -27,6 +40,13 @@ struct Skipped {
     stop: Option<Stop>,
     at_end: bool,
     went_back: bool,
+}
+
+impl ReadBytes {
+    /// Whether byte `position` of the packet is among them.
+    fn has(&self, position: u64) -> bool {
+        (self.base..self.base + self.held as u64).contains(&position)
+    }
 }
 
 impl Skipped {
@@ -49,12 +69,22 @@ pub(crate) struct Cursor {
     buffer: Vec<u8>,
     held: usize,
     window: usize,
+    /// Most bytes that are kept before the current event, to be handed over.
+    kept_max: usize,
+    /// The first of these bytes, from the packet's start; `None` if none are kept.
+    kept_from: Option<u64>,
+    /// Bytes that were handed to this cursor, until it begins their packet.
+    given: Option<ReadBytes>,
+    /// A buffer that given bytes have replaced.
+    replaced: Option<Vec<u8>>,
     /// Bytes from the packet's start to the start of `buffer`.
     base: u64,
     /// Where the content ends in the held bytes, in bits.
     end_bits: u64,
     /// Whether the held bytes reach to the end of the packet's content.
     complete: bool,
+    /// Bits that [`Cursor::next`] wants to be held of each event, if the packet has them.
+    ahead_bits: u64,
     /// The positions of the current event, in bits from the start of `buffer`.
     event_start: u64,
     body_start: u64,
@@ -74,14 +104,52 @@ impl Cursor {
             buffer: Vec::new(),
             held: 0,
             window: window.max(4 * AHEAD),
+            kept_max: 0,
+            kept_from: None,
+            given: None,
+            replaced: None,
             base: 0,
             end_bits: 0,
             complete: true,
+            ahead_bits: 0,
             event_start: 0,
             body_start: 0,
             class: 0,
             next_start: None,
         }
+    }
+
+    /// Makes the cursor keep up to `size` bytes of those that it has passed, for
+    /// [`Cursor::hand_over`].
+    pub(crate) fn keep(&mut self, size: usize) {
+        self.kept_max = size;
+    }
+
+    /// Hands over the bytes that are kept, if they were not too many, and keeps those from byte
+    /// `from` of the packet on. `room` is an empty buffer for them.
+    pub(crate) fn hand_over(&mut self, from: u64, room: Vec<u8>) -> Option<ReadBytes> {
+        let packet = self.packet_number();
+        let was_kept = self.kept_from.replace(from).is_some();
+        let passed = from.checked_sub(self.base).filter(|_| was_kept && self.kept_max > 0)?;
+        let passed = usize::try_from(passed).ok().filter(|passed| *passed <= self.held)?;
+        let (held, base, complete) = (self.held, self.base, self.complete);
+        let buffer = std::mem::replace(&mut self.buffer, room);
+        self.held -= passed;
+        self.base += passed as u64;
+        if self.buffer.len() < self.held {
+            self.buffer = vec![0; self.held.max(self.kept_max) + 2 * self.window];
+        }
+        self.buffer[..self.held].copy_from_slice(&buffer[passed..held]);
+        self.move_positions(passed);
+        self.set_end();
+        Some(ReadBytes { packet, buffer, base, held, complete })
+    }
+
+    /// Takes bytes of a packet that comes, which need not be read then. Puts the buffers of those
+    /// before into `spare`.
+    pub(crate) fn take_over(&mut self, given: Option<ReadBytes>, spare: &mut Vec<Vec<u8>>) {
+        let unused = std::mem::replace(&mut self.given, given).map(|given| given.buffer);
+        spare.extend(unused.into_iter().chain(self.replaced.take()));
     }
 
     #[inline]
@@ -101,7 +169,9 @@ impl Cursor {
 
     /// Begins a packet.
     pub(crate) fn start(&mut self, data: &TraceData, packet: PacketRef) -> Result<(), Problem> {
-        if self.packet.as_ref().is_none_or(|last| !Arc::ptr_eq(&last.file, &packet.file)) {
+        let last = self.packet.as_ref().filter(|last| Arc::ptr_eq(&last.file, &packet.file));
+        let is_last = last.is_some_and(|last| last.number == packet.number);
+        if last.is_none() {
             self.handle = Handle::default();
         }
         self.held = 0;
@@ -111,34 +181,51 @@ impl Cursor {
         self.event_start = 0;
         self.body_start = 0;
         self.next_start = None;
+        self.kept_from = (self.kept_max > 0).then_some(0);
         if packet.is_free() {
             self.machine.clock = packet.clock_before;
         }
         let header_size = packet.packet.first_event.div_ceil(8) as usize;
-        // Events before a mark are not read.
-        let is_header_enough = packet.mark.is_some();
+        let mark = packet.mark;
+        let start = mark.map_or(0, |mark| mark.position / 8);
+        let given = self.given.take_if(|given| given.packet == packet.number);
+        let mut given = given.filter(|given| given.has(start));
+        // Between a packet's slices its header is kept.
+        let has_header = is_last && mark.is_some() && self.header.len() == header_size;
         self.packet = Some(packet);
-        match is_header_enough {
-            true => self.hold(header_size)?,
-            false => self.fill(header_size)?,
+        if !has_header {
+            match given.take_if(|_| mark.is_none()) {
+                Some(given) => self.replace_held(given),
+                // Events before a mark are not read.
+                None if mark.is_some() => self.hold(header_size)?,
+                None => self.fill(header_size)?,
+            }
+            self.header.clear();
+            self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
         }
         self.machine_header(data)?;
-        self.header.clear();
-        self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
         self.event_start = self.packet.as_ref().map_or(0, |packet| packet.packet.first_event);
-        if let Some(mark) = self.packet.as_ref().and_then(|packet| packet.mark) {
-            self.held = 0;
-            self.base = mark.position / 8;
-            self.event_start = mark.position % 8;
+        if let Some(mark) = mark {
             self.machine.clock = mark.clock;
-            self.fill(AHEAD)?;
+            match given {
+                Some(given) => {
+                    self.event_start = mark.position - given.base * 8;
+                    self.replace_held(given);
+                }
+                None => {
+                    self.held = 0;
+                    self.base = start;
+                    self.event_start = mark.position % 8;
+                    self.fill(AHEAD)?;
+                }
+            }
         }
         self.next_start = Some(self.event_start);
         Ok(())
     }
 
     fn machine_header(&mut self, data: &TraceData) -> Result<(), Problem> {
-        match data.decoder.packet(View::whole(&self.buffer[..self.held]), &mut self.machine) {
+        match data.decoder.packet(View::whole(&self.header), &mut self.machine) {
             Ok(_) => Ok(()),
             Err(Stop::Short) => Err(self.cut_problem()),
             Err(Stop::Bad(error)) => Err(self.bad(&error)),
@@ -154,7 +241,7 @@ impl Cursor {
         }
         self.event_start = self.next_start.unwrap_or(self.event_start);
         let ahead = (self.held as u64 * 8).saturating_sub(self.event_start);
-        if !self.complete && ahead < AHEAD as u64 * 8 {
+        if ahead < self.ahead_bits {
             self.fill(AHEAD)?;
         }
         self.header(data)
@@ -478,20 +565,27 @@ impl Cursor {
     /// Drops the bytes before the current event, and reads more until `size` bytes are held, as far
     /// as the packet has them.
     fn hold(&mut self, size: usize) -> Result<(), Problem> {
-        let Some(packet) = &self.packet else { return Ok(()) };
-        let done = ((self.event_start / 8) as usize).min(self.held);
+        let passed = ((self.event_start / 8) as usize).min(self.held);
+        if passed > self.kept_max {
+            self.kept_from = None;
+        }
+        let kept = self.kept_from.map_or(u64::MAX, |from| from.saturating_sub(self.base));
+        let done = usize::try_from(kept).map_or(passed, |kept| kept.min(passed));
         if done > 0 {
             self.buffer.copy_within(done..self.held, 0);
             self.held -= done;
             self.base += done as u64;
-            self.event_start -= done as u64 * 8;
-            self.body_start = self.body_start.saturating_sub(done as u64 * 8);
+            self.move_positions(done);
         }
+        let Some(packet) = &self.packet else { return Ok(()) };
         let content = packet.content_bits.div_ceil(8).min(packet.size);
         let at = self.base + self.held as u64;
         let rest = content.saturating_sub(at);
-        let room = size.saturating_sub(self.held);
+        let room = (size + (passed - done)).saturating_sub(self.held);
         let want = rest.min(room as u64) as usize;
+        if self.buffer.is_empty() && self.kept_max > 0 {
+            self.buffer = vec![0; self.kept_max + 2 * self.window];
+        }
         if self.buffer.len() < self.held + want {
             self.buffer.resize(self.held + want, 0);
         }
@@ -504,11 +598,37 @@ impl Cursor {
             }
         };
         self.held += read;
-        let end_bits = packet.content_bits.saturating_sub(self.base.saturating_mul(8));
-        self.end_bits = end_bits.min(self.held as u64 * 8);
         // A file that has shrunk since its packets were found ends early.
         self.complete = read as u64 == rest || read < want;
+        self.ahead_bits = if self.complete { 0 } else { AHEAD as u64 * 8 };
+        self.set_end();
         Ok(())
+    }
+
+    /// Holds bytes that were handed over instead of those in the buffer. They reach as far as the
+    /// slice that they were handed over for, and few events need more.
+    fn replace_held(&mut self, given: ReadBytes) {
+        let ReadBytes { buffer, base, held, complete, .. } = given;
+        self.replaced = Some(std::mem::replace(&mut self.buffer, buffer));
+        (self.base, self.held, self.complete) = (base, held, complete);
+        self.ahead_bits = 0;
+        self.set_end();
+    }
+
+    /// Moves all positions after `count` bytes were dropped before them.
+    fn move_positions(&mut self, count: usize) {
+        let bits = count as u64 * 8;
+        for position in [&mut self.event_start, &mut self.body_start] {
+            *position = position.saturating_sub(bits);
+        }
+        self.next_start = self.next_start.map(|start| start.saturating_sub(bits));
+    }
+
+    /// Works out where the content ends in the held bytes.
+    fn set_end(&mut self) {
+        let content_bits = self.packet.as_ref().map_or(0, |packet| packet.content_bits);
+        let end_bits = content_bits.saturating_sub(self.base.saturating_mul(8));
+        self.end_bits = end_bits.min(self.held as u64 * 8);
     }
 
     /// Whether it is known where the current event ends.
@@ -527,6 +647,7 @@ impl Cursor {
         self.held = 0;
         self.end_bits = 0;
         self.complete = true;
+        self.ahead_bits = 0;
         self.event_start = 0;
         self.body_start = 0;
         self.next_start = Some(0);

@@ -95,9 +95,11 @@ impl Reading<'_> {
         let mut stats = SliceStats::default();
         let mut lanes: Vec<_> = (0..self.stream_count()).map(|n| self.empty_lane(n)).collect();
         let mut text = SliceText::new(printer, turns);
-        while let Some(slice) = turns.next_slice() {
+        let mut spare = Vec::new();
+        while let Some(slice) = turns.next_slice(&mut spare) {
             text.begin(slice.number);
             for (lane, part) in lanes.iter_mut().zip(slice.parts) {
+                lane.cursor.take_over(part.read, &mut spare);
                 lane.begin_slice(part.packets, part.begun, part.last_number, slice.span);
                 if slice.is_rest {
                     lane.go_on(self.packets(lane.stream));

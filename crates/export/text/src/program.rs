@@ -141,7 +141,41 @@ impl Step {
                 });
                 return Some(at + length + 1);
             }
+            if length == LANE {
+                return self.print_long_string::<Q>(out, bytes, at, lane);
+            }
         }
+        self.print_any_string::<Q>(out, bytes, at)
+    }
+
+    /// Prints the words and the string at `at`, which is longer than its `first` lane, as
+    /// [`Step::print_string`] does.
+    #[inline(never)]
+    fn print_long_string<Q: Quotes>(
+        &self,
+        out: &mut Text,
+        bytes: &[u8],
+        at: usize,
+        first: &[u8; LANE],
+    ) -> Option<usize> {
+        let start = out.len();
+        self.print(out, |place, end| {
+            place[end..end + LANE].copy_from_slice(first);
+            end + LANE
+        });
+        let (mut next, rest) = (at + LANE, bytes.get(at + LANE..)?);
+        for lane in rest.as_chunks::<LANE>().0 {
+            let length = quote::plain_length::<Q>(*lane);
+            out.push_some(*lane, length);
+            next += length;
+            match lane.get(length) {
+                None => {}
+                Some(0) => return Some(next + 1),
+                Some(_) => break,
+            }
+        }
+        // Something needs an escape, or the last lane of `bytes` is not whole.
+        out.truncate(start);
         self.print_any_string::<Q>(out, bytes, at)
     }
 

@@ -8,9 +8,10 @@
 //! Where packets are too large for that, a [`Scout`] in each stream moves over events without
 //! looking at them, in steps of a few kilobytes, the stream that is behind first. A slice ends at
 //! the time that all scouts have passed, and the next one begins at the scouts' last marks before
-//! that time. Scouts cost what counting the events does, a tenth of printing them.
+//! that time. Scouts cost what counting the events does, a tenth of printing them. What they read
+//! of a slice is handed over with it, so that most bytes are read from the file once.
 
-use crate::cursor::Cursor;
+use crate::cursor::{Cursor, ReadBytes};
 use crate::error::Problem;
 use crate::packets::{PacketRef, StreamPackets};
 use crate::reading::Reading;
@@ -28,11 +29,16 @@ const SLICE_SIZE_GOOD: u64 = 1 << 20;
 const SLICE_SIZE_MAX: u64 = 16 << 20;
 /// Bytes of packets of a slice that is cut within packets, over all threads that wait for their
 /// turn: as text they fit into what those may keep.
-const SCOUTED_SIZE: u64 = 1 << 20;
+const SCOUTED_SIZE: u64 = 256 << 10;
 /// The same for each of these threads, at least.
-const SCOUTED_SIZE_MIN: u64 = 256 << 10;
+const SCOUTED_SIZE_MIN: u64 = 128 << 10;
 /// Most streams that have scouts, each of which has a window.
 const SCOUTS_MAX: usize = 64;
+/// Most streams whose scouts hand over what they have read, which takes memory for each stream of
+/// each slice.
+const HANDING_OVER_MAX: usize = 16;
+/// Bytes of a scout's window, which each slice copies what is left of.
+const SCOUT_WINDOW_SIZE: usize = 128 << 10;
 /// Places that a scout remembers. Behind its last one may be the slice's end, and one more step
 /// ahead of others.
 const MARKS: usize = 4;
@@ -60,6 +66,8 @@ pub(super) struct Part {
     pub(super) begun: usize,
     /// Number of the stream's last packet that any slice so far has begun.
     pub(super) last_number: u64,
+    /// Bytes of the last packet, if a scout has read them.
+    pub(super) read: Option<ReadBytes>,
 }
 
 #[derive(Debug)]
@@ -72,6 +80,8 @@ pub(super) struct Slicer<'r> {
     slice_size: u64,
     /// Bytes of a scout's step, if there are scouts.
     step: Option<usize>,
+    /// Buffers for scouts.
+    spare: Vec<Vec<u8>>,
     is_over: bool,
 }
 
@@ -134,8 +144,14 @@ impl<'r> Slicer<'r> {
             begin: i64::MIN,
             slice_size,
             step: is_scouted.then_some(step as usize),
+            spare: Vec::new(),
             is_over: false,
         }
+    }
+
+    /// Takes buffers that scouts can use.
+    pub(super) fn reuse(&mut self, spare: &mut Vec<Vec<u8>>) {
+        self.spare.append(spare);
     }
 
     /// The next slice.
@@ -153,17 +169,17 @@ impl<'r> Slicer<'r> {
             packets: source.open.clone(),
             begun: source.begun,
             last_number: source.last_number,
+            read: None,
         });
-        let (number, span, parts) = (self.number, (self.begin, end), parts.collect());
-        let slice = Slice { number, span, parts, is_rest };
+        let (number, span, mut parts) = (self.number, (self.begin, end), parts.collect::<Vec<_>>());
         self.number += 1;
         if let Some(end) = end {
             self.begin = end;
-            for source in &mut self.sources {
-                source.close(end);
+            for (source, part) in self.sources.iter_mut().zip(&mut parts) {
+                part.read = source.close(end, &mut self.spare);
             }
         }
-        Some(slice)
+        Some(Slice { number, span, parts, is_rest })
     }
 
     /// What was found wrong between packets.
@@ -196,6 +212,7 @@ impl<'r> Slicer<'r> {
 
     /// Pulls the packets of a slice, and says where it ends.
     fn pull(&mut self) -> Cut {
+        let count = self.sources.len();
         let mut size: u64 = 0;
         let mut cut = None;
         loop {
@@ -242,7 +259,11 @@ impl<'r> Slicer<'r> {
             }
             let pulled = source.pull(self.reading.begin);
             let is_scouted = match self.step {
-                Some(step) if pulled > 2 * step as u64 => source.begin_scout(self.reading, index),
+                Some(step) if pulled > 2 * step as u64 => {
+                    let is_kept = count <= HANDING_OVER_MAX;
+                    let kept_max = if is_kept { self.slice_size as usize } else { 0 };
+                    source.begin_scout(self.reading, index, kept_max)
+                }
                 _ => false,
             };
             size += if is_scouted { 0 } else { pulled };
@@ -302,18 +323,23 @@ impl Source {
         size
     }
 
-    /// Leaves open what goes on in the slice that begins at `begin`.
-    fn close(&mut self, begin: i64) {
+    /// Leaves open what goes on in the slice that begins at `begin`, and gives what was read for
+    /// the one before.
+    fn close(&mut self, begin: i64, spare: &mut Vec<Vec<u8>>) -> Option<ReadBytes> {
         self.open.retain(|packet| packet.end_ns.is_none_or(|end| end >= begin));
         for packet in &mut self.open {
             packet.losses.clear();
         }
-        if let (Some(scout), Some(packet)) = (&self.scout, self.open.back_mut())
+        let mut read = None;
+        if let (Some(scout), Some(packet)) = (&mut self.scout, self.open.back_mut())
             && scout.number == packet.number
+            && let Some(mark) = scout.mark_before(begin)
         {
-            packet.mark = scout.mark_before(begin).or(packet.mark);
+            packet.mark = Some(mark);
+            read = scout.cursor.hand_over(mark.position / 8, spare.pop().unwrap_or_default());
         }
         self.begun = self.open.len();
+        read
     }
 
     /// Until when the scout has come.
@@ -322,16 +348,18 @@ impl Source {
         Some(scout.time())
     }
 
-    /// Sends a scout into the packet that was opened last; `false` if that cannot be.
-    fn begin_scout(&mut self, reading: &Reading<'_>, stream: usize) -> bool {
+    /// Sends a scout, who keeps so many bytes, into the packet that was opened last; `false` if
+    /// that cannot be.
+    fn begin_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);
         let (Some(begin), Some(end)) = (packet.begin_ns, packet.end_ns) else { return false };
         let Some(scale) = trace.scale(stream.class) else { return false };
-        let cursor = match self.scout.take() {
+        let mut cursor = match self.scout.take() {
             Some(scout) => scout.cursor,
-            None => Cursor::new(&trace.data, reading.window()),
+            None => Cursor::new(&trace.data, SCOUT_WINDOW_SIZE),
         };
+        cursor.keep(kept_max);
         let data = trace.data.clone();
         let span = (begin, end);
         let (number, marks) = (packet.number, [None; MARKS]);
@@ -448,11 +476,11 @@ mod tests {
         ];
         for time in times {
             let (count, largest) = slices(700_000, time);
-            assert!((8..=10).contains(&count), "{count} slices");
+            assert!((30..=36).contains(&count), "{count} slices");
             assert!(largest <= near, "{largest} bytes");
         }
         // What happened at one time cannot be cut.
         assert_eq!(slices(700_000, |_| 7).0, 1);
-        assert_eq!(slices(80_000, |number| number).0, 1);
+        assert_eq!(slices(20_000, |number| number).0, 1);
     }
 }

@@ -107,9 +107,10 @@ impl<'r, S> Turns<'r, S> {
         self.spare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next slice that nobody has begun.
-    pub(super) fn next_slice(&self) -> Option<Slice> {
+    /// The next slice that nobody has begun. Takes `spare` buffers of slices that were printed.
+    pub(super) fn next_slice(&self, spare: &mut Vec<Vec<u8>>) -> Option<Slice> {
         let mut slicer = self.slicer();
+        slicer.reuse(spare);
         let is_over = {
             let state = self.lock();
             state.last < usize::MAX || state.has_panicked
