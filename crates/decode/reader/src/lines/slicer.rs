@@ -27,18 +27,20 @@ const SLICES_PER_THREAD: u64 = 16;
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Most bytes of packets.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
-/// Bytes of packets of a slice that is cut within packets, over all threads that wait for their
-/// turn: as text they fit into what those may keep.
-const SCOUTED_SIZE: u64 = 256 << 10;
-/// The same for each of these threads, at least.
-const SCOUTED_SIZE_MIN: u64 = 128 << 10;
+/// Slices are cut within packets where one packet of each stream has more bytes than this, …
+const WHOLE_SIZE_MAX: u64 = 1 << 20;
+/// … shared by the threads that wait for their turn, but not less than this.
+const WHOLE_SIZE_MAX_LEAST: u64 = 256 << 10;
+/// Bytes of packets of a slice that is cut within packets. As text they fit into what the threads
+/// may keep, and what is read of them still is in a processor's cache when they are printed.
+const SCOUTED_SIZE: u64 = 128 << 10;
 /// Most streams that have scouts, each of which has a window.
 const SCOUTS_MAX: usize = 64;
 /// Most streams whose scouts hand over what they have read, which takes memory for each stream of
 /// each slice.
 const HANDING_OVER_MAX: usize = 16;
 /// Bytes of a scout's window, which each slice copies what is left of.
-const SCOUT_WINDOW_SIZE: usize = 128 << 10;
+const SCOUT_WINDOW_SIZE: usize = 64 << 10;
 /// Places that a scout remembers. Behind its last one may be the slice's end, and one more step
 /// ahead of others.
 const MARKS: usize = 4;
@@ -129,9 +131,10 @@ impl<'r> Slicer<'r> {
             (0..reading.stream_count()).map(|n| Source::new(reading.packets(n))).collect();
         let row: u64 = sources.iter().flat_map(|source| &source.next).map(|next| next.size).sum();
         let waiting = (reading.threads as u64).saturating_sub(1).max(1);
-        let scouted = (SCOUTED_SIZE / waiting).max(SCOUTED_SIZE_MIN);
-        let scouted = reading.slice_size.unwrap_or(scouted);
-        let is_scouted = row > scouted && sources.len() <= SCOUTS_MAX;
+        let whole = (WHOLE_SIZE_MAX / waiting).max(WHOLE_SIZE_MAX_LEAST);
+        let is_large = row > reading.slice_size.unwrap_or(whole);
+        let is_scouted = is_large && sources.len() <= SCOUTS_MAX;
+        let scouted = reading.slice_size.unwrap_or(SCOUTED_SIZE);
         let step = (scouted / (4 * sources.len() as u64).max(1)).clamp(1, STEP_SIZE_MAX);
         let slice_size = match is_scouted {
             true => scouted,
@@ -147,6 +150,11 @@ impl<'r> Slicer<'r> {
             spare: Vec::new(),
             is_over: false,
         }
+    }
+
+    /// Whether slices may end within packets.
+    pub(super) fn cuts_packets(&self) -> bool {
+        self.step.is_some()
     }
 
     /// Takes buffers that scouts can use.
@@ -476,11 +484,11 @@ mod tests {
         ];
         for time in times {
             let (count, largest) = slices(700_000, time);
-            assert!((30..=36).contains(&count), "{count} slices");
+            assert!((50..=68).contains(&count), "{count} slices");
             assert!(largest <= near, "{largest} bytes");
         }
         // What happened at one time cannot be cut.
         assert_eq!(slices(700_000, |_| 7).0, 1);
-        assert_eq!(slices(20_000, |number| number).0, 1);
+        assert_eq!(slices(80_000, |number| number).0, 1);
     }
 }

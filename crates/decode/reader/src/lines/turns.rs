@@ -19,8 +19,11 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING_SIZE: usize = 24 << 20;
 /// … and at least on each of them.
 const WAITING_SIZE_MIN: usize = 4 << 20;
-/// Bytes of text of slices that are left to others.
+/// Bytes of text of slices that are left to others, some slices of whole packets, …
 const LEFT_SIZE_MAX: usize = 12 << 20;
+/// … or of slices within packets, whose text is smaller. Less memory is used for the first time
+/// where a thread is held up and another one goes ahead.
+const LEFT_SIZE_MAX_WITHIN: usize = 3 << 20;
 
 /// What the threads share.
 pub(super) struct Turns<'r, S> {
@@ -31,6 +34,7 @@ pub(super) struct Turns<'r, S> {
     output: Mutex<Output<S>>,
     /// Bytes that a thread may keep until it is its turn.
     waiting_size: usize,
+    left_size_max: usize,
     /// Empty blocks, to be used again, by any thread: the first use of memory costs more than
     /// taking it over from another processor.
     spare: Mutex<Vec<Block>>,
@@ -75,7 +79,12 @@ struct Output<S> {
 impl<'r, S> Turns<'r, S> {
     pub(super) fn new(reading: &'r Reading<'r>, sink: S) -> Turns<'r, S> {
         let slicer = Slicer::new(reading);
+        let left_size_max = match slicer.cuts_packets() {
+            true => LEFT_SIZE_MAX_WITHIN,
+            false => LEFT_SIZE_MAX,
+        };
         Turns {
+            left_size_max,
             slicer: Mutex::new(slicer),
             state: Mutex::new(State {
                 turn: 0,
@@ -279,7 +288,7 @@ where
         let size = self.waiting_size + self.block.text.room();
         let mut state = self.turns.lock();
         let is_late = state.turn == self.number || state.last < self.number || state.has_panicked;
-        if is_late || state.left_size + size > LEFT_SIZE_MAX {
+        if is_late || state.left_size + size > self.turns.left_size_max {
             return false;
         }
         let mut blocks = std::mem::take(&mut self.waiting);
