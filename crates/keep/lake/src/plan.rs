@@ -83,6 +83,10 @@ impl Residual {
             | Condition::Start(..)
             | Condition::Tag(..)
             | Condition::Annotation(_)
+            | Condition::Event(_)
+            | Condition::EventAttribute(..)
+            | Condition::Link(_)
+            | Condition::LinkAttribute(..)
             | Condition::AnyText(_) => Residual::Unknown,
         }
     }

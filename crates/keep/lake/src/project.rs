@@ -337,7 +337,14 @@ impl<'c> Projection<'c> {
             Condition::Root => Column::ParentId,
             Condition::Duration(..) => Column::Duration,
             Condition::Start(..) => Column::StartTime,
-            Condition::Annotation(_) => Column::AnnotationValue,
+            Condition::Annotation(_) | Condition::Event(_) | Condition::EventAttribute(..) => {
+                Column::AnnotationValue
+            }
+            Condition::Link(_) | Condition::LinkAttribute(..) => {
+                self.has_all_keys = true;
+                self.columns.extend(TAGS.into_iter().flat_map(|(key, value)| [key, value]));
+                Column::TagLayout
+            }
         };
         self.columns.push(column);
     }

@@ -8,6 +8,7 @@ mod tests;
 pub use parse::doubts;
 
 use crate::is_cancelled;
+use crate::otlp::{SpanEvent, SpanLink};
 use blkkin_filter::Glob;
 use blkkin_model::{Kind, SpanRef, Status, TraceId, ValueRef};
 use std::borrow::Cow;
@@ -41,6 +42,14 @@ pub enum Condition {
     Tag(String, TagTest),
     /// It has an annotation whose text is like this.
     Annotation(TextTest),
+    /// It has an event whose name is like this.
+    Event(TextTest),
+    /// It has an event with this attribute, for which this holds.
+    EventAttribute(String, TagTest),
+    /// It has a link: to this request, if one is named.
+    Link(Option<TraceId>),
+    /// It has a link with this attribute, for which this holds.
+    LinkAttribute(String, TagTest),
     /// One of its texts is like this: service, other end, name, an annotation or a tag's value. Case does not matter.
     AnyText(TextTest),
 }
@@ -98,10 +107,7 @@ impl Condition {
             Condition::Kind(kind) => span.kind == *kind,
             Condition::Error => span.is_error(),
             Condition::StatusOk => span.status == Status::Ok,
-            Condition::TraceId(id) => {
-                let is_short = !id.is_wide() || !span.trace_id.is_wide();
-                span.trace_id == *id || is_short && span.trace_id.low() == id.low()
-            }
+            Condition::TraceId(id) => is_same(*id, span.trace_id),
             Condition::Root => span.parent_id.is_none(),
             Condition::Duration(least, greatest) => {
                 span.duration_ns.is_some_and(|duration| (*least..=*greatest).contains(&duration))
@@ -115,6 +121,20 @@ impl Condition {
                 .iter()
                 // One span may have megabytes of them, and a condition thousands of patterns.
                 .any(|annotation| !is_cancelled() && test.holds_of(annotation.value, Case::Counts)),
+            Condition::Event(test) => span.annotations.iter().any(|annotation| {
+                !is_cancelled()
+                    && test.holds_of(&SpanEvent::of(annotation.value).name, Case::Counts)
+            }),
+            Condition::EventAttribute(key, test) => span.annotations.iter().any(|annotation| {
+                !is_cancelled()
+                    && SpanEvent::of(annotation.value).has(key, |value| test.holds_of(value))
+            }),
+            Condition::Link(id) => {
+                links_of(span).any(|link| id.is_none_or(|id| is_same(id, link.trace_id)))
+            }
+            Condition::LinkAttribute(key, test) => {
+                links_of(span).any(|link| link.has(key, |value| test.holds_of(value)))
+            }
             Condition::AnyText(test) => {
                 let is_like = |text: &str| !is_cancelled() && test.holds_of(text, Case::Ignored);
                 [span.local.service, span.remote.service, span.name].into_iter().any(is_like)
@@ -123,6 +143,19 @@ impl Condition {
             }
         }
     }
+}
+
+/// Whether two ids name one request. Of an id of 64 bits, the lower half of a longer one counts.
+fn is_same(one: TraceId, other: TraceId) -> bool {
+    let is_short = !one.is_wide() || !other.is_wide();
+    one == other || is_short && one.low() == other.low()
+}
+
+fn links_of<'s>(span: &'s SpanRef<'_>) -> impl Iterator<Item = SpanLink<'s>> {
+    span.tags.iter().take_while(|_| !is_cancelled()).filter_map(|tag| match tag.value {
+        ValueRef::Str(text) => SpanLink::of(tag.key, text),
+        _ => None,
+    })
 }
 
 impl TextField {

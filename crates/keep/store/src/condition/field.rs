@@ -19,6 +19,14 @@ pub(super) enum Field {
     TraceId,
     Root,
     Annotation,
+    /// `event`: the name of one.
+    Event,
+    /// `event.KEY`
+    EventAttribute(String),
+    /// `link`: the request that one leads to.
+    Link,
+    /// `link.KEY`
+    LinkAttribute(String),
     /// `any`: each of a span's texts.
     AnyText,
     /// `trace.duration`: the request's, and no field of a span.
@@ -40,7 +48,7 @@ pub(super) const KINDS: [(&str, Kind); 5] = [
 pub(super) const STATUSES: [&str; 3] = ["error", "ok", "unset"];
 
 /// Names of fields that a filter can ask for.
-const NAMES: [&str; 11] = [
+const NAMES: [&str; 13] = [
     "service",
     "remote",
     "name",
@@ -52,6 +60,8 @@ const NAMES: [&str; 11] = [
     "trace_id",
     "root",
     "annotation",
+    "event",
+    "link",
 ];
 
 /// The field that was probably meant by an operand that is taken for a tag, as any name is.
@@ -100,6 +110,10 @@ impl Field {
             ["trace_id"] => Field::TraceId,
             ["root"] => Field::Root,
             ["annotation"] => Field::Annotation,
+            ["event"] => Field::Event,
+            ["event", key @ ..] => Field::EventAttribute(key.join(".")),
+            ["link"] | ["link", "trace_id"] => Field::Link,
+            ["link", key @ ..] => Field::LinkAttribute(key.join(".")),
             ["any"] => Field::AnyText,
             ["trace", "duration"] => Field::TraceDuration,
             ["tag"] => return refused("a tag without its key".to_owned(), "write `tag.KEY`"),

@@ -17,7 +17,8 @@ impl Condition {
     /// Its fields are `service`, `remote` (or `remote_service`), `name`, `kind` (client, server, producer, consumer,
     /// internal), `duration` and `start` (or `time`) in nanoseconds, `annotation`, of which one must be like it, and
     /// `error` and `root`, which stand alone. `status` is error, ok or unset; `trace_id` is the request's,
-    /// hexadecimal. `any` is each text of a span: service, remote, name, annotations, values
+    /// hexadecimal. `event` is the name of an event, `event.KEY` an attribute of one, `link` the request that a link
+    /// leads to, and `link.KEY` its attribute. `any` is each text of a span: service, remote, name, annotations, values
     /// of tags; one of them must be like it, in any case. `tag.KEY`, with dots or without, is a tag, and so is any other name.
     /// Tags compare with numbers if they are numbers or their text is one, and with text.
     ///
@@ -157,12 +158,16 @@ impl<'f> Parser<'f> {
             Field::Root => Ok(Condition::Root),
             Field::Duration => Ok(Condition::Duration(1, u64::MAX)),
             Field::Start => Ok(Condition::Start(1, u64::MAX)),
-            Field::Tag(key) => Ok(tag_number(key, CompareOp::NotEqual, Number::Int(0))),
+            Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
+                Ok(attribute_number(self.field(operand)?, CompareOp::NotEqual, Number::Int(0)))
+            }
             Field::Text(_)
             | Field::Kind
             | Field::Status
             | Field::TraceId
             | Field::Annotation
+            | Field::Event
+            | Field::Link
             | Field::AnyText
             | Field::TraceDuration => {
                 let name = &self.filter.operands()[operand];
@@ -255,7 +260,7 @@ impl<'f> Parser<'f> {
         span: Span,
     ) -> Result<Condition, FilterError> {
         match field {
-            Field::TraceId => {
+            Field::TraceId | Field::Link => {
                 self.refuse(span, "an id is text", "put it in quotes; it is hexadecimal")
             }
             Field::Status => self.refuse(
@@ -265,10 +270,13 @@ impl<'f> Parser<'f> {
             ),
             Field::Duration => Ok(within(op, number, Condition::Duration)),
             Field::Start => Ok(within(op, number, Condition::Start)),
-            Field::Tag(key) => Ok(tag_number(key, op, number.number())),
+            Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
+                Ok(attribute_number(field, op, number.number()))
+            }
             Field::Text(_)
             | Field::Kind
             | Field::Annotation
+            | Field::Event
             | Field::AnyText
             | Field::TraceDuration
             | Field::Error
@@ -314,8 +322,13 @@ impl<'f> Parser<'f> {
             (Field::Status, Expr::Str(word)) => {
                 return self.status_word(op, std::str::from_utf8(word).ok(), literal.span);
             }
-            (Field::TraceId, Expr::Str(text)) => self.trace_id(text, literal.span)?,
-            (Field::Status | Field::TraceId, _) => {
+            (Field::TraceId, Expr::Str(text)) => {
+                Condition::TraceId(self.trace_id(text, literal.span)?)
+            }
+            (Field::Link, Expr::Str(text)) => {
+                Condition::Link(Some(self.trace_id(text, literal.span)?))
+            }
+            (Field::Status | Field::TraceId | Field::Link, _) => {
                 return self.refuse(
                     literal.span,
                     "neither ids nor statuses have patterns",
@@ -331,7 +344,10 @@ impl<'f> Parser<'f> {
                 None => Condition::Any(Vec::new()),
                 Some(test) => match field {
                     Field::Text(field) => Condition::Text(*field, test),
-                    Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Text(test)),
+                    Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
+                        attribute(field, TagTest::Text(test))
+                    }
+                    Field::Event => Condition::Event(test),
                     Field::AnyText => Condition::AnyText(test),
                     _ => Condition::Annotation(test),
                 },
@@ -426,13 +442,13 @@ impl<'f> Parser<'f> {
         Ok(if op == CompareOp::NotEqual { not(equal) } else { equal })
     }
 
-    fn trace_id(&self, text: &[u8], span: Span) -> Result<Condition, FilterError> {
+    fn trace_id(&self, text: &[u8], span: Span) -> Result<TraceId, FilterError> {
         let digits = std::str::from_utf8(text)
             .ok()
             .filter(|text| text.len() <= 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit()));
         let number = digits.and_then(|digits| u128::from_str_radix(digits, 16).ok());
         match number.and_then(TraceId::from_number) {
-            Some(id) => Ok(Condition::TraceId(id)),
+            Some(id) => Ok(id),
             None => self.refuse(
                 span,
                 "this is no id of a trace",
@@ -510,9 +526,19 @@ fn within(op: CompareOp, number: Literal, make: fn(u64, u64) -> Condition) -> Co
     }
 }
 
-/// That a tag is a number and compares so with another one.
-fn tag_number(key: &str, op: CompareOp, number: Number) -> Condition {
-    let tag = |least, greatest| Condition::Tag(key.to_owned(), TagTest::Number(least, greatest));
+/// That a tag, or an attribute of an event or a link, is like this.
+fn attribute(field: &Field, test: TagTest) -> Condition {
+    match field {
+        Field::Tag(key) => Condition::Tag(key.clone(), test),
+        Field::EventAttribute(key) => Condition::EventAttribute(key.clone(), test),
+        Field::LinkAttribute(key) => Condition::LinkAttribute(key.clone(), test),
+        _ => Condition::Any(Vec::new()),
+    }
+}
+
+/// That a tag or an attribute is a number and compares so with another one.
+fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
+    let tag = |least, greatest| attribute(field, TagTest::Number(least, greatest));
     let equal = tag(number, number);
     let except = |range| Condition::All(vec![range, not(equal.clone())]);
     match op {
@@ -538,7 +564,11 @@ fn present(field: &Field) -> Condition {
         Field::Root => Condition::Root,
         Field::Annotation => Condition::Annotation(TextTest::Present),
         Field::AnyText | Field::TraceDuration => Condition::AnyText(TextTest::Present),
-        Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Present),
+        Field::Event => Condition::Event(TextTest::Present),
+        Field::Link => Condition::Link(None),
+        Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
+            attribute(field, TagTest::Present)
+        }
     }
 }
 
@@ -550,7 +580,9 @@ fn has_status() -> Condition {
 /// That there is text which could be another one.
 fn has_text(field: &Field) -> Condition {
     match field {
-        Field::Tag(key) => Condition::Tag(key.clone(), TagTest::Text(TextTest::Present)),
+        Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
+            attribute(field, TagTest::Text(TextTest::Present))
+        }
         field => present(field),
     }
 }

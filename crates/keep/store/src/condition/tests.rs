@@ -216,6 +216,50 @@ fn filters_find_spans() {
 }
 
 #[test]
+fn events_and_links_are_found_by_their_attributes() {
+    let annotations = [
+        AnnotationRef { time_ns: 1, value: "flushed" },
+        AnnotationRef {
+            time_ns: 2,
+            value: r#""exception": {"exception.type":"IOError","retries":3,"k8s.io/name":"x"}"#,
+        },
+        AnnotationRef { time_ns: 3, value: r#""retry": {"retries":"4","last":true}"# },
+    ];
+    let link =
+        "000000000000000000000000000000ab|00000000000000a1||{\"reason\":\"retry\",\"n\":2}|0";
+    let tags = [tag("event", ValueRef::Str("own")), tag("otlp.link.0", ValueRef::Str(link))];
+    let span = SpanRef { annotations: &annotations, tags: &tags, ..span() };
+    let check = |text: &str, expected: bool| {
+        let condition = Condition::parse(text).unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(condition.holds(&span), expected, "{text}");
+    };
+    check(r#"event == "exception""#, true);
+    check(r#"event == "flush*""#, true);
+    check(r#"event == "timeout""#, false);
+    check(r#"event != "flushed""#, false);
+    check("has(event)", true);
+    check(r#"event.exception.type == "IO*""#, true);
+    check(r#"event["exception.type"] == "IOError""#, true);
+    check(r#"event["k8s.io/name"] == "x""#, true);
+    check("event.retries == 3", true);
+    check("event.retries >= 4", true);
+    check("event.retries > 4", false);
+    check("has(event.last) && !has(event.first)", true);
+    check(r#"event.last == "true""#, true);
+    check(r#"tag.event == "own""#, true);
+    check("has(link)", true);
+    check(r#"link == "ab""#, true);
+    check(r#"link.trace_id == "000000000000000000000000000000ab""#, true);
+    check(r#"link == "ac""#, false);
+    check(r#"link.reason == "retry" && link.n < 3"#, true);
+    check("has(link.other)", false);
+    let error = Condition::parse("link == 5").expect_err("refused").to_string();
+    assert_eq!(error, "column 9: an id is text (put it in quotes; it is hexadecimal)");
+    let error = Condition::parse("event > 5").expect_err("refused").to_string();
+    assert!(error.contains("`event` is text"), "{error}");
+}
+
+#[test]
 fn a_mistyped_field_is_doubted() {
     let check = |text: &str, expected: &[&str]| assert_eq!(doubts(text), expected, "{text}");
     check(
@@ -415,7 +459,10 @@ fn answer<'a>(field: &Field, span: &SpanRef<'a>) -> Answer<'a> {
         Field::Duration => number(span.duration_ns),
         Field::Start => number(span.start_ns),
         Field::Error => or_absent(span.is_error(), Value::Uint(1)),
-        Field::Status | Field::TraceId => unreachable!("no filter of this test has them"),
+        Field::Status | Field::TraceId | Field::Event | Field::EventAttribute(_) => {
+            unreachable!("no filter of this test has them")
+        }
+        Field::Link | Field::LinkAttribute(_) => unreachable!("nor these"),
         Field::Root => or_absent(span.parent_id.is_none(), Value::Uint(1)),
         Field::Annotation => one_of(span.annotations.iter().map(|it| it.value.to_owned())),
         Field::AnyText => {

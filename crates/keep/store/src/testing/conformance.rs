@@ -60,6 +60,7 @@ cases! { $
     search::parts_may_be_late,
     search::both_ends_of_a_window_are_in_it,
     search::filters_are_found,
+    search::events_and_links_are_found,
     pages::the_slowest_come_first,
     pages::requests_are_in_order_that_come_in_parts,
     pages::pages_neither_repeat_nor_lose,

@@ -364,3 +364,30 @@ pub(super) fn filters_are_found(subject: &Subject) {
     check(&format!("start > {}", NOON + 4 * MS), &[5]);
     check(&format!("start <= {}", NOON + MS), &[2, 1]);
 }
+
+/// Events and links are found by their names, ends and attributes.
+pub(super) fn events_and_links_are_found(subject: &Subject) {
+    let link = format!("{:032x}|{:016x}||{{\"batch\":7}}|0", 3, 1);
+    subject.accept(&[
+        span(1, 1, 0, 0, "disk", "sync")
+            .annotation(NOON, r#""retry": {"errno":5,"path":"/dev/sdb"}"#)
+            .annotation(NOON + 1, "done"),
+        span(2, 1, 0, 1, "mailer", "send").tag("otlp.link.0", &link).annotation(NOON, "retry"),
+        span(3, 1, 0, 2, "orders", "place").tag("errno", "5"),
+    ]);
+    let check = |filter: &str, expected: &[u128]| {
+        assert_eq!(subject.filtered(filter), expected, "{filter}");
+    };
+    check(r#"event == "retry""#, &[2, 1]);
+    check(r#"event == "don?" || event == "don*""#, &[1]);
+    check("event.errno == 5", &[1]);
+    check("errno == 5", &[3]);
+    check(r#"event.path == "/dev/*" && service == "disk""#, &[1]);
+    check("has(event.errno)", &[1]);
+    check("has(event)", &[2, 1]);
+    check("has(link)", &[2]);
+    check(r#"link == "3""#, &[2]);
+    check(r#"link == "2""#, &[]);
+    check("link.batch > 6", &[2]);
+    check("!has(link) && !has(event)", &[3]);
+}

@@ -1,0 +1,215 @@
+//! OTLP's events and links, read back from the text in which spans have them. Start at [`SpanEvent::of`] and
+//! [`SpanLink::of`].
+//!
+//! An event is an annotation: its name, or `"NAME": {ATTRIBUTES}` with both in JSON. A link is a tag `otlp.link.N`:
+//! `TRACE|SPAN|STATE|{ATTRIBUTES}|DROPPED`.
+
+use blkkin_model::{SpanId, TraceId, ValueRef};
+use serde_json::{Map, Value};
+use std::borrow::Cow;
+
+/// How the keys of links' tags begin.
+const LINK_KEY: &str = "otlp.link.";
+
+/// An event of a span.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanEvent<'t> {
+    /// Its name.
+    pub name: Cow<'t, str>,
+    attributes: &'t str,
+}
+
+/// A link of a span to another one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpanLink<'t> {
+    /// The request that it leads to.
+    pub trace_id: TraceId,
+    /// The span that it leads to.
+    pub span_id: SpanId,
+    /// W3C's `tracestate`; may be empty.
+    pub trace_state: &'t str,
+    attributes: &'t str,
+}
+
+/// An attribute of an event or a link.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attribute {
+    /// Its key.
+    pub key: String,
+    value: Value,
+    /// The JSON of a list or a map.
+    json: String,
+}
+
+impl<'t> SpanEvent<'t> {
+    /// The event that an annotation is. Any text is an event's name if it is nothing else.
+    pub fn of(annotation: &'t str) -> SpanEvent<'t> {
+        Self::described(annotation)
+            .unwrap_or(SpanEvent { name: Cow::Borrowed(annotation), attributes: "" })
+    }
+
+    fn described(text: &'t str) -> Option<SpanEvent<'t>> {
+        if !(text.starts_with('"') && text.ends_with('}')) {
+            return None;
+        }
+        let mut names = serde_json::Deserializer::from_str(text).into_iter::<String>();
+        let name = names.next()?.ok()?;
+        let attributes = text.get(names.byte_offset()..)?.strip_prefix(": ")?;
+        attributes.starts_with('{').then_some(SpanEvent { name: Cow::Owned(name), attributes })
+    }
+
+    /// Its attributes; none if there are none, or if they are no JSON.
+    pub fn attributes(&self) -> Vec<Attribute> {
+        attributes_of(self.attributes)
+    }
+
+    /// Calls `holds` with the attribute of this key, if there is one.
+    pub(crate) fn has(&self, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
+        has(self.attributes, key, holds)
+    }
+}
+
+impl<'t> SpanLink<'t> {
+    /// The link that a tag is; `None` if it is another tag, or no link after all.
+    pub fn of(key: &str, value: &'t str) -> Option<SpanLink<'t>> {
+        let number = key.strip_prefix(LINK_KEY)?;
+        if number.is_empty() || !number.bytes().all(|byte| byte.is_ascii_digit()) {
+            return None;
+        }
+        let mut parts = value.splitn(3, '|');
+        let (trace_id, span_id, rest) = (parts.next()?, parts.next()?, parts.next()?);
+        let (rest, _dropped) = rest.rsplit_once('|')?;
+        // In a state with `|{`, which is allowed and odd, the attributes are not found.
+        let (trace_state, attributes) = match rest.strip_prefix("|") {
+            Some(attributes) => ("", attributes),
+            None => rest.split_once("|{").map(|(state, _)| (state, &rest[state.len() + 1..]))?,
+        };
+        if !attributes.starts_with('{') {
+            return None;
+        }
+        let number = |digits: &str, length: usize| {
+            let is_hex = digits.len() == length && digits.bytes().all(|it| it.is_ascii_hexdigit());
+            is_hex.then(|| u128::from_str_radix(digits, 16).ok()).flatten()
+        };
+        Some(SpanLink {
+            trace_id: TraceId::from_number(number(trace_id, 32)?)?,
+            span_id: SpanId::from_number(u64::try_from(number(span_id, 16)?).ok()?)?,
+            trace_state,
+            attributes,
+        })
+    }
+
+    /// Its attributes; none if there are none, or if they are no JSON.
+    pub fn attributes(&self) -> Vec<Attribute> {
+        attributes_of(self.attributes)
+    }
+
+    /// Calls `holds` with the attribute of this key, if there is one.
+    pub(crate) fn has(&self, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
+        has(self.attributes, key, holds)
+    }
+}
+
+impl Attribute {
+    fn new((key, value): (String, Value)) -> Attribute {
+        let json = match &value {
+            Value::Array(_) | Value::Object(_) => value.to_string(),
+            _ => String::new(),
+        };
+        Attribute { key, value, json }
+    }
+
+    /// Its value. That of a list or a map is its JSON.
+    pub fn value(&self) -> ValueRef<'_> {
+        match &self.value {
+            Value::Null => ValueRef::Str(""),
+            Value::Bool(flag) => ValueRef::Bool(*flag),
+            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+                (Some(whole), _) => ValueRef::Int(whole),
+                (None, number) => ValueRef::Double(number.unwrap_or(f64::NAN)),
+            },
+            Value::String(text) => ValueRef::Str(text),
+            Value::Array(_) | Value::Object(_) => ValueRef::Str(&self.json),
+        }
+    }
+}
+
+fn attributes_of(json: &str) -> Vec<Attribute> {
+    let map = serde_json::from_str::<Map<String, Value>>(json).unwrap_or_default();
+    map.into_iter().map(Attribute::new).collect()
+}
+
+fn has(json: &str, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
+    // Most have no such key, and need not be read. A key with an escape is looked for in all.
+    let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
+    if json.is_empty() || is_plain && !json.contains(key) {
+        return false;
+    }
+    let Ok(mut map) = serde_json::from_str::<Map<String, Value>>(json) else { return false };
+    let value = map.remove(key);
+    value.is_some_and(|value| holds(Attribute::new((key.to_owned(), value)).value()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_names_or_have_attributes() {
+        let event = SpanEvent::of("cache \"miss\"");
+        assert_eq!((&*event.name, event.attributes()), ("cache \"miss\"", vec![]));
+        let event = SpanEvent::of(
+            r#""a \"b\" é": {"exception.type":"E","n":3,"x":1.5,"ok":true,"l":[1,{"a":2}],"none":null}"#,
+        );
+        assert_eq!(event.name, "a \"b\" é");
+        let attributes = event.attributes();
+        let mut values: Vec<_> = attributes.iter().map(|it| (&*it.key, it.value())).collect();
+        values.sort_by_key(|(key, _)| *key);
+        assert_eq!(
+            values,
+            [
+                ("exception.type", ValueRef::Str("E")),
+                ("l", ValueRef::Str(r#"[1,{"a":2}]"#)),
+                ("n", ValueRef::Int(3)),
+                ("none", ValueRef::Str("")),
+                ("ok", ValueRef::Bool(true)),
+                ("x", ValueRef::Double(1.5)),
+            ]
+        );
+        assert!(event.has("n", |value| value == ValueRef::Int(3)));
+        assert!(!event.has("m", |_| true));
+        // Nothing of that form.
+        for text in ["", "\"", "\"a\": {", "\"a\" {}", "\"a\": 7}", "{\"a\": {}", "\"\\q\": {}"] {
+            let event = SpanEvent::of(text);
+            assert_eq!((&*event.name, event.attributes()), (text, vec![]));
+        }
+        let deep = format!("\"a\": {}{}", "{\"b\":".repeat(100_000), "}".repeat(100_000));
+        assert_eq!(SpanEvent::of(&deep).attributes(), []);
+    }
+
+    #[test]
+    fn links_lead_to_spans() {
+        let id = "0123456789abcdef0123456789abcdef";
+        let value = format!("{id}|00000000000000a1|k=v|w,b={{x}}|{{\"reason\":\"retry\"}}|2");
+        let link = SpanLink::of("otlp.link.0", &value).expect("a link");
+        assert_eq!(link.trace_id.number(), 0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+        assert_eq!(link.span_id.number(), 0xa1);
+        assert_eq!(link.trace_state, "k=v|w,b={x}");
+        assert!(link.has("reason", |value| value == ValueRef::Str("retry")));
+        let value = format!("{id}|00000000000000a1||{{}}|0");
+        let link = SpanLink::of("otlp.link.12", &value).expect("a link");
+        assert_eq!((link.trace_state, link.attributes()), ("", vec![]));
+        for (key, value) in [
+            ("otlp.link.", &*value),
+            ("otlp.link.x", &value),
+            ("tag", &value),
+            ("otlp.link.0", ""),
+            ("otlp.link.0", "1|2|3|{}|0"),
+            ("otlp.link.0", &value[..50]),
+            ("otlp.link.0", &value.replace("a1", "00")),
+            ("otlp.link.0", &value.replace("{}", "")),
+        ] {
+            assert_eq!(SpanLink::of(key, value), None, "{key} {value}");
+        }
+    }
+}
