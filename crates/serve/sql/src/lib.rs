@@ -4,7 +4,9 @@
 
 mod error;
 mod files;
+mod functions;
 mod guard;
+mod otlp;
 mod print;
 mod run;
 mod table;

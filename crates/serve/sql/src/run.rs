@@ -7,7 +7,9 @@
 
 use crate::error::Error;
 use crate::files::Snapshot;
+use crate::functions;
 use crate::guard::{self, Asked};
+use crate::otlp;
 use crate::print::Printer;
 use crate::table::{Files, PLACE};
 use crate::tags::SpanTags;
@@ -337,7 +339,9 @@ fn context(pool_bytes: usize) -> Result<SessionContext, Error> {
         .with_runtime_env(runtime)
         .with_default_features()
         .build();
-    Ok(SessionContext::new_with_state(state))
+    let mut context = SessionContext::new_with_state(state);
+    functions::add(&mut context)?;
+    Ok(context)
 }
 
 /// Makes the tables that users see. The one that they are made of is in a session of its own, where nobody sees it.
@@ -348,6 +352,7 @@ async fn add_tables(
 ) -> Result<(), DataFusionError> {
     let inner = SessionContext::new();
     inner.register_udf(ScalarUDF::new_from_impl(SpanTags::new()));
+    otlp::add(&inner);
     let files = Files::new(snapshot.clone(), bytes_read.clone());
     inner.register_table("files", Arc::new(files))?;
     for table in &TABLES {

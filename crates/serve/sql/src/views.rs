@@ -39,7 +39,7 @@ const DURATION: Column = column("duration_ns", "int", "how long the span took, i
 const ERROR: Column = column("error", "bool", "whether the span failed");
 
 /// All of them.
-pub const TABLES: [Table; 5] = [
+pub const TABLES: [Table; 6] = [
     Table {
         name: "spans",
         meaning: "a span: what a service did for a request, from when to when",
@@ -68,10 +68,12 @@ pub const TABLES: [Table; 5] = [
                 "map",
                 "its own tags as text; tags['http.path'] is NULL where there is none",
             ),
+            column("resource_tags", "map", "those of the process or machine that recorded it"),
+            column("scope_tags", "map", "those of the library that recorded it"),
         ],
         sql: "SELECT trace_id, span_id, parent_id, service, name, kind, start_time, duration_ns, error, \
               status, remote_service, local_ipv4, local_ipv6, local_port, remote_ipv4, remote_ipv6, \
-              remote_port, debug, shared, tags FROM files",
+              remote_port, debug, shared, tags, resource_tags, scope_tags FROM files",
     },
     Table {
         name: "annotations",
@@ -82,6 +84,12 @@ pub const TABLES: [Table; 5] = [
             column("time", "time", "when it happened, in UTC"),
             column("since_start_ns", "int", "how long after the span's start, in nanoseconds"),
             column("value", "text", "what happened"),
+            column("event", "text", "the name of the OTLP event that it is, or what happened"),
+            column(
+                "attributes",
+                "map",
+                "the event's; attributes['exception.type'] is NULL without",
+            ),
             SERVICE,
             NAME,
             KIND,
@@ -91,7 +99,9 @@ pub const TABLES: [Table; 5] = [
         ],
         sql: "SELECT trace_id, span_id, said['time'] AS time, \
               CAST(said['time'] AS BIGINT) - CAST(start_time AS BIGINT) AS since_start_ns, \
-              said['value'] AS value, service, name, kind, start_time, duration_ns, error \
+              said['value'] AS value, event_name(said['value']) AS event, \
+              event_attributes(said['value']) AS attributes, \
+              service, name, kind, start_time, duration_ns, error \
               FROM (SELECT *, unnest(annotations) AS said FROM files)",
     },
     Table {
@@ -116,6 +126,29 @@ pub const TABLES: [Table; 5] = [
               service, name, kind, start_time, duration_ns, error \
               FROM (SELECT *, unnest(span_tags(tags, resource_tags, scope_tags, tag_layout)) AS said \
               FROM files)",
+    },
+    Table {
+        name: "links",
+        meaning: "a link of a span to another one that did not call it, such as that of a message",
+        columns: &[
+            TRACE_ID,
+            SPAN_ID,
+            column("linked_trace_id", "text", "the request that it leads to"),
+            column("linked_span_id", "text", "the span that it leads to"),
+            column("trace_state", "text", "W3C's tracestate"),
+            column("attributes", "map", "the link's"),
+            SERVICE,
+            NAME,
+            KIND,
+            START_TIME,
+            DURATION,
+            ERROR,
+        ],
+        sql: "SELECT trace_id, span_id, said['trace_id'] AS linked_trace_id, \
+              said['span_id'] AS linked_span_id, said['trace_state'] AS trace_state, \
+              said['attributes'] AS attributes, \
+              service, name, kind, start_time, duration_ns, error \
+              FROM (SELECT *, unnest(span_links(tags)) AS said FROM files)",
     },
     Table {
         name: "requests",
@@ -170,7 +203,7 @@ pub struct Example {
 }
 
 /// Queries to learn from, which `blkkin sql --help` shows.
-pub const EXAMPLES: [Example; 6] = [
+pub const EXAMPLES: [Example; 7] = [
     Example {
         question: "the slowest requests",
         sql: "SELECT trace_id, service, name, start_time, duration_ns FROM spans\n\
@@ -196,6 +229,11 @@ pub const EXAMPLES: [Example; 6] = [
         question: "what happened within the spans of a service, between two times",
         sql: "SELECT trace_id, name, value, since_start_ns FROM annotations WHERE service = 'osd.3'\n\
               AND time BETWEEN '2026-11-21T12:00:00Z' AND '2026-11-21T12:01:00Z' ORDER BY time",
+    },
+    Example {
+        question: "exceptions, by their type",
+        sql: "SELECT attributes['exception.type'] AS type, service, count(*) AS times FROM annotations\n\
+              WHERE event = 'exception' GROUP BY type, service ORDER BY times DESC",
     },
     Example {
         question: "calls per minute",

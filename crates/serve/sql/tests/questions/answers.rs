@@ -1,13 +1,16 @@
 //! What is asked is answered: tables and their columns, the examples of the help, formats, what is read for it.
 
 use crate::support::{MS, NOON, Store, asked, requests, span, tag};
-use blkkin_model::{Origin, Value};
+use blkkin_model::{Annotation, Origin, Value};
 use blkkin_sql::{EXAMPLES, Format, TABLES};
 
 #[test]
 fn examples_have_the_answers_that_they_promise() {
-    let store = Store::of(&requests());
-    let answers: [&[&str]; 6] = [
+    let mut spans = requests();
+    let exception = r#""exception": {"exception.type":"IOError"}"#;
+    spans[0].annotations.push(Annotation { time_ns: NOON, value: exception.into() });
+    let store = Store::of(&spans);
+    let answers: [&[&str]; 7] = [
         &[
             "000000000000000a,qemu,read,2026-11-21T12:03:20Z,100000000",
             "0000000000000009,qemu,write,2026-11-21T12:03:00Z,90000000",
@@ -25,6 +28,7 @@ fn examples_have_the_answers_that_they_promise() {
             "0000000000000009,write,2026-11-21T12:03:00Z,90000000",
         ],
         &["0000000000000002,object,received,0", "0000000000000002,object,journaled,2000000"],
+        &["IOError,qemu,1"],
         &[
             "2026-11-21T12:00:00Z,1",
             "2026-11-21T12:01:00Z,1",
@@ -264,6 +268,75 @@ fn the_usual_sql_is_there() {
     }
     let plan = store.ask(Format::Table, "EXPLAIN SELECT trace_id FROM spans WHERE name = 'read'");
     assert!(plan.contains("DataSourceExec") && plan.lines().count() > 4, "{plan}");
+}
+
+#[test]
+fn functions_of_other_databases_are_there() {
+    let store = Store::of(&requests());
+    for (sql, expected) in [
+        (
+            "SELECT max_by(trace_id, duration_ns), min_by(name, duration_ns) FROM spans WHERE kind = 'client'",
+            "000000000000000a,write",
+        ),
+        ("SELECT max_by(name, duration_ns) FILTER (WHERE service <> 'qemu') FROM spans", "object"),
+        ("SELECT max_by(1, CAST(NULL AS BIGINT)) FROM spans", ""),
+        (
+            "SELECT string_agg(DISTINCT CAST(width_bucket(duration_ns / 1e6, 0, 100, 4) AS VARCHAR), '' ORDER BY CAST(width_bucket(duration_ns / 1e6, 0, 100, 4) AS VARCHAR)) FROM spans",
+            "12345",
+        ),
+        (
+            "SELECT count(DISTINCT time_bucket(INTERVAL '1 minute', start_time)) = count(DISTINCT date_bin(INTERVAL '1 minute', start_time)) FROM spans",
+            "true",
+        ),
+        ("SELECT json_get_int('{\"a\":{\"b\":[1,2]}}', 'a', 'b', 1)", "2"),
+        (
+            "SELECT '{\"a\":\"x\"}' ->> 'a', json_length('[1,2,3]'), json_contains('{\"a\":1}', 'b')",
+            "x,3,false",
+        ),
+        ("SELECT count(*) FROM spans WHERE resource_tags['host'] = 'node-osd.3'", "5"),
+        ("SELECT count(*) FROM spans WHERE scope_tags['library'] = 'ceph'", "10"),
+    ] {
+        assert_eq!(store.rows(sql), [expected], "{sql}");
+    }
+    let error = store.error("SELECT width_bucket(1, 2, 2, 5)").to_string();
+    assert!(error.contains("bounds that differ"), "{error}");
+    let error = store.error("SELECT max_by(name, duration_ns) OVER () FROM spans").to_string();
+    assert!(error.contains("max_by cannot be used over a window"), "{error}");
+}
+
+#[test]
+fn events_and_links_have_columns_of_their_own() {
+    let mut spans = requests();
+    let event = |value: &str| Annotation { time_ns: NOON, value: value.into() };
+    spans[0].annotations = vec![
+        event("plain"),
+        event(r#""exception": {"exception.type":"IOError","retries":3,"at":[1,2]}"#),
+    ];
+    let link = "000000000000000000000000000000ab|00000000000000a1|k=v|{\"reason\":\"retry\"}|0";
+    spans[0].tags.push(tag("otlp.link.0", Value::Str(link.into()), Origin::Span));
+    spans[0].tags.push(tag("otlp.link.1", Value::Str("no link".into()), Origin::Span));
+    let store = Store::of(&spans);
+    let rows = |sql: &str| store.rows(sql);
+    assert_eq!(
+        rows("SELECT event, count(*) FROM annotations GROUP BY event ORDER BY event"),
+        ["exception,1", "journaled,10", "plain,1", "received,10"]
+    );
+    assert_eq!(
+        rows(
+            "SELECT attributes['exception.type'], attributes['retries'], attributes['at'], json_get_int(attributes['at'], 1) FROM annotations WHERE event = 'exception'"
+        ),
+        ["IOError,3,\"[1,2]\",2"]
+    );
+    assert_eq!(
+        rows("SELECT cardinality(attributes) FROM annotations WHERE event = 'plain'"),
+        ["0"]
+    );
+    assert_eq!(
+        rows(
+            "SELECT trace_id, linked_trace_id, linked_span_id, trace_state, attributes['reason'], service FROM links"
+        ),
+        ["0000000000000001,00000000000000ab,00000000000000a1,k=v,retry,qemu"]
+    );
 }
 
 #[test]

@@ -12,9 +12,9 @@ use std::time::Duration;
 
 /// Ask a store of spans in SQL
 ///
-/// The tables are spans, annotations, tags, requests and services; `--tables` says what is in them. All that SELECT
-/// can do is there (joins, WITH, window functions, percentiles, dates, regular expressions), and EXPLAIN, SHOW TABLES
-/// and DESCRIBE. Nothing is ever changed, and no other file is read.
+/// The tables are spans, annotations, tags, links, requests and services; `--tables` says what is in them. All that
+/// SELECT can do is there (joins, WITH, window functions, percentiles, dates, regular expressions, JSON), and EXPLAIN,
+/// SHOW TABLES and DESCRIBE. Nothing is ever changed, and no other file is read.
 ///
 /// All that the store has acknowledged is asked, whether its server runs or not: its files, and what is only in its
 /// journal yet.

@@ -1,0 +1,184 @@
+//! Functions that other databases have and DataFusion lacks: `max_by`, `min_by`, `width_bucket`, those for JSON, and
+//! `time_bucket`, which is another name of `date_bin`. Start at [`add`].
+
+use datafusion::arrow::array::{AsArray, Int64Array};
+use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::functions::datetime::date_bin;
+use datafusion::functions_aggregate::first_last::first_value_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, Sort};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, Expr, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::prelude::SessionContext;
+use std::sync::Arc;
+
+/// Adds the functions to a session.
+pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
+    context.register_udf(date_bin().as_ref().clone().with_aliases(["time_bucket"]));
+    context.register_udf(ScalarUDF::new_from_impl(WidthBucket::new()));
+    for extreme in [Extreme::Greatest, Extreme::Least] {
+        context.register_udaf(AggregateUDF::new_from_impl(ValueAt::new(extreme)));
+    }
+    datafusion_functions_json::register_all(context)
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Extreme {
+    Greatest,
+    Least,
+}
+
+/// `max_by(value, key)` and `min_by(value, key)`: the value where the key is greatest, or least.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct ValueAt {
+    extreme: Extreme,
+    signature: Signature,
+}
+
+impl ValueAt {
+    fn new(extreme: Extreme) -> ValueAt {
+        ValueAt { extreme, signature: Signature::any(2, Volatility::Immutable) }
+    }
+}
+
+impl AggregateUDFImpl for ValueAt {
+    fn name(&self) -> &str {
+        match self.extreme {
+            Extreme::Greatest => "max_by",
+            Extreme::Least => "min_by",
+        }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, of: &[DataType]) -> Result<DataType> {
+        of.first().cloned().ok_or_else(|| plan_error("a value and a key are wanted"))
+    }
+
+    fn accumulator(&self, _: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
+        // Replaced by `simplify` wherever it is an aggregate.
+        Err(plan_error(&format!("{} cannot be used over a window", self.name())))
+    }
+
+    /// Makes it the first value in order of the key, of rows that have a key.
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        let is_ascending = self.extreme == Extreme::Least;
+        Some(Box::new(move |call: AggregateFunction, _| {
+            let params = call.params;
+            let [value, key] = <[Expr; 2]>::try_from(params.args)
+                .map_err(|_| plan_error("a value and a key are wanted"))?;
+            let has_key = key.clone().is_not_null();
+            let filter = match params.filter {
+                Some(filter) => filter.and(has_key),
+                None => has_key,
+            };
+            let order = vec![Sort::new(key, is_ascending, false)];
+            Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
+                first_value_udaf(),
+                vec![value],
+                false,
+                Some(Box::new(filter)),
+                order,
+                None,
+            )))
+        }))
+    }
+}
+
+/// `width_bucket(value, low, high, count)`: in which of so many equal parts between low and high a value lies, from 1;
+/// 0 below them and `count + 1` above.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct WidthBucket {
+    signature: Signature,
+}
+
+impl WidthBucket {
+    fn new() -> WidthBucket {
+        let types = vec![DataType::Float64, DataType::Float64, DataType::Float64, DataType::Int64];
+        WidthBucket { signature: Signature::exact(types, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for WidthBucket {
+    fn name(&self) -> &str {
+        "width_bucket"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _of: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Int64)
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let arrays = ColumnarValue::values_to_arrays(&args.args)?;
+        let [value, low, high, count] = arrays.as_slice() else {
+            return Err(plan_error("width_bucket has four arguments"));
+        };
+        let floats = [value, low, high].map(|array| array.as_primitive::<Float64Type>());
+        let counts = count.as_primitive::<Int64Type>();
+        let [values, lows, highs] = floats.map(|floats| floats.iter());
+        let rows = values.zip(lows).zip(highs).zip(counts.iter());
+        let buckets = rows.map(|(((value, low), high), count)| {
+            let (Some(value), Some(low), Some(high), Some(count)) = (value, low, high, count)
+            else {
+                return Ok(None);
+            };
+            bucket(value, low, high, count).map(Some)
+        });
+        let buckets = buckets.collect::<Result<Int64Array>>()?;
+        Ok(ColumnarValue::Array(Arc::new(buckets)))
+    }
+}
+
+fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<i64> {
+    if count <= 0 || count == i64::MAX {
+        return Err(plan_error("width_bucket wants a count of 1 or more"));
+    }
+    if !low.is_finite() || !high.is_finite() || low == high || value.is_nan() {
+        return Err(plan_error("width_bucket wants numbers, and bounds that differ"));
+    }
+    // With the bounds exchanged, parts are counted from above.
+    let (value, low, high) = if low < high { (value, low, high) } else { (-value, -low, -high) };
+    Ok(match () {
+        () if value < low => 0,
+        () if value >= high => count + 1,
+        () => {
+            let part = ((value - low) / (high - low) * count as f64).floor() as i64;
+            part.clamp(0, count - 1) + 1
+        }
+    })
+}
+
+fn plan_error(message: &str) -> DataFusionError {
+    DataFusionError::Plan(message.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::bucket;
+
+    /// The same as PostgreSQL's.
+    #[test]
+    fn values_are_in_buckets() {
+        let of = |value, low, high, count| bucket(value, low, high, count).ok();
+        assert_eq!(of(5.35, 0.024, 10.06, 5), Some(3));
+        assert_eq!([-1.0, 0.0, 9.99, 10.0].map(|it| of(it, 0.0, 10.0, 4)), [0, 1, 4, 5].map(Some));
+        assert_eq!([11.0, 10.0, 0.01, 0.0].map(|it| of(it, 10.0, 0.0, 4)), [0, 1, 4, 5].map(Some));
+        for (value, low, high, count) in [
+            (1.0, 0.0, 0.0, 1),
+            (1.0, 0.0, 1.0, 0),
+            (f64::NAN, 0.0, 1.0, 1),
+            (1.0, 0.0, f64::INFINITY, 1),
+        ] {
+            assert_eq!(of(value, low, high, count), None);
+        }
+    }
+}
