@@ -320,7 +320,7 @@ fn retention(args: &Args, directory: &Path, log: Log) -> Result<Retention, Error
 /// A retention in words.
 fn kept(retention: &Retention) -> String {
     let age = retention.age.map(|age| format!("for {}", values::age_text(age)));
-    let bytes = retention.bytes.map(|bytes| format!("within {} bytes", values::bytes_text(bytes)));
+    let bytes = retention.bytes.map(|bytes| format!("within {}", values::bytes_text(bytes)));
     match (age, bytes) {
         (Some(age), Some(bytes)) => format!("{age} and {bytes}"),
         (Some(one), None) | (None, Some(one)) => one,
