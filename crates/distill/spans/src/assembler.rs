@@ -25,6 +25,9 @@ use std::ops::ControlFlow;
 pub struct Limits {
     /// A request for which nothing has come for so many nanoseconds is complete.
     pub idle_ns: u64,
+    /// The same for a request of which a span is known that has not ended, if that is longer. Programs whose spans
+    /// are events alone never tell their ends.
+    pub idle_unended_ns: u64,
     /// Bytes of all open requests.
     pub bytes: usize,
     /// Spans of all open requests, counted once for each parent, name, service and address that
@@ -42,6 +45,7 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             idle_ns: 30_000_000_000,
+            idle_unended_ns: 0,
             bytes: 256 << 20,
             spans: 2_000_000,
             bytes_of_request: 64 << 20,
@@ -157,6 +161,7 @@ impl Assembler {
             None => self.begin(said.trace_id),
         };
         self.touch(place, now);
+        self.pending[place as usize].heard = now;
         self.counts.events += 1;
         let limits = &self.limits;
         let pending = &mut self.pending[place as usize];
@@ -192,9 +197,18 @@ impl Assembler {
         while let Some(oldest) = self.pending.get(self.oldest as usize)
             && oldest.touched < before
         {
-            self.give_out(self.oldest, Completion::Idle, sink)?;
+            match self.has_time(oldest, now) {
+                true => self.touch(self.oldest, now),
+                false => self.give_out(self.oldest, Completion::Idle, sink)?,
+            }
         }
         ControlFlow::Continue(())
+    }
+
+    /// Whether a request for which nothing has come for the idle time is waited for once more.
+    fn has_time(&self, pending: &Pending, now: i64) -> bool {
+        let waited = u64::try_from(now.saturating_sub(pending.heard)).unwrap_or(0);
+        waited < self.limits.idle_unended_ns && pending.has_unended()
     }
 
     /// Gives out everything, in order of the first thing that was said, because nothing more will

@@ -6,7 +6,7 @@
 use crate::said::{Said, What, Whole};
 use crate::words::{OWN, Word, Words};
 use blkkin_model::{Kind, ValueRef};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::mem::size_of;
 
 /// Who says something of which span.
@@ -76,6 +76,8 @@ pub(crate) struct Pending {
     /// Whether it has been given out before.
     pub(crate) is_late: bool,
     /// When something came last, by the clock of whoever adds.
+    pub(crate) heard: i64,
+    /// That, or when the request was last waited for once more.
     pub(crate) touched: i64,
     /// Neighbours in the order of that.
     pub(crate) older: u32,
@@ -100,6 +102,14 @@ impl Pending {
             + self.numbers.len() * NUMBER_SIZE
             + self.texts.capacity()
             + self.ends.capacity() * 4
+    }
+
+    /// Whether a span is known, as something was said of it or as another one's parent, whose end is not.
+    pub(crate) fn has_unended(&self) -> bool {
+        let ended = self.parts.iter().filter(|part| part.what.is_span());
+        let ended: HashSet<u64> = ended.map(|part| self.voices[part.voice as usize].span).collect();
+        let mut known = self.voices.iter().flat_map(|voice| [voice.span, voice.parent]);
+        known.any(|span| span != 0 && !ended.contains(&span))
     }
 
     /// Forgets everything but, if it is little, the memory.

@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 
 const IDLE_10: Limits = Limits {
     idle_ns: 10,
+    idle_unended_ns: 0,
     bytes: 1 << 20,
     spans: 1000,
     bytes_of_request: 1 << 20,
@@ -38,6 +39,33 @@ fn requests_are_given_out_when_nothing_has_come_for_a_while() {
     let counts = assembler.counts();
     assert_eq!((counts.requests, counts.spans, counts.events), (4, 4, 8));
     assert_eq!((counts.late, counts.evicted, counts.left_out), (1, 0, 0));
+}
+
+/// A request whose disk took long was once given out in two halves.
+#[test]
+fn spans_that_have_not_ended_are_waited_for() {
+    let mut assembler = Assembler::new(Limits { idle_unended_ns: 50, ..IDLE_10 });
+    let mut drawn = Drawn::default();
+    let mut add = |line| {
+        let said = said(line);
+        assert!(assembler.add(&said, said.time_ns as i64, &mut drawn).is_continue());
+        std::mem::take(&mut drawn.0)
+    };
+    // Request 1 has an event of a span and the end of another one, whose parent is not told of; 2 has all ends.
+    assert_eq!(add("100 1/2<1 a:x sent"), "");
+    assert_eq!(add("101 1/3<2 b:y @server 100+1"), "");
+    assert_eq!(add("102 2/4 c:z @server 102+1"), "");
+    assert_eq!(add("120 9/9 d:w e"), "2\n  4 c:z server 102+1\n");
+    assert_eq!(add("140 1/2<1 a:x @client 99+40"), "");
+    assert_eq!(add("145 1/1 a:x @server 98+47"), "");
+    let whole = "1\n  1 a:x server 98+47 self 7\n    2 a:x client 99+40 self 39 (100 sent)\n      3 b:y server 100+1\n";
+    assert_eq!(add("156 8/8 d:w @server 156+1"), whole);
+    // 9 never ends.
+    assert_eq!(add("169 7/7 d:w @server 169+1"), "8\n  8 d:w server 156+1\n");
+    assert_eq!(
+        add("180 6/6 d:w @server 180+1"),
+        "7\n  7 d:w server 169+1\n9\n  9 d:w 120 (120 e)\n"
+    );
 }
 
 #[test]

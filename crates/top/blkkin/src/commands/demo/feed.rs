@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 /// A request is complete when nothing has come for so long.
 const IDLE: Duration = Duration::from_millis(300);
 
+/// The same while one of its spans has not ended, as where the disk takes long.
+const IDLE_UNENDED: Duration = Duration::from_secs(10);
+
 /// How soon spans are sent.
 const BATCH_AGE: Duration = Duration::from_millis(100);
 
@@ -70,7 +73,11 @@ fn follow(
     lost: &AtomicU64,
 ) -> Option<String> {
     let mut follower = Follower::new(&[Source::Path(trace)]);
-    let limits = Limits { idle_ns: IDLE.as_nanos() as u64, ..Limits::default() };
+    let limits = Limits {
+        idle_ns: IDLE.as_nanos() as u64,
+        idle_unended_ns: IDLE_UNENDED.as_nanos() as u64,
+        ..Limits::default()
+    };
     let push = |request: &Request<'_>| {
         for step in &request.steps {
             while exporter.push(&step.span).is_err() {
