@@ -116,7 +116,7 @@ impl Control for Agent {
     }
 }
 
-/// What `blkkin` exits with if all is done and events were lost.
+/// Exit status of `blkkin` where all is done and events were lost.
 const EVENTS_LOST: i32 = 3;
 /// The agent is our own, so there is no other session.
 const NAME: &str = "bench";

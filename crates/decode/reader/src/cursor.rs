@@ -1,8 +1,8 @@
 //! The events of one packet after the other, through a window on the file.
 //!
-//! A packet may be of any size, so only a part of it is held: at least [`AHEAD`] bytes before
-//! each event, as long as the packet has them, which nearly every event fits into. One that does
-//! not makes the window grow, as far as there are bytes in the file and up to
+//! A packet may be of any size, so only a part of it is held: at least [`AHEAD`] bytes from each
+//! event on, as long as the packet has them and no other cursor has read them before, which nearly
+//! every event fits into. One that does not makes the window grow, as far as there are bytes in the file and up to
 //! [`EVENT_SIZE_MAX`]; its visitor starts again.
 
 use crate::error::{Problem, ProblemKind};
@@ -125,19 +125,26 @@ impl Cursor {
         self.kept_max = size;
     }
 
-    /// Hands over the bytes that are kept, if they were not too many, and keeps those from byte
-    /// `from` of the packet on. `room` is an empty buffer for them.
-    pub(crate) fn hand_over(&mut self, from: u64, room: Vec<u8>) -> Option<ReadBytes> {
+    /// Hands over the bytes that are kept, and keeps those from byte `from` of the packet on, in a
+    /// buffer of `spare` if there is one. `None` if the bytes are too many: the next cursor reads
+    /// the file itself.
+    pub(crate) fn hand_over(&mut self, from: u64, spare: &mut Vec<Vec<u8>>) -> Option<ReadBytes> {
         let packet = self.packet_number();
         let was_kept = self.kept_from.replace(from).is_some();
-        let passed = from.checked_sub(self.base).filter(|_| was_kept && self.kept_max > 0)?;
-        let passed = usize::try_from(passed).ok().filter(|passed| *passed <= self.held)?;
+        let passed = from.checked_sub(self.base).filter(|_| was_kept)?;
+        let passed = usize::try_from(passed).ok().filter(|passed| *passed <= self.kept_max)?;
+        // A large event leaves much behind it, which would be copied for each slice.
+        let is_much = self.held > self.kept_max + 2 * self.window;
+        if passed > self.held || is_much {
+            return None;
+        }
         let (held, base, complete) = (self.held, self.base, self.complete);
+        let room = spare.pop().unwrap_or_default();
         let buffer = std::mem::replace(&mut self.buffer, room);
         self.held -= passed;
         self.base += passed as u64;
         if self.buffer.len() < self.held {
-            self.buffer = vec![0; self.held.max(self.kept_max) + 2 * self.window];
+            self.buffer = vec![0; self.kept_max + 2 * self.window];
         }
         self.buffer[..self.held].copy_from_slice(&buffer[passed..held]);
         self.move_positions(passed);
@@ -194,13 +201,14 @@ impl Cursor {
         let has_header = is_last && mark.is_some() && self.header.len() == header_size;
         self.packet = Some(packet);
         if !has_header {
+            // Not another packet's, if this one's cannot be read.
+            self.header.clear();
             match given.take_if(|_| mark.is_none()) {
                 Some(given) => self.replace_held(given),
                 // Events before a mark are not read.
                 None if mark.is_some() => self.hold(header_size)?,
                 None => self.fill(header_size)?,
             }
-            self.header.clear();
             self.header.extend_from_slice(&self.buffer[..header_size.min(self.held)]);
         }
         self.machine_header(data)?;

@@ -10,7 +10,7 @@ pub use parse::doubts;
 use crate::is_cancelled;
 use crate::otlp::{SpanEvent, SpanLink};
 use blkkin_filter::Glob;
-use blkkin_model::{Kind, SpanRef, Status, TraceId, ValueRef};
+use blkkin_model::{Kind, Origin, SpanRef, Status, TraceId, ValueRef};
 use std::borrow::Cow;
 
 /// What a span must be, as a tree whose leaves are about one thing each, so that a store can look at that alone.
@@ -85,6 +85,10 @@ pub enum TagTest {
     Text(TextTest),
     /// A number, or text that is one, from the first to the last, both included.
     Number(Number, Number),
+    /// A number, or text that is one, less than this.
+    Below(Number),
+    /// A number, or text that is one, greater than this.
+    Above(Number),
 }
 
 /// A number to compare with, whole if the text was.
@@ -152,7 +156,8 @@ fn is_same(one: TraceId, other: TraceId) -> bool {
 }
 
 fn links_of<'s>(span: &'s SpanRef<'_>) -> impl Iterator<Item = SpanLink<'s>> {
-    span.tags.iter().take_while(|_| !is_cancelled()).filter_map(|tag| match tag.value {
+    let own = span.tags.iter().filter(|tag| tag.origin == Origin::Span);
+    own.take_while(|_| !is_cancelled()).filter_map(|tag| match tag.value {
         ValueRef::Str(text) => SpanLink::of(tag.key, text),
         _ => None,
     })
@@ -204,6 +209,10 @@ impl TagTest {
             TagTest::Text(test) => test.holds_of(&text_of(value), Case::Counts),
             TagTest::Number(least, greatest) => Number::of(value)
                 .is_some_and(|number| least.is_at_most(number) && number.is_at_most(*greatest)),
+            TagTest::Below(bound) => Number::of(value)
+                .is_some_and(|number| number.is_at_most(*bound) && !bound.is_at_most(number)),
+            TagTest::Above(bound) => Number::of(value)
+                .is_some_and(|number| bound.is_at_most(number) && !number.is_at_most(*bound)),
         }
     }
 }

@@ -5,10 +5,11 @@
 //! `TRACE|SPAN|STATE|{ATTRIBUTES}|DROPPED`.
 
 use blkkin_model::{SpanId, TraceId, ValueRef};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
-/// How the keys of links' tags begin.
+/// The start of the keys of links' tags.
 const LINK_KEY: &str = "otlp.link.";
 
 /// An event of a span.
@@ -33,13 +34,21 @@ pub struct SpanLink<'t> {
 
 /// An attribute of an event or a link.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Attribute {
+pub struct Attribute<'t> {
     /// Its key.
     pub key: String,
-    value: Value,
-    /// The JSON of a list or a map.
-    json: String,
+    value: AttributeValue<'t>,
 }
+
+#[derive(Clone, Debug, PartialEq)]
+enum AttributeValue<'t> {
+    Text(String),
+    /// A number, a flag, nothing, a list or a map, in JSON.
+    Json(&'t str),
+}
+
+/// The attributes in JSON, of which only the wanted ones are read further.
+type Attributes<'t> = BTreeMap<String, &'t RawValue>;
 
 impl<'t> SpanEvent<'t> {
     /// The event that an annotation is. Any text is an event's name if it is nothing else.
@@ -55,11 +64,12 @@ impl<'t> SpanEvent<'t> {
         let mut names = serde_json::Deserializer::from_str(text).into_iter::<String>();
         let name = names.next()?.ok()?;
         let attributes = text.get(names.byte_offset()..)?.strip_prefix(": ")?;
-        attributes.starts_with('{').then_some(SpanEvent { name: Cow::Owned(name), attributes })
+        serde_json::from_str::<Attributes<'_>>(attributes).ok()?;
+        Some(SpanEvent { name: Cow::Owned(name), attributes })
     }
 
-    /// Its attributes; none if there are none, or if they are no JSON.
-    pub fn attributes(&self) -> Vec<Attribute> {
+    /// Its attributes, in order of their keys.
+    pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
 
@@ -99,8 +109,8 @@ impl<'t> SpanLink<'t> {
         })
     }
 
-    /// Its attributes; none if there are none, or if they are no JSON.
-    pub fn attributes(&self) -> Vec<Attribute> {
+    /// Its attributes, in order of their keys; none if they are no JSON.
+    pub fn attributes(&self) -> Vec<Attribute<'t>> {
         attributes_of(self.attributes)
     }
 
@@ -110,33 +120,36 @@ impl<'t> SpanLink<'t> {
     }
 }
 
-impl Attribute {
-    fn new((key, value): (String, Value)) -> Attribute {
-        let json = match &value {
-            Value::Array(_) | Value::Object(_) => value.to_string(),
-            _ => String::new(),
-        };
-        Attribute { key, value, json }
+impl<'t> Attribute<'t> {
+    fn new(key: String, json: &'t RawValue) -> Attribute<'t> {
+        let json = json.get();
+        let text = json.starts_with('"').then(|| serde_json::from_str(json).ok()).flatten();
+        let value = text.map_or(AttributeValue::Json(json), AttributeValue::Text);
+        Attribute { key, value }
     }
 
     /// Its value. That of a list or a map is its JSON.
     pub fn value(&self) -> ValueRef<'_> {
-        match &self.value {
-            Value::Null => ValueRef::Str(""),
-            Value::Bool(flag) => ValueRef::Bool(*flag),
-            Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-                (Some(whole), _) => ValueRef::Int(whole),
-                (None, number) => ValueRef::Double(number.unwrap_or(f64::NAN)),
+        let json = match &self.value {
+            AttributeValue::Text(text) => return ValueRef::Str(text),
+            AttributeValue::Json(json) => *json,
+        };
+        match json {
+            "null" => ValueRef::Str(""),
+            "true" => ValueRef::Bool(true),
+            "false" => ValueRef::Bool(false),
+            json => match (json.parse(), json.parse()) {
+                (Ok(whole), _) => ValueRef::Int(whole),
+                (Err(_), Ok(number)) => ValueRef::Double(number),
+                (Err(_), Err(_)) => ValueRef::Str(json),
             },
-            Value::String(text) => ValueRef::Str(text),
-            Value::Array(_) | Value::Object(_) => ValueRef::Str(&self.json),
         }
     }
 }
 
-fn attributes_of(json: &str) -> Vec<Attribute> {
-    let map = serde_json::from_str::<Map<String, Value>>(json).unwrap_or_default();
-    map.into_iter().map(Attribute::new).collect()
+fn attributes_of(json: &str) -> Vec<Attribute<'_>> {
+    let map = serde_json::from_str::<Attributes<'_>>(json).unwrap_or_default();
+    map.into_iter().map(|(key, json)| Attribute::new(key, json)).collect()
 }
 
 fn has(json: &str, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
@@ -145,9 +158,8 @@ fn has(json: &str, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool 
     if json.is_empty() || is_plain && !json.contains(key) {
         return false;
     }
-    let Ok(mut map) = serde_json::from_str::<Map<String, Value>>(json) else { return false };
-    let value = map.remove(key);
-    value.is_some_and(|value| holds(Attribute::new((key.to_owned(), value)).value()))
+    let Ok(mut map) = serde_json::from_str::<Attributes<'_>>(json) else { return false };
+    map.remove_entry(key).is_some_and(|(key, json)| holds(Attribute::new(key, json).value()))
 }
 
 #[cfg(test)]
@@ -159,17 +171,18 @@ mod tests {
         let event = SpanEvent::of("cache \"miss\"");
         assert_eq!((&*event.name, event.attributes()), ("cache \"miss\"", vec![]));
         let event = SpanEvent::of(
-            r#""a \"b\" é": {"exception.type":"E","n":3,"x":1.5,"ok":true,"l":[1,{"a":2}],"none":null}"#,
+            r#""a \"b\" é": {"exception.type":"E","n":3,"x":1.5,"ok":true,"l":[1, {"a":2}],"none":null,"f":0.9452706955539223,"max":1.7976931348623157e308}"#,
         );
         assert_eq!(event.name, "a \"b\" é");
         let attributes = event.attributes();
-        let mut values: Vec<_> = attributes.iter().map(|it| (&*it.key, it.value())).collect();
-        values.sort_by_key(|(key, _)| *key);
+        let values: Vec<_> = attributes.iter().map(|it| (&*it.key, it.value())).collect();
         assert_eq!(
             values,
             [
                 ("exception.type", ValueRef::Str("E")),
-                ("l", ValueRef::Str(r#"[1,{"a":2}]"#)),
+                ("f", ValueRef::Double(0.945_270_695_553_922_3)),
+                ("l", ValueRef::Str(r#"[1, {"a":2}]"#)),
+                ("max", ValueRef::Double(f64::MAX)),
                 ("n", ValueRef::Int(3)),
                 ("none", ValueRef::Str("")),
                 ("ok", ValueRef::Bool(true)),
@@ -179,7 +192,16 @@ mod tests {
         assert!(event.has("n", |value| value == ValueRef::Int(3)));
         assert!(!event.has("m", |_| true));
         // Nothing of that form.
-        for text in ["", "\"", "\"a\": {", "\"a\" {}", "\"a\": 7}", "{\"a\": {}", "\"\\q\": {}"] {
+        for text in [
+            "",
+            "\"",
+            "\"a\": {",
+            "\"a\" {}",
+            "\"a\": 7}",
+            "{\"a\": {}",
+            "\"\\q\": {}",
+            "\"a\": {no}",
+        ] {
             let event = SpanEvent::of(text);
             assert_eq!((&*event.name, event.attributes()), (text, vec![]));
         }

@@ -4,6 +4,7 @@
 use datafusion::arrow::array::{AsArray, Int64Array};
 use datafusion::arrow::datatypes::{DataType, Float64Type, Int64Type};
 use datafusion::common::{DataFusionError, Result};
+use datafusion::dataframe::DataFrame;
 use datafusion::functions::datetime::date_bin;
 use datafusion::functions_aggregate::first_last::first_value_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, Sort};
@@ -13,6 +14,7 @@ use datafusion::logical_expr::{
     ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::prelude::SessionContext;
+use datafusion_functions_json::functions::json_union_to_text;
 use std::sync::Arc;
 
 /// Adds the functions to a session.
@@ -23,6 +25,24 @@ pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
         context.register_udaf(AggregateUDF::new_from_impl(ValueAt::new(extreme)));
     }
     datafusion_functions_json::register_all(context)
+}
+
+/// Has columns of JSON of any type, such as of `->`, shown as text, which all formats know.
+pub(crate) fn show_json_as_text(frame: DataFrame) -> Result<DataFrame> {
+    let columns = frame.schema().iter();
+    let columns: Vec<(Expr, bool)> = columns
+        .map(|(table, field)| {
+            let column = Expr::from((table, field));
+            match field.data_type() {
+                DataType::Union(..) => (json_union_to_text(column).alias(field.name()), true),
+                _ => (column, false),
+            }
+        })
+        .collect();
+    if !columns.iter().any(|(_, is_json)| *is_json) {
+        return Ok(frame);
+    }
+    frame.select(columns.into_iter().map(|(column, _)| column))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -70,6 +90,9 @@ impl AggregateUDFImpl for ValueAt {
         let is_ascending = self.extreme == Extreme::Least;
         Some(Box::new(move |call: AggregateFunction, _| {
             let params = call.params;
+            if !params.order_by.is_empty() || params.distinct {
+                return Err(plan_error("neither ORDER BY nor DISTINCT has a meaning here"));
+            }
             let [value, key] = <[Expr; 2]>::try_from(params.args)
                 .map_err(|_| plan_error("a value and a key are wanted"))?;
             let has_key = key.clone().is_not_null();
@@ -145,6 +168,9 @@ fn bucket(value: f64, low: f64, high: f64, count: i64) -> Result<i64> {
     if !low.is_finite() || !high.is_finite() || low == high || value.is_nan() {
         return Err(plan_error("width_bucket wants numbers, and bounds that differ"));
     }
+    if !(high - low).is_finite() {
+        return bucket(value / 2.0, low / 2.0, high / 2.0, count);
+    }
     // With the bounds exchanged, parts are counted from above.
     let (value, low, high) = if low < high { (value, low, high) } else { (-value, -low, -high) };
     Ok(match () {
@@ -170,6 +196,7 @@ mod tests {
     fn values_are_in_buckets() {
         let of = |value, low, high, count| bucket(value, low, high, count).ok();
         assert_eq!(of(5.35, 0.024, 10.06, 5), Some(3));
+        assert_eq!(of(5.0, -1e308, 1e308, 10), Some(6));
         assert_eq!([-1.0, 0.0, 9.99, 10.0].map(|it| of(it, 0.0, 10.0, 4)), [0, 1, 4, 5].map(Some));
         assert_eq!([11.0, 10.0, 0.01, 0.0].map(|it| of(it, 10.0, 0.0, 4)), [0, 1, 4, 5].map(Some));
         for (value, low, high, count) in [

@@ -29,14 +29,14 @@ struct Function {
     signature: Signature,
 }
 
-/// What a function gives, and of what.
+/// The function's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Part {
-    /// Of an annotation's text.
+    /// The name of the event that an annotation is.
     EventName,
-    /// Of an annotation's text.
+    /// Its attributes.
     EventAttributes,
-    /// Of a map of tags.
+    /// The links in a map of tags.
     SpanLinks,
 }
 
@@ -72,6 +72,9 @@ impl ScalarUDFImpl for Function {
     }
 }
 
+/// Most bytes of keys or values in one array.
+const BYTES_MAX: usize = i32::MAX as usize;
+
 fn wrong(wanted: &str) -> DataFusionError {
     DataFusionError::Execution(format!("a function of events and links wants {wanted}"))
 }
@@ -85,7 +88,14 @@ fn attributes_type() -> DataType {
     attributes().finish().data_type().clone()
 }
 
-fn append(map: &mut MapBuilder<StringBuilder, StringBuilder>, of: &[Attribute]) -> Result<()> {
+fn append(map: &mut MapBuilder<StringBuilder, StringBuilder>, of: &[Attribute<'_>]) -> Result<()> {
+    let (keys, values) = map.entries();
+    // Offsets have 32 bits.
+    let held = keys.values_slice().len().max(values.values_slice().len());
+    let more: usize = of.iter().map(|it| it.key.len().max(text_of(it.value()).len())).sum();
+    if held + more > BYTES_MAX {
+        return Err(DataFusionError::ResourcesExhausted("attributes".into()));
+    }
     for attribute in of {
         map.keys().append_value(&attribute.key);
         map.values().append_value(text_of(attribute.value()));

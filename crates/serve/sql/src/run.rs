@@ -282,7 +282,7 @@ impl Query {
         };
         let plan = state.statement_to_plan(statement).await?;
         guard::check(&plan)?;
-        let mut frame = DataFrame::new(state, plan);
+        let mut frame = functions::show_json_as_text(DataFrame::new(state, plan))?;
         if let Some(most) = most {
             // One more shows that there are more.
             frame = frame.limit(0, Some(most.saturating_add(1)))?;

@@ -88,7 +88,7 @@ pub const TABLES: [Table; 6] = [
             column(
                 "attributes",
                 "map",
-                "the event's; attributes['exception.type'] is NULL without",
+                "the event's attributes as text, such as attributes['exception.type']",
             ),
             SERVICE,
             NAME,
@@ -136,7 +136,7 @@ pub const TABLES: [Table; 6] = [
             column("linked_trace_id", "text", "the request that it leads to"),
             column("linked_span_id", "text", "the span that it leads to"),
             column("trace_state", "text", "W3C's tracestate"),
-            column("attributes", "map", "the link's"),
+            column("attributes", "map", "the link's attributes as text"),
             SERVICE,
             NAME,
             KIND,

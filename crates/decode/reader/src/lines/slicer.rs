@@ -27,10 +27,11 @@ const SLICES_PER_THREAD: u64 = 16;
 const SLICE_SIZE_GOOD: u64 = 1 << 20;
 /// Most bytes of packets.
 const SLICE_SIZE_MAX: u64 = 16 << 20;
-/// Slices are cut within packets where one packet of each stream has more bytes than this, …
+/// Slices are cut within packets where one packet of each stream has more bytes than this, which
+/// the threads that wait for their turn share.
 const WHOLE_SIZE_MAX: u64 = 1 << 20;
-/// … shared by the threads that wait for their turn, but not less than this.
-const WHOLE_SIZE_MAX_LEAST: u64 = 256 << 10;
+/// The least share of one thread.
+const WHOLE_SIZE_SHARE_MIN: u64 = 256 << 10;
 /// Bytes of packets of a slice that is cut within packets. As text they fit into what the threads
 /// may keep, and what is read of them still is in a processor's cache when they are printed.
 const SCOUTED_SIZE: u64 = 128 << 10;
@@ -82,6 +83,8 @@ pub(super) struct Slicer<'r> {
     slice_size: u64,
     /// Bytes of a scout's step, if there are scouts.
     step: Option<usize>,
+    /// Bytes that each scout keeps to be handed over.
+    kept_max: usize,
     /// Buffers for scouts.
     spare: Vec<Vec<u8>>,
     is_over: bool,
@@ -131,7 +134,7 @@ impl<'r> Slicer<'r> {
             (0..reading.stream_count()).map(|n| Source::new(reading.packets(n))).collect();
         let row: u64 = sources.iter().flat_map(|source| &source.next).map(|next| next.size).sum();
         let waiting = (reading.threads as u64).saturating_sub(1).max(1);
-        let whole = (WHOLE_SIZE_MAX / waiting).max(WHOLE_SIZE_MAX_LEAST);
+        let whole = (WHOLE_SIZE_MAX / waiting).max(WHOLE_SIZE_SHARE_MIN);
         let is_large = row > reading.slice_size.unwrap_or(whole);
         let is_scouted = is_large && sources.len() <= SCOUTS_MAX;
         let scouted = reading.slice_size.unwrap_or(SCOUTED_SIZE);
@@ -140,7 +143,13 @@ impl<'r> Slicer<'r> {
             true => scouted,
             false => reading.slice_size.unwrap_or_else(|| slice_size(reading, row)),
         };
+        let kept_max = match sources.len() <= HANDING_OVER_MAX {
+            // One stream may have all of a slice, and some steps more.
+            true => 2 * scouted.min(SLICE_SIZE_MAX) as usize,
+            false => 0,
+        };
         Slicer {
+            kept_max,
             reading,
             sources,
             number: 0,
@@ -159,6 +168,8 @@ impl<'r> Slicer<'r> {
 
     /// Takes buffers that scouts can use.
     pub(super) fn reuse(&mut self, spare: &mut Vec<Vec<u8>>) {
+        // Large events have made some larger than others need.
+        spare.retain(|buffer| buffer.len() <= self.kept_max + 2 * SCOUT_WINDOW_SIZE);
         self.spare.append(spare);
     }
 
@@ -220,7 +231,6 @@ impl<'r> Slicer<'r> {
 
     /// Pulls the packets of a slice, and says where it ends.
     fn pull(&mut self) -> Cut {
-        let count = self.sources.len();
         let mut size: u64 = 0;
         let mut cut = None;
         loop {
@@ -268,9 +278,7 @@ impl<'r> Slicer<'r> {
             let pulled = source.pull(self.reading.begin);
             let is_scouted = match self.step {
                 Some(step) if pulled > 2 * step as u64 => {
-                    let is_kept = count <= HANDING_OVER_MAX;
-                    let kept_max = if is_kept { self.slice_size as usize } else { 0 };
-                    source.begin_scout(self.reading, index, kept_max)
+                    source.begin_scout(self.reading, index, self.kept_max)
                 }
                 _ => false,
             };
@@ -344,7 +352,7 @@ impl Source {
             && let Some(mark) = scout.mark_before(begin)
         {
             packet.mark = Some(mark);
-            read = scout.cursor.hand_over(mark.position / 8, spare.pop().unwrap_or_default());
+            read = scout.cursor.hand_over(mark.position / 8, spare);
         }
         self.begun = self.open.len();
         read
@@ -356,8 +364,8 @@ impl Source {
         Some(scout.time())
     }
 
-    /// Sends a scout, who keeps so many bytes, into the packet that was opened last; `false` if
-    /// that cannot be.
+    /// Starts a scout in the packet that was opened last, which keeps up to `kept_max` bytes; `false`
+    /// if that cannot be.
     fn begin_scout(&mut self, reading: &Reading<'_>, stream: usize, kept_max: usize) -> bool {
         let Some(packet) = self.open.back() else { return false };
         let (trace, stream) = reading.stream(stream);

@@ -19,10 +19,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 const WAITING_SIZE: usize = 24 << 20;
 /// … and at least on each of them.
 const WAITING_SIZE_MIN: usize = 4 << 20;
-/// Bytes of text of slices that are left to others, some slices of whole packets, …
+/// Bytes of text of slices that are left to others, where slices are of whole packets.
 const LEFT_SIZE_MAX: usize = 12 << 20;
-/// … or of slices within packets, whose text is smaller. Less memory is used for the first time
-/// where a thread is held up and another one goes ahead.
+/// The same where slices end within packets, whose text is smaller. With more, a thread that goes
+/// ahead of one that is held up would use more memory, and the first use of a page is slow.
 const LEFT_SIZE_MAX_WITHIN: usize = 3 << 20;
 
 /// What the threads share.
@@ -34,6 +34,7 @@ pub(super) struct Turns<'r, S> {
     output: Mutex<Output<S>>,
     /// Bytes that a thread may keep until it is its turn.
     waiting_size: usize,
+    /// Bytes of text of all slices that are left to others.
     left_size_max: usize,
     /// Empty blocks, to be used again, by any thread: the first use of memory costs more than
     /// taking it over from another processor.

@@ -74,6 +74,21 @@ pub(super) fn probably_meant(operand: &Operand) -> Option<&'static str> {
     }
 }
 
+/// The owner, an event or a link, of an attribute, and the key that a tag of the same name has.
+pub(super) fn attribute_of_other(operand: &Operand) -> Option<(&'static str, String)> {
+    let (OperandKind::Payload, [Step::Name(owner), Step::Name(_), ..]) =
+        (operand.kind, operand.path.as_slice())
+    else {
+        return None;
+    };
+    let owner = match owner.as_str() {
+        "event" => "an event",
+        "link" => "a link",
+        _ => return None,
+    };
+    Some((owner, operand.to_string()))
+}
+
 impl Field {
     /// What an operand of a filter means.
     pub(super) fn of(filter: &Filter, operand: &Operand) -> Result<Field, FilterError> {
@@ -112,7 +127,7 @@ impl Field {
             ["annotation"] => Field::Annotation,
             ["event"] => Field::Event,
             ["event", key @ ..] => Field::EventAttribute(key.join(".")),
-            ["link"] | ["link", "trace_id"] => Field::Link,
+            ["link"] => Field::Link,
             ["link", key @ ..] => Field::LinkAttribute(key.join(".")),
             ["any"] => Field::AnyText,
             ["trace", "duration"] => Field::TraceDuration,

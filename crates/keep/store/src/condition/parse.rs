@@ -1,6 +1,6 @@
 //! From a filter's text to a [`Condition`]. Start at [`Condition::parse`].
 
-use super::field::{Field, KINDS, STATUSES, kind_of, probably_meant};
+use super::field::{Field, KINDS, STATUSES, attribute_of_other, kind_of, probably_meant};
 use super::{Condition, Number, TagTest, TextTest};
 use blkkin_filter::tree::{BinaryOp, CompareOp, Expr, Node, Span};
 use blkkin_filter::{Filter, FilterError, Glob, Operand, Step, suggest};
@@ -46,6 +46,11 @@ impl Condition {
 pub fn doubts(text: &str) -> Vec<String> {
     let Ok(filter) = Filter::parse(text) else { return Vec::new() };
     let doubt = |operand: &Operand| {
+        if let Some((owner, key)) = attribute_of_other(operand) {
+            return Some(format!(
+                "`{operand}` is an attribute of {owner}; the tag of that name is `tag.{key}`"
+            ));
+        }
         let is_word = |word: &str| operand.to_string().eq_ignore_ascii_case(word);
         if STATUSES.into_iter().chain(KINDS.map(|(word, _)| word)).any(is_word) {
             // As `status` and `kind` are compared with.
@@ -158,8 +163,8 @@ impl<'f> Parser<'f> {
             Field::Root => Ok(Condition::Root),
             Field::Duration => Ok(Condition::Duration(1, u64::MAX)),
             Field::Start => Ok(Condition::Start(1, u64::MAX)),
-            Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_) => {
-                Ok(attribute_number(self.field(operand)?, CompareOp::NotEqual, Number::Int(0)))
+            field @ (Field::Tag(_) | Field::EventAttribute(_) | Field::LinkAttribute(_)) => {
+                Ok(attribute_number(field, CompareOp::NotEqual, Number::Int(0)))
             }
             Field::Text(_)
             | Field::Kind
@@ -540,13 +545,12 @@ fn attribute(field: &Field, test: TagTest) -> Condition {
 fn attribute_number(field: &Field, op: CompareOp, number: Number) -> Condition {
     let tag = |least, greatest| attribute(field, TagTest::Number(least, greatest));
     let equal = tag(number, number);
-    let except = |range| Condition::All(vec![range, not(equal.clone())]);
     match op {
         CompareOp::Equal => equal,
-        CompareOp::NotEqual => except(tag(LOWEST, HIGHEST)),
-        CompareOp::Less => except(tag(LOWEST, number)),
+        CompareOp::NotEqual => Condition::All(vec![tag(LOWEST, HIGHEST), not(equal)]),
+        CompareOp::Less => attribute(field, TagTest::Below(number)),
         CompareOp::LessOrEqual => tag(LOWEST, number),
-        CompareOp::Greater => except(tag(number, HIGHEST)),
+        CompareOp::Greater => attribute(field, TagTest::Above(number)),
         CompareOp::GreaterOrEqual => tag(number, HIGHEST),
     }
 }

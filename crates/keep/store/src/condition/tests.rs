@@ -244,12 +244,16 @@ fn events_and_links_are_found_by_their_attributes() {
     check("event.retries == 3", true);
     check("event.retries >= 4", true);
     check("event.retries > 4", false);
+    check("event.retries > 3", true);
+    check("event.retries < 4", true);
+    check("event.retries < 3", false);
+    check("event.retries", true);
     check("has(event.last) && !has(event.first)", true);
     check(r#"event.last == "true""#, true);
     check(r#"tag.event == "own""#, true);
     check("has(link)", true);
     check(r#"link == "ab""#, true);
-    check(r#"link.trace_id == "000000000000000000000000000000ab""#, true);
+    check(r#"link == "000000000000000000000000000000ab""#, true);
     check(r#"link == "ac""#, false);
     check(r#"link.reason == "retry" && link.n < 3"#, true);
     check("has(link.other)", false);
@@ -271,6 +275,10 @@ fn a_mistyped_field_is_doubted() {
     );
     check(r#"service == "nbd" && offset > 5 && tag.serviec == "x" && kind == server"#, &[]);
     check("serviec ==", &[]);
+    check(
+        r#"event.name == "x""#,
+        &["`event.name` is an attribute of an event; the tag of that name is `tag.event.name`"],
+    );
     check("status == Error || kind == Server", &[]);
 }
 

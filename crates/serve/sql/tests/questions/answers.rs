@@ -298,6 +298,12 @@ fn functions_of_other_databases_are_there() {
     ] {
         assert_eq!(store.rows(sql), [expected], "{sql}");
     }
+    let json =
+        r#"SELECT '{"a":1,"b":"x"}' -> 'a' AS a, '{"a":1,"b":"x"}' -> 'b' AS b, '{}' -> 'c' AS c"#;
+    assert_eq!(store.ask(Format::Ndjson, json), "{\"a\":\"1\",\"b\":\"\\\"x\\\"\",\"c\":null}\n");
+    assert_eq!(store.rows(json), ["1,\"\"\"x\"\"\","]);
+    let error = store.error("SELECT max_by(name, duration_ns ORDER BY service) FROM spans");
+    assert!(error.to_string().contains("has a meaning here"), "{error}");
     let error = store.error("SELECT width_bucket(1, 2, 2, 5)").to_string();
     assert!(error.contains("bounds that differ"), "{error}");
     let error = store.error("SELECT max_by(name, duration_ns) OVER () FROM spans").to_string();
