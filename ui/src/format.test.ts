@@ -1,13 +1,14 @@
 // How numbers and times are written.
 
 import { describe, expect, it } from 'vitest';
-import { count, difference, duration, extent, literal, mark, moment, parseDuration, rate, round, shortDay, share, useUtc, zone } from './format';
+import { between, count, difference, duration, extent, literal, mark, moment, parseDuration, rate, readable, round, shortDay, share, useUtc, zone } from './format';
 import { logTicks, step, ticks } from './model/scale';
 
 it('writes durations with three digits that count', () => {
   const said = (ns: number) => duration(ns);
   expect([0, 1, 999, 1000, 1234, 99_949, 999_499, 999_600, 1_230_000].map(said)).toEqual(['0 ns', '1 ns', '999 ns', '1.00 µs', '1.23 µs', '99.9 µs', '999 µs', '1.00 ms', '1.23 ms']);
   expect([12_345_678, 1e9, 59.96e9, 125e9, 3_725e9, 180_000e9].map(said)).toEqual(['12.3 ms', '1.00 s', '60.0 s', '2 min 5 s', '1 h 2 min', '2 d 2 h']);
+  expect([120e9, 3_600e9, 7_200e9, 48 * 3_600e9].map(said)).toEqual(['2 min', '1 h', '2 h', '2 d']);
   expect(said(Number.NaN)).toBe('–');
   expect(difference(1500)).toBe('+1.50 µs');
   expect(difference(-1500)).toBe('−1.50 µs');
@@ -24,8 +25,8 @@ it('writes counts, rates and shares', () => {
   expect(rate(100, 10e9)).toBe('10.0/s');
   expect(rate(1, 60e9)).toBe('1.00/min');
   expect(rate(1, 0)).toBe('–');
-  expect(share(1, 3)).toBe('33 %');
-  expect(share(1, 100_000)).toBe('< 0.1 %');
+  expect(share(1, 3)).toBe('33%');
+  expect(share(1, 100_000)).toBe('< 0.1%');
 });
 
 it('reads what people write as durations', () => {
@@ -76,4 +77,16 @@ it('says zones and years', () => {
 
 it('writes rates side by side in one unit', () => {
   expect([rate(187, 60e9, 187), rate(27, 60e9, 187), rate(1, 3600e9, 7200)]).toEqual(['3.12/s', '0.45/s', '< 0.01/s']);
+});
+
+it('writes two durations with the unit once', () => {
+  expect([between(0, 206e6), between(1e6, 20e6), between(20e3, 1e6), between(-5e6, 20e6)]).toEqual(['0–206 ms', '1.00–20.0 ms', '20.0 µs – 1.00 ms', '−5.00 ms – 20.0 ms']);
+  expect(between(120e9, 125e9)).toBe('2 min – 2 min 5 s');
+});
+
+it('shows marks that turn the direction of text', () => {
+  expect(readable('evil\u202egnp.exe')).toBe('evil[U+202E]gnp.exe');
+  expect(readable('a\u2066b\u2069\u0000')).toBe('a[U+2066]b[U+2069][U+0000]');
+  // Text of any language stays as it is.
+  expect(readable('مرحبا שלום 你好 👩‍💻\n\t')).toBe('مرحبا שלום 你好 👩‍💻\n\t');
 });

@@ -57,8 +57,26 @@ export const isAsync = (durationNs: number, extentNs: number): boolean => extent
 function long(ns: number): string {
   const seconds = Math.round(ns / 1e9);
   const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60];
-  if (parts[0] >= 48) return `${Math.floor(parts[0] / 24)} d ${parts[0] % 24} h`;
-  return parts[0] > 0 ? `${parts[0]} h ${parts[1]} min` : `${parts[1]} min ${parts[2]} s`;
+  // A second part of zero says nothing.
+  const both = (first: string, rest: number, unit: string) => (rest === 0 ? first : `${first} ${rest} ${unit}`);
+  if (parts[0] >= 48) return both(`${Math.floor(parts[0] / 24)} d`, parts[0] % 24, 'h');
+  return parts[0] > 0 ? both(`${parts[0]} h`, parts[1], 'min') : both(`${parts[1]} min`, parts[2], 's');
+}
+
+/** `0–206 ms`, `20.0 µs – 1.00 ms`: two durations, the unit once where it is the same. */
+export function between(fromNs: number, toNs: number): string {
+  const [from, to] = [duration(fromNs), duration(toNs)];
+  const [words, unit] = [from.split(' '), to.split(' ').slice(1).join(' ')];
+  if (fromNs === 0 && toNs > 0) return `0–${to}`;
+  return words.length === 2 && words[1] === unit && fromNs >= 0 ? `${words[0]}–${to}` : `${from} – ${to}`;
+}
+
+/** Marks that turn the direction of text or cannot be seen, and could make a name look like another one. */
+const UNSEEN = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g;
+
+/** A text from spans as it is shown: what turns directions or is unseen is written out as `[U+202E]`. */
+export function readable(text: string): string {
+  return text.replace(UNSEEN, (sign) => `[U+${sign.charCodeAt(0).toString(16).toUpperCase().padStart(4, '0')}]`);
 }
 
 function three(value: number): string {
@@ -90,12 +108,12 @@ export function rate(calls: number, windowNs: number, ofCalls = calls): string {
   return `${value >= 1000 ? count(Math.round(value)) : value > 0 && value < 0.01 ? '< 0.01' : three(value)}/${unit}`;
 }
 
-/** `1.2 %`. */
+/** `1.2%`. */
 export function share(part: number, whole: number): string {
-  if (whole === 0 || part === 0) return '0 %';
+  if (whole === 0 || part === 0) return '0%';
   const percent = (part / whole) * 100;
-  if (percent < 0.1) return '< 0.1 %';
-  return `${percent >= 9.95 ? percent.toFixed(0) : percent.toFixed(1)} %`;
+  if (percent < 0.1) return '< 0.1%';
+  return `${percent >= 9.95 ? percent.toFixed(0) : percent.toFixed(1)}%`;
 }
 
 const two = (value: number): string => value.toString().padStart(2, '0');

@@ -1,7 +1,7 @@
 // Where services stand on the map.
 
 import { expect, it } from 'vitest';
-import { layout } from './graph';
+import { LABEL, layout } from './graph';
 
 const edges = (text: string) => text.split(' ').map((pair) => ({ from: pair[0], to: pair[1] }));
 
@@ -23,6 +23,16 @@ it('has no two services in one place', () => {
   expect(places.size).toBe(boxes.size);
   for (const box of boxes.values()) {
     expect(box.x >= 0 && box.y >= 0 && box.x + box.width <= width && box.y + box.height <= height).toBe(true);
+  }
+});
+
+it('has no words upon words where edges cross', () => {
+  const { edges: placed } = layout(edges('ax ay bx by'));
+  for (const one of placed) {
+    for (const other of placed) {
+      if (one === other) continue;
+      expect(Math.abs(one.labelX - other.labelX) >= LABEL.width || Math.abs(one.labelY - other.labelY) >= LABEL.height, `${one.edge.from}${one.edge.to} ${other.edge.from}${other.edge.to}`).toBe(true);
+    }
   }
 });
 

@@ -32,7 +32,7 @@ export interface Layout<E extends Edge> {
   height: number;
 }
 
-export const SIZE = { width: 168, height: 56, gapX: 132, gapY: 34, margin: 20 };
+export const SIZE = { width: 168, height: 56, gapX: 140, gapY: 48, margin: 20 };
 
 export function layout<E extends Edge>(edges: E[]): Layout<E> {
   const names = [...new Set(edges.flatMap((edge) => [edge.from, edge.to]))].sort();
@@ -59,6 +59,7 @@ export function layout<E extends Edge>(edges: E[]): Layout<E> {
   }
   const bottom = margin * 2 + tallest * (height + gapY) - gapY;
   const placed = edges.map((edge) => place(edge, boxes, bottom));
+  spread(placed, [...boxes.values()]);
   const lows = placed.flatMap((each) => each.curve.map((point) => point[1]));
   return {
     boxes,
@@ -150,6 +151,46 @@ function untangle(grid: string[][], edges: Edge[]): void {
   }
 }
 
+/** The room that words about an edge take, up from their place. */
+export const LABEL = { width: 92, height: 30 };
+/** Of more edges than this, words are not moved apart. */
+const SPREAD_MAX = 300;
+/** Where words may stand along a curve. The first is near the called one, where fewer curves lie upon one another. */
+const ALONG = [0.62, 0.5, 0.74, 0.4, 0.84, 0.3, 0.2];
+
+type Room = Pick<Box, 'x' | 'y' | 'width' | 'height'>;
+
+const roomOf = ([x, y]: [number, number]): Room => ({ x: x - LABEL.width / 2, y: y - LABEL.height, ...LABEL });
+
+function overlap(a: Room, b: Room): number {
+  const wide = Math.min(a.x + a.width, b.x + b.width) - Math.max(a.x, b.x);
+  const high = Math.min(a.y + a.height, b.y + b.height) - Math.max(a.y, b.y);
+  return wide > 0 && high > 0 ? wide * high : 0;
+}
+
+/** Moves words along their curves to where they cover neither other words nor boxes. */
+function spread<E extends Edge>(placed: Placed<E>[], boxes: Box[]): void {
+  if (placed.length > SPREAD_MAX) return;
+  const taken: Room[] = [...boxes];
+  for (const each of placed) {
+    const places = each.isBack ? [[each.labelX, each.labelY] as [number, number]] : ALONG.map((at) => along(each.curve, at));
+    const costs = places.map((at) => taken.reduce((sum, room) => sum + overlap(roomOf(at), room), 0));
+    const best = costs.indexOf(Math.min(...costs));
+    [each.labelX, each.labelY] = places[best];
+    taken.push(roomOf(places[best]));
+  }
+}
+
+/** A point of a Bézier curve. */
+function along(curve: [number, number][], at: number): [number, number] {
+  const rest = 1 - at;
+  const axis = (which: 0 | 1) => {
+    const [a, b, c, d] = curve.map((point) => point[which]);
+    return rest ** 3 * a + 3 * rest ** 2 * at * b + 3 * rest * at ** 2 * c + at ** 3 * d;
+  };
+  return [axis(0), axis(1)];
+}
+
 function place<E extends Edge>(edge: E, boxes: Map<string, Box>, bottom: number): Placed<E> {
   const [from, to] = [boxes.get(edge.from) as Box, boxes.get(edge.to) as Box];
   const middle = (box: Box) => box.y + box.height / 2;
@@ -169,12 +210,6 @@ function place<E extends Edge>(edge: E, boxes: Map<string, Box>, bottom: number)
   const [x2, y2] = [to.x, middle(to)];
   const bend = Math.min((x2 - x1) / 2, SIZE.gapX * 0.6);
   const curve: [number, number][] = [[x1, y1], [x1 + bend, y1], [x2 - bend, y2], [x2, y2]];
-  // Near the called one, where fewer curves lie upon one another.
-  const at = 0.62;
-  const along = (axis: 0 | 1) => {
-    const [a, b, c, d] = curve.map((point) => point[axis]);
-    const rest = 1 - at;
-    return rest ** 3 * a + 3 * rest ** 2 * at * b + 3 * rest * at ** 2 * c + at ** 3 * d;
-  };
-  return { edge, curve, isBack, labelX: along(0), labelY: along(1) };
+  const [labelX, labelY] = along(curve, ALONG[0]);
+  return { edge, curve, isBack, labelX, labelY };
 }

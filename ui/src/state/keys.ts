@@ -60,6 +60,9 @@ export const OF_PAGES: Record<string, { title: string; keys: KeyWords[] }> = {
     keys: [
       { keys: ['j', 'k'], words: 'next or previous connection (also ↓ ↑)' },
       { keys: ['Enter'], words: 'view its traces' },
+      { keys: ['/'], words: 'find a service' },
+      { keys: ['w', 's'], words: 'zoom in, zoom out' },
+      { keys: ['0'], words: 'fit the whole map' },
     ],
   },
   compare: { title: 'Compare', keys: [{ keys: ['c'], words: 'show the critical paths' }] },

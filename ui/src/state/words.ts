@@ -33,8 +33,8 @@ function fields(params: Record<string, string | number>): Promise<unknown[]> {
   return values;
 }
 
-export async function services(prefix = ''): Promise<string[]> {
-  return (await fields({ of: 'services', prefix, limit: 200 })) as string[];
+export async function services(prefix = '', limit = 200): Promise<string[]> {
+  return (await fields({ of: 'services', prefix, limit })) as string[];
 }
 
 /** All keys of tags, but for those that are very many. */
