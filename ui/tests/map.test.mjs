@@ -82,7 +82,7 @@ test('a service that is searched for is scrolled to, and picture and table are o
   assert.equal(await inSight(page, 'service-34'), true);
   for (const text of await rows(page).allTextContents()) assert.match(text, /service-34(?=\d|service)/);
   // A part of a name finds several.
-  await page.getByLabel('Service').fill('ice-20');
+  await page.getByRole('combobox', { name: 'Service' }).fill('ice-20');
   await page.keyboard.press('Enter');
   await page.waitForFunction(() => location.hash.includes('find=ice-20'));
   await page.getByText('“ice-20”').waitFor();

@@ -1,7 +1,7 @@
 // Draws a request as it crosses layers: a lane for each service, own time as bars in it, calls as lines between them.
 // Free of the page.
 
-import { duration } from '../format';
+import { duration, readable } from '../format';
 import type { Path } from '../model/critical';
 import type { Layers } from '../model/layers';
 import type { Tree } from '../model/tree';
@@ -154,7 +154,7 @@ function words(context: CanvasRenderingContext2D, tree: Tree, row: number, left:
   const name = tree.names[row] < 0 ? '' : tree.strings[tree.names[row]];
   const from = Math.max(left, 0) + 4;
   const room = right - from - 4;
-  const text = name.slice(0, 60);
+  const text = readable(name.slice(0, 60));
   const full = `${text}  ${duration(ns)}`;
   context.fillStyle = inkOn(ground);
   if (context.measureText(full).width <= room) context.fillText(full, from, y + BAR / 2 + 0.5);

@@ -10,6 +10,8 @@ export type Values = Record<string, string | number | bigint | null | undefined>
 
 interface Place {
   page: Page;
+  /** The name in the address of a page that does not exist, or nothing. */
+  unknown: string;
   id: string;
   params: URLSearchParams;
 }
@@ -24,7 +26,7 @@ function parse(hash: string): Place {
   } catch {
     // It is shown as it is, and not found.
   }
-  return { page, id, params: new URLSearchParams(query ?? '') };
+  return { page, unknown: name === page ? '' : name, id, params: new URLSearchParams(query ?? '') };
 }
 
 /** Where an address of Zipkin's pages leads to. */
@@ -58,6 +60,10 @@ class Route {
 
   get page(): Page {
     return this.#place.page;
+  }
+
+  get unknown(): string {
+    return this.#place.unknown;
   }
 
   get entry(): string {

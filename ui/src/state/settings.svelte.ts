@@ -9,6 +9,9 @@ export type Look = 'system' | 'light' | 'dark';
 const TOKEN = 'blkkin-token';
 const LOOK = 'blkkin-look';
 const ZONE = 'blkkin-zone';
+const NAME_WIDTH = 'blkkin-name-width';
+/** Percent of a waterfall that names take if nobody chose. */
+const NAME_WIDTH_FIRST = 44;
 
 /** Storage may be refused; then things are known until the page is left. */
 function read(storage: 'sessionStorage' | 'localStorage', key: string): string {
@@ -64,6 +67,16 @@ class Settings {
     const wanted = this.isDark ? 'light' : 'dark';
     this.look = (wanted === 'dark') === this.#systemIsDark ? 'system' : wanted;
     write('localStorage', LOOK, this.look === 'system' ? '' : this.look);
+  }
+
+  /** Percent of a waterfall that names take. */
+  get nameWidth(): number {
+    const kept = Number(read('localStorage', NAME_WIDTH));
+    return kept >= 15 && kept <= 75 ? kept : NAME_WIDTH_FIRST;
+  }
+
+  keepNameWidth(percent: number): void {
+    if (percent !== this.nameWidth) write('localStorage', NAME_WIDTH, percent === NAME_WIDTH_FIRST ? '' : percent.toFixed(1));
   }
 
   /** Times in UTC, or where the reader is. */
