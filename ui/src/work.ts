@@ -7,6 +7,7 @@ import { readFile } from './model/files';
 import { spansWith } from './model/find';
 import { type Layers, layersOf } from './model/layers';
 import { fromAnswer, fromSpans, Malformed } from './model/outline';
+import { corrected } from './model/skew';
 import { arrange, type Tree } from './model/tree';
 
 export interface Opened {
@@ -66,6 +67,9 @@ export function answer(task: Task): Done {
     return failed(error);
   }
 }
+
+/** The same with the clocks of its services corrected. */
+export const withClocks = ({ tree, others }: Opened): Opened => build(arrange(corrected(tree)), others);
 
 function build(tree: Tree, others: number): Opened {
   return { tree, path: criticalPath(tree), layers: layersOf(tree), others };

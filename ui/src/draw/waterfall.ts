@@ -11,6 +11,12 @@ import type { Colours, Theme } from './theme';
 export const ROW = 22;
 export const HEAD = 26;
 
+/** Room behind the time that is shown, so that durations stand beside bars and cover neither their ends nor events. */
+export const LABEL_ROOM = 58;
+
+/** Pixels of the time that is shown, in a drawing so wide. */
+export const timeWidth = (width: number): number => Math.max(20, width - LABEL_ROOM);
+
 /** Rows with more below them than this are drawn without their own time, which would take too long to find. */
 const OWN_MAX = 3000;
 
@@ -36,7 +42,7 @@ export function drawWaterfall(canvas: HTMLCanvasElement, width: number, height: 
   if (context === null || width < 10) return;
   const { tree, seen, from, to } = view;
   const area = { x: 0, y: 0, width, height };
-  const scale = width / (to - from);
+  const scale = timeWidth(width) / (to - from);
   const last = Math.min(seen.length, view.first + Math.ceil((height - HEAD + view.offset) / ROW));
   context.save();
   context.beginPath();
@@ -47,7 +53,7 @@ export function drawWaterfall(canvas: HTMLCanvasElement, width: number, height: 
     background(context, view, seen[place], y, width, theme);
   }
   context.restore();
-  ruler(context, area, HEAD, from, to, theme);
+  ruler(context, { ...area, width: timeWidth(width) }, HEAD, from, to, theme);
   context.save();
   context.beginPath();
   context.rect(0, HEAD, width, height - HEAD);
@@ -82,9 +88,10 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
   }
   const service = tree.services[row] < 0 ? '' : tree.strings[tree.services[row]];
   const colour = view.colours.colour(service, theme);
-  if (start > view.to || start + (took || 0) < from) {
+  const until = from + width / scale;
+  if (start > until || start + (took || 0) < from) {
     // Out of sight: an arrow to where it is.
-    const isLate = start > view.to;
+    const isLate = start > until;
     context.fillStyle = theme.muted;
     context.textAlign = isLate ? 'right' : 'left';
     context.fillText(isLate ? '▸' : '◂', isLate ? width - 6 : 6, middle);
@@ -115,7 +122,13 @@ function bar(context: CanvasRenderingContext2D, view: View, row: number, y: numb
     context.strokeRect(left - 0.75, top - 0.75, wide + 1.5, high + 1.5);
     context.fillStyle = theme.error;
     if (left > 12) errorMark(context, left - 8, middle, 4.5);
-    else errorMark(context, Math.max(left, 0) + 8, middle, 4.5);
+    else {
+      // On a ground of its own, since the bar may be of any colour.
+      context.fillStyle = theme.background;
+      context.fillRect(Math.max(left, 0) + 1, top + 1, 14, high - 2);
+      context.fillStyle = theme.error;
+      errorMark(context, Math.max(left, 0) + 8, middle, 4.5);
+    }
   }
   if (view.path !== null) critical(context, view, row, y, clip, theme);
   notes(context, view, row, middle, width, scale, theme);

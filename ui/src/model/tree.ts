@@ -2,6 +2,7 @@
 // each is and how much of its time is its own. Start at arrange().
 
 import { type Columns, LOST_PARENT, NO_PARENT } from './outline';
+import { skewOf } from './skew';
 
 /** Columns whose rows are in depth-first order, so that what is below a row is the rows behind it. */
 export interface Tree extends Columns {
@@ -21,7 +22,8 @@ export interface Tree extends Columns {
   rootNs: number;
   /** Failed rows none of whose children failed: where failures began. */
   origins: Uint8Array;
-  /** Rows that start before their parent in another service, as clocks differ, and by how much at most. */
+  /** Rows that show that clocks differ, how many they are, and by how much at most. */
+  skewMarks: Uint8Array;
   skewed: number;
   skewNs: number;
 }
@@ -49,12 +51,15 @@ export function arrange(columns: Columns): Tree {
     if (parent >= 0 && ends[parent] < ends[row]) ends[parent] = ends[row];
   }
   const root = rootOf(sorted);
+  const skew = skewOf(sorted);
   const tree: Tree = {
     ...sorted,
     root,
     rootNs: root >= 0 && !Number.isNaN(sorted.starts[root] + sorted.durations[root]) ? sorted.durations[root] : sorted.durationNs,
     origins: originsOf(sorted),
-    ...skewOf(sorted),
+    skewMarks: skew.marks,
+    skewed: skew.skewed,
+    skewNs: skew.skewNs,
     notes: sortNotes(sorted.notes),
     depths,
     ends,
@@ -91,17 +96,6 @@ function originsOf({ parents, errors }: Columns): Uint8Array {
   const origins = errors.slice();
   for (let row = 0; row < parents.length; row += 1) if (errors[row] && parents[row] >= 0) origins[parents[row]] = 0;
   return origins;
-}
-
-function skewOf({ parents, starts, services }: Columns): { skewed: number; skewNs: number } {
-  let [skewed, skewNs] = [0, 0];
-  for (let row = 0; row < parents.length; row += 1) {
-    const parent = parents[row];
-    if (parent < 0 || services[row] === services[parent]) continue;
-    const ahead = starts[parent] - starts[row];
-    if (ahead > 0) [skewed, skewNs] = [skewed + 1, Math.max(skewNs, ahead)];
-  }
-  return { skewed, skewNs };
 }
 
 /** The pieces of a row's time that no child covers, in order. */

@@ -1,0 +1,54 @@
+// Clocks that differ are noticed and corrected, and what is asynchronous is not taken for them.
+
+import { expect, it } from 'vitest';
+import { corrected } from './skew';
+import { treeOf } from './testing';
+import { arrange } from './tree';
+
+const named = (tree: ReturnType<typeof treeOf>, name: string) => tree.names.findIndex((at) => tree.strings[at] === name);
+
+it('marks a call that starts before its caller, or ends after the answer', () => {
+  const early = treeOf([['a', '', 3000, 100, 'web', 'client'], ['b', 'a', 0, 80, 'api', 'server'], ['c', 'b', 10, 20, 'api']]);
+  expect([...early.skewMarks].map((each, row) => (each ? early.strings[early.names[row]] : '')).join('')).toBe('b');
+  expect([early.skewed, early.skewNs]).toEqual([1, 3000]);
+  const late = treeOf([['a', '', 0, 100, 'web', 'client'], ['b', 'a', 70, 80, 'api', 'server']]);
+  expect([late.skewed, late.skewNs]).toEqual([1, 50]);
+});
+
+it('takes nothing asynchronous for it', () => {
+  const tree = treeOf([
+    ['a', '', 0, 100, 'web', 'server'],
+    ['b', 'a', 50, 10, 'web', 'producer'],
+    ['c', 'b', 900, 80, 'mail', 'consumer'],
+    ['d', 'a', 50, 500, 'log', 'internal'],
+  ]);
+  expect(tree.skewed).toBe(0);
+  expect(corrected(tree).starts).toEqual(tree.starts);
+});
+
+it('puts the called one into the middle of its caller, with all that is below it and its events', () => {
+  const tree = treeOf([
+    ['a', '', 3000, 100, 'web', 'client'],
+    ['b', 'a', 0, 80, 'api', 'server'],
+    ['c', 'b', 10, 40, 'api', 'client'],
+    ['d', 'c', 3022, 30, 'db', 'server'],
+  ]);
+  const mended = arrange(corrected(tree));
+  const start = (name: string) => mended.starts[named(mended, name)];
+  expect(start('b') - start('a')).toBe(10);
+  expect(start('c') - start('b')).toBe(10);
+  // Its clock was right all the time.
+  expect(start('d') - start('a')).toBe(22);
+  expect([mended.skewed, mended.rootNs, mended.durationNs, Number(mended.startNs - tree.startNs)]).toEqual([0, 100, 100, 3000]);
+  expect(mended.selfs[named(mended, 'a')]).toBe(20);
+});
+
+it('gives a service one clock', () => {
+  const tree = treeOf([
+    ['a', '', 3000, 1000, 'web', 'client'],
+    ['b', 'a', 0, 800, 'api', 'server'],
+    ['e', 'a', 500, 100, 'api', 'server'],
+  ]);
+  const mended = arrange(corrected(tree));
+  expect(mended.starts[named(mended, 'e')] - mended.starts[named(mended, 'b')]).toBe(500);
+});
