@@ -1,7 +1,8 @@
 // Events and links as they are stored.
 
 import { expect, it } from 'vitest';
-import { errorOf, eventOf, isLink, linkOf, pretty, webAddress } from './event';
+import type { Span } from '../api';
+import { errorOf, eventOf, failureIn, isLink, linkOf, pretty, webAddress } from './event';
 import { spanOf } from './testing';
 
 const exception = '"exception": {"exception.type":"IOError","exception.message":"no \\"space\\"","exception.stacktrace":"IOError\\n\\tat write"}';
@@ -34,4 +35,15 @@ it('lays out JSON, and takes nothing but the web’s addresses for links', () =>
   for (const none of ['{', '12', 'true', '']) expect(pretty(none)).toBeNull();
   expect(webAddress('https://a.example/x?y=1')).toBe('https://a.example/x?y=1');
   for (const none of ['javascript:alert(1)', 'https://', 'http://a b', 'see https://a', 'data:text/html,x', '//a']) expect(webAddress(none)).toBeNull();
+});
+
+it('counts one failure once, and tells where it began', () => {
+  const span = (id: string, parentId: string | undefined, service: string, error: string): Span => ({ traceId: '1', id, parentId, isError: error !== '', local: { service }, name: `call ${service}`, annotations: [], tags: error === '' ? [] : [{ key: 'error', value: error, type: 'string', origin: 'span' }] });
+  const chain = [span('a', undefined, 'web', 'upstream failed'), span('b', 'a', 'api', 'upstream failed'), span('c', 'b', 'card', 'declined'), span('d', 'b', 'log', '')];
+  expect(failureIn(chain)).toEqual({ service: 'card', words: 'declined', began: 1, passedOn: 2 });
+  expect(failureIn([...chain, span('e', 'a', 'mail', 'true')])).toMatchObject({ service: 'card', began: 2, passedOn: 2 });
+  expect(failureIn([span('d', undefined, 'log', '')])).toBe(null);
+  expect(failureIn([span('e', undefined, 'mail', 'true')])).toMatchObject({ words: 'call mail' });
+  // The halves of a call that share an id.
+  expect(failureIn([span('a', undefined, 'web', 'true'), span('a', undefined, 'api', 'full')])).toEqual({ service: 'api', words: 'full', began: 1, passedOn: 0 });
 });

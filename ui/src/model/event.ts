@@ -47,6 +47,28 @@ export function errorOf(span: Span): string {
   return text === 'true' ? '' : text;
 }
 
+/** Why a trace failed: where failures began, and the spans that only passed them on. */
+export interface Failure {
+  service: string;
+  words: string;
+  /** Failures, each counted once. */
+  began: number;
+  /** Spans that failed since one below them did. */
+  passedOn: number;
+}
+
+/** Of the spans of a trace, or those of them that failed. The failure that began first is told. */
+export function failureIn(spans: Span[]): Failure | null {
+  const failed = spans.filter((span) => span.isError);
+  const passing = new Set(failed.map((span) => span.parentId));
+  // Both halves of a call have one id, and are one failure.
+  const origins = new Map<string, Span>();
+  for (const span of failed) if (!passing.has(span.id) && (!origins.has(span.id) || errorOf(span) !== '')) origins.set(span.id, span);
+  const first = [...origins.values()][0] ?? failed[0];
+  if (first === undefined) return null;
+  return { service: first.local?.service ?? '', words: errorOf(first) || (first.name ?? ''), began: Math.max(1, origins.size), passedOn: new Set(failed.map((span) => span.id)).size - origins.size };
+}
+
 /** Attributes as text, those that are no text as JSON. */
 function entries(json: string): [string, string][] | null {
   try {

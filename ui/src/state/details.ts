@@ -1,0 +1,65 @@
+// What lists show of traces beyond the server's answer: why a trace failed, and which operation an example is of. Asked for
+// when a row is in sight, a few at a time, and kept.
+
+import type { FoundAnswer, Span, Summary, TraceAnswer } from '../api';
+import { type Failure, failureIn } from '../model/event';
+import { call } from './settings.svelte';
+
+/** Questions at the same time, so that pages and other people are not kept waiting. */
+const AT_ONCE = 2;
+const KEPT_MAX = 2000;
+/** Of a trace with more spans than this, only some that failed are asked for. */
+const WHOLE_MAX = 300;
+/** The spans that failed last are nearest to where failures began. */
+const LAST = 6;
+
+const kept = new Map<string, Promise<unknown>>();
+const waiting: (() => void)[] = [];
+let running = 0;
+
+function next(): void {
+  while (running < AT_ONCE && waiting.length > 0) {
+    running += 1;
+    waiting.pop()?.();
+  }
+}
+
+/** Asks once for each key. What was asked for last is in sight, and comes first. */
+function once<T>(key: string, question: () => Promise<T>): Promise<T> {
+  const known = kept.get(key);
+  if (known !== undefined) return known as Promise<T>;
+  if (kept.size >= KEPT_MAX) kept.clear();
+  const answer = new Promise<void>((start) => waiting.push(start)).then(question).finally(() => {
+    running -= 1;
+    next();
+  });
+  kept.set(key, answer);
+  answer.catch(() => kept.delete(key));
+  next();
+  return answer;
+}
+
+const spansOf = async (traceId: string, span?: string): Promise<Span[]> => (await call<TraceAnswer>(`trace/${traceId}`, { span })).spans;
+
+export function failureOf({ traceId, spans, errors }: Summary): Promise<Failure | null> {
+  return once(`failure ${traceId} ${errors}`, async () => {
+    if (spans <= WHOLE_MAX) return failureIn(await spansOf(traceId));
+    const { ids } = await call<FoundAnswer>(`find/${traceId}`, { filter: 'error' });
+    const some = await Promise.all(ids.slice(-LAST).map((id) => spansOf(traceId, id)));
+    return failureIn(some.flat());
+  });
+}
+
+/** One of the spans with this id. */
+export const exampleOf = (traceId: string, id: string): Promise<Span | undefined> => once(`span ${traceId} ${id}`, async () => (await spansOf(traceId, id))[0]);
+
+/** Calls back once a node comes into sight. */
+export function whenSeen(node: HTMLElement, seen: () => void): { destroy: () => void } {
+  const observer = new IntersectionObserver((entries) => {
+    if (!entries.some((entry) => entry.isIntersecting)) return;
+    observer.disconnect();
+    seen();
+  }, { rootMargin: '120px' });
+  observer.observe(node);
+  return { destroy: () => observer.disconnect() };
+}
