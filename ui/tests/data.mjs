@@ -173,6 +173,15 @@ export function shop(nowMs) {
   parent = null;
   for (let at = 0; at < 120; at += 1) parent = span(named.deep, parent, `level-${at % 7}`, `step ${at}`, us(100_000) + at * 100, 30_000 - at * 200, at === 119 ? { tags: { marker: 'bottommost' } } : {});
   named.bottom = parent.id;
+  // The clock of a service that is 3 s behind: its span starts long before its caller's.
+  named.skewed = hex(0x5b0000000006);
+  const request = span(named.skewed, null, 'portal', 'GET /stock', us(90_000), 100_000, { kind: 'SERVER' });
+  const asks = span(named.skewed, request, 'portal', 'ask stock', us(90_000) + 10_000, 80_000, { kind: 'CLIENT' });
+  const behind = span(named.skewed, asks, 'stock', 'count stock', us(93_000) + 10_000, 70_000, { kind: 'SERVER' });
+  span(named.skewed, behind, 'stock', 'look up', us(93_000) + 20_000, 30_000);
+  // A name that is not what it seems, where text turns its direction within it.
+  named.turned = hex(0x5b0000000007);
+  span(named.turned, null, 'shell', 'run evil\u202egnp.exe', us(80_000), 3000, { tags: { 'file\u202ename': 'evil\u202egnp.exe' } });
   // A clock that is two hours ahead.
   named.future = hex(0x5b0000000005);
   span(named.future, null, 'ahead', 'from the future', us(-7_200_000), 1000);

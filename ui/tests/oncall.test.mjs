@@ -119,7 +119,7 @@ test('the picture counts the whole range, and what is loaded of it', async () =>
   await page.getByText(/^[\d,]+ traces, 1 failed at the root/).waitFor();
   const total = Number((await page.locator('.counted').textContent()).split(' ')[0].replaceAll(',', ''));
   // Those of the shop, without the one of the future.
-  assert.equal(total, 230 + 4);
+  assert.equal(total, 230 + 6);
   await page.getByText(`newest first, of ${total}`).waitFor();
   const bounds = await page.locator('.counts').boundingBox();
   // The first bar begins where the first request does, 20 of 60 minutes before the end.
@@ -202,6 +202,118 @@ test('e goes to where a failure began', async () => {
   await page.getByRole('button', { name: '▲ 1 failure, passed on 3 ×' }).waitFor();
   await page.keyboard.press('e');
   await page.getByRole('complementary', { name: 'Span' }).getByRole('heading', { name: 'call card' }).waitFor();
+  await clean(page);
+});
+
+test('clocks that differ are marked, and corrected where that is asked for', async () => {
+  const page = await open(`#/trace/${named.skewed}`);
+  await page.getByText(/Clocks differ by 3\.00 s or more/).waitFor();
+  assert.equal(await page.locator('[role=row]', { hasText: 'clocks differ' }).count(), 1);
+  const own = () => page.locator('[role=row]', { hasText: 'ask stock' }).locator('.own').textContent();
+  assert.equal(await own(), '80.0 ms');
+  await page.getByRole('button', { name: 'Correct clocks' }).click();
+  await page.waitForFunction(() => location.hash.includes('clocks=corrected'));
+  assert.equal(await own(), '10.0 ms');
+  await page.getByText(/^0–100 ms$/).waitFor();
+  assert.equal(await page.locator('[role=row]', { hasText: 'clocks differ' }).count(), 0);
+  assert.deepEqual(await findings(page), []);
+  await page.reload();
+  await page.getByRole('button', { name: 'Clocks corrected' }).click();
+  await page.waitForFunction(() => !location.hash.includes('clocks='));
+  await page.getByText(/^0–3\.00 s$/).waitFor();
+  await clean(page);
+});
+
+test('marks that turn the direction of text are shown', async () => {
+  const page = await open('#/search?service=shell');
+  await page.getByRole('link', { name: 'shell run evil[U+202E]gnp.exe' }).click();
+  await page.getByRole('heading', { name: 'shell run evil[U+202E]gnp.exe' }).waitFor();
+  await page.keyboard.press('j');
+  const detail = page.getByRole('complementary', { name: 'Span' });
+  await detail.getByRole('heading', { name: 'run evil[U+202E]gnp.exe' }).waitFor();
+  await detail.getByRole('row', { name: /file\[U\+202E\]name evil\[U\+202E\]gnp\.exe/ }).waitFor();
+  assert.ok(!/\u202e/.test(await page.locator('main').innerText()));
+  await clean(page);
+});
+
+test('a failed trace says in the list which service failed and why, once', async () => {
+  const page = await open('#/search?service=web');
+  const row = rowsOf(page).filter({ has: page.locator(`#request-${named.failed}`) });
+  await row.getByText('card: DeclinedError: no funds').waitFor();
+  await row.getByText('passed on 3 ×').waitFor();
+  assert.match(await row.locator('.services .chip').first().textContent(), /▲/);
+  assert.deepEqual(await findings(page), []);
+  await clean(page);
+});
+
+test('examples of latency say their service and operation, and each trace comes once', async () => {
+  const page = await open('#/latency?filter=' + encodeURIComponent('service == "orders"'));
+  const examples = page.getByRole('region', { name: 'Examples' });
+  await examples.getByRole('link', { name: 'orders POST /checkout' }).first().waitFor();
+  const ids = await examples.locator('td.mono').allTextContents();
+  assert.equal(new Set(ids).size, ids.length);
+  await clean(page);
+});
+
+test('bars of the list tell traces apart beside a very long one', async () => {
+  const page = await open('#/search?range=all');
+  await page.getByText('Duration (log scale)').waitFor();
+  const widths = await page.locator('.track .fill').evaluateAll((bars) => bars.map((bar) => Number.parseFloat(bar.style.width)));
+  assert.ok(Math.max(...widths) === 100 && widths.filter((each) => each > 5).length > widths.length / 2, widths.join());
+  await clean(page);
+});
+
+test('an address that leads nowhere says so', async () => {
+  const page = await open('#/bogus?range=1h');
+  await page.getByRole('heading', { name: 'No page bogus' }).waitFor();
+  assert.equal(await page.locator('#filter').count(), 0);
+  await page.getByRole('link', { name: 'Go to Search' }).click();
+  await page.locator('#filter').waitFor();
+  await clean(page);
+});
+
+test('the histogram has counts, says what is pointed at, and narrows the filter', async () => {
+  const page = await open('#/latency?range=all');
+  const plot = page.locator('.histogram');
+  await plot.waitFor();
+  const bounds = await plot.boundingBox();
+  await page.mouse.move(bounds.x + bounds.width * 0.5, bounds.y + 120);
+  await page.locator('.bar-told', { hasText: /span/ }).waitFor();
+  await page.mouse.down();
+  await page.mouse.move(bounds.x + bounds.width * 0.8, bounds.y + 120, { steps: 3 });
+  await page.mouse.up();
+  await page.waitForFunction(() => /duration >= .* && duration <= /.test(decodeURIComponent(location.hash).replaceAll('+', ' ')));
+  await page.getByText('As a table').click();
+  assert.ok((await page.locator('.histogram-table tbody tr').count()) > 0);
+  assert.deepEqual(await findings(page), []);
+  await clean(page);
+});
+
+test('the width of the name column and the theme are remembered, and the theme can be the system’s again', async () => {
+  const page = await open(`#/trace/${named.quick}`);
+  const split = page.getByRole('separator');
+  const width = () => split.getAttribute('aria-valuenow');
+  const before = Number(await width());
+  await split.focus();
+  for (let at = 0; at < 3; at += 1) await page.keyboard.press('ArrowRight');
+  assert.equal(Number(await width()), before + 6);
+  await page.reload();
+  await page.getByRole('treegrid').waitFor();
+  assert.equal(Number(await width()), before + 6);
+  await page.keyboard.press('t');
+  await page.keyboard.press('t');
+  assert.equal(await page.evaluate(() => localStorage.getItem('blkkin-look')), null);
+  await page.emulateMedia({ colorScheme: 'dark' });
+  await page.waitForFunction(() => document.documentElement.hasAttribute('data-dark'));
+  await clean(page);
+});
+
+test('trace ids are copied with all digits that programs log', async () => {
+  const page = await open(`#/trace/${named.quick}`);
+  await page.getByRole('treegrid').waitFor();
+  await page.evaluate(() => { navigator.clipboard.writeText = (text) => { globalThis.__copied = text; return Promise.resolve(); }; });
+  await page.getByRole('button', { name: 'Copy 32 digits of the trace ID' }).click();
+  assert.equal(await page.evaluate(() => globalThis.__copied), named.quick.padStart(32, '0'));
   await clean(page);
 });
 

@@ -72,6 +72,11 @@ export function hatch(context: CanvasRenderingContext2D, area: Area, colour: str
 export function selection(context: CanvasRenderingContext2D, area: Area, theme: Theme): void {
   context.fillStyle = theme.selection;
   context.fillRect(area.x, area.y, area.width, area.height);
+  outline(context, area, theme);
+}
+
+/** The rim of a selection alone: a tint would change colours that mean something. */
+export function outline(context: CanvasRenderingContext2D, area: Area, theme: Theme): void {
   context.strokeStyle = theme.accent;
   context.lineWidth = 1.5;
   context.setLineDash([4, 3]);

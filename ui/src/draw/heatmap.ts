@@ -1,10 +1,10 @@
 // Draws how long spans took over time as a map of cells, and how many took how long as bars. Free of the page.
 
 import type { Bar, HeatmapAnswer } from '../api';
-import { nanoseconds, round } from '../format';
-import { logTicks } from '../model/scale';
+import { count, nanoseconds, round } from '../format';
+import { logTicks, ticks } from '../model/scale';
 import { durationAxis, timeAxis } from './axes';
-import { type Area, crisp, line, prepare, selection } from './canvas';
+import { type Area, crisp, line, outline, prepare } from './canvas';
 import { rampColour, type Theme } from './theme';
 
 /** Cells from here to there, both included; rows count from the shortest duration. */
@@ -50,8 +50,8 @@ export function drawHeatmap(canvas: HTMLCanvasElement, width: number, height: nu
   durationAxis(context, area, least, greatest, yOf, theme);
   const most = map.cells.reduce((greatest, cell) => Math.max(greatest, cell[2]), 1);
   const [wide, high] = [area.width / map.columns, area.height / rows];
-  for (const [column, row, count] of map.cells) {
-    context.fillStyle = rampColour(theme, count, most);
+  for (const [column, row, spans] of map.cells) {
+    context.fillStyle = rampColour(theme, spans, most);
     const [x, right] = [Math.round(area.x + column * wide), Math.round(area.x + (column + 1) * wide)];
     const top = area.y + (rows - 1 - row) * high;
     const [y, bottom] = [Math.round(top), Math.round(top + high)];
@@ -59,7 +59,7 @@ export function drawHeatmap(canvas: HTMLCanvasElement, width: number, height: nu
   }
   context.strokeStyle = theme.line;
   context.strokeRect(crisp(area.x), crisp(area.y), Math.round(area.width), Math.round(area.height));
-  if (box !== null) selection(context, boxArea(map, area, box), theme);
+  if (box !== null) outline(context, boxArea(map, area, box), theme);
   if (cursor !== null) {
     const at = boxArea(map, area, { left: cursor[0], right: cursor[0], low: cursor[1], high: cursor[1] });
     context.strokeStyle = theme.text;
@@ -81,32 +81,79 @@ export function coarser(bars: Bar[]): Bar[] {
   return [...merged.values()].sort((a, b) => a.leastNs - b.leastNs);
 }
 
-export function drawHistogram(canvas: HTMLCanvasElement, width: number, height: number, all: Bar[], marks: [string, number][], theme: Theme): void {
-  const context = prepare(canvas, width, height);
-  if (context === null || width < 40 || all.length === 0) return;
+export interface Histogram {
+  bars: Bar[];
+  area: Area;
+  least: number;
+  greatest: number;
+  /** Spans in the highest bar. */
+  most: number;
+}
+
+/** Room for marks of counts at the left. */
+const COUNTS_WIDTH = 46;
+
+export function histogramOf(all: Bar[], width: number, height: number): Histogram | null {
+  if (width < 80 || all.length === 0) return null;
   const bars = coarser(all);
-  const area = { x: 8, y: 22, width: width - 16, height: height - 44 };
-  const [least, greatest] = [bars[0].leastNs / 1.1, bars[bars.length - 1].greatestNs * 1.1];
-  const xOf = (ns: number) => area.x + (Math.log(Math.max(ns, least) / least) / Math.log(greatest / least)) * area.width;
-  const most = bars.reduce((sum, bar) => Math.max(sum, bar.spans), 1);
+  return {
+    bars,
+    area: { x: COUNTS_WIDTH, y: 22, width: width - COUNTS_WIDTH - 8, height: height - 44 },
+    least: bars[0].leastNs / 1.1,
+    greatest: bars[bars.length - 1].greatestNs * 1.1,
+    most: bars.reduce((sum, bar) => Math.max(sum, bar.spans), 1),
+  };
+}
+
+const barX = ({ area, least, greatest }: Histogram, ns: number): number => area.x + (Math.log(Math.max(ns, least) / least) / Math.log(greatest / least)) * area.width;
+
+/** The duration at a place, within what is drawn. */
+export function durationAt({ area, least, greatest }: Histogram, x: number): number {
+  const part = Math.min(1, Math.max(0, (x - area.x) / area.width));
+  return least * (greatest / least) ** part;
+}
+
+/** The bar at a place; durations without spans have none. */
+export function barAt(histogram: Histogram, x: number): Bar | null {
+  if (x < histogram.area.x || x > histogram.area.x + histogram.area.width) return null;
+  const ns = durationAt(histogram, x);
+  return histogram.bars.find((bar) => ns >= bar.leastNs && ns < bar.greatestNs) ?? null;
+}
+
+export function drawHistogram(canvas: HTMLCanvasElement, width: number, height: number, all: Bar[], marks: [string, number][], hovered: Bar | null, dragged: [number, number] | null, theme: Theme): void {
+  const context = prepare(canvas, width, height);
+  const histogram = histogramOf(all, width, height);
+  if (context === null || histogram === null) return;
+  const { bars, area, least, greatest, most } = histogram;
+  const xOf = (ns: number) => barX(histogram, ns);
   const bottom = area.y + area.height;
+  context.textAlign = 'right';
+  for (const mark of ticks(0, most, 4).at.filter(Number.isInteger)) {
+    const y = bottom - (mark / most) * area.height;
+    context.strokeStyle = theme.faint;
+    line(context, area.x, crisp(y), area.x + area.width, crisp(y));
+    context.fillStyle = theme.muted;
+    context.fillText(count(mark), area.x - 6, y);
+  }
   context.textAlign = 'center';
   let last = Number.NEGATIVE_INFINITY;
   for (const mark of logTicks(least, greatest)) {
     const x = xOf(mark);
     context.strokeStyle = theme.faint;
     line(context, crisp(x), area.y, crisp(x), bottom);
-    if (x - last < 52 || x < 24 || x > width - 24) continue;
+    if (x - last < 52 || x < area.x + 16 || x > width - 24) continue;
     last = x;
     context.fillStyle = theme.muted;
     context.fillText(round(mark), x, bottom + 12);
   }
-  context.fillStyle = theme.colours[0];
   for (const bar of bars) {
     const [x, right] = [xOf(bar.leastNs), xOf(bar.greatestNs)];
     const high = Math.max(1, (bar.spans / most) * area.height);
+    context.fillStyle = bar.leastNs === hovered?.leastNs ? theme.accent : theme.colours[0];
+    context.globalAlpha = hovered === null || bar.leastNs === hovered.leastNs ? 1 : 0.65;
     context.fillRect(x, bottom - high, Math.max(1, right - x - 1), high);
   }
+  context.globalAlpha = 1;
   context.strokeStyle = theme.line;
   line(context, area.x, crisp(bottom), area.x + area.width, crisp(bottom));
   let right = Number.NEGATIVE_INFINITY;
@@ -119,7 +166,8 @@ export function drawHistogram(canvas: HTMLCanvasElement, width: number, height: 
     if (x - right < 26) continue;
     right = x;
     context.fillStyle = theme.text;
-    context.fillText(name, Math.min(width - 14, Math.max(14, x)), area.y - 12);
+    context.fillText(name, Math.min(width - 14, Math.max(area.x + 14, x)), area.y - 12);
   }
   context.textAlign = 'left';
+  if (dragged !== null) outline(context, { x: xOf(dragged[0]), y: area.y, width: xOf(dragged[1]) - xOf(dragged[0]), height: area.height }, theme);
 }
