@@ -220,7 +220,7 @@ test('clocks that differ are marked, and corrected where that is asked for', asy
   await page.reload();
   await page.getByRole('button', { name: 'Clocks corrected' }).click();
   await page.waitForFunction(() => !location.hash.includes('clocks='));
-  await page.getByText(/^0–3\.00 s$/).waitFor();
+  await page.getByText(/^0–3\.09 s$/).waitFor();
   await clean(page);
 });
 

@@ -34,13 +34,14 @@ export async function tearDown() {
 }
 
 /** A page with an eye on refused policies, errors and dialogs. */
-export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url, timezone = 'UTC' } = {}) {
+export async function open(path, { dark = false, width = 1400, height = 900, scale = 1, route = null, url = server.url, timezone = 'UTC', touch = false } = {}) {
   const context = await browser.newContext({
     viewport: { width, height },
     deviceScaleFactor: scale,
     colorScheme: dark ? 'dark' : 'light',
     timezoneId: timezone,
     acceptDownloads: true,
+    hasTouch: touch,
   });
   const page = await context.newPage();
   const odd = [];
