@@ -3,7 +3,9 @@
 import { expect, it } from 'vitest';
 import type { Path } from '../model/critical';
 import { pathSteps } from './lanes';
-import { Colours, inkOn, themeOf } from './theme';
+import { barAt, durationAt, histogramOf } from './heatmap';
+import { Colours, contrast, inkOn, themeOf } from './theme';
+import { LABEL_ROOM, timeWidth } from './waterfall';
 
 it('thins a path of 100,000 pieces to a few steps for each pixel', () => {
   const pieces = 100_000;
@@ -33,4 +35,36 @@ it('gives a service the same colour in all traces, and no two the same while the
 
 it('writes on colours in the ink that is read better', () => {
   expect([inkOn('#9ad0f2'), inkOn('#0072b2'), inkOn('#ffffff'), inkOn('#000000')]).toEqual(['#000000', '#ffffff', '#000000', '#ffffff']);
+});
+
+it('has enough contrast on drawings, which no tool looks into', () => {
+  for (const theme of [themeOf(false), themeOf(true)]) {
+    for (const text of [theme.text, theme.muted, theme.error, theme.accent]) expect(contrast(text, theme.background), text).toBeGreaterThan(4.5);
+    for (const colour of theme.colours) {
+      expect(contrast(colour, theme.background), colour).toBeGreaterThan(3);
+      expect(contrast(colour, inkOn(colour)), colour).toBeGreaterThan(4.5);
+    }
+    // The path is drawn on a rim of the background.
+    expect(contrast(theme.path, theme.background)).toBeGreaterThan(7);
+    // A cell of one span is seen.
+    expect(contrast(theme.ramp[0], theme.background), theme.ramp[0]).toBeGreaterThan(1.6);
+  }
+});
+
+it('finds the bar and the duration at a place of the histogram', () => {
+  const bars = [{ leastNs: 1000, greatestNs: 1063, spans: 3 }, { leastNs: 1_000_000, greatestNs: 1_062_999, spans: 9 }];
+  const histogram = histogramOf(bars, 600, 210);
+  if (histogram === null) throw new Error('there are bars');
+  expect(histogram.most).toBe(9);
+  expect(barAt(histogram, histogram.area.x + 12)?.spans).toBe(3);
+  expect(barAt(histogram, histogram.area.x + histogram.area.width / 2)).toBe(null);
+  expect(barAt(histogram, histogram.area.x + histogram.area.width - 12)?.spans).toBe(9);
+  expect(barAt(histogram, 2)).toBe(null);
+  expect(durationAt(histogram, -50)).toBeCloseTo(histogram.least);
+  expect(histogramOf([], 600, 210)).toBe(null);
+});
+
+it('leaves room for durations behind the time that is shown', () => {
+  expect(timeWidth(800)).toBe(800 - LABEL_ROOM);
+  expect(timeWidth(30)).toBeGreaterThan(0);
 });

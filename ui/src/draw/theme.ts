@@ -34,7 +34,7 @@ const LIGHT: Theme = {
   selection: 'rgba(11, 92, 173, 0.10)',
   shade: 'rgba(86, 96, 112, 0.16)',
   colours: ['#0072b2', '#c77700', '#00825c', '#ad4f8a', '#3d93c9', '#857400', '#5e6a7a', '#8a5a33'],
-  ramp: ['#dbe8f5', '#b3d0ea', '#7fb2da', '#4a90c4', '#226ca8', '#0d4a82', '#062c54'],
+  ramp: ['#a9cae7', '#86b4dc', '#639dcf', '#4085bf', '#226ca8', '#0d4a82', '#062c54'],
 };
 
 const DARK: Theme = {
@@ -51,7 +51,7 @@ const DARK: Theme = {
   selection: 'rgba(108, 180, 255, 0.14)',
   shade: 'rgba(0, 0, 0, 0.5)',
   colours: ['#4ba6e0', '#e69f00', '#2fb88f', '#d584b4', '#9ad0f2', '#d6cb45', '#98a5b4', '#c69a6d'],
-  ramp: ['#1b3d5c', '#21577c', '#2f7089', '#5c9688', '#a3b56b', '#e2c75a', '#fff2a8'],
+  ramp: ['#22527d', '#25648c', '#2f7089', '#5c9688', '#a3b56b', '#e2c75a', '#fff2a8'],
 };
 
 export const themeOf = (isDark: boolean): Theme => (isDark ? DARK : LIGHT);
@@ -92,15 +92,23 @@ function hash(text: string): number {
   return value >>> 0;
 }
 
-/** Black or white, whichever is read better on a colour such as `#0072b2`. */
-export function inkOn(colour: string): string {
+/** How light a colour such as `#0072b2` is, from 0 to 1. */
+function lightOf(colour: string): number {
   const part = (at: number) => {
     const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;
     return value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
   };
-  const light = 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
-  return (light + 0.05) / 0.05 > 1.05 / (light + 0.05) ? '#000000' : '#ffffff';
+  return 0.2126 * part(1) + 0.7152 * part(3) + 0.0722 * part(5);
 }
+
+/** The contrast of two colours, from 1 to 21, as WCAG counts it. */
+export function contrast(one: string, other: string): number {
+  const [a, b] = [lightOf(one), lightOf(other)];
+  return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+}
+
+/** Black or white, whichever is read better on a colour. */
+export const inkOn = (colour: string): string => (contrast(colour, '#000000') > contrast(colour, '#ffffff') ? '#000000' : '#ffffff');
 
 /** The colour for so many, of at most so many: each step is as many times more as the last. */
 export function rampColour(theme: Theme, count: number, most: number): string {
