@@ -168,10 +168,10 @@ export function shop(nowMs) {
     named.origin = parent.id;
   }
   parent.annotations = [{ timestamp: us(200_000) + 9000, value: '"exception": {"exception.type":"DeclinedError","exception.message":"no funds","exception.stacktrace":"DeclinedError: no funds\\n\\tat charge (card.js:7)\\n\\tat pay (card.js:9)\\n\\tat main"}' }];
-  // A chain that is deep, and a span at its end that takes no time to speak of.
+  // A chain that is deep, and a span at its end that takes no time to speak of, and fails.
   named.deep = hex(0x5b0000000004);
   parent = null;
-  for (let at = 0; at < 120; at += 1) parent = span(named.deep, parent, `level-${at % 7}`, `step ${at}`, us(100_000) + at * 100, 30_000 - at * 200, at === 119 ? { tags: { marker: 'bottommost' } } : {});
+  for (let at = 0; at < 120; at += 1) parent = span(named.deep, parent, `level-${at % 7}`, `step ${at}`, us(100_000) + at * 100, 30_000 - at * 200, { tags: { ...(at > 116 ? { error: at === 119 ? 'disk full' : 'not written' } : {}), ...(at === 119 ? { marker: 'bottommost' } : {}) } });
   named.bottom = parent.id;
   // The clock of a service that is 3 s behind: its span starts long before its caller's.
   named.skewed = hex(0x5b0000000006);

@@ -1,17 +1,19 @@
 // What lists show of traces beyond the server's answer: why a trace failed, and which operation an example is of. Asked for
 // when a row is in sight, a few at a time, and kept.
 
-import type { FoundAnswer, Span, Summary, TraceAnswer } from '../api';
+import type { FoundAnswer, OutlineAnswer, Span, Summary, TraceAnswer } from '../api';
 import { type Failure, failureIn } from '../model/event';
+import { fromAnswer, idOf } from '../model/outline';
+import { arrange } from '../model/tree';
 import { call } from './settings.svelte';
 
 /** Questions at the same time, so that pages and other people are not kept waiting. */
 const AT_ONCE = 2;
 const KEPT_MAX = 2000;
-/** Of a trace with more spans than this, only some that failed are asked for. */
-const WHOLE_MAX = 300;
-/** The spans that failed last are nearest to where failures began. */
-const LAST = 6;
+/** Traces of so many spans are asked for whole, of so many in columns; of larger ones a few spans that failed. */
+const WHOLE_MAX = 100;
+const OUTLINE_MAX = 5000;
+const SOME = 6;
 
 const kept = new Map<string, Promise<unknown>>();
 const waiting: (() => void)[] = [];
@@ -44,10 +46,22 @@ const spansOf = async (traceId: string, span?: string): Promise<Span[]> => (awai
 export function failureOf({ traceId, spans, errors }: Summary): Promise<Failure | null> {
   return once(`failure ${traceId} ${errors}`, async () => {
     if (spans <= WHOLE_MAX) return failureIn(await spansOf(traceId));
+    if (spans <= OUTLINE_MAX) return failureInLarge(traceId);
     const { ids } = await call<FoundAnswer>(`find/${traceId}`, { filter: 'error' });
-    const some = await Promise.all(ids.slice(-LAST).map((id) => spansOf(traceId, id)));
-    return failureIn(some.flat());
+    const some = (await Promise.all(ids.slice(0, SOME).map((id) => spansOf(traceId, id)))).flat();
+    // Of all that failed these are some, so that nothing can be counted.
+    const failure = failureIn(some);
+    return failure === null ? null : { ...failure, began: 1, passedOn: 0 };
   });
+}
+
+async function failureInLarge(traceId: string): Promise<Failure | null> {
+  const tree = arrange(fromAnswer(await call<OutlineAnswer>(`outline/${traceId}`, { limit: OUTLINE_MAX })));
+  const first = tree.origins.indexOf(1);
+  if (first < 0) return null;
+  const failure = failureIn(await spansOf(traceId, idOf(tree, first)));
+  const [began, failed] = [tree.origins, tree.errors].map((rows) => rows.reduce((sum, each) => sum + each, 0));
+  return failure === null ? null : { ...failure, began, passedOn: failed - began };
 }
 
 /** One of the spans with this id. */
