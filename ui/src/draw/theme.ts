@@ -92,7 +92,7 @@ function hash(text: string): number {
   return value >>> 0;
 }
 
-/** How light a colour such as `#0072b2` is, from 0 to 1. */
+/** The lightness of a colour such as `#0072b2`, from 0 to 1. */
 function lightOf(colour: string): number {
   const part = (at: number) => {
     const value = Number.parseInt(colour.slice(at, at + 2), 16) / 255;

@@ -3,7 +3,7 @@
 
 import type { Link } from '../api';
 
-/** Of more services than this, a part is drawn unless all are asked for. */
+/** A map with more services than this is drawn in part unless all of it is asked for. */
 export const WHOLE_MAX = 60;
 /** Services that are drawn of a large map at first. */
 export const BUSIEST = 24;

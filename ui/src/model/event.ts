@@ -57,7 +57,7 @@ export interface Failure {
   passedOn: number;
 }
 
-/** Of the spans of a trace, or those of them that failed. The failure that began first is told. */
+/** The failure that began first among the spans of a trace, or among those of them that failed. */
 export function failureIn(spans: Span[]): Failure | null {
   const failed = spans.filter((span) => span.isError);
   const passing = new Set(failed.map((span) => span.parentId));

@@ -153,7 +153,7 @@ function untangle(grid: string[][], edges: Edge[]): void {
 
 /** The room that words about an edge take, up from their place. */
 export const LABEL = { width: 92, height: 30 };
-/** Of more edges than this, words are not moved apart. */
+/** Words are not moved apart where there are more edges than this. */
 const SPREAD_MAX = 300;
 /** Where words may stand along a curve. The first is near the called one, where fewer curves lie upon one another. */
 const ALONG = [0.62, 0.5, 0.74, 0.4, 0.84, 0.3, 0.2];

@@ -11,8 +11,10 @@ it('marks a call that starts before its caller, or ends after the answer', () =>
   const early = treeOf([['a', '', 3000, 100, 'web', 'client'], ['b', 'a', 0, 80, 'api', 'server'], ['c', 'b', 10, 20, 'api']]);
   expect([...early.skewMarks].map((each, row) => (each ? early.strings[early.names[row]] : '')).join('')).toBe('b');
   expect([early.skewed, early.skewNs]).toEqual([1, 3000]);
-  const late = treeOf([['a', '', 0, 100, 'web', 'client'], ['b', 'a', 70, 80, 'api', 'server']]);
-  expect([late.skewed, late.skewNs]).toEqual([1, 50]);
+  const late = treeOf([['a', '', 0, 100_000, 'web', 'client'], ['b', 'a', 70_000, 80_000, 'api', 'server']]);
+  expect([late.skewed, late.skewNs]).toEqual([1, 50_000]);
+  // Rounding is none.
+  expect(treeOf([['a', '', 1000, 5000, 'web', 'client'], ['b', 'a', 0, 4000, 'api', 'server']]).skewed).toBe(0);
 });
 
 it('takes nothing asynchronous for it', () => {

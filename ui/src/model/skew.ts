@@ -6,8 +6,8 @@ import { CLIENT, CONSUMER, PRODUCER, SERVER } from './outline';
 import type { Columns } from './outline';
 import type { Tree } from './tree';
 
-/** Clocks that differ by less than this are as exact as clocks are, in nanoseconds. */
-const TOLERANCE = 1;
+/** Senders round times to microseconds, and a difference of one is no sign of anything. */
+const TOLERANCE_NS = 1000;
 
 export interface Skew {
   /** Rows that show it. */
@@ -26,8 +26,8 @@ function offBy({ parents, starts, durations, services, kinds }: Columns, row: nu
   const rest = durations[parent] - durations[row];
   // Messages are consumed at any time later; other spans may go on behind their caller unless it waits for them.
   const isCall = (kinds[parent] === CLIENT || kinds[row] === SERVER) && kinds[row] !== CONSUMER && kinds[parent] !== PRODUCER;
-  const isEarly = begin < from - TOLERANCE;
-  const isLate = kinds[parent] === CLIENT && isCall && rest >= 0 && begin - from > rest + TOLERANCE;
+  const isEarly = begin < from - TOLERANCE_NS;
+  const isLate = kinds[parent] === CLIENT && isCall && rest >= 0 && begin - from > rest + TOLERANCE_NS;
   if (!isEarly && !isLate) return 0;
   // In the middle of its caller, as if the ways there and back took as long.
   return isCall && rest >= 0 ? from + rest / 2 - begin : from - begin;

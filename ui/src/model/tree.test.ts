@@ -133,11 +133,11 @@ it('takes the duration of the earliest root, and says where failures began and h
     ['c', 'a', 50, 20, 'shop'],
   ]);
   expect([tree.root, tree.rootNs, tree.durationNs, tree.skewed]).toEqual([0, 100, 2010, 0]);
-  const spans = [spanOf('a', '', 30, 100, 'web'), spanOf('b', 'a', 0, 80, 'api'), spanOf('c', 'b', 40, 5, 'api')];
+  const spans = [spanOf('a', '', 3000, 10_000, 'web'), spanOf('b', 'a', 0, 8000, 'api'), spanOf('c', 'b', 4000, 500, 'api')];
   const failed = arrange(fromSpans('1', spans.map((span) => ({ ...span, isError: true }))));
   expect([...failed.errors]).toEqual([1, 1, 1]);
   expect([...failed.origins]).toEqual([0, 0, 1]);
-  expect([failed.skewed, failed.skewNs]).toEqual([1, 30]);
+  expect([failed.skewed, failed.skewNs]).toEqual([1, 3000]);
   // Without a duration of the root, all of it counts.
   expect(treeOf([['a', '', 0, null], ['b', 'a', 10, 40]]).rootNs).toBe(50);
 });

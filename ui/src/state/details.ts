@@ -1,5 +1,5 @@
-// What lists show of traces beyond the server's answer: why a trace failed, and which operation an example is of. Asked for
-// when a row is in sight, a few at a time, and kept.
+// Facts that lists show beyond the server's answer: why a trace failed, and which operation an example is of. They are asked
+// for when a row is in sight, a few at a time, and kept.
 
 import type { FoundAnswer, OutlineAnswer, Span, Summary, TraceAnswer } from '../api';
 import { type Failure, failureIn } from '../model/event';
@@ -44,12 +44,12 @@ function once<T>(key: string, question: () => Promise<T>): Promise<T> {
 const spansOf = async (traceId: string, span?: string): Promise<Span[]> => (await call<TraceAnswer>(`trace/${traceId}`, { span })).spans;
 
 export function failureOf({ traceId, spans, errors }: Summary): Promise<Failure | null> {
-  return once(`failure ${traceId} ${errors}`, async () => {
+  return once(`failure ${traceId} ${spans} ${errors}`, async () => {
     if (spans <= WHOLE_MAX) return failureIn(await spansOf(traceId));
     if (spans <= OUTLINE_MAX) return failureInLarge(traceId);
     const { ids } = await call<FoundAnswer>(`find/${traceId}`, { filter: 'error' });
     const some = (await Promise.all(ids.slice(0, SOME).map((id) => spansOf(traceId, id)))).flat();
-    // Of all that failed these are some, so that nothing can be counted.
+    // Nothing can be counted, as these are some of all that failed.
     const failure = failureIn(some);
     return failure === null ? null : { ...failure, began: 1, passedOn: 0 };
   });
