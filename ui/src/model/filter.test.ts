@@ -1,7 +1,13 @@
 // Text in the filter language.
 
 import { describe, expect, it } from 'vitest';
-import { all, condition, quote, tagField, wanted } from './filter';
+import { all, condition, operators, quote, tagField, wanted } from './filter';
+
+it('offers operators that the server takes', () => {
+  expect(operators('event')).toEqual(['==', '!=']);
+  expect(operators('link')).toEqual(['==', '!=']);
+  expect(operators('event.retries')).toContain('>=');
+});
 
 it('quotes', () => {
   expect(quote('a"b\\c*\n')).toBe('"a\\"b\\\\c\\*\\n"');

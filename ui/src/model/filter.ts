@@ -12,7 +12,9 @@ export const FIELDS: { name: string; about: string; then: string }[] = [
   { name: 'remote', about: 'service at the other end', then: ' == "' },
   { name: 'root', about: 'span without a parent', then: ' ' },
   { name: 'any', about: 'any text of the span', then: ' == "' },
-  { name: 'annotation', about: 'text of an event', then: ' == "' },
+  { name: 'annotation', about: 'text of an annotation', then: ' == "' },
+  { name: 'event', about: 'name of an event; event.KEY is its attribute', then: ' == "' },
+  { name: 'link', about: 'trace that a link leads to; link.KEY is its attribute', then: ' == "' },
   { name: 'trace_id', about: 'hexadecimal', then: ' == "' },
   { name: 'start', about: 'nanoseconds since 1970', then: ' >= ' },
 ];
@@ -20,7 +22,7 @@ export const FIELDS: { name: string; about: string; then: string }[] = [
 export const KINDS = ['client', 'server', 'producer', 'consumer', 'internal'];
 export const STATUSES = ['error', 'ok', 'unset'];
 const OPERATORS = ['==', '!=', '>', '>=', '<', '<='];
-const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'kind', 'any', 'status', 'trace_id'];
+const TEXTS = ['service', 'name', 'remote', 'remote_service', 'annotation', 'event', 'link', 'kind', 'any', 'status', 'trace_id'];
 
 /** Text as the language quotes it. A star is a star, and not anything. */
 export function quote(text: string): string {

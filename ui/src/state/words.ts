@@ -95,6 +95,6 @@ function valuesOf(field: string, prefix: string, before: string): Promise<string
   if (field === 'service') return services(prefix);
   if (field === 'name') return names(service, prefix);
   if (field === 'remote' || field === 'remote_service') return ofServices('remoteServices', service, prefix);
-  if (['annotation', 'any', 'start', 'time'].includes(field)) return Promise.resolve([]);
+  if (['annotation', 'any', 'event', 'link', 'start', 'time'].includes(field) || /^(event|link)[.[]/.test(field)) return Promise.resolve([]);
   return fields({ of: 'values', key: field.replace(/^tag\./, ''), prefix, limit: 50 }) as Promise<string[]>;
 }
