@@ -128,6 +128,6 @@ fn help_teaches() {
     }
     let help = run(blkkin(Path::new("/")).args(["sql", "--help"]));
     let help = text(&help.stdout);
-    assert_eq!(help.matches("\n  # ").count(), 6, "{help}");
+    assert_eq!(help.matches("\n  # ").count(), 7, "{help}");
     assert!(help.contains("approx_percentile_cont(duration_ns, 0.99)"), "{help}");
 }
