@@ -1,5 +1,5 @@
-// Which connections of a map are drawn and listed: all of a small map; of a large one the chosen service with its
-// neighbours, what is searched for, or the busiest services. Start at drawnOf().
+// Selects the connections of a map to draw and list. A small map is drawn whole; a large one shows the chosen service
+// with its neighbours, the services that match the search, or the busiest ones. Start at drawnOf().
 
 import type { Link } from '../api';
 
@@ -24,7 +24,7 @@ export const namesOf = (links: Link[]): string[] => [...new Set(links.flatMap((l
 
 export const isFound = (name: string, find: string): boolean => find !== '' && name.toLowerCase().includes(find.toLowerCase());
 
-/** Connections of the chosen service, or of those that are searched for; all if there are none. */
+/** Connections to draw: those of the chosen service or of services that match the search; without either, all. */
 export function listedOf(links: Link[], { service, find }: Omit<Wanted, 'isWhole'>): Link[] {
   const some =
     service !== '' ? links.filter((link) => link.parent === service || link.child === service) : links.filter((link) => isFound(link.parent, find) || isFound(link.child, find));

@@ -13,7 +13,7 @@ it('marks a call that starts before its caller, or ends after the answer', () =>
   expect([early.skewed, early.skewNs]).toEqual([1, 3000]);
   const late = treeOf([['a', '', 0, 100_000, 'web', 'client'], ['b', 'a', 70_000, 80_000, 'api', 'server']]);
   expect([late.skewed, late.skewNs]).toEqual([1, 50_000]);
-  // Rounding is none.
+  // A difference of one microsecond comes from rounding, and is not reported as skew.
   expect(treeOf([['a', '', 1000, 5000, 'web', 'client'], ['b', 'a', 0, 4000, 'api', 'server']]).skewed).toBe(0);
 });
 

@@ -6,14 +6,14 @@ import { CLIENT, CONSUMER, PRODUCER, SERVER } from './outline';
 import type { Columns } from './outline';
 import type { Tree } from './tree';
 
-/** Senders round times to microseconds, and a difference of one is no sign of anything. */
+/** Senders round times to microseconds, so a difference of one microsecond is not skew. */
 const TOLERANCE_NS = 1000;
 
 export interface Skew {
   /** Rows that show it. */
   marks: Uint8Array;
   skewed: number;
-  /** By how much at least, at most of all. */
+  /** The largest of the smallest corrections that the rows need. */
   skewNs: number;
 }
 

@@ -75,7 +75,7 @@ pub(crate) struct Cursor {
     kept_from: Option<u64>,
     /// Bytes that were handed to this cursor, until it begins their packet.
     given: Option<ReadBytes>,
-    /// A buffer that given bytes have replaced.
+    /// The previous buffer, after bytes that were handed over replaced it.
     replaced: Option<Vec<u8>>,
     /// Bytes from the packet's start to the start of `buffer`.
     base: u64,
@@ -133,7 +133,7 @@ impl Cursor {
         let was_kept = self.kept_from.replace(from).is_some();
         let passed = from.checked_sub(self.base).filter(|_| was_kept)?;
         let passed = usize::try_from(passed).ok().filter(|passed| *passed <= self.kept_max)?;
-        // A large event leaves much behind it, which would be copied for each slice.
+        // After a large event, much unread data remains; each slice would copy it.
         let is_much = self.held > self.kept_max + 2 * self.window;
         if passed > self.held || is_much {
             return None;
@@ -152,8 +152,8 @@ impl Cursor {
         Some(ReadBytes { packet, buffer, base, held, complete })
     }
 
-    /// Takes bytes of a packet that comes, which need not be read then. Puts the buffers of those
-    /// before into `spare`.
+    /// Accepts bytes of the next packet that another cursor has read. Buffers that are no longer
+    /// used go to `spare`.
     pub(crate) fn take_over(&mut self, given: Option<ReadBytes>, spare: &mut Vec<Vec<u8>>) {
         let unused = std::mem::replace(&mut self.given, given).map(|given| given.buffer);
         spare.extend(unused.into_iter().chain(self.replaced.take()));
@@ -201,7 +201,7 @@ impl Cursor {
         let has_header = is_last && mark.is_some() && self.header.len() == header_size;
         self.packet = Some(packet);
         if !has_header {
-            // Not another packet's, if this one's cannot be read.
+            // If reading fails, the header of the last packet must not remain.
             self.header.clear();
             match given.take_if(|_| mark.is_none()) {
                 Some(given) => self.replace_held(given),

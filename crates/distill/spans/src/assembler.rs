@@ -25,8 +25,8 @@ use std::ops::ControlFlow;
 pub struct Limits {
     /// A request for which nothing has come for so many nanoseconds is complete.
     pub idle_ns: u64,
-    /// The same for a request of which a span is known that has not ended, if that is longer. Programs whose spans
-    /// are events alone never tell their ends.
+    /// The idle time of a request with a span that has not ended, if longer than `idle_ns`. Programs that record only
+    /// events never report the end of a span, so it is off by default.
     pub idle_unended_ns: u64,
     /// Bytes of all open requests.
     pub bytes: usize,
@@ -205,7 +205,7 @@ impl Assembler {
         ControlFlow::Continue(())
     }
 
-    /// Whether a request for which nothing has come for the idle time is waited for once more.
+    /// True if an idle request has spans that have not ended, and the longer limit has not passed.
     fn has_time(&self, pending: &Pending, now: i64) -> bool {
         let waited = u64::try_from(now.saturating_sub(pending.heard)).unwrap_or(0);
         waited < self.limits.idle_unended_ns && pending.has_unended()

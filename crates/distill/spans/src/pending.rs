@@ -77,7 +77,7 @@ pub(crate) struct Pending {
     pub(crate) is_late: bool,
     /// When something came last, by the clock of whoever adds.
     pub(crate) heard: i64,
-    /// That, or when the request was last waited for once more.
+    /// Position in the order of idle requests: `heard`, or the time when the wait was last extended.
     pub(crate) touched: i64,
     /// Neighbours in the order of that.
     pub(crate) older: u32,
@@ -104,7 +104,7 @@ impl Pending {
             + self.ends.capacity() * 4
     }
 
-    /// Whether a span is known, as something was said of it or as another one's parent, whose end is not.
+    /// True if a span has been mentioned, by an event of its own or as a parent, and its end has not come.
     pub(crate) fn has_unended(&self) -> bool {
         let ended = self.parts.iter().filter(|part| part.what.is_span());
         let ended: HashSet<u64> = ended.map(|part| self.voices[part.voice as usize].span).collect();

@@ -89,7 +89,7 @@ impl<'t> SpanLink<'t> {
         let mut parts = value.splitn(3, '|');
         let (trace_id, span_id, rest) = (parts.next()?, parts.next()?, parts.next()?);
         let (rest, _dropped) = rest.rsplit_once('|')?;
-        // In a state with `|{`, which is allowed and odd, the attributes are not found.
+        // A trace state may contain `|{`, though none is known to; attributes are not found then.
         let (trace_state, attributes) = match rest.strip_prefix("|") {
             Some(attributes) => ("", attributes),
             None => rest.split_once("|{").map(|(state, _)| (state, &rest[state.len() + 1..]))?,
@@ -153,7 +153,7 @@ fn attributes_of(json: &str) -> Vec<Attribute<'_>> {
 }
 
 fn has(json: &str, key: &str, holds: impl FnOnce(ValueRef<'_>) -> bool) -> bool {
-    // Most have no such key, and need not be read. A key with an escape is looked for in all.
+    // Most texts lack the key, which a search shows without parsing. A key that JSON would escape cannot be searched for.
     let is_plain = key.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\'));
     if json.is_empty() || is_plain && !json.contains(key) {
         return false;
@@ -191,7 +191,7 @@ mod tests {
         );
         assert!(event.has("n", |value| value == ValueRef::Int(3)));
         assert!(!event.has("m", |_| true));
-        // Nothing of that form.
+        // Texts that only resemble an event with attributes are names.
         for text in [
             "",
             "\"",

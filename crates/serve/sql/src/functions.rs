@@ -27,7 +27,7 @@ pub(crate) fn add(context: &mut SessionContext) -> Result<()> {
     datafusion_functions_json::register_all(context)
 }
 
-/// Has columns of JSON of any type, such as of `->`, shown as text, which all formats know.
+/// Converts columns of JSON values, such as those of `->`, to text, because no output format can print a union.
 pub(crate) fn show_json_as_text(frame: DataFrame) -> Result<DataFrame> {
     let columns = frame.schema().iter();
     let columns: Vec<(Expr, bool)> = columns

@@ -1,4 +1,4 @@
-//! `event_name`, `event_attributes` and `span_links`: OTLP's events and links of the text in which files have them.
+//! SQL functions `event_name`, `event_attributes` and `span_links`, which parse OTLP's events and links from stored text.
 //! Start at [`add`].
 
 use blkkin_store::{Attribute, SpanEvent, SpanLink, text_of};

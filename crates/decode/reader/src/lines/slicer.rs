@@ -40,7 +40,7 @@ const SCOUTS_MAX: usize = 64;
 /// Most streams whose scouts hand over what they have read, which takes memory for each stream of
 /// each slice.
 const HANDING_OVER_MAX: usize = 16;
-/// Bytes of a scout's window, which each slice copies what is left of.
+/// Bytes of a scout's window. Each slice copies the unread rest of it.
 const SCOUT_WINDOW_SIZE: usize = 64 << 10;
 /// Places that a scout remembers. Behind its last one may be the slice's end, and one more step
 /// ahead of others.
@@ -144,7 +144,7 @@ impl<'r> Slicer<'r> {
             false => reading.slice_size.unwrap_or_else(|| slice_size(reading, row)),
         };
         let kept_max = match sources.len() <= HANDING_OVER_MAX {
-            // One stream may have all of a slice, and some steps more.
+            // A single stream may fill a slice, and scouts overshoot it by some steps.
             true => 2 * scouted.min(SLICE_SIZE_MAX) as usize,
             false => 0,
         };
@@ -161,14 +161,14 @@ impl<'r> Slicer<'r> {
         }
     }
 
-    /// Whether slices may end within packets.
+    /// True if packets are so large that slices are cut inside them.
     pub(super) fn cuts_packets(&self) -> bool {
         self.step.is_some()
     }
 
     /// Takes buffers that scouts can use.
     pub(super) fn reuse(&mut self, spare: &mut Vec<Vec<u8>>) {
-        // Large events have made some larger than others need.
+        // Buffers that grew for one large event are freed.
         spare.retain(|buffer| buffer.len() <= self.kept_max + 2 * SCOUT_WINDOW_SIZE);
         self.spare.append(spare);
     }
