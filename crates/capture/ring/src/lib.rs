@@ -99,7 +99,7 @@ mod write;
 pub use brief::{Brief, BriefRoom, Pen};
 pub use cells::Cells;
 pub use encode::{Encoder, Event, HEADER_SIZE, ROOM_SIZE, Room};
-pub use read::{Left, Packet, Reader, Taken};
+pub use read::{Left, Moment, Packet, Reader, Taken};
 #[cfg(not(loom))]
 pub use shape::SHAPE_SIZE;
 pub use shape::{

@@ -33,6 +33,19 @@ pub struct Reader {
     forgotten: u64,
     /// Whether the memory has had nonsense.
     is_over: bool,
+    /// The moment up to which it reads; `None` is without end.
+    end: Option<Moment>,
+}
+
+/// How far a ring had been written at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Where the events end that had been recorded.
+    position: u64,
+    /// All of them happened by this time.
+    time: u64,
+    /// Events that had been discarded.
+    discarded: u64,
 }
 
 /// When writers are told that they need not wait any more for what was read.
@@ -126,6 +139,7 @@ impl Reader {
             before: 0,
             forgotten: 0,
             is_over: false,
+            end: None,
         }
     }
 
@@ -151,6 +165,12 @@ impl Reader {
         // Where events are discarded, nothing is overwritten that it has not passed over.
         let frees = if shape.mode == Mode::Discard { Frees::Nobody } else { Frees::Never };
         Reader { position, frees, ..self.clone() }
+    }
+
+    /// Has it read only what the ring held at that moment.
+    #[must_use]
+    pub fn until(self, end: Moment) -> Reader {
+        Reader { end: Some(end), ..self }
     }
 
     /// Whether so much has been written behind this reader's position that it was overwritten.
@@ -364,7 +384,7 @@ impl Reader {
             if let Some(skipped) = self.skip_overwritten(cells, shape, write) {
                 return skipped;
             }
-            let (until, is_partial) = match self.extent(cells, shape, write) {
+            let (until, is_partial) = match self.extent_until_end(cells, shape, write) {
                 Extent::Whole(until) => (until, false),
                 Extent::Part(until) if part => (until, true),
                 Extent::Part(_) | Extent::Nothing => return Taken::Nothing,
@@ -475,6 +495,27 @@ impl Reader {
         header
     }
 
+    /// The part of the [extent](Self::extent) that comes before the reader's end, if it has one.
+    fn extent_until_end(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
+        let Some(end) = self.end else { return self.extent(cells, shape, write) };
+        if !self.is_behind(end.position) {
+            return Extent::Nothing;
+        }
+        let extent = self.extent(cells, shape, write);
+        let (Extent::Whole(until) | Extent::Part(until)) = extent else { return extent };
+        // Positions wrap, so that a distance that is too large is a negative one.
+        let is_beyond = (1..1 << 63).contains(&until.position.wrapping_sub(end.position));
+        if !is_beyond {
+            return extent;
+        }
+        let Moment { position, time, discarded } = end;
+        match Reader::is_events(position.wrapping_sub(self.position_of_events(shape))) {
+            true => Extent::Part(Until { position, time, discarded, next: position }),
+            // Only a program that writes nonsense ends within a header.
+            false => Extent::Nothing,
+        }
+    }
+
     /// What there is to take, at the reader's position.
     fn extent(&self, cells: &Cells, shape: &Shape, write: u64) -> Extent {
         let waiting = write.wrapping_sub(self.position);
@@ -516,32 +557,19 @@ impl Reader {
                 false => Extent::Nonsense,
             };
         }
-        // Each writer stores the time of its event before the position behind it. So if the
-        // position is the same before and after the time was loaded, all events up to it happened
-        // by then, and all later ones do not happen before. What was discarded by then was so between
-        // them.
-        let control = shape.control_of(self.ring);
-        let mut end = write;
-        for _ in 0..STEADY_TRIES {
-            let time = cells.load(control, Word::LastTime, Acquire);
-            let discarded = cells.lost(shape, self.ring);
-            let again = cells.load(control, Word::Write, Acquire);
-            if again == end {
-                return match end.wrapping_sub(events) {
-                    0 => Extent::Nothing,
-                    size if Reader::is_events(size) => {
-                        Extent::Part(Until { position: end, time, discarded, next: end })
-                    }
-                    _ => Extent::Nonsense,
-                };
-            }
-            if again.wrapping_sub(start) >= shape.subbuffer_size as u64 {
-                break;
-            }
-            end = again;
+        let moment = cells.steady(shape, self.ring, write);
+        let Some(moment) = moment else { return Extent::Nothing };
+        let Moment { position, time, discarded } = moment;
+        if position.wrapping_sub(start) >= shape.subbuffer_size as u64 {
+            return Extent::Nothing;
         }
-        // So much comes in that the sub-buffer will be full in a moment.
-        Extent::Nothing
+        match position.wrapping_sub(events) {
+            0 => Extent::Nothing,
+            size if Reader::is_events(size) => {
+                Extent::Part(Until { position, time, discarded, next: position })
+            }
+            _ => Extent::Nonsense,
+        }
     }
 
     /// Whether so many bytes can be events: none, or at least a header.
@@ -581,6 +609,34 @@ impl Reader {
 const STEADY_TRIES: usize = 8;
 
 impl Cells {
+    /// How far a ring has been written now. Where events come too fast to tell the time of the last one, the
+    /// moment's time is the end of time; readers bound it by the clock.
+    pub fn moment(&self, shape: &Shape, ring: usize) -> Moment {
+        let position = self.end(shape, ring);
+        let without_time = Moment { position, time: u64::MAX, discarded: u64::MAX };
+        self.steady(shape, ring, position).unwrap_or(without_time)
+    }
+
+    /// The ring's position with its time, or `None` if the position changed at each look. `end` is the position
+    /// that was loaded last.
+    fn steady(&self, shape: &Shape, ring: usize, mut end: u64) -> Option<Moment> {
+        // Each writer stores the time of its event before the position behind it. So if the
+        // position is the same before and after the time was loaded, all events up to it happened
+        // by then, and all later ones do not happen before. What was discarded by then was so between
+        // them.
+        let control = shape.control_of(ring);
+        for _ in 0..STEADY_TRIES {
+            let time = self.load(control, Word::LastTime, Acquire);
+            let discarded = self.lost(shape, ring);
+            let again = self.load(control, Word::Write, Acquire);
+            if again == end {
+                return Some(Moment { position: end, time, discarded });
+            }
+            end = again;
+        }
+        None
+    }
+
     /// Where a ring's events end now.
     pub fn end(&self, shape: &Shape, ring: usize) -> u64 {
         self.load(shape.control_of(ring), Word::Write, Acquire)

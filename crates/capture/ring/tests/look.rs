@@ -41,6 +41,33 @@ fn who_only_looks_frees_nothing() {
     }
 }
 
+/// A reader with an end gives the events that were there at that moment, wherever within a sub-buffer it lies and
+/// however many events come after it.
+#[test]
+fn a_reader_with_an_end_stops_at_its_moment() {
+    move_to(0);
+    for more in [0, 1, 30, 90] {
+        let set = Set::new(shape(2, 4096, 64, Mode::Overwrite));
+        let writer = set.writer(CLOCK);
+        for before in 0..120usize {
+            let moment = set.cells.moment(&set.shape, 0);
+            let moment_of_other_ring = set.cells.moment(&set.shape, 1);
+            let looker = Reader::from_oldest(&set.cells, &set.shape, 0, CLOCK).until(moment);
+            if before % 8 == 0 {
+                (0..more).for_each(|_| assert!(is_recorded(&writer, 2, 0)));
+                let mut harvest = Harvest::default();
+                set.take_all(&mut [looker], true, &mut harvest);
+                assert_eq!(harvest.events.len(), before + before.div_ceil(8) * more);
+                let other = Reader::from_oldest(&set.cells, &set.shape, 1, CLOCK);
+                let mut nothing = Harvest::default();
+                set.take_all(&mut [other.until(moment_of_other_ring)], true, &mut nothing);
+                assert!(nothing.events.is_empty());
+            }
+            assert!(is_recorded(&writer, 1, before as u64));
+        }
+    }
+}
+
 /// What is left in its place is what is copied else, until it is freed.
 #[test]
 fn what_is_taken_in_its_place_is_the_same() {

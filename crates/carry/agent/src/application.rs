@@ -9,9 +9,10 @@ use crate::process::Process;
 use crate::quota::{Account, Share};
 use crate::rings::{Identity, Packets, Rings};
 use crate::session::{Matcher, Orders, SessionId};
+use crate::snapshot::Ends;
 use crate::trace::Trace;
 use blkkin_control::{Cause, Clock, EventType, Orphan};
-use blkkin_ring::Left;
+use blkkin_ring::{Left, Moment};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -765,12 +766,27 @@ impl Application {
         }
     }
 
-    /// Goes on to write what the rings of a session hold to a trace of its own, until then; gives whether that is
-    /// all.
+    /// How far the rings of a session have been written now.
+    pub(crate) fn ends_of_rings(
+        &self,
+        session: SessionId,
+    ) -> impl Iterator<Item = ((Identity, usize), Moment)> {
+        let own = self.attachments.iter().filter(move |one| one.session == session);
+        let readable = own.filter(|one| one.rings.is_sealed());
+        let sets = readable.flat_map(|one| {
+            let left_behind = one.left_behind.iter().map(|set| &set.rings);
+            left_behind.chain([&one.rings])
+        });
+        sets.flat_map(|set| (0..set.count()).map(|ring| ((set.identity(), ring), set.moment(ring))))
+    }
+
+    /// Goes on to write what the rings of a session held at a moment to a trace of its own, until then; gives
+    /// whether that is all.
     pub(crate) fn snapshot(
         &mut self,
         room: Room,
-        (session, trace): (SessionId, &mut Trace),
+        (session, ends): (SessionId, &Ends),
+        trace: &mut Trace,
         place: &mut SnapshotPlace,
         until: Instant,
     ) -> io::Result<bool> {
@@ -791,7 +807,11 @@ impl Application {
             let ring = place.ring;
             place.ring += 1;
             packets.clear();
-            attachment.kept_sets(ring).iter().for_each(|set| set.snapshot(ring, &mut packets));
+            for set in attachment.kept_sets(ring) {
+                // Rings that could not be read at that moment have no end: all that they hold is written.
+                let end = ends.get(&(set.identity(), ring)).copied();
+                set.snapshot(ring, end, &mut packets);
+            }
             if !packets.is_empty() {
                 if let Some(catalog) = &mut self.catalog {
                     catalog.look(room)?;

@@ -2,7 +2,7 @@
 //! program, and a reader for each ring.
 
 use blkkin_ring::packet::Header;
-use blkkin_ring::{Cells, Clock, Left, Mode, Reader, SHAPE_SIZE, Shape, Taken};
+use blkkin_ring::{Cells, Clock, Left, Mode, Moment, Reader, SHAPE_SIZE, Shape, Taken};
 use blkkin_sys::{Piece, SharedMemory};
 use std::fs::File;
 use std::io;
@@ -388,10 +388,19 @@ impl Rings {
         waiting.div_ceil(self.shape.subbuffer_size as u64)
     }
 
-    /// What a ring holds now, without taking it, behind what others held before.
-    pub(crate) fn snapshot(&self, ring: usize, packets: &mut Packets) {
+    /// How far a ring has been written now.
+    pub(crate) fn moment(&self, ring: usize) -> Moment {
+        self.cells.moment(&self.shape, ring)
+    }
+
+    /// Copies what a ring held at a moment, without taking it, behind what others held before. Without a moment
+    /// it is what the ring holds now.
+    pub(crate) fn snapshot(&self, ring: usize, end: Option<Moment>, packets: &mut Packets) {
         let reader = self.readers[ring].0.looking(&self.cells, &self.shape);
         let mut reader = reader.going_on(packets.headers.last().copied());
+        if let Some(end) = end {
+            reader = reader.until(end);
+        }
         let most = packets.copied.len() + self.shape.ring_size();
         let mut overwritten = 0;
         while packets.copied.len() <= most {
@@ -564,7 +573,7 @@ mod tests {
             }
             let took = |_| {
                 let begun = std::time::Instant::now();
-                rings.snapshot(0, &mut Packets::default());
+                rings.snapshot(0, None, &mut Packets::default());
                 begun.elapsed()
             };
             let longest = (0..20).map(took).max().unwrap();

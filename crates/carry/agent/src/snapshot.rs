@@ -5,10 +5,12 @@ use crate::application::SnapshotPlace;
 use crate::attach::{about, directory_of, new_uuid};
 use crate::engine::{Agent, Id, ROOM};
 use crate::output::Output;
+use crate::rings::Identity;
 use crate::session::SessionId;
 use crate::trace::Trace;
 use blkkin_control::{Failed, Reply, code};
-use std::collections::VecDeque;
+use blkkin_ring::Moment;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -19,11 +21,22 @@ pub(crate) struct Snapshotting {
     command: Id,
     session: SessionId,
     output: Output,
+    /// How far each ring had been written when the snapshot was asked for. A snapshot that is written ring by ring
+    /// would otherwise have later events of one processor than of another, and miss what a thread recorded before it
+    /// moved.
+    ends: Ends,
     /// Serial numbers of the programs that are still to be written.
     left: VecDeque<u64>,
     /// The trace of the first of them, if it has been begun.
     current: Option<(Trace, SnapshotPlace)>,
 }
+
+/// How far rings had been written at one moment, by the memory that holds them and their number in it.
+pub(crate) type Ends = HashMap<(Identity, usize), Moment>;
+
+/// How often the rings are looked at until nothing was recorded between two looks. The last look counts where
+/// programs record without a pause.
+const LOOKS_MAX: usize = 4;
 
 /// How long all snapshots together are written before others get their turn.
 const TIME_AT_ONCE: Duration = Duration::from_millis(10);
@@ -33,9 +46,21 @@ impl Agent {
     pub(crate) fn begin_snapshot(&mut self, command: Id, session: SessionId, output: Output) {
         let all = self.applications.values().chain(&self.departed);
         let own = all.filter(|one| one.attachments.iter().any(|one| one.session == session));
-        let left = own.map(|one| one.serial).collect();
+        let own: Vec<_> = own.collect();
+        let ends_now = || {
+            let rings = own.iter().flat_map(|one| one.ends_of_rings(session));
+            rings.collect::<Ends>()
+        };
+        let mut ends = ends_now();
+        for _ in 1..LOOKS_MAX {
+            let before = std::mem::replace(&mut ends, ends_now());
+            if ends == before {
+                break;
+            }
+        }
+        let left = own.iter().map(|one| one.serial).collect();
         let current = None;
-        let snapshot = Snapshotting { command, session, output, left, current };
+        let snapshot = Snapshotting { command, session, output, ends, left, current };
         self.snapshots.push_back(snapshot);
     }
 
@@ -96,7 +121,7 @@ impl Agent {
                     (trace, place)
                 }
             };
-            match application.snapshot(ROOM, (session.id, trace), place, until) {
+            match application.snapshot(ROOM, (session.id, &snapshot.ends), trace, place, until) {
                 Ok(false) => return Ok(false),
                 Ok(true) => {}
                 // Of which the user may have no more types: what others recorded is told.
