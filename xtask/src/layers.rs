@@ -1,18 +1,21 @@
 //! `cargo xtask layers`: data flows one way through the stations, and dependencies with it.
 //!
 //! What is checked is in [`STATIONS`] and the constants below it; [`check_graph`] has the rules on
-//! dependencies, [`check_unsafe`] the one on source text. Each problem names the crate, the
-//! dependency, the rule, and what to do.
+//! dependencies between crates, [`check_modules`] the one on imports within a crate, [`check_unsafe`] the one on
+//! unsafe code. Each problem names the crate, the dependency, the rule, and what to do.
 
 mod graph;
 mod licence;
+mod modules;
 #[cfg(test)]
 mod tests;
 
 use crate::{Outcome, at, workspace_root};
 use graph::{Graph, Kind, Place};
+use modules::Source;
+use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// The folders of `crates/`. Their alphabetical order is the way that data takes.
@@ -59,6 +62,35 @@ const UNSAFE_TEXT: [&str; 8] = [
     "#[unsafe(",
 ];
 
+/// Crates with import cycles among their modules, and the number of cycles. No other crate may have one, and no
+/// number may grow.
+const CYCLES_LEFT: &[(&str, usize)] = &[
+    ("benches/server", 1),
+    ("benches/wire", 1),
+    ("crates/base/control", 2),
+    ("crates/base/ctf", 6),
+    ("crates/base/filter", 2),
+    ("crates/base/journal", 1),
+    ("crates/base/model", 1),
+    ("crates/capture/capi", 1),
+    ("crates/capture/ring", 2),
+    ("crates/capture/trace", 1),
+    ("crates/capture/tracing-layer", 1),
+    ("crates/carry/agent", 1),
+    ("crates/decode/reader", 3),
+    ("crates/export/deliver", 1),
+    ("crates/export/scribe", 1),
+    ("crates/export/wire", 1),
+    ("crates/keep/lake", 2),
+    ("crates/keep/store", 1),
+    ("crates/serve/scribe", 2),
+    ("crates/serve/server", 1),
+    ("crates/serve/sql", 1),
+    ("crates/top/blkkin", 1),
+    ("examples/blockstack", 1),
+    ("xtask", 1),
+];
+
 pub(crate) fn run() -> Outcome {
     let root = workspace_root();
     let graph = graph::load(&root)?;
@@ -72,6 +104,8 @@ pub(crate) fn run() -> Outcome {
         let name = file.strip_prefix(&root).unwrap_or(file).to_string_lossy();
         problems.extend(check_unsafe(&name, &read(file)?));
     }
+    find_sources(&root.join("xtask"), &mut files)?;
+    problems.extend(check_modules(&root, &files)?);
     for problem in &problems {
         eprintln!("{problem}");
     }
@@ -167,6 +201,40 @@ fn check_licences(graph: &Graph) -> Vec<String> {
         }
     }
     problems
+}
+
+/// The rule on imports within a crate: none of them go round in a circle.
+fn check_modules(root: &Path, files: &[PathBuf]) -> Result<Vec<String>, String> {
+    let mut crates: BTreeMap<String, Vec<Source>> = BTreeMap::new();
+    for path in files {
+        let name = path.strip_prefix(root).unwrap_or(path).to_string_lossy();
+        if let Some((folder, file)) = name.split_once("/src/") {
+            let source = Source { file: file.to_owned(), text: read(path)? };
+            crates.entry(folder.to_owned()).or_default().push(source);
+        }
+    }
+    let mut problems = Vec::new();
+    for (folder, sources) in &crates {
+        let cycles = modules::cycles(sources);
+        let left =
+            CYCLES_LEFT.iter().find(|(crate_, _)| crate_ == folder).map_or(0, |(_, left)| *left);
+        if cycles.len() < left {
+            problems.push(format!(
+                "{folder}: {} import cycles, and CYCLES_LEFT says {left}: lower it",
+                cycles.len()
+            ));
+        }
+        if cycles.len() <= left {
+            continue;
+        }
+        for files in cycles {
+            problems.push(format!(
+                "{folder}: {} import each other; move what they share to a module that imports none of them",
+                files.join(", ")
+            ));
+        }
+    }
+    Ok(problems)
 }
 
 /// The rule on what `Cargo.lock` may hold, for all platforms and features.

@@ -19,6 +19,7 @@ mod test;
 mod torture;
 mod ui;
 mod unprivileged;
+mod words;
 
 use clap::{Parser, Subcommand};
 use std::ffi::{OsStr, OsString};
@@ -40,6 +41,8 @@ struct Cli {
 enum Chore {
     /// Checks who may depend on whom, where unsafe code may be, and under which licences
     Layers,
+    /// Counts what is wrong with comments, names and commit subjects, and holds it to a ratchet
+    Words(words::Options),
     /// Installs the real programs that the tests talk to, or says which are missing
     Peers,
     /// Runs all tests, and ends with a line that counts them
@@ -68,6 +71,7 @@ enum Chore {
 fn main() -> ExitCode {
     let outcome = match Cli::parse().chore {
         Chore::Layers => layers::run(),
+        Chore::Words(options) => words::run(&options),
         Chore::Peers => peers::run(),
         Chore::Test(options) => test::run(&options),
         Chore::Unprivileged(options) => unprivileged::run(&options),
