@@ -15,6 +15,7 @@ mod layers;
 mod man;
 mod measure;
 mod peers;
+mod release_check;
 mod test;
 mod torture;
 mod ui;
@@ -63,6 +64,8 @@ enum Chore {
     Fuzz(fuzz::Options),
     /// Tries what the tracer promises, for long and with large amounts
     Torture(torture::Options),
+    /// Runs the trials that take hours, as before a release
+    ReleaseCheck(release_check::Options),
     /// Runs one command and reports what it used (for the benches' own use)
     #[command(hide = true)]
     Measure(measure::Options),
@@ -82,6 +85,7 @@ fn main() -> ExitCode {
         Chore::Ui => ui::run(),
         Chore::Fuzz(options) => fuzz::run(&options),
         Chore::Torture(options) => torture::run(&options),
+        Chore::ReleaseCheck(options) => release_check::run(&options),
         Chore::Measure(options) => measure::run(&options),
     };
     outcome.unwrap_or_else(|message| {

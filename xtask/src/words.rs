@@ -1,7 +1,7 @@
-//! `cargo xtask words`: what can be counted of the register that CONTRIBUTING.md asks for, held to a ratchet.
+//! `cargo xtask words`: a ratchet for the rules on words and names that a program can count.
 //!
-//! Counts are kept per crate in `xtask/words.txt` and may only go down; [`RULES`] are what is counted. The register itself
-//! needs readers: `--sample` draws doc comments for them.
+//! [`RULES`] lists them. `xtask/words.txt` has the counts of each crate, which may only go down.
+//! The rest of CONTRIBUTING.md's register needs readers; `--sample` draws doc comments for them.
 
 use crate::{Outcome, at, workspace_root};
 use std::collections::BTreeMap;
@@ -26,25 +26,25 @@ pub(crate) struct Options {
     seed: u64,
 }
 
-/// What is counted, in the order of the ratchet's columns.
+/// Names of the rules, in the order of the ratchet's columns.
 const RULES: [&str; 4] = ["opener", "none", "width", "type"];
 
-/// First words of a doc comment that has a clause where its subject should be.
+/// First words of doc comments that open with a clause in place of a subject.
 const OPENERS: [&str; 14] = [
     "What", "Who", "Whoever", "Whose", "Those", "That", "Of", "So", "Whether", "Where", "Which",
     "How", "As", "None",
 ];
 
-/// Text that says that something is absent or invalid without saying of what kind.
+/// Phrases for zero, empty, absent or invalid; the comment should say which.
 const NONE_TEXTS: [&str; 3] = ["is none", "are none", "be none"];
 
-/// Columns of a comment's line.
+/// Maximum width of a comment line in columns.
 const WIDTH_MAX: usize = 100;
 
-/// Columns of a commit's subject.
+/// Maximum width of a commit subject in columns.
 const SUBJECT_MAX: usize = 72;
 
-/// Names of types that are participles, pronouns, prepositions or adverbs, by which nobody finds anything.
+/// Type names that are participles, pronouns, prepositions or adverbs rather than nouns.
 const TYPE_NAMES: [&str; 108] = [
     "About",
     "Above",
@@ -156,7 +156,7 @@ const TYPE_NAMES: [&str; 108] = [
     "Wrote",
 ];
 
-/// The ratchet, below the workspace's root.
+/// Path of the ratchet file below the workspace root.
 const RATCHET: &str = "xtask/words.txt";
 
 const RATCHET_HEADER: &str = "\
@@ -167,7 +167,7 @@ const RATCHET_HEADER: &str = "\
 /// Counts by crate, in the order of [`RULES`].
 type Counts = BTreeMap<String, [usize; RULES.len()]>;
 
-/// One count, where it stands.
+/// A breach of a rule, with its line.
 #[derive(Debug, PartialEq)]
 struct Finding {
     rule: usize,
@@ -202,11 +202,13 @@ pub(crate) fn run(options: &Options) -> Outcome {
     let long_subjects = long_subjects(&root);
     let path = root.join(RATCHET);
     let ratchet = fs::read_to_string(&path).unwrap_or_default();
-    let (limits, limit_of_subjects) = parse(&ratchet).map_err(|why| format!("{RATCHET}: {why}"))?;
+    let (mut limits, limit_of_subjects) =
+        parse(&ratchet).map_err(|why| format!("{RATCHET}: {why}"))?;
     if options.update {
         let lowered = lower(&counts, &limits);
         let subjects = long_subjects.len().min(limit_of_subjects.unwrap_or(usize::MAX));
         fs::write(&path, render(&lowered, subjects)).map_err(at(&path))?;
+        limits = lowered;
     }
     let mut problems = compare(&counts, &limits);
     if limit_of_subjects.is_some_and(|limit| long_subjects.len() > limit) {
@@ -230,7 +232,8 @@ pub(crate) fn run(options: &Options) -> Outcome {
     Ok(if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Where each count is above its limit, and where it is below and the ratchet was not lowered.
+/// Reports each count that differs from its limit: above it is a regression, below it the ratchet
+/// needs to be lowered.
 fn compare(counts: &Counts, limits: &Counts) -> Vec<String> {
     let mut problems = Vec::new();
     for (name, own) in counts {
@@ -251,7 +254,8 @@ fn compare(counts: &Counts, limits: &Counts) -> Vec<String> {
     problems
 }
 
-/// Today's counts, or the limits where these are lower. A crate without limits is new, and starts with its counts.
+/// Returns the lower of count and limit for each rule. A crate without limits is new and starts with
+/// its counts.
 fn lower(counts: &Counts, limits: &Counts) -> Counts {
     let mut lowered = counts.clone();
     for (name, own) in &mut lowered {
@@ -291,7 +295,7 @@ fn parse(text: &str) -> Result<(Counts, Option<usize>), String> {
     Ok((counts, subjects))
 }
 
-/// The crate of a file: its folder in `crates`, or the folder next to it.
+/// Returns the crate of a file: its folder below `crates`, or a folder beside `crates`.
 fn crate_of(file: &str) -> String {
     let parts: Vec<&str> = file.split('/').collect();
     match parts[..] {
@@ -301,7 +305,7 @@ fn crate_of(file: &str) -> String {
     }
 }
 
-/// What is counted in a file.
+/// Finds all breaches in a file.
 fn findings(text: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut is_in_doc = false;
@@ -315,7 +319,7 @@ fn findings(text: &str) -> Vec<Finding> {
             let doc = comment.strip_prefix(['/', '!']);
             let words = doc.unwrap_or(comment).trim();
             let first = words.split(|sign: char| !sign.is_alphanumeric()).next().unwrap_or("");
-            // In the middle of a text the first word of a line says nothing.
+            // Only the first line of a paragraph opens it.
             if doc.is_some() && !is_in_doc && OPENERS.contains(&first) {
                 find("opener", words);
             }
@@ -338,7 +342,7 @@ fn findings(text: &str) -> Vec<Finding> {
     findings
 }
 
-/// The name of the type that a line defines, if it does.
+/// Returns the name of the type that a line defines.
 fn type_name(code: &str) -> Option<&str> {
     let code = match code.strip_prefix("pub") {
         Some(rest) if rest.starts_with('(') => rest.split_once(')')?.1,
@@ -353,7 +357,7 @@ fn type_name(code: &str) -> Option<&str> {
     Some(&rest[..end])
 }
 
-/// Subjects of commits that are too long, the newest first; an empty list where the history is not there.
+/// Returns commit subjects that are too long, newest first. The list is empty outside a repository.
 fn long_subjects(root: &Path) -> Vec<String> {
     let log = Command::new("git")
         .args(["log", "--format=%s"])
@@ -365,7 +369,7 @@ fn long_subjects(root: &Path) -> Vec<String> {
     log.lines().filter(|line| line.chars().count() > SUBJECT_MAX).map(str::to_owned).collect()
 }
 
-/// Prints doc comments for a reader, each with the item that it is about.
+/// Prints doc comments drawn at random, each with the item that it documents.
 fn sample(root: &Path, files: &[PathBuf], count: usize, seed: u64) -> Outcome {
     let mut comments = Vec::new();
     for path in files {
@@ -384,7 +388,7 @@ fn sample(root: &Path, files: &[PathBuf], count: usize, seed: u64) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Each doc comment with its line, and with the item's first line below it.
+/// Returns each doc comment with its line number and the first line of its item.
 fn doc_comments(text: &str) -> Vec<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let is_doc = |index: usize| {
@@ -412,7 +416,7 @@ fn doc_comments(text: &str) -> Vec<(usize, String)> {
     comments
 }
 
-/// `SplitMix64`: all that a sample needs.
+/// Advances a `SplitMix64` generator.
 fn random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -468,7 +472,7 @@ mod tests {
         let limits = counts([3, 0, 2, 1]);
         assert_eq!(compare(&counts([3, 0, 2, 1]), &limits), Vec::<String>::new());
         assert_eq!(compare(&counts([4, 0, 2, 1]), &limits).len(), 1);
-        // Which is told, so that the ratchet is lowered.
+        // A lower count is reported until the ratchet is lowered.
         assert_eq!(compare(&counts([2, 0, 2, 1]), &limits).len(), 1);
         assert_eq!(lower(&counts([4, 0, 1, 1]), &limits), counts([3, 0, 1, 1]));
         // A new crate has no limits until they are written.

@@ -1,8 +1,9 @@
-//! The modules of one crate, and the cycles among their imports.
+//! The modules of one crate, and the import cycles among them.
 //!
-//! A module is a file. It depends on another one if it names that one in a path that begins with `crate`, `super` or
-//! `self`, or with one of its own child modules, in a `use` or in code. `pub use` is a facade and no dependency; a
-//! path to a re-exported item leads to the module that has it. Code for tests does not count.
+//! Each file is a module. It depends on every module that it names in a path, in a `use` or in
+//! code; such a path begins with `crate`, `super`, `self` or the name of a child module. `pub use`
+//! is a facade and no dependency; a path to a re-exported item leads to the module that defines
+//! it. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +16,7 @@ pub(super) struct Source {
     pub(super) text: String,
 }
 
-/// Modules that depend on each other, each cycle as the files in it.
+/// Returns the import cycles, each as the files in it.
 pub(super) fn cycles(sources: &[Source]) -> Vec<Vec<String>> {
     let modules: BTreeMap<ModulePath, Module> = sources
         .iter()
@@ -36,12 +37,13 @@ pub(super) fn cycles(sources: &[Source]) -> Vec<Vec<String>> {
     groups.map(|group| group.iter().map(file).collect()).collect()
 }
 
-/// Whether a file has only code for tests, as far as its name tells.
+/// Returns whether a file holds only test code, judged by its name.
 fn is_for_tests(file: &str) -> bool {
     file.split('/').any(|part| matches!(part, "tests.rs" | "tests" | "testing.rs" | "testing"))
 }
 
-/// `layers/graph.rs` and `layers/graph/mod.rs` are `layers::graph`; `lib.rs` and `main.rs` are the root.
+/// Returns `layers::graph` for `layers/graph.rs` and `layers/graph/mod.rs`, and the crate's root
+/// for `lib.rs` and `main.rs`.
 fn module_path(file: &str) -> ModulePath {
     let name = file.strip_suffix(".rs").unwrap_or(file);
     let mut path: ModulePath = name.split('/').map(str::to_owned).collect();
@@ -53,9 +55,9 @@ fn module_path(file: &str) -> ModulePath {
 
 struct Module {
     file: String,
-    /// Paths that the code names, each as its parts.
+    /// Paths in the code, split at `::`.
     paths: BTreeSet<Vec<String>>,
-    /// What it re-exports: the name, and the path behind it.
+    /// Re-exported paths by their name here.
     exports: BTreeMap<String, Vec<String>>,
 }
 
@@ -108,10 +110,10 @@ impl Module {
     }
 }
 
-/// The tokens behind `#` of an attribute that leaves an item to tests.
+/// Tokens after `#` of the attribute that limits an item to tests.
 const CFG_TEST: [&str; 6] = ["[", "cfg", "(", "test", ")", "]"];
 
-/// The module that a path in `own` leads to, if it is one of the crate's.
+/// Returns the module of this crate that a path in module `own` leads to.
 fn target(
     modules: &BTreeMap<ModulePath, Module>,
     own: &ModulePath,
@@ -154,7 +156,7 @@ fn resolve(
             rest = &rest[1..];
             continue;
         }
-        // An item, perhaps one of another module's.
+        // The part names an item, which may be a re-export.
         let export = modules.get(&module).and_then(|module| module.exports.get(part));
         match export {
             Some(behind) if depth < DEPTH_MAX => {
@@ -166,10 +168,11 @@ fn resolve(
     Some(module)
 }
 
-/// Re-exports of re-exports that are followed.
+/// Maximum number of re-exports that are followed for one path.
 const DEPTH_MAX: usize = 8;
 
-/// Reads a tree such as `a::{b, c as d}` and gives each path with the name that it gets; returns where the next token is.
+/// Reads a `use` tree such as `a::{b, c as d}` into paths with their local names. Returns the index
+/// of the token after the tree.
 fn use_tree(
     tokens: &[String],
     mut at: usize,
@@ -214,7 +217,7 @@ fn use_tree(
     at
 }
 
-/// The path that begins at a name.
+/// Reads the path that begins at a name.
 fn path_at(tokens: &[String], mut at: usize) -> Vec<String> {
     let mut path = vec![tokens[at].clone()];
     while tokens.get(at + 1).is_some_and(|token| token == "::")
@@ -226,7 +229,7 @@ fn path_at(tokens: &[String], mut at: usize) -> Vec<String> {
     path
 }
 
-/// Where the item ends that begins at a token: behind its block, or its semicolon.
+/// Returns the index after an item, which ends with its block or its semicolon.
 fn end_of_item(tokens: &[String], mut at: usize) -> usize {
     while let Some(token) = tokens.get(at) {
         match token.as_str() {
@@ -239,7 +242,7 @@ fn end_of_item(tokens: &[String], mut at: usize) -> usize {
     at
 }
 
-/// Where the group ends that a bracket opens.
+/// Returns the index after a bracketed group.
 fn skip_group(tokens: &[String], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(token) = tokens.get(at) {
@@ -260,7 +263,7 @@ fn is_name(token: &str) -> bool {
     token.starts_with(|first: char| first.is_alphabetic() || first == '_')
 }
 
-/// Names, `::` and single signs of Rust's text, without comments and literals.
+/// Splits Rust source into names, `::` and single characters. Comments and literals are left out.
 fn tokens(text: &str) -> Vec<String> {
     let mut tokens = Vec::new();
     let mut rest = text;
@@ -289,7 +292,7 @@ fn tokens(text: &str) -> Vec<String> {
     tokens
 }
 
-/// The text behind a string or a character, if one begins here.
+/// Returns the text after a string or character literal that begins here.
 fn behind_literal(text: &str) -> Option<&str> {
     let raw = text.trim_start_matches(['b', 'c']);
     if text.len() - raw.len() <= 1
@@ -313,7 +316,7 @@ fn behind_literal(text: &str) -> Option<&str> {
         return Some("");
     }
     let inner = quoted.strip_prefix('\'')?;
-    // A lifetime has no second quote behind one character.
+    // A lifetime has no closing quote after one character.
     let mut signs = inner.char_indices();
     let (_, first) = signs.next()?;
     if first == '\\' {
@@ -324,7 +327,7 @@ fn behind_literal(text: &str) -> Option<&str> {
     (second == '\'').then(|| &inner[next + 1..])
 }
 
-/// Groups of nodes that reach each other (Tarjan's strongly connected components).
+/// Returns the strongly connected components of a graph (Tarjan's algorithm).
 fn connected(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
     struct Search<'e> {
         edges: &'e [BTreeSet<usize>],
@@ -381,7 +384,7 @@ fn connected(edges: &[BTreeSet<usize>]) -> Vec<Vec<usize>> {
 mod tests {
     use super::{Source, cycles};
 
-    /// The cycles among files that are given as names with their text.
+    /// Returns the cycles among files given as names with their text.
     fn found(files: &[(&str, &str)]) -> Vec<Vec<String>> {
         let source =
             |&(file, text): &(&str, &str)| Source { file: file.to_owned(), text: text.to_owned() };
@@ -401,20 +404,20 @@ mod tests {
                 ("a.rs", "fn f() { crate::b::g::<u8>() }"),
                 ("b.rs", "use crate::{a::Y as Q};"),
             ],
-            // Through a child, and by a name of its own child.
+            // Through a child module.
             &[
                 ("a.rs", "mod b; use b::c::X;"),
                 ("a/b.rs", ""),
                 ("a/b/c.rs", "use super::super::Y;"),
             ],
-            // Behind a re-export.
+            // Through a re-export.
             &[("lib.rs", "pub use a::X;"), ("a.rs", "use crate::b::Y;"), ("b.rs", "use crate::X;")],
             &[
                 ("lib.rs", "pub(crate) use a::X as Z;"),
                 ("a.rs", "use crate::b::Y;"),
                 ("b.rs", "use crate::Z;"),
             ],
-            // After literals that look like the start of others.
+            // After literals that contain quotes and comment signs.
             &[
                 ("a.rs", "const C: char = '\\''; const D: &str = r#\"\"//\"#; use crate::b::X;"),
                 ("b.rs", "fn f<'a>(x: &'a crate::a::Y) {}"),
