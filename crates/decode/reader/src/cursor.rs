@@ -7,8 +7,8 @@
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::Handle;
-use crate::packets::PacketRef;
-use crate::scan::Mark;
+use crate::limits::EVENT_SIZE_MAX;
+use crate::packet::{Mark, PacketRef};
 use crate::trace::TraceData;
 use blkkin_ctf::decode::{
     DecodeError, DecodeErrorKind, Machine, Nothing, Skipping, Stop, View, Visitor,
@@ -17,8 +17,6 @@ use std::sync::Arc;
 
 /// Bytes that are at hand before an event is decoded, if the packet has them.
 const AHEAD: usize = 16 << 10;
-/// Largest event.
-pub(crate) const EVENT_SIZE_MAX: usize = 16 << 20;
 
 /// Bytes of a packet that one cursor has read and hands to the cursor that comes after it.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! What can be wrong with a trace: which file, where, why, and what to do.
 
+use crate::limits::EVENT_SIZE_MAX;
 use blkkin_ctf::schema::Uuid;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -127,7 +128,7 @@ impl fmt::Display for Problem {
             }
             ProblemKind::CutInHeader => f.write_str("file ends within a packet's header"),
             ProblemKind::EventTooLarge => {
-                write!(f, "event takes more than {} MiB", crate::cursor::EVENT_SIZE_MAX >> 20)
+                write!(f, "event takes more than {} MiB", EVENT_SIZE_MAX >> 20)
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::cursor::Cursor;
 use crate::error::Problem;
+use crate::packet::PacketPlace;
 use crate::trace::{Stream, Trace};
 use blkkin_ctf::decode::{Nothing, Visitor};
 use blkkin_ctf::schema::{EventClass, StreamClass};
@@ -121,7 +122,7 @@ impl<'e> Event<'e> {
 #[derive(Debug)]
 pub struct PacketView<'p> {
     /// Where it lies and what its header says.
-    pub place: crate::PacketPlace<'p>,
+    pub place: PacketPlace<'p>,
     /// Its start and end in nanoseconds.
     pub begin_ns: Option<i64>,
     /// See `begin_ns`.

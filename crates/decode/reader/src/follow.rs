@@ -5,14 +5,16 @@
 //! producer's own delay allows. Before a round, [`Follower::look`] sees whether files or metadata
 //! have been added; then all is opened anew and reading goes on where it was.
 
-use crate::discover::{DEPTH_MAX, Opened, Source, open_numbered};
+use crate::discover::{Opened, Source, open_numbered};
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, id_of};
+use crate::limits::DEPTH_MAX;
+use crate::ordered::Consumer;
+use crate::packet::StreamId;
 use crate::packets::StreamPackets;
-use crate::reading::{Consumer, Reading};
-use crate::scan::Identity;
+use crate::reading::Reading;
+use crate::stats::Stats;
 use crate::trace::Trace;
-use crate::work::Stats;
 use blkkin_ctf::schema::Uuid;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -38,7 +40,7 @@ pub struct Follower {
     /// Files that end within the header of their first packet.
     unfinished: HashSet<PathBuf>,
     /// Streams that were met in files of other streams, for which all was opened anew.
-    strangers: HashSet<(PathBuf, Identity)>,
+    strangers: HashSet<(PathBuf, StreamId)>,
 }
 
 /// A file, and as much of its size as matters.

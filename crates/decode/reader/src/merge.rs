@@ -11,7 +11,8 @@
 use crate::cursor::Cursor;
 use crate::error::Problem;
 use crate::loss::Loss;
-use crate::packets::{PacketRef, StreamPackets};
+use crate::packet::PacketRef;
+use crate::packets::StreamPackets;
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
 use std::cmp::Reverse;

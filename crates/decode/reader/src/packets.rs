@@ -7,27 +7,23 @@
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::{FileId, StreamFile};
+use crate::limits::STREAMS_MAX;
 use crate::loss::{Loss, LossKind};
-use crate::reading::Halt;
-use crate::scan::{FileScan, Identity, Place, Scan};
-use crate::trace::{Stream, TraceData};
+use crate::packet::{PacketKey, PacketRef, StreamId};
+use crate::scan::{FileScan, Scan};
+use crate::trace::{FilePart, Stream, TraceData};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Packet;
 use std::collections::{HashMap, HashSet};
-use std::ops::Range;
+use std::fmt;
 use std::sync::Arc;
-
-pub(crate) use crate::scan::PacketRef;
-
-/// Most streams that one file may hold packets of.
-pub(crate) const STREAMS_MAX: usize = 1 << 14;
 
 /// The packets of one stream over all its files, with what was lost between them.
 #[derive(Debug)]
 pub(crate) struct StreamPackets {
     trace: Arc<TraceData>,
     /// Files not yet begun, the next one last.
-    waiting: Vec<WaitingFile>,
+    waiting: Vec<FilePart>,
     /// Files that are being read, with the next packet of each.
     current: Vec<(FileScan, PacketRef)>,
     /// Files that may grow, and have no whole packet more at the moment.
@@ -36,7 +32,7 @@ pub(crate) struct StreamPackets {
     growing: bool,
     /// Files that may grow, but will not be read any more. (A number is given to another file
     /// when the first one is deleted.)
-    done: HashSet<(FileId, Place)>,
+    done: HashSet<(FileId, PacketKey)>,
     last: Option<PacketRef>,
     /// Of the last packet.
     number: u64,
@@ -49,19 +45,30 @@ pub(crate) struct StreamPackets {
     /// Whether a packet's UUID was not that of the metadata.
     is_foreign: bool,
     /// The stream; packets of others in its files are passed over.
-    identity: Identity,
+    identity: StreamId,
     /// Other streams that growing files had packets of.
-    strangers: HashMap<Identity, Arc<StreamFile>>,
-    stop: Option<Halt>,
+    strangers: HashMap<StreamId, Arc<StreamFile>>,
+    stop: Option<StopCheck>,
 }
 
-#[derive(Clone, Debug)]
-pub(crate) struct WaitingFile {
-    pub(crate) file: Arc<StreamFile>,
-    /// Time and number of the first packet.
-    pub(crate) first: Place,
-    /// Where the stream's packets lie, if the file has packets of other streams too.
-    pub(crate) runs: Option<Arc<[Range<u64>]>>,
+/// Callback that tells whether to stop; polled before each packet header that is read.
+#[derive(Clone)]
+pub(crate) struct StopCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl StopCheck {
+    pub(crate) fn new(stop: impl Fn() -> bool + Send + Sync + 'static) -> StopCheck {
+        StopCheck(Arc::new(stop))
+    }
+
+    fn is_stopped(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for StopCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StopCheck")
+    }
 }
 
 /// Why a file gives no packet.
@@ -102,7 +109,7 @@ impl StreamPackets {
     }
 
     /// The same packets, which end early when `stop` says so.
-    pub(crate) fn stop_when(mut self, stop: Option<Halt>) -> StreamPackets {
+    pub(crate) fn stop_when(mut self, stop: Option<StopCheck>) -> StreamPackets {
         self.stop = stop;
         self
     }
@@ -131,7 +138,7 @@ impl StreamPackets {
     }
 
     /// Other streams that the stream's files had packets of, each with a file of them.
-    pub(crate) fn strangers(&self) -> impl Iterator<Item = (Identity, &StreamFile)> {
+    pub(crate) fn strangers(&self) -> impl Iterator<Item = (StreamId, &StreamFile)> {
         self.strangers.iter().map(|(identity, file)| (*identity, &**file))
     }
 
@@ -185,7 +192,7 @@ impl StreamPackets {
 
     /// The next packet, or `None` at the stream's end.
     pub(crate) fn next(&mut self) -> Option<PacketRef> {
-        if self.stop.as_ref().is_some_and(Halt::is_asked) || self.undescribed.is_some() {
+        if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || self.undescribed.is_some() {
             return None;
         }
         if let Some(packet) = self.again.take() {
@@ -295,7 +302,8 @@ impl StreamPackets {
     /// The file's next packet; if the file is `growing`, only a whole one.
     fn scan(&mut self, scan: &mut FileScan, growing: bool) -> Result<PacketRef, Pause> {
         loop {
-            if self.stop.as_ref().is_some_and(Halt::is_asked) || !scan.find_run(self.growing) {
+            if self.stop.as_ref().is_some_and(StopCheck::is_stopped) || !scan.find_run(self.growing)
+            {
                 return Err(if self.growing { Pause::Later } else { Pause::Over });
             }
             let (offset, clock) = (scan.offset, scan.machine.clock);

@@ -1,9 +1,9 @@
 //! Standard input: metadata followed by packets, or packets alone. What arrives is spooled to an
 //! unlinked temporary file, so that streams that follow each other can be merged by time.
 
-use crate::discover::{Found, Metadata, read_metadata};
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
+use crate::input::{Metadata, TraceInput, read_metadata};
 use blkkin_ctf::metadata::METADATA_SIZE_MAX;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ const MAGICS: [[u8; 4]; 2] = [[0xc1, 0x1f, 0xfc, 0xc1], [0xc1, 0xfc, 0x1f, 0xc1]
 
 const NAME: &str = "<stdin>";
 
-pub(crate) fn open(metadata: Option<&Path>) -> Result<Found, Problem> {
+pub(crate) fn open(metadata: Option<&Path>) -> Result<TraceInput, Problem> {
     let path = Path::new(NAME);
     let problem = |action| move |error: io::Error| Problem::io(path, action, &error);
     let mut input = io::stdin().lock();
@@ -38,9 +38,9 @@ pub(crate) fn open(metadata: Option<&Path>) -> Result<Found, Problem> {
     Ok(found(metadata, spool))
 }
 
-fn found(metadata: Vec<u8>, spool: File) -> Found {
+fn found(metadata: Vec<u8>, spool: File) -> TraceInput {
     let file = StreamFile::from_open(NAME.into(), spool);
-    Found {
+    TraceInput {
         path: NAME.into(),
         given: NAME.into(),
         metadata: Metadata::Bytes(metadata),

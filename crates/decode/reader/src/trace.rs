@@ -1,11 +1,12 @@
 //! An opened trace: its schema, its decoder and its streams.
 
-use crate::packets::WaitingFile;
-use crate::scan::Identity;
+use crate::file::StreamFile;
+use crate::packet::{PacketKey, StreamId};
 use blkkin_ctf::clock::TimeScale;
 use blkkin_ctf::decode::Decoder;
 use blkkin_ctf::schema::{Schema, StreamClass};
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -98,12 +99,21 @@ pub struct Stream {
     pub instance: Option<u64>,
     /// The name that babeltrace2 gives it: the path of its first file.
     pub name: String,
-    pub(crate) files: Vec<WaitingFile>,
+    pub(crate) files: Vec<FilePart>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct FilePart {
+    pub(crate) file: Arc<StreamFile>,
+    /// Time and number of the first packet.
+    pub(crate) first: PacketKey,
+    /// Where the stream's packets lie, if the file has packets of other streams too.
+    pub(crate) runs: Option<Arc<[Range<u64>]>>,
 }
 
 impl Stream {
     /// The class and id that its packets name.
-    pub(crate) fn identity(&self) -> Identity {
+    pub(crate) fn identity(&self) -> StreamId {
         (self.class, self.instance)
     }
 

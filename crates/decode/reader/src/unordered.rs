@@ -1,12 +1,13 @@
 //! Events in any order, packet by packet, on several threads: for whoever only counts.
 
 use crate::cursor::Cursor;
+use crate::delivery::Work;
 use crate::event::{Event, PacketView};
 use crate::loss::Loss;
-use crate::packets::PacketRef;
+use crate::packet::PacketRef;
 use crate::reading::Reading;
+use crate::stats::Stats;
 use crate::trace::{Stream, Trace};
-use crate::work::{Stats, Work};
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::{Mutex, PoisonError, mpsc};

@@ -13,9 +13,10 @@
 
 use crate::cursor::{Cursor, ReadBytes};
 use crate::error::Problem;
-use crate::packets::{PacketRef, StreamPackets};
+use crate::packet::Mark;
+use crate::packet::PacketRef;
+use crate::packets::StreamPackets;
 use crate::reading::Reading;
-use crate::scan::Mark;
 use crate::trace::TraceData;
 use blkkin_ctf::clock::TimeScale;
 use std::collections::VecDeque;

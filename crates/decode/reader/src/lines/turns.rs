@@ -3,12 +3,13 @@
 //! A thread that has printed its slice before its turn leaves the text to the thread whose turn it is, which passes it
 //! on behind its own, and goes on with another slice.
 
+use super::printer::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
 use super::slicer::{Slice, Slicer};
-use super::{BLOCK_SIZE, LinePrinter, Target, print_event, set_delta};
 use crate::error::Problem;
 use crate::event::Event;
 use crate::loss::Loss;
-use crate::reading::{Consumer, Reading};
+use crate::ordered::Consumer;
+use crate::reading::Reading;
 use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use std::collections::BTreeMap;
