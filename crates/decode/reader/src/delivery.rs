@@ -1,4 +1,4 @@
-//! One thread's part in a reading: which events pass, and the accounts.
+//! Delivery of events to a consumer: range, filter, and totals, once for each thread.
 
 use crate::bind::BoundFilter;
 use crate::cursor::Cursor;
@@ -9,22 +9,22 @@ use crate::stats::Stats;
 use blkkin_ctf::clock::TimeScale;
 use std::sync::atomic::Ordering;
 
-/// See the module's documentation.
-pub(crate) struct Work<'w, 'r> {
+/// One thread's range and filter checks, and its totals.
+pub(crate) struct Delivery<'w, 'r> {
     reading: &'w Reading<'r>,
     filter: Option<BoundFilter>,
     pub(crate) stats: Stats,
-    /// What `progress` has not been told yet.
-    events_untold: u64,
+    /// Events since the last update of `progress`.
+    unreported_events: u64,
 }
 
-impl<'w, 'r> Work<'w, 'r> {
-    pub(crate) fn new(reading: &'w Reading<'r>) -> Work<'w, 'r> {
+impl<'w, 'r> Delivery<'w, 'r> {
+    pub(crate) fn new(reading: &'w Reading<'r>) -> Delivery<'w, 'r> {
         let filter = reading.filter.clone();
-        Work { reading, filter, stats: Stats::default(), events_untold: 0 }
+        Delivery { reading, filter, stats: Stats::default(), unreported_events: 0 }
     }
 
-    /// Whether a time is in the range that is wanted.
+    /// Returns true if `time` is in the reading's range; an event without a time always is.
     #[inline]
     pub(crate) fn in_range(&self, time: Option<i64>) -> bool {
         let Some(time) = time else { return true };
@@ -32,9 +32,9 @@ impl<'w, 'r> Work<'w, 'r> {
         begin.is_none_or(|begin| time >= begin) && end.is_none_or(|end| time <= end)
     }
 
-    /// What is to be told of a loss, which goes to the accounts too: what the range that is wanted
-    /// has of it.
-    pub(crate) fn loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
+    /// Clips a loss to the reading's range and adds it to the totals; returns `None` if the loss
+    /// lies outside of the range.
+    pub(crate) fn count_loss(&mut self, mut loss: Loss, scale: Option<TimeScale>) -> Option<Loss> {
         let Reading { begin, end, losses_whole, .. } = *self.reading;
         if !loss.overlaps(begin, end) {
             return None;
@@ -46,9 +46,9 @@ impl<'w, 'r> Work<'w, 'r> {
         Some(loss)
     }
 
-    /// Passes the cursor's event on, if it passes the filter.
+    /// Passes the cursor's event to `pass_on` if the filter accepts it.
     #[inline]
-    pub(crate) fn event(
+    pub(crate) fn deliver(
         &mut self,
         number: usize,
         cursor: &mut Cursor,
@@ -70,38 +70,38 @@ impl<'w, 'r> Work<'w, 'r> {
         pass_on(&mut event);
         match problem {
             Some(problem) => self.stats.problems.push(problem),
-            // The file was cut within the event, which is told of elsewhere.
+            // The file is truncated within the event; the packet scan reports that.
             None if cursor.is_ended() => {}
             None => {
                 self.stats.events += 1;
-                self.events_untold += 1;
+                self.unreported_events += 1;
             }
         }
     }
 
-    /// Whether every event passes.
-    pub(crate) fn takes_all(&self) -> bool {
+    /// Returns true if the reading has neither a range nor a filter.
+    pub(crate) fn accepts_all(&self) -> bool {
         let Reading { begin, end, filter, .. } = self.reading;
         begin.is_none() && end.is_none() && filter.is_none()
     }
 
-    /// Adds events that were passed over to the accounts.
-    pub(crate) fn events(&mut self, count: u64) {
+    /// Adds skipped events to the totals.
+    pub(crate) fn count_events(&mut self, count: u64) {
         self.stats.events += count;
-        self.events_untold += count;
+        self.unreported_events += count;
     }
 
-    /// Whether `progress` should be told.
+    /// Returns true if enough events have accumulated for an update of `progress`.
     #[inline]
-    pub(crate) fn has_news(&self) -> bool {
-        self.events_untold >= 4096
+    pub(crate) fn is_report_due(&self) -> bool {
+        self.unreported_events >= 4096
     }
 
-    /// Tells `progress` of `bytes` more, and of the events since the last time.
-    pub(crate) fn tell(&mut self, bytes: u64) {
+    /// Adds `bytes`, and the events since the last update, to `progress`.
+    pub(crate) fn report_progress(&mut self, bytes: u64) {
         let progress = &self.reading.progress;
         progress.bytes.fetch_add(bytes, Ordering::Relaxed);
-        progress.events.fetch_add(self.events_untold, Ordering::Relaxed);
-        self.events_untold = 0;
+        progress.events.fetch_add(self.unreported_events, Ordering::Relaxed);
+        self.unreported_events = 0;
     }
 }

@@ -1,13 +1,13 @@
-//! Finds traces: a directory with a `metadata` file is one, and any directory above it leads to
-//! it. Directories with the same trace UUID (chunks of a rotation, snapshots) are opened as one
-//! trace; a stream file given by itself is read with the metadata beside it.
+//! Discovery of traces. A directory with a `metadata` file is a trace, and a directory above traces
+//! stands for all of them. Directories with the same trace UUID (chunks of a rotation, snapshots)
+//! are opened as one trace. A single stream file is read with the metadata in its directory.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
 use crate::input::{Metadata, TraceInput};
 use crate::limits::{DEPTH_MAX, STREAMS_MAX};
 use crate::packet::{PacketRef, StreamId};
-use crate::scan::{FileScan, Scan};
+use crate::scan::{FileScan, ScanResult};
 use crate::stdin;
 use crate::trace::{FilePart, Stream, Trace, TraceData};
 use blkkin_ctf::decode::Decoder;
@@ -18,24 +18,24 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Something to read.
+/// Location of traces to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A trace directory, a directory above some, or a stream file.
+    /// Path of a trace directory, of a directory above traces, or of a stream file.
     Path(PathBuf),
-    /// Metadata followed by packets, or packets alone if the metadata is given.
+    /// Standard input: metadata followed by packets, or packets alone if `metadata` is given.
     Stdin {
-        /// The metadata file.
+        /// Path of the metadata file.
         metadata: Option<PathBuf>,
     },
 }
 
-/// What was found.
+/// Opened traces and the problems with others.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// The traces.
+    /// All opened traces.
     pub traces: Vec<Arc<Trace>>,
-    /// What could not be opened.
+    /// Problems that kept a trace or file from being opened.
     pub problems: Vec<Problem>,
 }
 
@@ -44,7 +44,7 @@ pub fn open(sources: &[Source]) -> Opened {
     open_numbered(sources, 0)
 }
 
-/// Opens all traces of `sources`, and numbers them from `first_id`.
+/// Opens all traces of `sources`; their ids start at `first_id`.
 pub(crate) fn open_numbered(sources: &[Source], first_id: usize) -> Opened {
     let mut opened = Opened::default();
     let mut found = Vec::new();
@@ -132,12 +132,12 @@ fn find_file(given: &Path) -> Result<TraceInput, Problem> {
     })
 }
 
-/// The directories of one trace.
+/// Directories of one trace.
 struct Group {
-    /// That of the longest metadata, which only grows: it describes all of the streams.
+    /// Schema of the longest metadata. Metadata only grows, so it describes all streams.
     schema: Schema,
     metadata_size: usize,
-    /// The directory of that metadata.
+    /// Directory of the longest metadata.
     described_by: PathBuf,
     members: Vec<TraceInput>,
 }
@@ -146,7 +146,7 @@ impl Group {
     fn add(&mut self, found: TraceInput) {
         match self.members.iter_mut().find(|other| other.path == found.path) {
             Some(same) if !found.shared => {
-                // A stream file of a directory that was given before.
+                // A stream file in a directory that is a source too.
                 for file in found.files {
                     if same.files.iter().all(|other| other.path() != file.path()) {
                         same.files.push(file);
@@ -158,7 +158,7 @@ impl Group {
     }
 }
 
-/// Whether packets that one schema describes can be read with another one, which may have more
+/// Returns true if packets that `part` describes can be read with `schema`, which may have further
 /// classes.
 fn describes(schema: &Schema, part: &Schema) -> bool {
     let has_stream = |stream: &StreamClass| {
@@ -177,7 +177,7 @@ fn describes(schema: &Schema, part: &Schema) -> bool {
         && part.streams.iter().all(has_stream)
 }
 
-/// Opens what was found, as one trace for each UUID.
+/// Opens `found` directories, one trace for each UUID.
 fn open_found(found: Vec<TraceInput>, first_id: usize, opened: &mut Opened) {
     let mut groups: Vec<Group> = Vec::new();
     for mut found in found {
@@ -250,7 +250,8 @@ fn open_trace(
                 let class = packet.packet.stream;
                 let class_id = data.decoder.schema().streams[class].id;
                 let instance = packet.packet.instance;
-                // Without a stream id and a time there is nothing to join files by.
+                // Without a stream id and a time, the order of files is unknown, so each file is a
+                // stream.
                 let joined = instance.is_some() && packet.packet.begin.is_some();
                 let unique = if joined { 0 } else { streams.len() + 1 };
                 let stream =
@@ -271,19 +272,19 @@ fn open_trace(
     Trace { id, path, name, streams: streams.into_values().collect(), data }
 }
 
-/// A stream's part of a file.
+/// Packets of one stream in a file.
 struct FileStream {
     first: PacketRef,
-    /// Where its packets lie, if the file has packets of other streams too.
+    /// Byte ranges of the packets, if the file has packets of other streams too.
     runs: Option<Arc<[Range<u64>]>>,
 }
 
-/// Most runs of packets of one stream that are kept of a file; behind them each stream looks
-/// at all packets.
+/// Maximum number of runs (adjacent packets of one stream) that are kept of a file; after them each
+/// stream scans all packets.
 const RUNS_MAX: usize = 1 << 20;
 
-/// The streams that a file holds packets of. Only a trace of several stream classes, or standard
-/// input, can have more than one in a file; for others the first packet tells.
+/// Returns the streams that have packets in a file. Only standard input, or a trace with several
+/// stream classes, can have more than one in a file; otherwise the first packet is enough.
 fn file_streams(
     data: &TraceData,
     file: &Arc<StreamFile>,
@@ -298,16 +299,16 @@ fn file_streams(
     let (mut last, mut run_count) = (None, 0);
     loop {
         let packet = match scan.next(data) {
-            Ok(Scan::Packet(packet)) => *packet,
-            Ok(Scan::End) => break,
-            Ok(Scan::Cut(problem)) | Err(problem) => {
-                // Behind a good packet it is reported when the stream is read.
+            Ok(ScanResult::Packet(packet)) => *packet,
+            Ok(ScanResult::End) => break,
+            Ok(ScanResult::TruncatedHeader(problem)) | Err(problem) => {
+                // A problem after the first packet is reported when the stream is read.
                 problems.extend(firsts.is_empty().then_some(problem));
                 break;
             }
         };
         let (start, end) = (packet.offset, packet.offset + packet.size);
-        let identity = packet.identity();
+        let identity = packet.stream_id();
         let part = match part_of.get(&identity) {
             Some(&part) => part,
             None if firsts.len() == STREAMS_MAX => {
@@ -341,7 +342,7 @@ fn file_streams(
         }
         last = Some(part);
     }
-    // What comes behind, or cannot be read, is the matter of the file's last stream.
+    // The file's last stream reads what follows the last whole packet, and reports problems there.
     if let Some(run) = last.and_then(|last| runs[last].last_mut()) {
         run.end = u64::MAX;
     }
@@ -350,8 +351,7 @@ fn file_streams(
     parts.map(|(first, runs)| FileStream { first, runs: is_mixed.then(|| runs.into()) }).collect()
 }
 
-/// The name that babeltrace2 gives a trace: its host's, and the way to it from the path that was
-/// given.
+/// Name of a trace as in babeltrace2: host name, and path relative to the given path.
 fn name(schema: &Schema, group: &[TraceInput]) -> String {
     let [found, others @ ..] = group else { return String::new() };
     let way = found.path.strip_prefix(&found.given).unwrap_or(Path::new(""));

@@ -1,4 +1,4 @@
-//! The directory of a trace, or standard input, before it is opened: its metadata and stream files.
+//! Files of a trace before it is opened: metadata and streams, in a directory or on standard input.
 
 use crate::error::{Problem, ProblemKind};
 use crate::file::StreamFile;
@@ -9,18 +9,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A directory (or the like) that holds metadata and streams.
+/// Metadata and stream files of one directory, or of standard input.
 pub(crate) struct TraceInput {
     pub(crate) path: PathBuf,
-    /// The path as it was given, which is part of the trace's name.
+    /// Path as the user gave it; the trace's name is relative to it.
     pub(crate) given: PathBuf,
     pub(crate) metadata: Metadata,
     pub(crate) files: Vec<Arc<StreamFile>>,
-    /// Whether packets of several streams may share a file although they have one class.
+    /// Set if streams of one class may share a file, as on standard input.
     pub(crate) shared: bool,
 }
 
-/// Where metadata is. Files are read one at a time, when it is their turn to be parsed.
+/// Location of metadata. A file is read only when it is parsed, so one is in memory at a time.
 pub(crate) enum Metadata {
     File(PathBuf),
     Bytes(Vec<u8>),
@@ -36,7 +36,7 @@ impl Metadata {
 }
 
 impl TraceInput {
-    /// The schema, and how many bytes of metadata it comes from, which are forgotten.
+    /// Parses the metadata and frees it; returns the schema and the metadata's size in bytes.
     pub(crate) fn parse(
         &mut self,
         problems: &mut Vec<Problem>,
@@ -68,7 +68,7 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
     fs::read(path).map_err(|error| Problem::io(path, "read", &error))
 }
 
-/// Why no events can be read with metadata that is correct by itself.
+/// Reason why valid metadata is of no use: there is no stream class, or a clock is out of range.
 fn unusable(schema: &Schema) -> Option<String> {
     if schema.streams.is_empty() && schema.version == Version::Ctf2 {
         return Some("there is no data stream class".to_owned());

@@ -1,9 +1,9 @@
-//! Lines of text, in order of time, made on several threads.
+//! Lines of text in order of time, printed by several threads.
 //!
-//! Time is cut into slices, and each thread prints one slice after the other, in order of time as
-//! a reading on one thread would. The thread whose slice comes first passes its text on. The others
-//! keep theirs until it is their turn, or leave the text of a whole slice to the thread before. So
-//! nothing is left for one thread to do alone.
+//! Time is cut into slices. Each thread prints one slice after the other, and within a slice in
+//! order of time, as a reading on one thread would. The thread with the earliest slice writes its
+//! text to the output. The others keep theirs until their turn, or hand in the text of a whole
+//! slice to the thread that writes. So no step is left to a single thread.
 
 use crate::reading::Reading;
 use crate::stats::Stats;
@@ -12,15 +12,15 @@ use std::panic::resume_unwind;
 use std::thread;
 
 mod printer;
+mod queue;
 mod slicer;
-mod turns;
 
 pub use printer::{LinePrinter, Printing, Target};
-use turns::{PanicGuard, SliceText, Turns};
+use queue::{PanicGuard, SliceQueue, SliceText};
 
 impl Reading<'_> {
-    /// Prints all events and losses, in order, with printers that `make` makes, and passes the
-    /// text on to `sink` until it breaks.
+    /// Prints all events and losses in order, on each thread with a printer of its own made by
+    /// `make`, and passes the text to `sink` until it breaks.
     pub fn lines<P: LinePrinter>(
         &self,
         make: impl Fn() -> P + Sync,
@@ -32,9 +32,9 @@ impl Reading<'_> {
             let _ = printing.flush();
             return stats;
         }
-        let turns = Turns::new(self, sink);
+        let queue = SliceQueue::new(self, sink);
         let mut stats = thread::scope(|scope| {
-            let print = || self.print_slices(&turns, make());
+            let print = || self.print_slices(&queue, make());
             let workers: Vec<_> = (1..self.threads).map(|_| scope.spawn(print)).collect();
             let mut all = print();
             for worker in workers {
@@ -42,55 +42,55 @@ impl Reading<'_> {
                 all.known.add(of_worker.known);
                 all.open.extend(of_worker.open);
             }
-            all.settle(|number| turns.counts(number));
+            all.settle(|number| queue.is_valid(number));
             all.known
         });
-        stats.problems.append(&mut turns.take_problems());
-        stats.drop_repeated_problems();
+        stats.problems.append(&mut queue.take_problems());
+        stats.deduplicate_problems();
         stats
     }
 
-    /// Prints slices until there are none left.
-    fn print_slices<P, S>(&self, turns: &Turns<'_, S>, printer: P) -> SliceStats
+    /// Prints slices until none remain.
+    fn print_slices<P, S>(&self, queue: &SliceQueue<'_, S>, printer: P) -> SliceStats
     where
         P: LinePrinter,
         S: FnMut(Target, &[u8]) -> ControlFlow<()>,
     {
-        let _guard = PanicGuard(turns);
+        let _guard = PanicGuard(queue);
         let mut stats = SliceStats::default();
-        let mut lanes: Vec<_> = (0..self.stream_count()).map(|n| self.empty_lane(n)).collect();
-        let mut text = SliceText::new(printer, turns);
+        let mut inputs: Vec<_> = (0..self.stream_count()).map(|n| self.empty_input(n)).collect();
+        let mut text = SliceText::new(printer, queue);
         let mut spare = Vec::new();
-        while let Some(slice) = turns.next_slice(&mut spare) {
+        while let Some(slice) = queue.next_slice(&mut spare) {
             text.begin(slice.number);
-            for (lane, part) in lanes.iter_mut().zip(slice.parts) {
-                lane.cursor.take_over(part.read, &mut spare);
-                lane.begin_slice(part.packets, part.begun, part.last_number, slice.span);
+            for (input, part) in inputs.iter_mut().zip(slice.parts) {
+                input.cursor.accept_bytes(part.read, &mut spare);
+                input.begin_slice(part.packets, part.started_packets, part.last_number, slice.span);
                 if slice.is_rest {
-                    lane.go_on(self.packets(lane.stream));
+                    input.extend_to_end(self.packets(input.stream));
                 }
             }
             let part;
-            (part, lanes) = self.ordered_lanes(lanes, &mut text);
+            (part, inputs) = self.merge_inputs(inputs, &mut text);
             text.end();
             stats.open.push((slice.number, part));
-            stats.settle(|number| turns.counts(number));
+            stats.settle(|number| queue.is_valid(number));
         }
         stats
     }
 }
 
-/// Stats of the slices that a thread has printed.
+/// Totals of the slices that one thread has printed.
 #[derive(Default)]
 struct SliceStats {
-    /// Slices that are known to count.
+    /// Totals of valid slices.
     known: Stats,
-    /// Slices that an earlier one may still replace, by number.
+    /// Number and totals of slices that may turn out to be invalid.
     open: Vec<(usize, Stats)>,
 }
 
 impl SliceStats {
-    /// Adds those that are known to count by now, and drops those that are known not to.
+    /// Adds the totals of slices that are known to be valid, and drops those of invalid slices.
     fn settle(&mut self, counts: impl Fn(usize) -> Option<bool>) {
         for (number, stats) in std::mem::take(&mut self.open) {
             match counts(number) {

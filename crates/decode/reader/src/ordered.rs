@@ -1,24 +1,25 @@
-//! Events in order of time, one after the other on the caller's thread.
+//! Reading in order of time: the events of all streams, merged on the caller's thread.
 
-use crate::delivery::Work;
+use crate::delivery::Delivery;
 use crate::event::Event;
 use crate::loss::Loss;
-use crate::merge::{Item, Lane, Merge};
+use crate::merge::{Item, Merge, MergeInput};
 use crate::packets::StreamPackets;
 use crate::reading::{Reading, WINDOW_SIZE_MIN};
 use crate::stats::Stats;
 use crate::trace::{Stream, Trace};
 use std::ops::ControlFlow;
 
-/// Receives events in order of time.
+/// Receives events and losses in order of time.
 pub trait Consumer {
-    /// The next event.
+    /// Receives the next event; a break ends the reading.
     fn event(&mut self, event: &mut Event<'_>) -> ControlFlow<()>;
 
-    /// Something was lost here.
+    /// Receives a loss, in order with the events.
     fn loss(&mut self, trace: &Trace, stream: &Stream, loss: &Loss) -> ControlFlow<()>;
 
-    /// Only in slices of a reading: times are not in order, so this slice goes on to the end.
+    /// Reports a slice whose times are out of order; the slice is extended to the end of the
+    /// streams.
     #[doc(hidden)]
     fn disorder(&mut self) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -26,82 +27,86 @@ pub trait Consumer {
 }
 
 impl Reading<'_> {
-    /// Passes all events on, in order of time, until the consumer breaks.
+    /// Passes all events to `consumer` in order of time, until the consumer breaks.
     pub fn ordered(&self, consumer: &mut impl Consumer) -> Stats {
-        let lanes = (0..self.stream_count()).map(|number| self.lane(number, self.packets(number)));
-        self.ordered_lanes(lanes.collect(), consumer).0
+        let inputs =
+            (0..self.stream_count()).map(|number| self.merge_input(number, self.packets(number)));
+        self.merge_inputs(inputs.collect(), consumer).0
     }
 
-    /// The stream's lane in a merge, with packets that may not be all of it.
-    pub(crate) fn lane(&self, number: usize, packets: StreamPackets) -> Lane {
+    /// The merge input of a stream, with `packets`, which may be a part of the stream.
+    pub(crate) fn merge_input(&self, number: usize, packets: StreamPackets) -> MergeInput {
         let (trace, stream) = self.stream(number);
-        let mut lane = Lane::new(number, trace.data.clone(), stream.class, packets, self.window());
-        lane.begin = self.begin;
-        lane
+        let mut input =
+            MergeInput::new(number, trace.data.clone(), stream.class, packets, self.window());
+        input.begin = self.begin;
+        input
     }
 
-    /// The stream's lane in a merge of slices, without packets yet. Its window is small, because
-    /// what is read behind a slice's end is read in vain.
-    pub(crate) fn empty_lane(&self, number: usize) -> Lane {
+    /// The merge input of a stream for slices, still without packets. The window is small because
+    /// bytes after a slice's end are read in vain.
+    pub(crate) fn empty_input(&self, number: usize) -> MergeInput {
         let (trace, stream) = self.stream(number);
-        let mut lane = Lane::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN);
-        lane.begin = self.begin;
-        lane
+        let mut input =
+            MergeInput::empty(number, trace.data.clone(), stream.class, WINDOW_SIZE_MIN);
+        input.begin = self.begin;
+        input
     }
 
-    /// Passes the lanes' events on, in order of time, and gives the lanes back.
-    pub(crate) fn ordered_lanes(
+    /// Passes the events of `inputs` to `consumer` in order of time; returns the inputs for reuse.
+    pub(crate) fn merge_inputs(
         &self,
-        lanes: Vec<Lane>,
+        inputs: Vec<MergeInput>,
         consumer: &mut impl Consumer,
-    ) -> (Stats, Vec<Lane>) {
-        let mut merge = Merge::new(lanes, &self.ranks);
-        let mut work = Work::new(self);
-        while self.limit != Some(0) && self.step(&mut merge, &mut work, consumer).is_continue() {
-            if work.has_news() {
-                work.tell(std::mem::take(&mut merge.account.bytes));
+    ) -> (Stats, Vec<MergeInput>) {
+        let mut merge = Merge::new(inputs, &self.ranks);
+        let mut delivery = Delivery::new(self);
+        while self.limit != Some(0) && self.step(&mut merge, &mut delivery, consumer).is_continue()
+        {
+            if delivery.is_report_due() {
+                delivery.report_progress(std::mem::take(&mut merge.report.bytes));
             }
         }
-        work.tell(merge.account.bytes);
-        work.stats.problems.append(&mut merge.account.problems);
-        (work.stats, merge.into_lanes())
+        delivery.report_progress(merge.report.bytes);
+        delivery.stats.problems.append(&mut merge.report.problems);
+        (delivery.stats, merge.into_inputs())
     }
 
     #[inline]
     fn step(
         &self,
         merge: &mut Merge<'_>,
-        work: &mut Work<'_, '_>,
+        delivery: &mut Delivery<'_, '_>,
         consumer: &mut impl Consumer,
     ) -> ControlFlow<()> {
         match merge.next() {
             None => ControlFlow::Break(()),
             Some(Item::Disorder) => {
                 consumer.disorder()?;
-                merge.go_on(|number| self.packets(number));
+                merge.extend_to_end(|number| self.packets(number));
                 ControlFlow::Continue(())
             }
             Some(Item::Loss { stream, loss }) => {
                 let (trace, stream) = self.stream(stream);
-                match work.loss(loss, trace.scale(stream.class)) {
+                match delivery.count_loss(loss, trace.scale(stream.class)) {
                     Some(loss) => consumer.loss(trace, stream, &loss),
                     None => ControlFlow::Continue(()),
                 }
             }
-            Some(Item::Event { lane, class }) => {
-                if self.end.is_some_and(|end| lane.floor() > end) {
+            Some(Item::Event { input, class }) => {
+                if self.end.is_some_and(|end| input.floor() > end) {
                     return ControlFlow::Break(());
                 }
-                let time = lane.time();
-                if !work.in_range(time) {
+                let time = input.time();
+                if !delivery.in_range(time) {
                     return ControlFlow::Continue(());
                 }
                 let mut flow = ControlFlow::Continue(());
-                work.event(lane.stream, &mut lane.cursor, class, time, |event| {
+                delivery.deliver(input.stream, &mut input.cursor, class, time, |event| {
                     flow = consumer.event(event);
                 });
                 match self.limit {
-                    Some(limit) if work.stats.events >= limit => ControlFlow::Break(()),
+                    Some(limit) if delivery.stats.events >= limit => ControlFlow::Break(()),
                     _ => flow,
                 }
             }

@@ -1,5 +1,7 @@
-//! A reading: which traces, which part of them, and the plain way to go through them, which is
-//! one event after the other on the caller's thread.
+//! Description of a reading: traces, range, filter, limit, threads.
+//!
+//! [`Reading::ordered`], [`Reading::lines`] and [`Reading::unordered`] run it, each in a module of
+//! its own.
 
 use crate::bind::BoundFilter;
 use crate::packets::{StopCheck, StreamPackets};
@@ -8,13 +10,13 @@ use crate::trace::{Stream, Trace};
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// A reading of traces: what to read of them, and how.
+/// Selection of events from traces, and options for reading them.
 #[derive(Debug)]
 pub struct Reading<'r> {
     traces: &'r [Arc<Trace>],
-    /// All streams: index of the trace, index in the trace.
+    /// All streams, as index of the trace and index in the trace.
     streams: Vec<(usize, usize)>,
-    /// By stream number: its place where times are equal.
+    /// Rank of each stream, by stream number, for events at the same time.
     pub(crate) ranks: Vec<u32>,
     pub(crate) threads: usize,
     pub(crate) slice_size: Option<u64>,
@@ -27,13 +29,13 @@ pub struct Reading<'r> {
     pub(crate) progress: Arc<Progress>,
 }
 
-/// Bytes of windows over all streams of one thread.
+/// Bytes of all cursors' windows on one thread.
 const WINDOWS_SIZE: usize = 4 << 20;
-/// Bytes of one window.
+/// Minimum size of a window, in bytes.
 pub(crate) const WINDOW_SIZE_MIN: usize = 64 << 10;
 
 impl<'r> Reading<'r> {
-    /// Reads all of `traces`, on one thread.
+    /// Selects all of `traces`, on one thread.
     pub fn new(traces: &'r [Arc<Trace>]) -> Reading<'r> {
         let streams: Vec<(usize, usize)> = (0..traces.len())
             .flat_map(|trace| (0..traces[trace].streams.len()).map(move |stream| (trace, stream)))
@@ -55,55 +57,55 @@ impl<'r> Reading<'r> {
         }
     }
 
-    /// Uses up to `threads` threads where it can.
+    /// Sets the maximum number of threads.
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads.max(1);
         self
     }
 
-    /// Bytes of packets that a thread prints at a time; what is best is found out otherwise.
+    /// Sets the bytes of packets in a slice, which a thread prints at a time [default: computed].
     pub fn slice_size(mut self, bytes: u64) -> Self {
         self.slice_size = Some(bytes);
         self
     }
 
-    /// Passes on only what happened from `begin` to `end` (both inclusive, in nanoseconds).
+    /// Selects the events from `begin` to `end` (both inclusive, in nanoseconds).
     pub fn range(mut self, begin: Option<i64>, end: Option<i64>) -> Self {
         (self.begin, self.end) = (begin, end);
         self
     }
 
-    /// Passes on only events for which the filter is true.
+    /// Selects the events that `filter` accepts.
     pub fn filter(mut self, filter: Option<BoundFilter>) -> Self {
         self.filter = filter;
         self
     }
 
-    /// Stops after so many events.
+    /// Stops after `limit` events.
     pub fn limit(mut self, limit: Option<u64>) -> Self {
         self.limit = limit;
         self
     }
 
-    /// Passes on losses that go beyond the range as they are, instead of what is known of their
-    /// part in it (which is not how many there were).
+    /// Delivers losses that overlap the range unclipped. Otherwise a clipped loss has no count,
+    /// because the number inside of the range is unknown.
     pub fn losses_whole(mut self) -> Self {
         self.losses_whole = true;
         self
     }
 
-    /// Begins no more packets once `stop` gives `true`.
+    /// Starts no further packets once `stop` returns true.
     pub fn stop_when(mut self, stop: impl Fn() -> bool + Send + Sync + 'static) -> Self {
         self.stop = Some(StopCheck::new(stop));
         self
     }
 
-    /// Where to look how far it is.
+    /// Counters that are updated while the reading runs.
     pub fn progress(&self) -> Arc<Progress> {
         self.progress.clone()
     }
 
-    /// Bytes in all stream files, for progress.
+    /// Total size of all stream files in bytes, for progress.
     pub fn total_bytes(&self) -> u64 {
         let streams = self.traces.iter().flat_map(|trace| &trace.streams);
         let files = streams.flat_map(|stream| &stream.files);
@@ -112,7 +114,7 @@ impl<'r> Reading<'r> {
         files.values().map(|file| file.file.size().unwrap_or(0)).sum()
     }
 
-    /// When the first packet begins and the last one ends, in nanoseconds, as far as packets say.
+    /// First begin and last end of all packets, in nanoseconds, as far as packets declare them.
     pub fn span(&self) -> Option<(i64, i64)> {
         let mut span: Option<(i64, i64)> = None;
         for number in 0..self.stream_count() {
@@ -134,7 +136,7 @@ impl<'r> Reading<'r> {
         self.streams.len()
     }
 
-    /// Bytes that a cursor should hold.
+    /// Size of a cursor's window in bytes.
     pub(crate) fn window(&self) -> usize {
         (WINDOWS_SIZE / self.stream_count().max(1)).clamp(WINDOW_SIZE_MIN, 256 << 10)
     }
@@ -150,15 +152,14 @@ impl<'r> Reading<'r> {
         self.prepare(StreamPackets::new(trace.data.clone(), stream))
     }
 
-    /// Lets packets know what the reading wants of them.
+    /// Applies the reading's options to packets.
     pub(crate) fn prepare(&self, packets: StreamPackets) -> StreamPackets {
         packets.stop_when(self.stop.clone())
     }
 }
 
-/// The order of streams where times are equal; streams that nothing tells apart share a rank.
-/// Streams without an id are numbered within their class by their paths, as babeltrace2 numbers
-/// them.
+/// Ranks of streams for events at the same time; streams with equal keys share a rank. Streams
+/// without an id are numbered within their class by their paths, as babeltrace2 numbers them.
 fn ranks(traces: &[Arc<Trace>], streams: &[(usize, usize)]) -> Vec<u32> {
     let ids: Vec<Vec<(u64, u64)>> = traces.iter().map(|trace| trace.stream_ids()).collect();
     let key = |&(number, stream): &(usize, usize)| {

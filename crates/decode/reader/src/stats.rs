@@ -5,34 +5,34 @@ use crate::loss::{Loss, LossKind};
 use std::collections::HashSet;
 use std::sync::atomic::AtomicU64;
 
-/// How far a reading is, for whoever wants to show it.
+/// Progress of a reading, updated while it runs.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Bytes of packets read.
+    /// Bytes of packets started so far.
     pub bytes: AtomicU64,
-    /// Events passed on.
+    /// Events delivered so far.
     pub events: AtomicU64,
 }
 
-/// What came of a reading.
+/// Totals of a reading.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
-    /// Events passed on.
+    /// Events delivered.
     pub events: u64,
-    /// Events that the tracer discarded.
+    /// Events discarded by the tracer.
     pub events_lost: u64,
-    /// Places where it discarded events but does not say how many.
+    /// Losses of events whose number is unknown.
     pub events_lost_unknown: u64,
-    /// Packets that are missing.
+    /// Packets missing.
     pub packets_lost: u64,
-    /// Places where an unknown number of packets is missing.
+    /// Losses of packets whose number is unknown.
     pub packets_lost_unknown: u64,
-    /// What could not be read.
+    /// Problems found while reading.
     pub problems: Vec<Problem>,
 }
 
 impl Stats {
-    /// Adds what came of another part.
+    /// Adds the totals of another part of the reading.
     pub fn add(&mut self, other: Stats) {
         self.events += other.events;
         self.events_lost = self.events_lost.saturating_add(other.events_lost);
@@ -42,8 +42,8 @@ impl Stats {
         self.problems.extend(other.problems);
     }
 
-    /// Drops problems that were found more than once.
-    pub(crate) fn drop_repeated_problems(&mut self) {
+    /// Drops repeated problems.
+    pub(crate) fn deduplicate_problems(&mut self) {
         let mut known = HashSet::new();
         self.problems.retain(|problem| known.insert(problem.to_string()));
     }

@@ -1,4 +1,4 @@
-//! Lines of one event or loss each, and [`Printing`], which makes them on one thread.
+//! Printers of lines, and [`Printing`], which prints on one thread.
 
 use crate::event::Event;
 use crate::loss::Loss;
@@ -7,40 +7,40 @@ use crate::text::Text;
 use crate::trace::{Stream, Trace};
 use std::ops::{ControlFlow, Range};
 
-/// Prints events as lines.
+/// Prints events and losses as lines.
 pub trait LinePrinter: Send {
-    /// What the next line's delta refers to; `None`: what it would have been without this event.
+    /// Reference value for the delta of the next line; `None` leaves the previous one.
     fn now(&self, event: &Event<'_>) -> Option<u64>;
 
-    /// Appends an event's line to `out`, and says where its delta is to be, in bytes from the
-    /// line's start; empty if there is none. `None`: the event could not be read; what was
-    /// appended is dropped. May be asked again for the same event, with more room.
+    /// Appends an event's line to `out`. Returns the range of the line's delta, in bytes from the
+    /// line's start; it is empty without a delta. Returns `None` if the event cannot be read; the
+    /// appended bytes are dropped then. May be called again for the same event, with more capacity.
     fn event(&mut self, out: &mut Text, event: &mut Event<'_>) -> Option<Range<u16>>;
 
-    /// Appends a loss' line to `out`, and says where it goes.
+    /// Appends a loss' line to `out` and returns its target.
     fn loss(&mut self, out: &mut Text, trace: &Trace, stream: &Stream, loss: &Loss) -> Target;
 
-    /// Writes the delta, the part of a line that depends on the line before, in its place; `false`
-    /// if it does not fit exactly. `last` is the `now` of the line before, if there was one.
+    /// Writes the delta, which depends on the previous line, over `place`. Returns false if it does
+    /// not fit exactly. `last` is the previous line's reference value, if any.
     fn put_delta(&self, place: &mut [u8], now: u64, last: Option<u64>) -> bool;
 
-    /// Appends the delta.
+    /// Appends the delta, whatever its length.
     fn delta(&self, out: &mut Text, now: u64, last: Option<u64>);
 }
 
-/// Where a line goes.
+/// Target of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// With the events.
+    /// Same output as the events.
     Output,
-    /// With what is said about them.
+    /// Messages to the user.
     Messages,
 }
 
-/// Bytes of text that are passed on together.
+/// Bytes of text that are written together.
 pub(super) const BLOCK_SIZE: usize = 256 << 10;
 
-/// The plain way: one thread, each line in its turn.
+/// Consumer that prints each event when it is delivered, on one thread.
 #[derive(Debug)]
 pub struct Printing<P, S> {
     printer: P,
@@ -55,7 +55,7 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Printing<P, S> 
         Printing { printer, out: Text::default(), last: None, sink }
     }
 
-    /// Hands over what has been printed.
+    /// Passes the printed text to the sink.
     pub fn flush(&mut self) -> ControlFlow<()> {
         let flow = match self.out.is_empty() {
             true => ControlFlow::Continue(()),
@@ -93,7 +93,7 @@ impl<P: LinePrinter, S: FnMut(Target, &[u8]) -> ControlFlow<()>> Consumer for Pr
     }
 }
 
-/// Appends an event's line; gives its `now`, and the place of its delta in the text.
+/// Appends an event's line; returns its reference value, and the range of its delta in the text.
 #[inline(always)]
 pub(super) fn print_event(
     printer: &mut impl LinePrinter,
@@ -111,13 +111,13 @@ pub(super) fn print_event(
             None
         }
         None => {
-            event.is_too_large();
+            event.reject_as_too_large();
             None
         }
     }
 }
 
-/// Fills in the last line's delta.
+/// Writes the delta of the last line.
 #[inline(always)]
 pub(super) fn set_delta(
     printer: &impl LinePrinter,
