@@ -34,6 +34,10 @@ mod reading;
 mod scan;
 mod stats;
 mod stdin;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
 mod text;
 mod trace;
 mod unordered;

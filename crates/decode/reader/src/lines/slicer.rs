@@ -444,6 +444,7 @@ impl Scout {
 mod tests {
     use super::*;
     use crate::discover::{Source as Path, open};
+    use crate::testing::{TraceFolder, check_lines};
     use std::fs;
 
     const METADATA: &str = "/* CTF 1.8 */
@@ -509,5 +510,83 @@ mod tests {
         // Events at one time cannot be cut.
         assert_eq!(slices(700_000, |_| 7).0, 1);
         assert_eq!(slices(80_000, |number| number).0, 1);
+    }
+
+    /// Checks the slices of streams, for slices of two packets of one event each. Each slice has a
+    /// line: its begin and end, and for each stream the begins of its packets, with `<` before
+    /// those that an earlier slice has started.
+    #[track_caller]
+    fn check_slices(description: &str, end: Option<i64>, expected: &str) {
+        let mut folder = TraceFolder::new(description);
+        let opened = folder.open();
+        let packet_size = folder.packet("a 0.1 1..2 | 2 e 1").1.len() as u64;
+        let reading = Reading::new(&opened.traces).threads(2).slice_size(2 * packet_size);
+        let reading = reading.range(None, end);
+        let mut slicer = Slicer::new(&reading);
+        assert!(!slicer.cuts_packets());
+        let mut actual = String::new();
+        while let Some(slice) = slicer.next() {
+            let begin = Some(slice.span.0).filter(|begin| *begin > i64::MIN);
+            let text = |time: Option<i64>| time.map_or(String::new(), |time| time.to_string());
+            let parts: Vec<String> = slice.parts.iter().map(part_text).collect();
+            let rest = if slice.is_rest { " rest" } else { "" };
+            let (begin, end) = (text(begin), text(slice.span.1));
+            actual.push_str(&format!("{begin}..{end}: {}{rest}\n", parts.join(" / ")));
+        }
+        check_lines(&actual, expected, description);
+    }
+
+    fn part_text(part: &SlicePart) -> String {
+        let packets = part.packets.iter().enumerate().map(|(index, packet)| {
+            let mark = if index < part.started_packets { "<" } else { "" };
+            format!("{mark}{}", packet.begin_ns.expect("a begin"))
+        });
+        let text = packets.collect::<Vec<_>>().join(" ");
+        if text.is_empty() { "-".to_owned() } else { text }
+    }
+
+    #[test]
+    fn slices_end_after_the_begin_of_a_packet() {
+        let streams = "a 0.1 10..20 | 10 e 1
+                       b 0.2 10..25 | 15 e 2
+                       a 0.1 30..40 | 30 e 3
+                       b 0.2 30..45 | 35 e 4
+                       a 0.1 50..60 | 50 e 5
+                       b 0.2 50..65 | 55 e 6";
+        check_slices(streams, None, "..31: 10 30 / 10 30 \n 31..: <30 50 / <30 50");
+        check_slices(streams, Some(35), "..31: 10 30 / 10 30 \n 31..: <30 / <30");
+        check_slices(streams, Some(25), "..: 10 / 10");
+    }
+
+    #[test]
+    fn a_slice_before_packets_that_overlap_is_the_last_one() {
+        check_slices(
+            "a 0.1 10..20 | 10 e 1
+             b 0.2 10..25 | 15 e 2
+             a 0.1 30..40 | 30 e 3
+             a 0.1 35..60 | 50 e 4
+             b 0.2 50..65 | 55 e 5",
+            None,
+            "..31: 10 30 / 10
+             31..: <30 / - rest",
+        );
+    }
+
+    #[test]
+    fn a_loss_belongs_to_the_slice_in_which_it_begins() {
+        // The packet at 50 is due at 40, where the loss before it begins, so the packet at 49 is
+        // the third one of its slice.
+        check_slices(
+            "a 0.1 10..20 | 10 e 1
+             b 0.2 10..25 | 15 e 2
+             a 0.1 30..40 | 30 e 3
+             a 0.1 50..60 -2 | 50 e 4
+             b 0.2 45..48 | 47 e 5
+             b 0.2 49..65 | 55 e 6",
+            None,
+            "..31: 10 30 / 10
+             31..50: <30 50 / 45 49
+             50..: <50 / <49",
+        );
     }
 }
