@@ -9,10 +9,11 @@
 //! ```
 //!
 //! `SEQ` counts the packets of the stream by default, and `DISCARDED` is 0. Both stream classes
-//! have the events `e`, with the payload `x`, and `f`, with `x` and a string `s`. The metadata of
-//! [`TraceFolder::write_metadata`] can also have an event `g`. Packets have `cpu_id` and events
-//! `vtid` in their contexts; they are the stream's id, and 100 more than that. A file in a
-//! subfolder belongs to a trace of its own, whose UUID ends with the bytes of the folder's name.
+//! have the events `e`, with the payload `x`, and `f`, with `x`, a string `s` (`s` and the number)
+//! and an array `a` (`x` and ten times that). The metadata of [`TraceFolder::write_metadata`] can
+//! also have an event `g`. Packets have `cpu_id` and events `vtid` in their contexts; they are the
+//! stream's id, and 100 more than that. A file in a subfolder belongs to a trace of its own. The
+//! order of the traces' UUIDs is the reverse of that of their folders' names.
 
 use crate::event::Event;
 use crate::loss::Loss;
@@ -84,10 +85,10 @@ impl TraceFolder {
         file.write_all(bytes).expect("to write packets");
     }
 
-    /// Replaces the metadata of the top folder, with or without the event `g`.
-    pub(crate) fn write_metadata(&self, has_g: bool) {
-        let text = metadata_text("", has_g);
-        fs::write(self.path().join("metadata"), text).expect("to write metadata");
+    /// Replaces the metadata of a subfolder, with or without the event `g`.
+    pub(crate) fn write_metadata(&self, folder: &str, has_g: bool) {
+        let text = metadata_text(folder, has_g);
+        fs::write(self.path().join(folder).join("metadata"), text).expect("to write metadata");
     }
 
     /// Removes the last `count` bytes of a file.
@@ -145,6 +146,8 @@ impl TraceFolder {
             let mut payload = vec![Value::Unsigned(number(x))];
             if name == "f" {
                 payload.push(Value::String(format!("s{x}").into_bytes()));
+                let elements = [1, 10].map(|factor| Value::Unsigned(factor * number(x)));
+                payload.push(Value::Array(elements.into()));
             }
             let context = Value::Struct(vec![Value::Unsigned(100 + id)]);
             let scopes = [
@@ -173,7 +176,7 @@ fn number(text: &str) -> u64 {
 
 /// Metadata of the trace in a subfolder, with or without the event `g`.
 fn metadata_text(folder: &str, has_g: bool) -> String {
-    let uuid = folder.bytes().fold(0_u64, |uuid, byte| uuid << 8 | u64::from(byte));
+    let uuid = folder.bytes().fold(0_u64, |uuid, byte| uuid << 8 | u64::from(255 - byte));
     let mut text = format!(
         "/* CTF 1.8 */
         typealias integer {{ size = 32; align = 8; }} := u32;
@@ -199,12 +202,12 @@ fn metadata_text(folder: &str, has_g: bool) -> String {
             }};"
         );
         for (id, name) in EVENTS.iter().enumerate().take(if has_g { 3 } else { 2 }) {
-            let string = if *name == "f" { "string s;" } else { "" };
+            let others = if *name == "f" { "string s; u32 a[2];" } else { "" };
             let _ = write!(
                 text,
                 "event {{
                   name = {name:?}; id = {id}; stream_id = {class}; loglevel = {};
-                  fields := struct {{ u32 x; {string} }};
+                  fields := struct {{ u32 x; {others} }};
                 }};",
                 4 + id
             );

@@ -20,6 +20,8 @@ fn a_filter_selects_events_by_their_fields() {
         ("s != \"s4\"", "2"),
         ("has(s)", "2 4"),
         ("!has(s) && x < 5", "1 3"),
+        ("a[1] == 20", "2"),
+        ("a[0] == 4 || a[0] == 40", "4"),
         // Contexts of event and packet.
         ("$ctx.vtid == 102", "3 4"),
         ("$packet.cpu_id == 1", "1 2 5"),
@@ -65,8 +67,9 @@ fn a_field_that_no_trace_has_is_an_error() {
 
 #[test]
 fn a_filter_is_bound_to_each_trace() {
-    // Two traces, whose nodes have the same ids; the second one gets its binding when it is read.
+    // Field `s` has other node ids in the second trace, which gets its binding when it is read.
     let folder = TraceFolder::new("c/a 0.1 10..20 | 10 e 1, 20 f 2 \n k/a 1.2 10..20 | 15 f 3");
+    folder.write_metadata("k", true);
     let opened = folder.open();
     let bound = BoundFilter::of_growing("s == \"s3\" || x == 1", &opened.traces[..1]);
     let bound = bound.expect("a valid filter");

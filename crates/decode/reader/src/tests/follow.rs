@@ -82,7 +82,7 @@ fn events_wait_for_their_metadata() {
     assert_eq!(problems.len(), 1, "{problems:?}");
     follow.folder.append("a 0.1 30..40 | 30 e 4 \n b 0.2 30..40 | 35 e 5");
     follow.check("35 e5 0.2");
-    follow.folder.write_metadata(true);
+    follow.folder.write_metadata("", true);
     follow.check("15 g2 0.1 \n 20 e3 0.1 \n 30 e4 0.1");
     assert_eq!(follow.follower.problems(), []);
 }

@@ -26,8 +26,8 @@ fn equal_times_are_ordered_by_class_id_and_event() {
     check(
         "a 1.1 7..7 | 7 e 1
          b 0.9 7..7 | 7 e 2
-         c 0.2 7..7 | 7 e 3",
-        "7 e3 0.2
+         c 0.2 7..7 | 7 f 3",
+        "7 f3 0.2
          7 e2 0.9
          7 e1 1.1",
     );
@@ -42,10 +42,10 @@ fn equal_times_are_ordered_by_class_id_and_event() {
 
 #[test]
 fn equal_times_are_ordered_by_trace_first() {
-    // The UUID of folder `k` is larger than that of folder `c`, and class 1 comes from `c`.
+    // The UUID of folder `k` is smaller than that of folder `c`.
     check(
-        "k/a 0.1 7..8 | 7 e 1, 8 e 2
-         c/a 1.2 7..8 | 7 e 3, 8 e 4",
+        "c/a 0.1 7..8 | 7 e 1, 8 e 2
+         k/a 1.2 7..8 | 7 e 3, 8 e 4",
         "7 e3 1.2
          7 e1 0.1
          8 e4 1.2

@@ -53,6 +53,24 @@ fn a_file_may_hold_streams_of_two_classes() {
 }
 
 #[test]
+fn a_file_may_hold_streams_of_one_class() {
+    check(
+        "a 0.1 10..20 | 10 e 1, 20 f 2
+         a 0.2 5..15  | 5 e 3, 15 e 4
+         a 1.2 5..9   | 9 e 5
+         a 0.1 21..35 | 25 e 6
+         a 0.2 16..40 | 30 e 7",
+        "5 e3 0.2
+         9 e5 1.2
+         10 e1 0.1
+         15 e4 0.2
+         20 f2 0.1
+         25 e6 0.1
+         30 e7 0.2",
+    );
+}
+
+#[test]
 fn a_stream_may_have_several_files() {
     // Of two files, the second has a copy of the first one's last packet.
     check(
