@@ -1,6 +1,8 @@
 //! Text and JSON of a made-up collection.
 
 use super::*;
+use blkkin_ctf::schema::{Clock, ClockOrigin, EnvValue, Uuid, Version};
+use blkkin_reader::LossKind;
 use serde_json::Value;
 
 const START: i64 = 1_795_246_371_000_000_000;
