@@ -33,7 +33,7 @@ pub enum Source {
 /// Opened traces and the problems with others.
 #[derive(Debug, Default)]
 pub struct Opened {
-    /// All opened traces.
+    /// Opened traces.
     pub traces: Vec<Arc<Trace>>,
     /// Problems that kept a trace or file from being opened.
     pub problems: Vec<Problem>,

@@ -38,7 +38,7 @@ pub(crate) struct StreamPackets {
     /// Packet with an event that the metadata does not describe, and the problem to report if no
     /// newer metadata comes.
     undescribed: Option<(PacketRef, Problem)>,
-    /// The same packet, to be returned again with newer metadata.
+    /// That packet, to be returned again with newer metadata.
     retry: Option<PacketRef>,
     pub(crate) problems: Vec<Problem>,
     /// Set once a packet's UUID differed from that of the metadata.
@@ -101,13 +101,13 @@ impl StreamPackets {
         }
     }
 
-    /// The same packets of files that may grow: after `None`, later calls may return more.
+    /// Sets the files to grow: after `None`, later calls may return more packets.
     pub(crate) fn growing(mut self) -> StreamPackets {
         self.growing = true;
         self
     }
 
-    /// The same packets, which end early when `stop` returns true.
+    /// Sets a check that ends the packets early when it returns true.
     pub(crate) fn stop_when(mut self, stop: Option<StopCheck>) -> StreamPackets {
         self.stop = stop;
         self

@@ -14,7 +14,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub struct Reading<'r> {
     traces: &'r [Arc<Trace>],
-    /// All streams, as index of the trace and index in the trace.
+    /// Index of the trace, and index in the trace, of each stream.
     streams: Vec<(usize, usize)>,
     /// Rank of each stream, by stream number, for events at the same time.
     pub(crate) ranks: Vec<u32>,

@@ -62,7 +62,7 @@ impl FileScan {
         }
     }
 
-    /// The same scan, limited to the byte ranges of one stream.
+    /// Limits the scan to the byte ranges of one stream.
     pub(crate) fn with_runs(self, runs: Option<Arc<[Range<u64>]>>) -> FileScan {
         FileScan { runs, run: 0, ..self }
     }
@@ -82,7 +82,7 @@ impl FileScan {
         false
     }
 
-    /// The same scan with newer metadata, from an offset where the clock has the given value.
+    /// Restarts the scan with newer metadata, at an offset where the clock has the given value.
     pub(crate) fn restart_at(self, trace: &TraceData, offset: u64, clock: u64) -> FileScan {
         let mut machine = trace.decoder.machine();
         machine.clock = clock;

@@ -42,7 +42,7 @@ pub struct Trace {
     pub path: PathBuf,
     /// Name as in babeltrace2: host name and path.
     pub name: String,
-    /// All streams, in order of class id and stream id.
+    /// Streams of the trace, in order of class id and stream id.
     pub streams: Vec<Stream>,
     pub(crate) data: Arc<TraceData>,
 }

@@ -23,8 +23,9 @@ const WAITING_SIZE: usize = 24 << 20;
 const WAITING_SIZE_MIN: usize = 4 << 20;
 /// Bytes of text of finished slices, if slices consist of whole packets.
 const FINISHED_SIZE_MAX: usize = 12 << 20;
-/// The same limit for slices that end within packets, whose text is smaller. With a larger limit,
-/// the threads ahead of a delayed one would use more memory, and the first use of a page is slow.
+/// Bytes of text of finished slices, if slices end within packets; their text is smaller. With a
+/// larger limit, the threads ahead of a delayed one would use more memory, and the first use of a
+/// page is slow.
 const FINISHED_SIZE_MAX_WITHIN: usize = 3 << 20;
 
 /// Slices and output, shared by all threads.

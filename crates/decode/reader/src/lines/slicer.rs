@@ -5,7 +5,7 @@
 //! average. So slices should have several packets of each stream; but the text of several slices
 //! must fit into memory, and there should be enough slices for all threads until the end.
 //!
-//! Where packets are too large for that, a [`Scout`] in each stream skips over events in steps of a
+//! If packets are too large for that, a [`Scout`] in each stream skips over events in steps of a
 //! few kilobytes, always in the stream that is furthest behind. A slice ends at the time that all
 //! scouts have passed, and the next slice starts at the scouts' last marks before that time. Scouts
 //! cost as much as counting the events, which is a tenth of printing them. The bytes that a scout

@@ -109,6 +109,28 @@ fn slices_give_the_text_of_one_thread() {
 }
 
 #[test]
+fn slices_within_large_packets_give_the_text_of_one_thread() {
+    // Two packets of 700 kB, so that scouts look for the ends of slices.
+    let events = |odd: u64| {
+        let times = (0..35_000).map(|number| 2 * number + odd);
+        times.map(|time| format!("{time} e {time}")).collect::<Vec<_>>().join(", ")
+    };
+    let (even, odd) = (events(0), events(1));
+    let folder = TraceFolder::new(&format!("a 0.1 0..70000 | {even} \n b 0.2 1..70001 | {odd}"));
+    let opened = folder.open();
+    let expected: String = (0..70_000)
+        .map(|time| {
+            let delta = if time == 0 { "--" } else { "+1" };
+            format!("{delta} {time} e{time} 0.{}\n", 1 + time % 2)
+        })
+        .collect();
+    for threads in [1, 2, 3] {
+        let text = print(&Reading::new(&opened.traces).threads(threads));
+        assert!(text == format!("{expected}70000 events\n"), "{threads} threads");
+    }
+}
+
+#[test]
 fn slices_keep_events_at_one_time_in_order() {
     check(
         "a 0.1 7..7 | 7 e 1, 7 e 2
