@@ -47,7 +47,7 @@ impl TraceInput {
         let path = self.path.join("metadata");
         let Parsed { schema, stray } = metadata::read(bytes)
             .map_err(|error| Problem::new(&path, None, ProblemKind::Metadata(error.to_string())))?;
-        if let Some(message) = unusable(&schema) {
+        if let Some(message) = unusable_reason(&schema) {
             return Err(Problem::new(&path, None, ProblemKind::Metadata(message)));
         }
         problems.extend(stray.map(|stray| {
@@ -69,7 +69,7 @@ pub(crate) fn read_metadata(path: &Path) -> Result<Vec<u8>, Problem> {
 }
 
 /// Reason why valid metadata is of no use: there is no stream class, or a clock is out of range.
-fn unusable(schema: &Schema) -> Option<String> {
+fn unusable_reason(schema: &Schema) -> Option<String> {
     if schema.streams.is_empty() && schema.version == Version::Ctf2 {
         return Some("there is no data stream class".to_owned());
     }

@@ -39,11 +39,11 @@ impl Reading<'_> {
             let mut all = print();
             for worker in workers {
                 let of_worker = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
-                all.known.add(of_worker.known);
-                all.open.extend(of_worker.open);
+                all.valid.add(of_worker.valid);
+                all.undecided.extend(of_worker.undecided);
             }
             all.settle(|number| queue.is_valid(number));
-            all.known
+            all.valid
         });
         stats.problems.append(&mut queue.take_problems());
         stats.deduplicate_problems();
@@ -73,7 +73,7 @@ impl Reading<'_> {
             let part;
             (part, inputs) = self.merge_inputs(inputs, &mut text);
             text.end();
-            stats.open.push((slice.number, part));
+            stats.undecided.push((slice.number, part));
             stats.settle(|number| queue.is_valid(number));
         }
         stats
@@ -84,19 +84,19 @@ impl Reading<'_> {
 #[derive(Default)]
 struct SliceStats {
     /// Totals of valid slices.
-    known: Stats,
+    valid: Stats,
     /// Number and totals of slices that may turn out to be invalid.
-    open: Vec<(usize, Stats)>,
+    undecided: Vec<(usize, Stats)>,
 }
 
 impl SliceStats {
     /// Adds the totals of slices that are known to be valid, and drops those of invalid slices.
-    fn settle(&mut self, counts: impl Fn(usize) -> Option<bool>) {
-        for (number, stats) in std::mem::take(&mut self.open) {
-            match counts(number) {
-                Some(true) => self.known.add(stats),
+    fn settle(&mut self, is_valid: impl Fn(usize) -> Option<bool>) {
+        for (number, stats) in std::mem::take(&mut self.undecided) {
+            match is_valid(number) {
+                Some(true) => self.valid.add(stats),
                 Some(false) => {}
-                None => self.open.push((number, stats)),
+                None => self.undecided.push((number, stats)),
             }
         }
     }
