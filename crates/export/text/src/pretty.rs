@@ -1,9 +1,9 @@
 //! Events as `babeltrace2` prints them, byte for byte.
 //!
 //! Text that lines have in common is made once: `Styles` has the text before each field's value,
-//! and [`LineText`] the text between time and fields, for each event class and packet. Event
-//! classes of decimal integers and strings without colour, which nearly all are, have a [`Program`]
-//! that prints them.
+//! and `LineText` the text between time and fields, for each event class and packet. Event classes
+//! of decimal integers and strings without colour, which nearly all are, have a `Program` that
+//! prints them.
 
 use crate::class;
 use crate::number;
